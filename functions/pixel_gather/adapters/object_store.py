@@ -1,0 +1,218 @@
+"""Ranged GETs from S3, HTTP and local files, pinned to one version of each object.
+
+obstore does the transport; what is here is which store a href belongs to, which failures are
+worth another try, and what every request cost.
+"""
+
+import asyncio
+import os
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore.exceptions import (
+    BaseError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.store import HTTPStore, LocalStore, S3Store
+
+from pixel_gather.errors import SourceError
+from pixel_gather.source import Cost
+from pixel_gather.status import Status
+
+type Store = S3Store | HTTPStore | LocalStore
+
+_OBSTORE_READS_BY_ITSELF: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+)
+_MANY: Final = 100
+"""More tries than any setting allows: the setting decides."""
+
+type _Verdict = tuple[Status, str, int]
+_BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
+    (FileNotFoundError, (Status.MISSING, "no such object", 0)),
+    (PermissionError, (Status.DENIED, "this file may not be read", 0)),
+    (PermissionDeniedError, (Status.DENIED, "the store refused access (403)", 0)),
+    (UnauthenticatedError, (Status.DENIED, "the store wants credentials (401)", 0)),
+    (PreconditionError, (Status.CHANGED, "replaced while it was being read", 0)),
+    (NotSupportedError, (Status.UNSUPPORTED, "the server does not answer byte ranges", 0)),
+    (ValueError, (Status.MISSING, "no object can have this path", 0)),
+)
+_BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+    # obstore 0.12 tells these apart only in the text of GenericError
+    (("StartTooLarge", "status code: 416"), (Status.CORRUPT, "ends before the bytes asked for", 0)),
+    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
+    (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", _MANY)),
+    (("kind: Connect",), (Status.TIMED_OUT, "no connection to the server", _MANY)),
+    (
+        ("status code: 503", "status code: 429", "status code: 50", "status code: 408"),
+        (Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY),
+    ),
+    (("PermissionDenied", "Permission denied"), (Status.DENIED, "this file may not be read", 0)),
+    (("NoCredentials", "credential"), (Status.DENIED, "no credentials for this store were found", 0)),
+    (("kind: Request", "kind: Decode", "kind: Unknown"), (Status.TIMED_OUT, "the request failed", _MANY)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """How object stores are reached; what is None is left to the environment, as the AWS tools do."""
+
+    region: str | None = None
+    endpoint: str | None = None
+    profile: str | None = None
+    unsigned: bool = False
+    """Send S3 requests without credentials, as public buckets allow."""
+
+    requester_pays: bool = False
+    connect_timeout_s: float = 5.0
+    request_timeout_s: float = 30.0
+    """Longest one request may take, body included."""
+
+    max_retries: int = 6
+    """Tries after the first for a store that is busy or a connection that breaks."""
+
+    first_backoff_s: float = 0.1
+    """Upper bound of the first random pause; it doubles at each retry up to 5 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The bytes of one range, and which object they came from."""
+
+    content: memoryview
+    """May be shorter than asked for where the object ends earlier."""
+
+    start: int
+    etag: str | None
+    object_nbytes: int
+
+
+def split_href(href: str) -> tuple[str, str]:
+    """Split a checked href into what one store serves and the path in it."""
+    scheme, _, rest = href.partition("://")
+    if scheme == "file":
+        return "file://", unquote(rest).lstrip("/")
+    host, _, path = rest.partition("/")
+    return f"{scheme}://{host}", path if scheme == "s3" else unquote(path)
+
+
+def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None) -> Store:
+    """Make the client for ``s3://bucket``, ``https://host`` or ``file://``."""
+    scheme = urlsplit(root).scheme
+    if scheme == "file":
+        return LocalStore(prefix)
+    client_options: dict[str, Any] = {
+        "connect_timeout": f"{settings.connect_timeout_s * 1000:.0f}ms",
+        "timeout": f"{settings.request_timeout_s * 1000:.0f}ms",
+        "allow_http": scheme == "http" or (settings.endpoint or "").startswith("http://"),
+    }
+    no_retries: Any = {"max_retries": 0}  # retried here, where they are counted
+    if scheme in ("http", "https"):
+        return HTTPStore(root, client_options=client_options, retry_config=no_retries)  # type: ignore[arg-type] # a plain dict is what it takes
+    options: dict[str, Any] = {
+        "region": settings.region,
+        "endpoint": settings.endpoint,
+        "skip_signature": settings.unsigned or None,
+        "request_payer": settings.requester_pays or None,
+        "credential_provider": None if settings.unsigned else _credential_provider(settings),
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    bucket = urlsplit(root).netloc
+    return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=no_retries, **given)  # type: ignore[arg-type] # as above
+
+
+def _credential_provider(settings: StoreSettings) -> Any:
+    """Return boto3's credentials where only boto3 knows them, else None.
+
+    obstore signs with the environment's keys, a container's and an instance's role by itself; profiles
+    and single sign-on are boto3's.
+    """
+    wants_profile = settings.profile is not None or "AWS_PROFILE" in os.environ
+    has_own_keys = any(name in os.environ for name in _OBSTORE_READS_BY_ITSELF)
+    has_profiles = (Path.home() / ".aws").is_dir()
+    if not wants_profile and (has_own_keys or not has_profiles):
+        return None
+    import boto3  # noqa: PLC0415 # costs 0.3 s and is in no worker's path
+    from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 # as above
+
+    return Boto3CredentialProvider(boto3.Session(profile_name=settings.profile))
+
+
+@dataclass(slots=True)
+class Objects:
+    """Reads ranges of any object by href; one client per bucket or host."""
+
+    settings: StoreSettings
+    _stores: dict[str, Store] = field(default_factory=dict)
+
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        """Read bytes [start, stop) of one version of an object.
+
+        Args:
+            href: A checked href.
+            start: First byte, from 0.
+            stop: Byte after the last; beyond the object's end means up to its end.
+            etag: The version to read, or None for whichever is there.
+            cost: Gets this call's requests, retries and bytes added.
+
+        Raises:
+            SourceError: With status missing, denied, changed, timed out, corrupt (the range begins
+                beyond the end) or unsupported (the server does not answer ranges).
+        """
+        options: dict[str, Any] = {"range": (start, stop)}
+        if etag is not None and not etag.startswith("W/"):  # a weak tag never matches, RFC 9110 13.1.1
+            options["if_match"] = etag
+        root, path = split_href(href)
+        attempt = 0
+        while True:
+            cost.requests += 1
+            try:
+                store = self._store(root)
+                answer = await obstore.get_async(store, path, options=options)  # type: ignore[arg-type] # as above
+                content = memoryview(await answer.bytes_async())
+            except (BaseError, OSError, ValueError) as error:
+                attempt += 1
+                status, reason, tries = _judge(error)
+                if attempt > min(tries, self.settings.max_retries):
+                    raise SourceError(reason, href=href, status=status) from error
+                cost.retries += 1
+                await asyncio.sleep(self._pause_s(attempt))
+                continue
+            cost.nbytes += content.nbytes
+            if etag is not None and answer.meta["e_tag"] != etag:
+                raise SourceError("replaced while it was being read", href=href, status=Status.CHANGED)
+            return Fetched(
+                content=content, start=start, etag=answer.meta["e_tag"], object_nbytes=answer.meta["size"]
+            )
+
+    def _store(self, root: str) -> Store:
+        if root not in self._stores:
+            self._stores[root] = open_store(root, self.settings)
+        return self._stores[root]
+
+    def _pause_s(self, attempt: int) -> float:
+        """Return a pause with full jitter."""
+        longest = min(self.settings.first_backoff_s * 2 ** (attempt - 1), 5.0)
+        return random.uniform(0, longest)  # noqa: S311 # not for secrets
+
+
+def _judge(error: Exception) -> tuple[Status, str, int]:
+    """Translate a store's error into a status, a sentence and how many retries it is worth."""
+    text = str(error)
+    for kinds, verdict in _BY_CLASS:
+        if isinstance(error, kinds):
+            return verdict
+    for marks, verdict in _BY_TEXT:
+        if any(mark in text for mark in marks):
+            return verdict
+    return Status.MISSING, text.partition("\n")[0][:300], 0

@@ -1,0 +1,68 @@
+"""Every error that Pixel Gather raises on purpose, grouped by what the caller should do.
+
+::
+
+    GatherError
+    ├── RequestError       the request or the list is wrong: fix it (also a ValueError)
+    ├── BudgetError        the plan is over a limit: ask for less or raise the limit
+    ├── SourceError        one source cannot be used: recorded in ``status``, and the gather goes on
+    ├── StoreError         the place that the cube is written to refused: mend it, run again
+    └── ArrayExistsError   something else lies at the cube's place: choose another
+"""
+
+from typing import ClassVar
+
+from pixel_gather.status import Status
+
+
+class GatherError(Exception):
+    """Base of all errors below; ``code`` is stable and meant for programs."""
+
+    code: ClassVar[str] = "gather_error"
+
+
+class RequestError(GatherError, ValueError):
+    """The request, or the list that it names, is wrong."""
+
+    code = "request_error"
+
+    def __init__(self, message: str, *, field: str) -> None:
+        """Say what is wrong.
+
+        Args:
+            message: One sentence that says what to do.
+            field: Where it stands: a dotted field of the request, or ``LIST line N``.
+        """
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class BudgetError(GatherError):
+    """The plan exceeds the request's or the deployment's limit; nothing was read or written."""
+
+    code = "budget_error"
+
+
+class SourceError(GatherError):
+    """One source cannot be used; ``status`` says why, in the cube's own codes."""
+
+    code = "source_error"
+
+    def __init__(self, message: str, *, href: str, status: Status) -> None:
+        """Name the source and what became of it."""
+        super().__init__(f"{href}: {message}")
+        self.href = href
+        self.status = status
+        self.reason = message
+
+
+class StoreError(GatherError):
+    """The place that the cube or its control files are kept in could not be read or written."""
+
+    code = "store_error"
+
+
+class ArrayExistsError(GatherError):
+    """The cube's place holds another cube, or half of one that this request cannot continue."""
+
+    code = "array_exists"

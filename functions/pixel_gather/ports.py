@@ -1,0 +1,124 @@
+"""What the steps need from the world. Adapters implement these; tests have fakes of them."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+import numpy as np
+
+from pixel_gather.source import Column, Cost, CubeRow, Header, Source
+from pixel_gather.window import Window
+
+
+class OpenedSource(Protocol):
+    """One source whose header is known."""
+
+    @property
+    def header(self) -> Header:
+        """What opening it told."""
+
+    async def read_into(
+        self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
+    ) -> None:
+        """Fill ``out`` with the window's pixels.
+
+        Args:
+            out: Shape (band, y, x) of the window, C order in its last two axes, dtype of the
+                header. Wholly overwritten where the source has pixels; what overhangs is left as it is.
+            window: In pixels of the header's grid; part of it lies on the raster.
+            bands: Which bands, from 1, in the order of ``out``.
+            masked: Also leave as they are the pixels that the source's own mask hides.
+
+        Raises:
+            SourceError: The pixels cannot be had.
+        """
+
+
+class SourceReader(Protocol):
+    """Opens sources."""
+
+    async def open_(self, href: str, *, overview: int | None, cost: Cost) -> OpenedSource:
+        """Read a source's header.
+
+        Args:
+            href: A checked href.
+            overview: Read from this overview, 0 being the largest; None for full resolution.
+            cost: Adds up what this source costs, here and in later reads.
+
+        Raises:
+            SourceError: It cannot be opened.
+        """
+
+
+class Slots(Protocol):
+    """Bounds how many sources are being read at one time."""
+
+    def slot(self) -> AbstractAsyncContextManager[None]:
+        """Wait for a free place and hold it."""
+
+
+class Projector(Protocol):
+    """Transforms coordinates between CRSs; x is always easting or longitude."""
+
+    def points(
+        self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
+    ) -> tuple[list[float], list[float]]:
+        """Transform points."""
+
+    def bounds(
+        self, bounds: tuple[float, float, float, float], *, source_crs: str, target_crs: str
+    ) -> tuple[float, float, float, float]:
+        """Transform (west, south, east, north), following the curves of the edges."""
+
+
+class SourceTable(Protocol):
+    """The list of sources, read once and kept on disk in the order of the cube's rows."""
+
+    @property
+    def digest(self) -> str:
+        """Changes when any line of the list changes."""
+
+    @property
+    def n_sources(self) -> int:
+        """Lines of the list."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the cube: sources, or scenes where several bands share one."""
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names in the ``band`` column in order of first appearance; empty where there is no such column."""
+
+    @property
+    def has_time(self) -> bool:
+        """Whether every row has a time, so that the cube's first axis is ``time``."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The list's other columns, ``scene`` and, where only some rows have one, ``time`` among them."""
+
+    def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
+        """Yield rows [start, stop) in the cube's order."""
+
+    def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
+        """Return up to ``n`` sources spread evenly over the rows, first and last among them."""
+
+
+class ControlStore(Protocol):
+    """Small files of one gather: the plan, the list in shard order, the sidecars."""
+
+    async def put(self, key: str, content: bytes) -> None:
+        """Write a file whole, in place of any earlier one."""
+
+    async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
+        """Write a file of any length from parts, holding a few of them at a time."""
+
+    async def get(self, key: str) -> bytes | None:
+        """Read a file, or None where there is none."""
+
+    async def get_range(self, key: str, start: int, stop: int) -> bytes:
+        """Read bytes [start, stop) of a file that is there."""
+
+    def list_(self, prefix: str) -> AsyncIterator[str]:
+        """Yield the keys below a prefix."""

@@ -1,0 +1,1 @@
+"""The ``pixel-gather`` command."""
