@@ -1,0 +1,115 @@
+"""Make the files that the benchmarks read: single-band COGs as the Landsat 8 scenes of the published report.
+
+Each is a 7,591 x 7,671 ``uint16`` image in 512x512 tiles, DEFLATE with predictor 2, without overviews, its
+header in the first 3 KB. Only the centre tile, the one that is read, holds a picture: noise with a 1/f
+spectrum, as natural scenes have, whose strength differs from file to file so that compressed sizes spread
+like the report's (median 403,570 bytes [241,315..467,655]). All others are constant, a few hundred bytes
+each, so a file takes half a megabyte on disk and the centre tile still lies well behind the header.
+
+Pixels depend on nothing but the file's number and ``SEED``.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import imagecodecs
+import numpy as np
+import tifffile
+import xxhash
+
+SEED: Final = 20180729
+RECIPE: Final = 1
+"""Raise it when anything below changes what is written: the folder's name carries it."""
+
+TILE: Final = 512
+N_ACROSS: Final = 15
+WIDTH, HEIGHT = 7591, 7671
+_DIGESTS: Final = "digests.json"
+
+_GEO_KEYS: Final = (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32655)
+_EXTRA_TAGS: Final = (
+    (33550, "d", 3, (30.0, 30.0, 0.0), True),  # ModelPixelScale
+    (33922, "d", 6, (0.0, 0.0, 0.0, 571785.0, -3713385.0, 0.0), True),  # ModelTiepoint
+    (34735, "H", len(_GEO_KEYS), _GEO_KEYS, True),  # GeoKeyDirectory: UTM zone 55N
+)
+
+
+def default_folder(n_files: int) -> Path:
+    """Return where the files of this recipe are kept between runs."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "pixel-gather" / f"benchmark-{RECIPE}-{SEED}-{n_files}"
+
+
+def make_workload(folder: Path, *, n_files: int) -> dict[str, str]:
+    """Write the files that are not there yet.
+
+    Args:
+        folder: Made if need be; ``digests.json`` is written last and says that it is complete.
+        n_files: How many.
+
+    Returns:
+        For each file's name, in order, the xxh3-64 digest of its centre tile's pixels before compression.
+    """
+    listing = folder / _DIGESTS
+    if not listing.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            digests = dict(threads.map(lambda index: _write_file(folder, index), range(n_files)))
+        _write_whole(listing, json.dumps(digests).encode())
+    found: dict[str, str] = json.loads(listing.read_bytes())
+    return found
+
+
+def centre_tile(index: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
+    """Return the pixels of one file's centre tile, shape (512, 512)."""
+    rng = np.random.default_rng((SEED, index))
+    amplitude = 1 / np.hypot(np.fft.fftfreq(TILE)[:, None], np.fft.rfftfreq(TILE)[None, :]).clip(1 / TILE)
+    spectrum = amplitude * np.exp(2j * np.pi * rng.random(amplitude.shape))
+    relief = np.fft.irfft2(spectrum, s=(TILE, TILE))
+    strength = 2.0 ** (3.5 + 7.8 * rng.beta(2.2, 1.35))
+    pixels: np.ndarray[Any, np.dtype[np.uint16]] = (
+        (11_000 + strength * relief / relief.std()).clip(1, 65_535).astype(np.uint16)
+    )
+    return pixels
+
+
+def _write_file(folder: Path, index: int) -> tuple[str, str]:
+    pixels = centre_tile(index)
+    path = folder / f"scene_{index:04d}.tif"
+    unfinished = path.with_suffix(".unfinished")
+    tifffile.imwrite(
+        unfinished,
+        data=_encoded_tiles(pixels),
+        shape=(HEIGHT, WIDTH),
+        dtype=np.uint16,
+        tile=(TILE, TILE),
+        compression="zlib",
+        predictor=2,
+        photometric="minisblack",
+        metadata=None,
+        software=False,
+        extratags=_EXTRA_TAGS,
+    )
+    unfinished.replace(path)
+    return path.name, xxhash.xxh3_64_hexdigest(pixels)
+
+
+def _encoded_tiles(centre: np.ndarray[Any, np.dtype[np.uint16]]) -> Iterator[bytes]:
+    empty = _encode(np.zeros((TILE, TILE), np.uint16))
+    for row in range(N_ACROSS):
+        for column in range(N_ACROSS):
+            yield _encode(centre) if row == column == N_ACROSS // 2 else empty
+
+
+def _encode(pixels: np.ndarray[Any, np.dtype[np.uint16]]) -> bytes:
+    return bytes(imagecodecs.zlib_encode(imagecodecs.delta_encode(pixels, axis=1), level=6))
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
