@@ -1,0 +1,94 @@
+"""Opens list files wherever they lie, as one binary file that is read as it comes."""
+
+import asyncio
+import gzip
+import io
+import sys
+from collections.abc import Buffer
+from pathlib import PurePosixPath
+from typing import BinaryIO, Final, cast
+
+from pixel_gather.adapters.object_store import Objects, split_href
+from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.source import Cost
+
+STDIN: Final = "-"
+_BLOCK_NBYTES: Final = 4 << 20
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+def open_list_file(
+    place: str, *, objects: Objects, stdin: BinaryIO | None = None
+) -> tuple[str, io.BufferedReader]:
+    """Open a list file, gunzipped where it is gzipped.
+
+    Reading a remote list runs an event loop of its own, so it belongs in a thread without one.
+
+    Args:
+        place: A checked href, or ``-``.
+        objects: Reads what is remote; belongs to the caller.
+        stdin: Read for ``-`` instead of the process's own.
+
+    Returns:
+        The name that errors call it by, ending as its format does, and the file.
+
+    Raises:
+        RequestError: It cannot be read.
+    """
+    if place == STDIN:
+        return _gunzipped("stdin", io.BufferedReader(cast("io.RawIOBase", stdin or sys.stdin.buffer)))
+    root, path = split_href(place)
+    name = PurePosixPath(path).name
+    try:
+        raw = open(f"/{path}", "rb") if root == "file://" else _open_remote(place, objects)  # noqa: SIM115, PTH123 # the caller closes it
+        return _gunzipped(name, raw)
+    except (OSError, SourceError) as error:
+        reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
+        raise RequestError(f"the list cannot be read: {reason} ({place})", field=name) from error
+
+
+def _gunzipped(name: str, raw: io.BufferedReader) -> tuple[str, io.BufferedReader]:
+    if raw.peek(2)[:2] == _GZIP_MAGIC:
+        return name.removesuffix(".gz"), io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)))
+    return name, raw
+
+
+def _open_remote(href: str, objects: Objects) -> io.BufferedReader:
+    return io.BufferedReader(_RemoteFile(href, objects), buffer_size=_BLOCK_NBYTES)
+
+
+class _RemoteFile(io.RawIOBase):
+    """One version of an object, read in ranges with the retries of ``Objects``."""
+
+    def __init__(self, href: str, objects: Objects) -> None:
+        self._href = href
+        self._objects = objects
+        self._cost = Cost()
+        self._position = 0
+        first = asyncio.run(objects.get_range(href, 0, 1, etag=None, cost=self._cost))
+        self._etag, self._nbytes = first.etag, first.object_nbytes
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._nbytes}[whence]
+        self._position = origin + offset
+        return self._position
+
+    def readinto(self, buffer: Buffer) -> int:
+        out = memoryview(buffer).cast("B")
+        stop = min(self._position + out.nbytes, self._nbytes)
+        if stop <= self._position:
+            return 0
+        ask = self._objects.get_range(self._href, self._position, stop, etag=self._etag, cost=self._cost)
+        content = asyncio.run(ask).content
+        out[: content.nbytes] = content
+        self._position += content.nbytes
+        return content.nbytes

@@ -1,0 +1,289 @@
+"""The list of sources as a table on disk, in the order of the cube's rows; memory stays flat.
+
+Without bands, each line of the list is a row. With bands, lines of one scene, or of one time where
+they name no scene, share a row; the nth repeat of a band goes to the nth row of its scene.
+"""
+
+import hashlib
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from pixel_gather.adapters.column_types import ColumnTypes, to_dtype
+from pixel_gather.adapters.list_columns import N_MAX_COLUMNS, Scalar
+from pixel_gather.adapters.source_list import SourceList
+from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.source import Column, CubeRow, Source
+
+_N_MAX_BANDS: Final = 1000
+_N_PER_BATCH: Final = 5000
+_MAX_INT64: Final = 2**63 - 1
+_N_FIXED: Final = 5
+"""Columns of ``source`` before the list's own."""
+
+_SCHEMA: Final = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA temp_store = FILE;
+PRAGMA cache_size = -16384;
+CREATE TABLE source (n INTEGER PRIMARY KEY, href TEXT, band INTEGER, scene TEXT, time_us INTEGER);
+CREATE TABLE place (row INTEGER, band INTEGER, n INTEGER, PRIMARY KEY (row, band)) WITHOUT ROWID;
+CREATE TABLE grouped (n INTEGER PRIMARY KEY, band INTEGER, first INTEGER, time_us INTEGER);
+"""
+
+_GROUP_BY_LINE: Final = "INSERT INTO grouped SELECT n, 0, n, time_us FROM source"
+
+_GROUP_BY_SCENE: Final = """
+WITH keyed AS (SELECT n, band, time_us, coalesce('s' || scene, 't' || time_us) AS key FROM source),
+ranked AS (SELECT *, row_number() OVER (PARTITION BY key, band ORDER BY n) AS repeat FROM keyed)
+INSERT INTO grouped SELECT n, band, min(n) OVER same_row, min(time_us) OVER same_row
+FROM ranked WINDOW same_row AS (PARTITION BY key, repeat)
+"""
+
+_PLACE: Final = """
+INSERT INTO place SELECT dense_rank() OVER (ORDER BY {order}) - 1, band, n FROM grouped
+"""
+
+_JOINED: Final = "SELECT place.row, place.band, source.* FROM place CROSS JOIN source ON source.n = place.n"
+
+
+class SqliteSourceTable:
+    """A ``SourceTable`` in a temporary SQLite file, which leaving the context removes."""
+
+    def __init__(self, source_list: SourceList) -> None:
+        """Read the whole list and put it in order.
+
+        Args:
+            source_list: Is used up.
+
+        Raises:
+            RequestError: A line is wrong, or the lines do not go together.
+            StoreError: There is no room for temporary files.
+        """
+        self._list = source_list
+        self._bands: dict[str, int] = {}
+        self._types: dict[str, ColumnTypes] = {}
+        self._n_sources = 0
+        self._has_time = self._has_loose_times = self._has_scenes = False
+        self._folder = tempfile.TemporaryDirectory(prefix="pixel-gather-")
+        self._database = sqlite3.connect(
+            Path(self._folder.name, "sources.sqlite"), isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._database.executescript(_SCHEMA)
+            self._load()
+            self._put_in_order()
+        except sqlite3.OperationalError as error:
+            self.close()
+            raise StoreError(f"the list needs more room for temporary files: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the file; may be called twice."""
+        self._database.close()
+        self._folder.cleanup()
+
+    @property
+    def n_sources(self) -> int:
+        """Lines of the list."""
+        return self._n_sources
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Rows of the cube: sources, or scenes where several bands share one."""
+        return int(self._one("SELECT coalesce(max(row) + 1, 0) FROM place"))
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names in the ``band`` column in order of first appearance; empty where there is no such column."""
+        return tuple(self._bands)
+
+    @property
+    def has_time(self) -> bool:
+        """Whether every row has a time, so that the cube's first axis is ``time``."""
+        return self._has_time
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The list's other columns, ``scene`` and, where only some rows have one, ``time`` among them.
+
+        Their values stand in the sources' ``columns``, those of the latter two in ``scene`` and ``time_us``.
+        """
+        dtypes = {name: dtype for name, (dtype, _) in self._stored.items()}
+        if self._has_scenes:
+            dtypes["scene"] = "string"
+        if self._has_loose_times:
+            dtypes["time"] = "int64"
+        varies = self._varies_in_row()
+        return tuple(
+            Column(name=name, dtype=dtype, varies_in_row=name in varies) for name, dtype in dtypes.items()
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the rows in the cube's order: changes when any line of the list changes.
+
+        Lines that end up in the same places give the same digest, in whatever order the list has them.
+        """
+        digest = hashlib.sha256(repr((self.bands, [(c.name, c.dtype) for c in self.columns])).encode())
+        encode = msgspec.json.Encoder().encode
+        for row in self.rows(0, self.n_rows):
+            digest.update(encode(row))
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
+        """Yield rows [start, stop) in the cube's order."""
+        order = "WHERE place.row >= ? AND place.row < ? ORDER BY place.row, place.band"
+        with closing(self._database.execute(f"{_JOINED} {order}", (start, stop))) as cursor:
+            for _, records in groupby(cursor, key=itemgetter(0)):
+                sources: list[Source | None] = [None] * max(len(self._bands), 1)
+                for record in records:
+                    sources[record[1]] = self._to_source(record[2:])
+                times = [source.time_us for source in sources if source and source.time_us is not None]
+                yield CubeRow(time_us=min(times, default=None), sources=tuple(sources))
+
+    def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
+        """Return up to ``n`` sources spread evenly over the rows, first and last among them.
+
+        Args:
+            n: Fewer come where there are fewer.
+            band: Only sources of this band; None for any.
+        """
+        where, values = ("", ()) if band is None else ("WHERE place.band = ?", (self._bands[band],))
+        n_there = int(self._one(f"SELECT count(*) FROM place {where}", values))  # noqa: S608 # only our own words
+        n_wanted = min(n, n_there)
+        if n_wanted < 1:
+            return ()
+        positions = [i * (n_there - 1) // max(n_wanted - 1, 1) for i in range(n_wanted)]
+        query = f"{_JOINED} {where} ORDER BY place.row, place.band LIMIT 1 OFFSET ?"
+        records = (self._database.execute(query, (*values, position)).fetchone() for position in positions)
+        return tuple(self._to_source(record[2:]) for record in records)
+
+    def _load(self) -> None:
+        batch: list[list[Scalar]] = []
+        for n, source in enumerate(self._list.sources):
+            if not self._types.keys() >= source.columns.keys():
+                self._insert(batch)
+                batch = []
+                self._add_columns(source.columns.keys() - self._types.keys(), in_order=source.columns)
+            record: list[Scalar] = [n, source.href, self._band_index(source), source.scene, source.time_us]
+            for name, types in self._types.items():
+                value = source.columns.get(name)
+                types.add(value)
+                record.append(_to_stored(value))
+            batch.append(record)
+            self._n_sources += 1
+            if len(batch) == _N_PER_BATCH:
+                self._insert(batch)
+                batch = []
+        self._insert(batch)
+        if both := sorted(self._bands.keys() & self._types.keys()):
+            raise RequestError(
+                f"{both[0]!r} is the name of a band and of a column; rename one", field=self._list.name
+            )
+
+    def _band_index(self, source: Source) -> int | None:
+        if source.band is None:
+            return None
+        if source.scene is None and source.time_us is None:
+            raise RequestError(
+                f"{source.href} has a band but neither scene nor time; add a column scene or time that tells "
+                "which bands belong together",
+                field=self._list.name,
+            )
+        index = self._bands.setdefault(source.band, len(self._bands))
+        if index >= _N_MAX_BANDS:
+            raise RequestError(
+                f"the column band has more than {_N_MAX_BANDS} different names; did you mean another column?",
+                field=self._list.name,
+            )
+        return index
+
+    def _add_columns(self, new: set[str], *, in_order: Iterable[str]) -> None:
+        if len(self._types) + len(new) > N_MAX_COLUMNS:
+            raise RequestError(
+                f"there are more than {N_MAX_COLUMNS} columns; leave some out", field=self._list.name
+            )
+        for name in in_order:
+            if name in new:
+                self._database.execute(f"ALTER TABLE source ADD COLUMN c{len(self._types)}")
+                self._types[name] = ColumnTypes(reads_text=not self._list.is_typed)
+
+    def _insert(self, batch: list[list[Scalar]]) -> None:
+        if batch:
+            marks = ",".join("?" * len(batch[0]))
+            self._database.execute("BEGIN")
+            self._database.executemany(f"INSERT INTO source VALUES ({marks})", batch)  # noqa: S608 # question marks
+            self._database.execute("COMMIT")
+
+    def _put_in_order(self) -> None:
+        self._database.execute(_GROUP_BY_SCENE if self._bands else _GROUP_BY_LINE)
+        n_times, n_all = self._database.execute("SELECT count(time_us), count(*) FROM grouped").fetchone()
+        self._has_time = n_times == n_all > 0
+        self._has_loose_times = n_all > n_times > 0
+        self._has_scenes = bool(self._one("SELECT count(scene) FROM source"))
+        self._database.execute(_PLACE.format(order="time_us, first" if self._has_time else "first"))
+        self._database.execute("DROP TABLE grouped")
+
+    @cached_property
+    def _stored(self) -> dict[str, tuple[str, int]]:
+        """For each of the list's own columns its dtype and its position in a record of ``source``."""
+        return {
+            name: (types.dtype(self._n_sources), _N_FIXED + i)
+            for i, (name, types) in enumerate(self._types.items())
+        }
+
+    def _varies_in_row(self) -> set[str]:
+        """Return the columns in which sources that share a row differ; a missing value differs from any."""
+        stored = {name: f"c{i}" for i, name in enumerate(self._types)} | {"scene": "scene", "time": "time_us"}
+        if not self._bands:
+            return set()
+        varies = ", ".join(
+            f"min({column}) IS NOT max({column}) OR count({column}) NOT IN (0, count(*)) AS v{i}"
+            for i, column in enumerate(f"source.{column}" for column in stored.values())
+        )
+        per_row = f"SELECT {varies} FROM place CROSS JOIN source ON source.n = place.n GROUP BY place.row"  # noqa: S608 # c0, c1, ...
+        largest = ", ".join(f"max(v{i})" for i in range(len(stored)))
+        flags = self._database.execute(f"SELECT {largest} FROM ({per_row})").fetchone()  # noqa: S608 # as above
+        return {name for name, flag in zip(stored, flags, strict=True) if flag}
+
+    def _to_source(self, record: Sequence[Any]) -> Source:
+        _, href, band, scene, time_us, *_ = record
+        columns = {name: to_dtype(record[at], dtype) for name, (dtype, at) in self._stored.items()}
+        return Source(
+            href=href,
+            band=None if band is None else self.bands[band],
+            scene=scene,
+            time_us=time_us,
+            columns=columns,
+        )
+
+    def _one(self, query: str, values: tuple[Scalar, ...] = ()) -> Any:
+        return self._database.execute(query, values).fetchone()[0]
+
+
+def _to_stored(value: Scalar) -> Scalar:
+    """Return what SQLite keeps apart from other values: true as text, and integers it has no room for."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and abs(value) > _MAX_INT64:
+        return str(value)
+    return value

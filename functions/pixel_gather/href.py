@@ -1,0 +1,215 @@
+"""Which hrefs may be read, and the one spelling that each of them has. Pure: no I/O.
+
+``s3://bucket/key`` holds the key as it is, because S3 keys may contain any character. ``https://`` and
+``file://`` paths are percent-encoded. ``object_store.split_href`` undoes both.
+"""
+
+import posixpath
+import re
+from dataclasses import dataclass, replace
+from typing import Final, Self
+from urllib.parse import quote, unquote_to_bytes
+
+_LONGEST: Final = 2048
+_LONGEST_S3_KEY_NBYTES: Final = 1024
+_LEFT_AS_THEY_ARE: Final = "/~!$&'()*+,;=:@"
+"""Characters that RFC 3986 allows in a path, and that a reader likes to see."""
+
+_DEFAULT_PORTS: Final = {"https": "443", "http": "80"}
+_KNOWN_SCHEMES: Final = frozenset({"s3", "https", "http", "file"})
+
+_WITH_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_SCHEME_WITHOUT_SLASHES = re.compile(r"(s3|https?|file|vrt):", re.IGNORECASE)
+_UNSENDABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_ODD_SEGMENT = re.compile(r"(?:^|/)(\.{0,2})(?:/|$)")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_HOST = re.compile(r"(?P<name>[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
+_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_GDAL_PREFIX = re.compile(r"/vsi\w*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HrefPolicy:
+    """What a deployment, or a run in process, lets its users read."""
+
+    schemes: frozenset[str]
+    """Some of ``s3``, ``https``, ``http``, ``file``; with ``file``, plain local paths are hrefs too."""
+
+    buckets: frozenset[str] | None = None
+    """The only S3 buckets; None for any."""
+
+    hosts: frozenset[str] | None = None
+    """The only ``host`` or ``host:port`` of http and https, in lower case; None for any."""
+
+    base: str | None = None
+    """Folder that relative hrefs start from: an absolute local path, or a checked href of a folder. None
+    refuses them."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no store can serve, and a base that is itself relative."""
+        if unknown := self.schemes - _KNOWN_SCHEMES:
+            raise ValueError(f"no store serves the scheme {min(unknown)}; known are {_list(_KNOWN_SCHEMES)}")
+        if self.base is not None and not (self.base.startswith("/") or "://" in self.base):
+            raise ValueError(f"the base folder {self.base!r} is relative; write the whole path")
+
+    def within(self, base: str) -> Self:
+        """Return this policy with relative hrefs starting from another folder."""
+        return replace(self, base=base)
+
+
+IN_PROCESS: Final = HrefPolicy(schemes=_KNOWN_SCHEMES)
+"""Whoever runs the library may read whatever the machine may; add a ``base`` for relative paths."""
+
+
+def check_href(text: str, *, policy: HrefPolicy) -> str:
+    """Return the canonical spelling of a href that the policy allows.
+
+    Checking a checked href returns it unchanged. Local paths lose their ``.`` and ``..`` by their
+    spelling alone; symbolic links are not looked at.
+
+    Raises:
+        ValueError: With a sentence that says what is wrong and what to write instead.
+    """
+    if not text:
+        raise ValueError("the href is empty; write s3://bucket/key")
+    if len(text) > _LONGEST:
+        raise ValueError(f"the href has {len(text)} characters; no more than {_LONGEST} can be read")
+    if match := _UNSENDABLE.search(text):
+        raise ValueError(f"the href contains the control character {match[0]!r}; remove it")
+    href = _canonical(text, policy)
+    if len(href) > _LONGEST:
+        raise ValueError(f"the href has {len(href)} characters when encoded; at most {_LONGEST} can be read")
+    return href
+
+
+def parent_of(href: str) -> str:
+    """Return the checked href of the folder that a checked href lies in, without a closing slash."""
+    return href.rpartition("/")[0]
+
+
+def _canonical(text: str, policy: HrefPolicy) -> str:
+    match = _WITH_SCHEME.fullmatch(text)
+    if match is None:
+        return _from_path(text, policy)
+    scheme, rest = match[1].lower(), match[2]
+    if scheme in ("s3a", "s3n"):
+        raise ValueError(f"{scheme}:// is Hadoop's spelling; write s3://{rest}")
+    if scheme == "vrt":
+        raise ValueError("vrt:// is not read; name the source itself, such as s3://bucket/key")
+    if scheme not in policy.schemes:
+        raise ValueError(f"{scheme}:// is not read here; allowed are {_list(policy.schemes)}")
+    if scheme == "s3":
+        return _from_s3(rest, policy)
+    if scheme == "file":
+        return _from_file_uri(rest)
+    return _from_http(scheme, rest, policy)
+
+
+def _from_s3(rest: str, policy: HrefPolicy) -> str:
+    bucket, _, key = rest.partition("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise ValueError(f"{bucket!r} cannot be the name of an S3 bucket; write s3://bucket/key")
+    if policy.buckets is not None and bucket not in policy.buckets:
+        raise ValueError(f"the bucket {bucket} is not allowed here; allowed are {_list(policy.buckets)}")
+    if not key:
+        raise ValueError(f"the key is empty; write s3://{bucket}/key")
+    _refuse_odd_segments(key)
+    if (nbytes := len(key.encode())) > _LONGEST_S3_KEY_NBYTES:
+        raise ValueError(f"the key has {nbytes} bytes; S3 allows {_LONGEST_S3_KEY_NBYTES}")
+    return f"s3://{bucket}/{key}"
+
+
+def _from_http(scheme: str, rest: str, policy: HrefPolicy) -> str:
+    authority, _, path = rest.partition("/")
+    if "?" in rest:
+        raise ValueError(
+            "a query string cannot be sent, so signed URLs do not work; write the plain URL, with %3F for a "
+            "? that belongs to the name, or s3://bucket/key and give credentials"
+        )
+    if "#" in rest:
+        raise ValueError("a fragment cannot be sent; write %23 for a # that belongs to the name")
+    if "@" in authority:
+        raise ValueError("a user or password in the address is not sent; write https://host/path")
+    host = _HOST.fullmatch(authority.lower())
+    if host is None or int(host["port"] or 1) not in range(1, 65536):
+        raise ValueError(f"{authority!r} is not a host; write https://host/path, in ASCII letters")
+    is_default_port = host["port"] is None or host["port"] == _DEFAULT_PORTS[scheme]
+    server = host["name"] if is_default_port else host[0]
+    if policy.hosts is not None and server not in policy.hosts:
+        raise ValueError(f"the host {server} is not allowed here; allowed are {_list(policy.hosts)}")
+    if not path:
+        raise ValueError(f"the path is empty; write {scheme}://{server}/path")
+    if "%2f" in path.lower():
+        raise ValueError("an encoded slash (%2F) cannot be sent; write a plain one")
+    decoded = _decoded(path)
+    _refuse_odd_segments(decoded)
+    return f"{scheme}://{server}/{_encoded(decoded)}"
+
+
+def _from_file_uri(rest: str) -> str:
+    if not rest.startswith("/"):
+        raise ValueError("a file is named by its whole path, without a host; write file:///path")
+    if "?" in rest or "#" in rest:
+        raise ValueError("in a file:// address write %3F for ? and %23 for #, or write the plain path")
+    return _from_local(_decoded(rest))
+
+
+def _from_path(text: str, policy: HrefPolicy) -> str:
+    if _SCHEME_WITHOUT_SLASHES.match(text):
+        raise ValueError(f"{text[:40]!r} is not an address; write s3://bucket/key or https://host/path")
+    if _GDAL_PREFIX.match(text):
+        raise ValueError("GDAL's /vsi... paths are not read; write s3://bucket/key or https://host/path")
+    if text.startswith("/"):
+        if "file" not in policy.schemes:
+            raise ValueError(f"local files are not read here; allowed are {_list(policy.schemes)}")
+        return _from_local(text)
+    if policy.base is None:
+        raise ValueError(
+            f"{text[:80]!r} has no folder to start from; write the whole address, s3://bucket/key"
+        )
+    if "://" in policy.base and not policy.base.startswith("file://"):
+        return _canonical(f"{policy.base.rstrip('/')}/{text}", policy)
+    if "file" not in policy.schemes:
+        raise ValueError(f"local files are not read here; allowed are {_list(policy.schemes)}")
+    is_uri = policy.base.startswith("file://")
+    folder = _decoded(policy.base.removeprefix("file://")) if is_uri else policy.base
+    return _from_local(f"{folder}/{text}")
+
+
+def _from_local(path: str) -> str:
+    if path.endswith(("/", "/.", "/..")):
+        raise ValueError("the path names a folder; name a file in it")
+    whole = "/" + posixpath.normpath(path).lstrip("/")
+    if _GDAL_PREFIX.match(whole):
+        raise ValueError("GDAL's /vsi... paths are not read; write s3://bucket/key or https://host/path")
+    return "file://" + _encoded(whole)
+
+
+def _refuse_odd_segments(path: str) -> None:
+    """Refuse what no store can be asked for: ``.``, ``..`` and empty names between slashes."""
+    if path.endswith("/"):
+        raise ValueError("the address ends in a slash, so it names a folder; name an object in it")
+    if match := _ODD_SEGMENT.search(path):
+        odd = f"the segment {match[1]}" if match[1] else "an empty segment (//)"
+        raise ValueError(f"{odd} cannot be sent to a store; write the path without it")
+
+
+def _decoded(path: str) -> str:
+    if _BAD_PERCENT.search(path):
+        raise ValueError("a % stands without two hexadecimal digits; write %25 for a % of the name")
+    try:
+        decoded = unquote_to_bytes(path).decode()
+    except UnicodeDecodeError:
+        raise ValueError("the percent-encoded bytes are not UTF-8; encode the name as UTF-8") from None
+    if match := _UNSENDABLE.search(decoded):
+        raise ValueError(f"the href contains the control character {match[0]!r}; remove it")
+    return decoded
+
+
+def _encoded(path: str) -> str:
+    return quote(path, safe=_LEFT_AS_THEY_ARE)
+
+
+def _list(names: frozenset[str]) -> str:
+    shown = sorted(names)[:8]
+    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "") if shown else "none"
