@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,30 +39,32 @@ _EXTRA_TAGS: Final = (
 )
 
 
-def default_folder(n_files: int) -> Path:
+def default_folder() -> Path:
     """Return where the files of this recipe are kept between runs."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "pixel-gather" / f"benchmark-{RECIPE}-{SEED}-{n_files}"
+    return cache / "pixel-gather" / f"benchmark-{RECIPE}-{SEED}"
 
 
 def make_workload(folder: Path, *, n_files: int) -> dict[str, str]:
-    """Write the files that are not there yet.
+    """Write those of the first ``n_files`` that are not there yet.
 
     Args:
-        folder: Made if need be; ``digests.json`` is written last and says that it is complete.
-        n_files: How many.
+        folder: Made if need be; its ``digests.json`` names the files that are complete.
+        n_files: How many are wanted; there may be more.
 
     Returns:
-        For each file's name, in order, the xxh3-64 digest of its centre tile's pixels before compression.
+        For each wanted file's name, in order, the xxh3-64 digest of its centre tile's pixels.
     """
     listing = folder / _DIGESTS
-    if not listing.exists():
+    known: dict[str, str] = json.loads(listing.read_bytes()) if listing.exists() else {}
+    if len(known) < n_files:
         folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            digests = dict(threads.map(lambda index: _write_file(folder, index), range(n_files)))
-        _write_whole(listing, json.dumps(digests).encode())
-    found: dict[str, str] = json.loads(listing.read_bytes())
-    return found
+            known |= threads.map(lambda index: _write_file(folder, index), range(len(known), n_files))
+        unfinished = listing.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(known))
+        unfinished.replace(listing)
+    return dict(islice(known.items(), n_files))
 
 
 def centre_tile(index: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
@@ -107,9 +110,3 @@ def _encoded_tiles(centre: np.ndarray[Any, np.dtype[np.uint16]]) -> Iterator[byt
 
 def _encode(pixels: np.ndarray[Any, np.dtype[np.uint16]]) -> bytes:
     return bytes(imagecodecs.zlib_encode(imagecodecs.delta_encode(pixels, axis=1), level=6))
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)

@@ -1,0 +1,45 @@
+"""This project's reader, through the port that a shard's worker reads through."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.adapters.geotiff.reader import GeoTiffReader
+from pixel_gather.adapters.object_store import Objects, StoreSettings
+from pixel_gather.ports import SourceReader
+from pixel_gather.source import Cost, Header
+from pixel_gather.window import Window
+
+
+def read_tiles(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurrency: int) -> None:
+    """Fill ``out``, shape (source, y, x), with each source's centre tile."""
+    reader = GeoTiffReader(Objects(StoreSettings()))
+    asyncio.run(_read_all(hrefs, out, reader=reader, max_in_flight=concurrency))
+
+
+async def _read_all(
+    hrefs: Sequence[str], out: np.ndarray[Any, Any], *, reader: SourceReader, max_in_flight: int
+) -> None:
+    slots = asyncio.Semaphore(max_in_flight)
+
+    async def read_one(href: str, pixels: np.ndarray[Any, Any]) -> None:
+        async with slots:
+            source = await reader.open_(href, overview=None, cost=Cost())
+            await source.read_into(pixels[None], _centre(source.header), (1,), masked=False)
+
+    async with asyncio.TaskGroup() as group:
+        for href, pixels in zip(hrefs, out, strict=True):
+            group.create_task(read_one(href, pixels))
+
+
+def _centre(header: Header) -> Window:
+    row = -(-header.height // header.tile_height) // 2
+    column = -(-header.width // header.tile_width) // 2
+    return Window(
+        col_off=column * header.tile_width,
+        row_off=row * header.tile_height,
+        width=header.tile_width,
+        height=header.tile_height,
+    )
