@@ -1,0 +1,1 @@
+"""GeoTIFFs read with ranged GETs and imagecodecs, wherever that gives exactly GDAL's pixels."""

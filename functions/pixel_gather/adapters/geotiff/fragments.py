@@ -1,0 +1,41 @@
+"""The parts of one object that were fetched so far."""
+
+from dataclasses import dataclass, field
+
+from pixel_gather.adapters.geotiff.not_fast import TiffError
+
+
+class NeedBytes(Exception):  # noqa: N818 # a question to the caller, not a failure
+    """Bytes [start, stop) of the object are wanted and were not fetched yet; they lie inside it."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        """Name the range."""
+        super().__init__(f"bytes {start} to {stop}")
+        self.start = start
+        self.stop = stop
+
+
+@dataclass(slots=True)
+class Fragments:
+    """A sparse set of ranges of one object; grows by ``add`` and never fetches by itself."""
+
+    object_nbytes: int
+    _parts: list[tuple[int, memoryview]] = field(default_factory=list)
+
+    def add(self, start: int, content: memoryview) -> None:
+        """Take in the bytes that begin at ``start``."""
+        self._parts.append((start, content))
+
+    def view(self, start: int, stop: int) -> memoryview:
+        """Return bytes [start, stop) without copying.
+
+        Raises:
+            TiffError: They lie outside the object.
+            NeedBytes: They were not fetched in one piece.
+        """
+        if not 0 <= start <= stop <= self.object_nbytes:
+            raise TiffError("an offset points outside the file")
+        for part_start, content in self._parts:
+            if part_start <= start and stop <= part_start + content.nbytes:
+                return content[start - part_start : stop - part_start]
+        raise NeedBytes(start, stop)

@@ -1,0 +1,62 @@
+"""GDAL_METADATA, the XML tag in which GDAL keeps each band's scale and offset."""
+
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+
+_MAX_NBYTES: Final = 1 << 20
+
+
+def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return each band's scale and offset, 1.0 and 0.0 where none is declared.
+
+    Raises:
+        NotFast: XML that may mean something else to GDAL, or hides entities.
+        NeedBytes: The text was not fetched yet.
+    """
+    scales, offsets = [1.0] * n_bands, [0.0] * n_bands
+    text = _text(ifd)
+    if b'"scale"' in text or b'"offset"' in text:
+        for item in _items(text):
+            values = {"scale": scales, "offset": offsets}.get(item.get("role", "").lower())
+            if values is not None:
+                _set(values, item)
+    return tuple(scales), tuple(offsets)
+
+
+def mentions_alpha(ifd: Ifd) -> bool:
+    """Tell whether a band may be declared alpha here."""
+    return b"alpha" in _text(ifd).lower()
+
+
+def _text(ifd: Ifd) -> bytes:
+    """Return the XML; empty where there is none."""
+    return ifd.text(Tag.GDAL_METADATA, most=_MAX_NBYTES) or b""
+
+
+def _items(text: bytes) -> list[ET.Element]:
+    """Parse the items, if there is nothing in the text but elements."""
+    if b"<!" in text or b"<?" in text:
+        raise NotFast("GDAL metadata with a document type")
+    try:
+        return ET.fromstring(text).findall("Item")  # noqa: S314 # no DOCTYPE, so no entities; size bounded
+    except (ET.ParseError, ValueError) as error:
+        raise NotFast("GDAL metadata is not XML") from error
+
+
+def _set(values: list[float], item: ET.Element) -> None:
+    """Put one item's number where its band is."""
+    try:
+        values[_band_index(item, len(values))] = float((item.text or "").strip())
+    except ValueError as error:
+        raise NotFast("scale or offset is not a number") from error
+
+
+def _band_index(item: ET.Element, n_bands: int) -> int:
+    """Return the band from 0 of an item."""
+    index = int(item.get("sample", "-1"))
+    if not 0 <= index < n_bands:
+        raise NotFast("scale or offset of no band")
+    return index

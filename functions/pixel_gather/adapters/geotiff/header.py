@@ -1,0 +1,88 @@
+"""The header of a GeoTIFF, from its tags."""
+
+from collections.abc import Sequence
+
+from pixel_gather.adapters.geotiff.gdal_metadata import scales_and_offsets
+from pixel_gather.adapters.geotiff.georeference import crs_of, geo_keys, transform_of
+from pixel_gather.adapters.geotiff.ifd import Ifd, Tag, following_ifds
+from pixel_gather.adapters.geotiff.layout import Layout, layout_of
+from pixel_gather.adapters.geotiff.nodata import nodata_of
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.source import Header
+
+_REDUCED, _MASK = 1, 4
+
+
+def overviews_of(first: Ifd, full: Layout) -> list[tuple[Ifd, Layout]]:
+    """Return the overviews of the first image in the order of the chain, which is GDAL's.
+
+    Raises:
+        NotFast: The chain is broken, or the overviews are not one smaller than the other.
+        NeedBytes: A directory was not fetched yet.
+    """
+    found: list[tuple[Ifd, Layout]] = []
+    last = full
+    for ifd in following_ifds(first):
+        if ifd.integer(Tag.NEW_SUBFILE_TYPE, 0) & (_REDUCED | _MASK) != _REDUCED:
+            continue
+        layout = layout_of(ifd)
+        is_smaller = layout.width <= last.width and layout.height <= last.height
+        if not is_smaller or (layout.n_bands, layout.dtype) != (full.n_bands, full.dtype):
+            raise NotFast("overviews of other kinds or sizes")
+        found.append((ifd, layout))
+        last = layout
+    return found
+
+
+def has_mask(first: Ifd) -> bool:
+    """Tell whether any directory of the file is a mask."""
+    return any(ifd.integer(Tag.NEW_SUBFILE_TYPE, 0) & _MASK for ifd in following_ifds(first))
+
+
+def header_of(
+    ifd: Ifd,
+    layout: Layout,
+    *,
+    href: str,
+    etag: str | None,
+    shown: Layout,
+    overviews: Sequence[Layout],
+) -> Header:
+    """Build the header of the full image, or of one of its overviews.
+
+    Args:
+        ifd: The first directory, which alone is georeferenced.
+        layout: Its layout.
+        href: The source's.
+        etag: The version that the directory was read from.
+        shown: The layout to read from: the full image's or an overview's.
+        overviews: All that were looked for.
+
+    Raises:
+        NotFast: Only GDAL knows what the tags mean.
+        NeedBytes: Values were not fetched yet.
+    """
+    keys = geo_keys(ifd)
+    transform = transform_of(ifd, keys)
+    scales, offsets = scales_and_offsets(ifd, layout.n_bands)
+    if transform is not None and shown is not layout:
+        transform = transform.scaled(layout.width / shown.width, layout.height / shown.height)
+    return Header(
+        href=href,
+        etag=etag,
+        nbytes=ifd.fragments.object_nbytes,
+        driver="GTiff",
+        width=shown.width,
+        height=shown.height,
+        n_bands=layout.n_bands,
+        dtype=layout.dtype.name,
+        nodata=nodata_of(ifd, layout.dtype),
+        scales=scales,
+        offsets=offsets,
+        transform=transform,
+        crs=crs_of(ifd, keys),
+        tile_width=shown.tile_width,
+        tile_height=shown.block_height,
+        is_tiled=shown.is_tiled,
+        overviews=tuple((each.width, each.height) for each in overviews),
+    )

@@ -1,0 +1,247 @@
+"""Image file directories: which tags a TIFF has and where their values lie.
+
+Pure and bounded: nothing is allocated or asked for by what a directory claims before the claim is
+held against the object's size. Values are converted when they are asked for.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from pixel_gather.adapters.geotiff.fragments import Fragments
+from pixel_gather.adapters.geotiff.not_fast import TiffError
+
+_MAX_ENTRIES: Final = 1024
+_MAX_IFDS: Final = 64
+
+
+class Tag(IntEnum):
+    """The tags that are read here, by their names in the TIFF, GeoTIFF and GDAL specifications."""
+
+    NEW_SUBFILE_TYPE = 254
+    IMAGE_WIDTH = 256
+    IMAGE_LENGTH = 257
+    BITS_PER_SAMPLE = 258
+    COMPRESSION = 259
+    PHOTOMETRIC = 262
+    FILL_ORDER = 266
+    STRIP_OFFSETS = 273
+    SAMPLES_PER_PIXEL = 277
+    ROWS_PER_STRIP = 278
+    STRIP_BYTE_COUNTS = 279
+    PLANAR_CONFIGURATION = 284
+    PREDICTOR = 317
+    TILE_WIDTH = 322
+    TILE_LENGTH = 323
+    TILE_OFFSETS = 324
+    TILE_BYTE_COUNTS = 325
+    EXTRA_SAMPLES = 338
+    SAMPLE_FORMAT = 339
+    MODEL_PIXEL_SCALE = 33550
+    INTERGRAPH_MATRIX = 33920
+    MODEL_TIEPOINT = 33922
+    MODEL_TRANSFORMATION = 34264
+    GEO_KEY_DIRECTORY = 34735
+    GEO_DOUBLE_PARAMS = 34736
+    GEO_ASCII_PARAMS = 34737
+    GDAL_METADATA = 42112
+    GDAL_NODATA = 42113
+    TILE_DEPTH = 32998
+
+
+_UNSIGNED: Final = {3: "u2", 4: "u4", 16: "u8"}
+"""NumPy's names of SHORT, LONG and LONG8."""
+_ASCII: Final = 2
+_DOUBLE: Final = 12
+
+
+class Entry(NamedTuple):
+    """One tag of a directory."""
+
+    kind: int
+    """Field type, as in the file."""
+
+    n_values: int
+    start: int
+    """First byte of its values in the object, also where they stand in the directory itself."""
+
+
+class Format(NamedTuple):
+    """What the first bytes tell."""
+
+    byte_order: str
+    """``<`` or ``>``, as struct and NumPy write it."""
+
+    entry_count: struct.Struct
+    entry: struct.Struct
+    """Tag, type, count, value or offset; the last as an integer."""
+
+    offset: struct.Struct
+    first_ifd: int
+
+    @property
+    def inline_nbytes(self) -> int:
+        """Values up to this size stand in the directory itself."""
+        return self.offset.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ifd:
+    """One directory; its values are looked up in the fragments when asked for."""
+
+    entries: Mapping[int, Entry]
+    next_offset: int
+    """Of the next directory in the chain; 0 ends it."""
+
+    format: Format
+    fragments: Fragments
+
+    def array(self, tag: int, start: int, stop: int) -> np.ndarray[Any, Any]:
+        """Return values [start, stop) of an unsigned tag, looked up and converted lazily.
+
+        Raises:
+            TiffError: Another type, or outside the object.
+            NeedBytes: Not fetched yet.
+        """
+        entry = self.entries[tag]
+        name = _UNSIGNED.get(entry.kind)
+        if name is None:
+            raise TiffError("a tag has an unexpected type")
+        if not 0 <= start <= stop <= entry.n_values:
+            raise TiffError("a tag has too few values")
+        dtype = np.dtype(self.format.byte_order + name)
+        first = entry.start + start * dtype.itemsize
+        content = self.fragments.view(first, first + (stop - start) * dtype.itemsize)
+        return np.frombuffer(content, dtype)
+
+    def integers(self, tag: int, *, most: int) -> tuple[int, ...] | None:
+        """Return all values of an unsigned tag, or None where it is absent."""
+        entry = self.entries.get(tag)
+        if entry is None:
+            return None
+        if not 1 <= entry.n_values <= most:
+            raise TiffError("a tag has an unexpected number of values")
+        if entry.n_values == 1 and entry.kind in _ONE:
+            one = _ONE[entry.kind]
+            content = self.fragments.view(entry.start, entry.start + one[self.format.byte_order].size)
+            return one[self.format.byte_order].unpack(content)
+        return tuple(self.array(tag, 0, entry.n_values).tolist())
+
+    def integer(self, tag: int, default: int | None = None) -> int:
+        """Return the only value of an unsigned tag."""
+        values = self.integers(tag, most=1)
+        if values is not None:
+            return values[0]
+        if default is None:
+            raise TiffError("a needed tag is missing")
+        return default
+
+    def doubles(self, tag: int, *, most: int) -> tuple[float, ...] | None:
+        """Return all values of a DOUBLE tag, or None where it is absent."""
+        entry = self.entries.get(tag)
+        if entry is None:
+            return None
+        if entry.kind != _DOUBLE or not 1 <= entry.n_values <= most:
+            raise TiffError("a tag has an unexpected type or number of values")
+        content = self.fragments.view(entry.start, entry.start + 8 * entry.n_values)
+        return struct.unpack(f"{self.format.byte_order}{entry.n_values}d", content)
+
+    def text(self, tag: int, *, most: int) -> bytes | None:
+        """Return an ASCII tag up to its first NUL, or None where it is absent."""
+        entry = self.entries.get(tag)
+        if entry is None:
+            return None
+        if entry.kind != _ASCII or entry.n_values > most:
+            raise TiffError("a text tag has an unexpected type or length")
+        return bytes(self.fragments.view(entry.start, entry.start + entry.n_values)).partition(b"\0")[0]
+
+
+_ONE: Final = {
+    kind: {order: struct.Struct(order + letter) for order in "<>"}
+    for kind, letter in ((3, "H"), (4, "I"), (16, "Q"))
+}
+_SIZES: Final = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4} | {
+    16: 8,
+    17: 8,
+    18: 8,
+}
+"""Bytes per value of every field type."""
+
+type _Layouts = tuple[struct.Struct, struct.Struct, struct.Struct]
+
+
+def _layouts(order: str, *, big: bool) -> _Layouts:
+    """Return how a directory's count, an entry and an offset are packed."""
+    count, entry, offset = ("Q", "HHQQ", "Q") if big else ("H", "HHII", "I")
+    return struct.Struct(order + count), struct.Struct(order + entry), struct.Struct(order + offset)
+
+
+_LAYOUTS: Final = {(order, big): _layouts(order, big=big) for order in "<>" for big in (False, True)}
+_MAGIC: Final = {b"II*\0": ("<", False), b"MM\0*": (">", False), b"II+\0": ("<", True), b"MM\0+": (">", True)}
+
+
+def parse_format(fragments: Fragments) -> Format:
+    """Tell classic from BigTIFF, the byte order and the place of the first directory.
+
+    Raises:
+        TiffError: Not a TIFF.
+        NeedBytes: Not fetched yet.
+    """
+    magic = _MAGIC.get(bytes(fragments.view(0, 4)))
+    if magic is None:
+        raise TiffError("not a TIFF")
+    order, is_big = magic
+    layouts = _LAYOUTS[order, is_big]
+    if is_big and struct.unpack(order + "HH", fragments.view(4, 8)) != (8, 0):
+        raise TiffError("not a BigTIFF after all")
+    start = 8 if is_big else 4
+    (first,) = layouts[2].unpack(fragments.view(start, start + layouts[2].size))
+    return Format(order, *layouts, first)
+
+
+def parse_ifd(fragments: Fragments, form: Format, offset: int) -> Ifd:
+    """Parse the directory at an offset.
+
+    Raises:
+        TiffError: It is broken: too many entries or none, tags twice or out of order.
+        NeedBytes: Not fetched yet.
+    """
+    (n_entries,) = form.entry_count.unpack(fragments.view(offset, offset + form.entry_count.size))
+    if not 1 <= n_entries <= _MAX_ENTRIES:
+        raise TiffError("a directory has no or too many entries")
+    start = offset + form.entry_count.size
+    stop = start + n_entries * form.entry.size
+    content = fragments.view(start, stop + form.offset.size)
+    entries: dict[int, Entry] = {}
+    last = -1
+    inline, value_start = form.inline_nbytes, start + form.entry.size - form.inline_nbytes
+    for tag, kind, count, value in form.entry.iter_unpack(content[: n_entries * form.entry.size]):
+        if tag <= last:
+            raise TiffError("tags are out of order")
+        last = tag
+        is_inline = count * _SIZES.get(kind, 1) <= inline
+        entries[tag] = Entry(kind, count, value_start if is_inline else value)
+        value_start += form.entry.size
+    (next_offset,) = form.offset.unpack(content[stop - start :])
+    return Ifd(entries=entries, next_offset=next_offset, format=form, fragments=fragments)
+
+
+def following_ifds(first: Ifd) -> Iterator[Ifd]:
+    """Yield the directories after the first one, in the order of the chain.
+
+    Raises:
+        TiffError: The chain is broken, goes round in a circle or does not end.
+        NeedBytes: The next one was not fetched yet; begin again with its bytes.
+    """
+    seen = {first.format.first_ifd}
+    ifd = first
+    while ifd.next_offset:
+        if ifd.next_offset in seen or len(seen) >= _MAX_IFDS:
+            raise TiffError("the chain of directories does not end")
+        seen.add(ifd.next_offset)
+        ifd = parse_ifd(first.fragments, first.format, ifd.next_offset)
+        yield ifd

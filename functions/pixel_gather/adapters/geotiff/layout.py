@@ -1,0 +1,238 @@
+"""How a directory's pixels are stored, for the layouts that this path reads exactly."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+
+_MAX_SIDE: Final = 2**31 - 1
+_MAX_BANDS: Final = 65535
+_MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE = range(4)
+_ALPHAS: Final = (1, 2)
+_DTYPES: Final = {
+    (8, 1): "u1",
+    (16, 1): "u2",
+    (32, 1): "u4",
+    (64, 1): "u8",
+    (8, 2): "i1",
+    (16, 2): "i2",
+    (32, 2): "i4",
+    (64, 2): "i8",
+    (16, 3): "f2",
+    (32, 3): "f4",
+    (64, 3): "f8",
+    (64, 6): "c8",
+    (128, 6): "c16",
+}
+"""By bits per sample and sample format; complex integers are apart."""
+_CHOPPED_NBYTES: Final = 8192
+_COMPLEX_INT16: Final = (32, 5)
+
+
+class Compression(IntEnum):
+    """The compressions that are decoded here, by their codes in TIFF."""
+
+    NONE = 1
+    LZW = 5
+    DEFLATE = 8
+    PACKBITS = 32773
+    DEFLATE_OLD = 32946
+    LZMA = 34925
+    ZSTD = 50000
+
+
+class Predictor(IntEnum):
+    """What was done to the pixels before they were compressed."""
+
+    NONE = 1
+    HORIZONTAL = 2
+    FLOAT = 3
+
+
+_WITH_PREDICTOR: Final = frozenset(Compression) - {Compression.NONE, Compression.PACKBITS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Everything that decoding needs, and where to look for offsets and byte counts."""
+
+    width: int
+    height: int
+    n_bands: int
+    stored: np.dtype[Any]
+    """Of one stored number, in the file's byte order."""
+
+    dtype: np.dtype[Any]
+    """Of one pixel as GDAL reports it, in native byte order."""
+
+    compression: Compression
+    predictor: Predictor
+    is_tiled: bool
+    tile_width: int
+    tile_height: int
+    n_planes: int
+    """Bands where each is stored by itself, else 1."""
+
+    has_alpha: bool
+
+    @property
+    def n_across(self) -> int:
+        """Tiles side by side."""
+        return -(-self.width // self.tile_width)
+
+    @property
+    def n_down(self) -> int:
+        """Tiles one above the other."""
+        return -(-self.height // self.tile_height)
+
+    @property
+    def samples(self) -> int:
+        """Numbers stored for one pixel of a tile: its bands, twice that where they are complex integers."""
+        n_bands = self.n_bands if self.n_planes == 1 else 1
+        return n_bands * (2 if self.is_complex_int else 1)
+
+    @property
+    def is_complex_int(self) -> bool:
+        """Whether two stored integers make one complex pixel."""
+        return self.dtype.kind == "c" and self.stored.kind == "i"
+
+    @property
+    def row_nbytes(self) -> int:
+        """Bytes of one decoded row of a tile."""
+        return self.tile_width * self.samples * self.stored.itemsize
+
+    @property
+    def offsets_tag(self) -> Tag:
+        """Where the offsets of tiles or strips stand."""
+        return Tag.TILE_OFFSETS if self.is_tiled else Tag.STRIP_OFFSETS
+
+    @property
+    def counts_tag(self) -> Tag:
+        """Where their byte counts stand."""
+        return Tag.TILE_BYTE_COUNTS if self.is_tiled else Tag.STRIP_BYTE_COUNTS
+
+    @property
+    def block_height(self) -> int:
+        """Rows of a tile or strip as GDAL counts them: it cuts a single uncompressed strip into 8 KiB."""
+        is_single = self.tile_height == self.height and self.n_planes == 1
+        if self.is_tiled or not is_single or self.compression is not Compression.NONE:
+            return self.tile_height
+        return min(self.tile_height, max(_CHOPPED_NBYTES // self.row_nbytes, 1))
+
+    def tile_rows(self, tile_row: int) -> int:
+        """Return how many rows are stored: the last strip ends with the image, tiles are padded."""
+        if self.is_tiled:
+            return self.tile_height
+        return min(self.tile_height, self.height - tile_row * self.tile_height)
+
+
+def layout_of(ifd: Ifd) -> Layout:
+    """Read the layout of a directory.
+
+    Raises:
+        NotFast: This path does not read such pixels, or the tags contradict each other.
+        NeedBytes: Values were not fetched yet.
+    """
+    width, height = ifd.integer(Tag.IMAGE_WIDTH), ifd.integer(Tag.IMAGE_LENGTH)
+    n_bands = ifd.integer(Tag.SAMPLES_PER_PIXEL, 1)
+    if not (1 <= width <= _MAX_SIDE and 1 <= height <= _MAX_SIDE and 1 <= n_bands <= _MAX_BANDS):
+        raise NotFast("no or too many pixels or bands")
+    stored, dtype = _dtypes(ifd, n_bands)
+    compression, predictor = _coding(ifd, stored=stored, dtype=dtype)
+    planar = ifd.integer(Tag.PLANAR_CONFIGURATION, 1)
+    if planar not in (1, 2):
+        raise NotFast("unknown planar configuration")
+    is_tiled, tile_width, tile_height = _tile_shape(ifd, width=width, height=height)
+    layout = Layout(
+        width=width,
+        height=height,
+        n_bands=n_bands,
+        stored=stored,
+        dtype=dtype,
+        compression=compression,
+        predictor=predictor,
+        is_tiled=is_tiled,
+        tile_width=tile_width,
+        tile_height=tile_height,
+        n_planes=n_bands if planar == 2 else 1,  # noqa: PLR2004 # separate planes, as TIFF numbers them
+        has_alpha=_has_alpha(ifd, n_bands),
+    )
+    _check_tile_arrays(ifd, layout)
+    return layout
+
+
+def _same(values: tuple[int, ...] | None, *, n_bands: int, default: int) -> int:
+    """Return the value that all bands share."""
+    if values is None:
+        return default
+    if len(values) not in (1, n_bands) or len(set(values)) != 1:
+        raise NotFast("bands differ in kind")
+    return values[0]
+
+
+def _dtypes(ifd: Ifd, n_bands: int) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """Return the dtype of a stored number and of a pixel."""
+    bits = _same(ifd.integers(Tag.BITS_PER_SAMPLE, most=n_bands), n_bands=n_bands, default=1)
+    kind = _same(ifd.integers(Tag.SAMPLE_FORMAT, most=n_bands), n_bands=n_bands, default=1)
+    if (bits, kind) == _COMPLEX_INT16:
+        return np.dtype(ifd.format.byte_order + "i2"), np.dtype("c8")
+    name = _DTYPES.get((bits, kind))
+    if name is None:
+        raise NotFast("bit depth or sample format")
+    return np.dtype(ifd.format.byte_order + name), np.dtype(name)
+
+
+def _coding(ifd: Ifd, *, stored: np.dtype[Any], dtype: np.dtype[Any]) -> tuple[Compression, Predictor]:
+    """Return compression and predictor, if they go together and with the dtype."""
+    try:
+        compression = Compression(ifd.integer(Tag.COMPRESSION, 1))
+        predictor = Predictor(ifd.integer(Tag.PREDICTOR, 1))
+    except ValueError as error:
+        raise NotFast("compression or predictor") from error
+    if ifd.integer(Tag.FILL_ORDER, 1) != 1:
+        raise NotFast("fill order")
+    if predictor is Predictor.NONE:
+        return compression, predictor
+    if compression not in _WITH_PREDICTOR or dtype.kind == "c":
+        raise NotFast("predictor on this compression or dtype")
+    if predictor is Predictor.FLOAT and stored.kind != "f":
+        raise NotFast("floating point predictor on integers")
+    return compression, predictor
+
+
+def _tile_shape(ifd: Ifd, *, width: int, height: int) -> tuple[bool, int, int]:
+    """Return whether there are tiles, and the width and height of a tile or strip."""
+    tile_tags = (Tag.TILE_WIDTH, Tag.TILE_LENGTH, Tag.TILE_OFFSETS, Tag.TILE_BYTE_COUNTS)
+    n_tile_tags = sum(tag in ifd.entries for tag in tile_tags)
+    has_strip_tags = Tag.STRIP_OFFSETS in ifd.entries or Tag.STRIP_BYTE_COUNTS in ifd.entries
+    if n_tile_tags not in (0, len(tile_tags)) or bool(n_tile_tags) is has_strip_tags:
+        raise NotFast("neither tiles nor strips, or both, or some tags missing")
+    if ifd.integer(Tag.TILE_DEPTH, 1) != 1:
+        raise NotFast("tiles in three dimensions")
+    if n_tile_tags:
+        is_tiled, tile_width, tile_height = True, ifd.integer(Tag.TILE_WIDTH), ifd.integer(Tag.TILE_LENGTH)
+    else:
+        is_tiled, tile_width, tile_height = False, width, min(ifd.integer(Tag.ROWS_PER_STRIP, height), height)
+    if not (1 <= tile_width <= _MAX_SIDE and 1 <= tile_height <= _MAX_SIDE):
+        raise NotFast("tiles without pixels")
+    return is_tiled, tile_width, tile_height
+
+
+def _has_alpha(ifd: Ifd, n_bands: int) -> bool:
+    """Tell whether a band is alpha; also refuse colours that GDAL converts to RGB."""
+    if ifd.integer(Tag.PHOTOMETRIC, _MIN_IS_BLACK) not in (_MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE):
+        raise NotFast("photometric interpretation")
+    extras = ifd.integers(Tag.EXTRA_SAMPLES, most=n_bands)
+    return extras is not None and any(extra in _ALPHAS for extra in extras)
+
+
+def _check_tile_arrays(ifd: Ifd, layout: Layout) -> None:
+    """Refuse offsets or byte counts of another number than the tiles'."""
+    n_tiles = layout.n_across * layout.n_down * layout.n_planes
+    for tag in (layout.offsets_tag, layout.counts_tag):
+        if tag not in ifd.entries or ifd.entries[tag].n_values != n_tiles:
+            raise NotFast("another number of offsets or byte counts than of tiles")

@@ -1,0 +1,68 @@
+"""GDAL_NODATA, the text tag that names the value of absent pixels."""
+
+import re
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+
+_MAX_NBYTES: Final = 256
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn][Aa][Nn]|[+-]?[Ii]nf")
+"""What Python and GDAL read alike."""
+
+
+_MSVC_INFINITIES: Final = {"1.#INF": "inf", "-1.#INF": "-inf"}
+
+
+def declares_nodata(ifd: Ifd) -> bool:
+    """Tell whether the tag is there, whatever it says."""
+    return Tag.GDAL_NODATA in ifd.entries
+
+
+def nodata_of(ifd: Ifd, dtype: np.dtype[Any]) -> float | int | None:
+    """Return the nodata value, or None where there is none that the dtype can hold.
+
+    It is exact for 64-bit integers; for float32 it is the nearest float32, with which GDAL compares.
+
+    Raises:
+        NotFast: Text that only GDAL's own number parser knows how to read.
+        NeedBytes: The text was not fetched yet.
+    """
+    content = ifd.text(Tag.GDAL_NODATA, most=_MAX_NBYTES)
+    text = "" if content is None else content.decode("latin-1").strip(" ")
+    text = _MSVC_INFINITIES.get(text, text)
+    if not text:
+        return None
+    if dtype.kind in "iu":
+        return _integer(text, np.iinfo(dtype))
+    return _floating(text, dtype)
+
+
+def _integer(text: str, limits: np.iinfo[Any]) -> int | None:
+    """Return an integer within the limits, or None."""
+    if _INTEGER.fullmatch(text):
+        value = int(text)
+    else:
+        if not _NUMBER.fullmatch(text) or limits.bits == 64:  # noqa: PLR2004 # GDAL parses these as integers
+            raise NotFast("nodata")
+        as_float = float(text)
+        if not as_float.is_integer():
+            return None
+        value = int(as_float)
+    return value if limits.min <= value <= limits.max else None
+
+
+def _floating(text: str, dtype: np.dtype[Any]) -> float | None:
+    """Return the number as the dtype compares it, or None where float16 cannot hold it."""
+    if not _NUMBER.fullmatch(text):
+        raise NotFast("nodata")
+    value = float(text)
+    if dtype.itemsize == np.dtype("f4").itemsize:
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))
+    if dtype.itemsize == np.dtype("f2").itemsize and np.isfinite(value) and abs(value) > np.finfo("f2").max:
+        return None
+    return value

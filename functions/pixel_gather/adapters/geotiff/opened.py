@@ -1,0 +1,135 @@
+"""A GeoTIFF whose header is known: a window's tiles are fetched, decoded and put in their place."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.adapters.geotiff.gdal_metadata import mentions_alpha
+from pixel_gather.adapters.geotiff.header import has_mask
+from pixel_gather.adapters.geotiff.ifd import Ifd
+from pixel_gather.adapters.geotiff.in_thread import in_thread
+from pixel_gather.adapters.geotiff.layout import Layout
+from pixel_gather.adapters.geotiff.nodata import declares_nodata
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.paint import paint_piece, paint_value
+from pixel_gather.adapters.geotiff.pieces import Get, Piece, cut_pieces, join_pieces
+from pixel_gather.adapters.geotiff.tiff_file import TiffFile
+from pixel_gather.source import Header
+from pixel_gather.window import Window
+
+type Pixels = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenedGeoTiff:
+    """A GeoTIFF, or one of its overviews; a ``ports.OpenedSource`` that may also raise NotFast."""
+
+    header: Header
+    file: TiffFile
+    first: Ifd
+    """The file's first directory, which speaks for all of it."""
+
+    ifd: Ifd
+    """The directory that is read from."""
+
+    layout: Layout
+
+    async def read_into(self, out: Pixels, window: Window, bands: Sequence[int], *, masked: bool) -> None:
+        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` says.
+
+        After an error ``out`` may hold anything where the window lies on the raster, unless ``masked``,
+        which leaves it untouched.
+
+        Raises:
+            NotFast: GDAL decides, as after a tile that cannot be decoded.
+            SourceError: The object cannot be read.
+        """
+        inside = window.clipped(width=self.layout.width, height=self.layout.height)
+        if inside is None:
+            return
+        row, col = inside.row_off - window.row_off, inside.col_off - window.col_off
+        part = out[:, row : row + inside.height, col : col + inside.width]
+        if not masked:
+            await self._fill(part, inside, bands)
+            return
+        await self.file.parsed(self._refuse_masks)
+        unmasked = np.empty_like(part)
+        await self._fill(unmasked, inside, bands)
+        part[...] = unmasked
+
+    async def _fill(self, out: Pixels, window: Window, bands: Sequence[int]) -> None:
+        """Fill ``out`` with a window that lies on the raster."""
+        started = perf_counter()
+        limits = self.file.settings
+        pieces = await self.file.parsed(lambda: self._cut(window, bands))
+        stored = [piece for piece in pieces if not piece.is_sparse]
+        if len(stored) < len(pieces):
+            self._fill_sparse([piece for piece in pieces if piece.is_sparse], out, bands)
+        gets = join_pieces(
+            stored, max_gap_nbytes=limits.max_gap_nbytes, max_joined_nbytes=limits.max_get_nbytes
+        )
+        if len(gets) == 1:
+            arrived = await self._read(gets[0], out, bands)
+        elif gets:
+            arrived = await self._read_all(gets, out, bands)
+        else:
+            return
+        self.file.cost.read_s += arrived - started
+
+    def _cut(self, window: Window, bands: Sequence[int]) -> list[Piece]:
+        limits = self.file.settings
+        return cut_pieces(
+            self.ifd,
+            self.layout,
+            window,
+            bands,
+            max_tile_nbytes=limits.max_tile_nbytes,
+            max_part_nbytes=limits.max_get_nbytes,
+        )
+
+    async def _read_all(self, gets: Sequence[Get], out: Pixels, bands: Sequence[int]) -> float:
+        """Fetch and decode concurrently; return when the last bytes arrived."""
+        slots = asyncio.Semaphore(self.file.settings.max_gets_in_flight)
+
+        async def read_one(get: Get) -> float:
+            async with slots:
+                return await self._read(get, out, bands)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(read_one(get)) for get in gets]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from errors
+        return max(task.result() for task in tasks)
+
+    async def _read(self, get: Get, out: Pixels, bands: Sequence[int]) -> float:
+        """Fetch one range and decode its tiles in a thread; return when the bytes arrived."""
+        content = await self.file.get(get.start, get.stop)
+        arrived = perf_counter()
+        self.file.cost.decode_s += await in_thread(lambda: self._decode(content, get, out, bands))
+        return arrived
+
+    def _decode(self, content: memoryview, get: Get, out: Pixels, bands: Sequence[int]) -> float:
+        """Decode the tiles of one range; return the seconds that it took."""
+        started = perf_counter()
+        for piece in get.pieces:
+            part = content[piece.start - get.start : piece.stop - get.start]
+            paint_piece(part, piece, self.layout, out=out, bands=bands)
+        return perf_counter() - started
+
+    def _fill_sparse(self, pieces: Sequence[Piece], out: Pixels, bands: Sequence[int]) -> None:
+        """Write what GDAL gives for tiles that are not stored."""
+        nodata = self.header.nodata
+        if nodata is None and declares_nodata(self.first):
+            raise NotFast("absent tiles, with a nodata value that the dtype cannot hold")
+        for piece in pieces:
+            paint_value(0 if nodata is None else nodata, piece, self.layout, out=out, bands=bands)
+
+    def _refuse_masks(self) -> None:
+        """Leave files with a mask of their own to GDAL."""
+        if self.layout.has_alpha or mentions_alpha(self.first) or has_mask(self.first):
+            raise NotFast("a mask or an alpha band")

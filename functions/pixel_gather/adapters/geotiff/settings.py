@@ -1,0 +1,36 @@
+"""How much of a GeoTIFF is fetched at once, and the limits beyond which GDAL decides."""
+
+from dataclasses import dataclass
+
+_KIB, _MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeoTiffSettings:
+    """Sizes in bytes; none of them changes a pixel."""
+
+    head_nbytes: int = 16 * _KIB
+    """First read of every file; holds the directories of a typical COG."""
+
+    max_header_reads: int = 12
+    """GETs after the first until the header, or one window's tile offsets, are known."""
+
+    max_header_nbytes: int = 16 * _MIB
+    """Longest single one of them."""
+
+    max_gap_nbytes: int = 64 * _KIB
+    """Unwanted bytes between two tiles that cost less than another request."""
+
+    max_get_nbytes: int = 8 * _MIB
+    """Neighbouring tiles are joined, and uncompressed strips cut, to requests of at most this size."""
+
+    max_tile_nbytes: int = 256 * _MIB
+    """Largest tile that is decoded, compressed or not."""
+
+    max_gets_in_flight: int = 8
+    """Requests of one window at one time."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that nothing can keep."""
+        if min(self.head_nbytes, self.max_get_nbytes, self.max_gets_in_flight) < 1:
+            raise ValueError("head_nbytes, max_get_nbytes and max_gets_in_flight are at least 1")
