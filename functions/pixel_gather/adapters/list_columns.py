@@ -106,7 +106,7 @@ def check_value(name: str, value: object) -> Scalar:
             )
         return value
     if isinstance(value, float) and math.isinf(value):
-        raise ValueError(f"column {name} is infinite; leave it empty")  # noqa: TRY004 # the list's fault
+        raise ValueError(f"column {name} is infinite; leave it empty")  # the list's fault
     if isinstance(value, (bool, int, float)):
         return value
     raise ValueError(

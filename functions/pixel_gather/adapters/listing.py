@@ -151,7 +151,8 @@ def _walk(folder: str) -> Iterator[_Found]:
     """Walk a local folder in the order in which S3 lists; links are followed, but never round in a circle."""
     if not Path(folder).is_dir():
         raise RequestError(f"there is no folder {folder}", field="sources.prefix")
-    yield from _walk_below(folder, "", frozenset())
+    above = (parent.stat() for parent in Path(folder).resolve().parents)
+    yield from _walk_below(folder, "", frozenset((parent.st_dev, parent.st_ino) for parent in above))
 
 
 def _walk_below(folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[_Found]:
