@@ -1,6 +1,6 @@
 """What the steps need from the world. Adapters implement these; tests have fakes of them."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -103,22 +103,3 @@ class SourceTable(Protocol):
 
     def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
         """Return up to ``n`` sources spread evenly over the rows, first and last among them."""
-
-
-class ControlStore(Protocol):
-    """Small files of one gather: the plan, the list in shard order, the sidecars."""
-
-    async def put(self, key: str, content: bytes) -> None:
-        """Write a file whole, in place of any earlier one."""
-
-    async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
-        """Write a file of any length from parts, holding a few of them at a time."""
-
-    async def get(self, key: str) -> bytes | None:
-        """Read a file, or None where there is none."""
-
-    async def get_range(self, key: str, start: int, stop: int) -> bytes:
-        """Read bytes [start, stop) of a file that is there."""
-
-    def list_(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the keys below a prefix."""

@@ -117,3 +117,32 @@ class Window:
         return Window(
             col_off=self.col_off, row_off=self.row_off + start, width=self.width, height=stop - start
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowRule:
+    """Which window is wanted, before it is known where it falls on a source.
+
+    Exactly one of ``tile``, ``is_centre``, ``pixels``, ``bounds`` and ``point`` is set.
+    """
+
+    tile: tuple[int, int] | None = None
+    """(row, column) of a tile in the source's own tiling."""
+
+    is_centre: bool = False
+    """The tile that holds the pixel (height // 2, width // 2)."""
+
+    pixels: tuple[int, int, int, int] | None = None
+    """(col_off, row_off, width, height)."""
+
+    bounds: tuple[float, float, float, float] | None = None
+    """(west, south, east, north) in ``crs``; every pixel that it touches is wanted."""
+
+    point: tuple[float, float] | None = None
+    """(x, y) in ``crs``; the pixel that holds it is the window's centre."""
+
+    size: tuple[int, int] = (1, 1)
+    """(width, height) of the window around ``point``."""
+
+    crs: str | None = None
+    """What ``bounds`` and ``point`` are measured in; None means the source's own CRS."""

@@ -107,7 +107,19 @@ def split_href(href: str) -> tuple[str, str]:
 
 
 def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None) -> Store:
-    """Make the client for ``s3://bucket``, ``https://host`` or ``file://``."""
+    """Make the client that reads from ``s3://bucket``, ``https://host`` or ``file://``."""
+    return _open_store(root, settings, prefix=prefix, retry={"max_retries": 0})
+
+
+def open_place(href: str, settings: StoreSettings) -> Store:
+    """Make the client that writes below a folder: ``s3://bucket/prefix`` or ``file:///folder``."""
+    root, path = split_href(href)
+    if root == "file://":
+        return LocalStore(f"/{path}", mkdir=True, automatic_cleanup=True)
+    return _open_store(root, settings, prefix=path or None, retry={"max_retries": settings.max_retries})
+
+
+def _open_store(root: str, settings: StoreSettings, *, prefix: str | None, retry: dict[str, Any]) -> Store:
     scheme = urlsplit(root).scheme
     if scheme == "file":
         return LocalStore(prefix)
@@ -116,9 +128,8 @@ def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None)
         "timeout": f"{settings.request_timeout_s * 1000:.0f}ms",
         "allow_http": scheme == "http" or (settings.endpoint or "").startswith("http://"),
     }
-    no_retries: Any = {"max_retries": 0}  # retried here, where they are counted
     if scheme in ("http", "https"):
-        return HTTPStore(root, client_options=client_options, retry_config=no_retries)  # type: ignore[arg-type] # a plain dict is what it takes
+        return HTTPStore(root, client_options=client_options, retry_config=retry)  # type: ignore[arg-type] # a plain dict is what it takes
     options: dict[str, Any] = {
         "region": settings.region,
         "endpoint": settings.endpoint,
@@ -128,7 +139,7 @@ def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None)
     }
     given = {name: value for name, value in options.items() if value is not None}
     bucket = urlsplit(root).netloc
-    return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=no_retries, **given)  # type: ignore[arg-type] # as above
+    return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=retry, **given)  # type: ignore[arg-type] # as above
 
 
 def _credential_provider(settings: StoreSettings) -> Any:

@@ -1,0 +1,123 @@
+"""One shard's pixels as the bytes of one Zarr v3 object: `sharding_indexed`, index at the end.
+
+Written here, not by zarr-python, because a worker then needs no zarr (0.3 s of its start) and a
+shard is one buffer for one PUT; zarr-python reads it back in the tests. Layout of the format:
+https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+import google_crc32c
+import imagecodecs
+import numpy as np
+
+from pixel_gather.read import Pixels
+
+_EMPTY: Final = np.uint64(2**64 - 1)
+
+type Encode = Callable[[Pixels], bytes | bytearray | memoryview]
+
+
+ZSTD_LEVEL: Final = 1
+BLOSC_LEVELS: Final = {"lz4": 5, "zstd": 1}
+
+
+def chunk_encoder(codec: str, *, itemsize: int, zfp_tolerance: float | None = None) -> Encode:
+    """Return what compresses one C-ordered little-endian chunk with a codec of the request."""
+    if codec == "none":
+        return lambda chunk: chunk.data.cast("B")
+    if codec == "zstd":
+        return lambda chunk: imagecodecs.zstd_encode(chunk, ZSTD_LEVEL)
+    if codec == "zfp":
+        return lambda chunk: imagecodecs.zfp_encode(chunk, **zfp_options(zfp_tolerance))
+    compressor = codec.removeprefix("blosc-")
+    return lambda chunk: imagecodecs.blosc_encode(
+        chunk,
+        level=BLOSC_LEVELS[compressor],
+        compressor=compressor,
+        shuffle="bitshuffle",
+        typesize=itemsize,
+        numthreads=1,
+    )
+
+
+def zfp_options(tolerance: float | None) -> dict[str, Any]:
+    """Return imagecodecs' options for a largest error; 0 is lossless."""
+    return {"mode": "a", "level": tolerance} if tolerance else {"mode": "r"}
+
+
+async def encode_shard(
+    pixels: Pixels,
+    *,
+    shard: tuple[int, int, int],
+    chunk: tuple[int, int, int],
+    fill_value: float,
+    encode: Encode,
+) -> bytearray:
+    """Compress a shard in as many threads as there are cores.
+
+    Args:
+        pixels: Shape (row, y, x), at most that of the shard; what is missing is not stored.
+        shard: Shape of a whole shard.
+        chunk: Shape of its chunks.
+        fill_value: Pads chunks that overhang; a chunk of nothing else is left out.
+        encode: From `chunk_encoder`.
+    """
+    grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
+    places = list(np.ndindex(*grid))
+    fill = pixels.dtype.type(fill_value)
+
+    def encode_some(first: int, step: int) -> list[bytes | bytearray | memoryview | None]:
+        return [_encoded(pixels, place, chunk, fill, encode) for place in places[first::step]]
+
+    n_threads = min(os.process_cpu_count() or 1, len(places))
+    parts = await asyncio.gather(
+        *(asyncio.to_thread(encode_some, first, n_threads) for first in range(n_threads))
+    )
+    encoded = [parts[index % n_threads][index // n_threads] for index in range(len(places))]
+    return await asyncio.to_thread(_joined, encoded)
+
+
+def _encoded(
+    pixels: Pixels, place: tuple[int, ...], chunk: tuple[int, int, int], fill: Any, encode: Encode
+) -> bytes | bytearray | memoryview | None:
+    """Compress one chunk, or return None for one that holds nothing but fill."""
+    inside = pixels[
+        tuple(slice(index * side, (index + 1) * side) for index, side in zip(place, chunk, strict=True))
+    ]
+    if inside.size == 0 or _is_all(inside, fill):
+        return None
+    if inside.shape == chunk:
+        whole = np.ascontiguousarray(inside, dtype=inside.dtype.newbyteorder("<"))
+    else:
+        whole = np.full(chunk, fill, dtype=inside.dtype.newbyteorder("<"))
+        whole[tuple(slice(side) for side in inside.shape)] = inside
+    return encode(whole)
+
+
+def _is_all(pixels: Pixels, fill: Any) -> bool:
+    """Whether every pixel is the fill value to the bit, so that -0.0 and odd NaNs are kept."""
+    if pixels.itemsize > 8:  # noqa: PLR2004 # no integer is as wide as complex128
+        return False
+    bits = np.dtype(f"u{pixels.itemsize}")
+    fill_bits = fill.reshape(1).view(bits)[0]
+    return bool(pixels.flat[0].reshape(1).view(bits)[0] == fill_bits) and bool(
+        (pixels.view(bits) == fill_bits).all()
+    )
+
+
+def _joined(encoded: list[bytes | bytearray | memoryview | None]) -> bytearray:
+    """Put the chunks behind one another and the index with its checksum at the end."""
+    index = np.full((len(encoded), 2), _EMPTY, dtype="<u8")
+    content = bytearray()
+    for number, part in enumerate(encoded):
+        if part is not None:
+            index[number] = len(content), len(part)
+            content += part
+    tail = index.tobytes()
+    content += tail
+    content += google_crc32c.value(tail).to_bytes(4, "little")
+    return content

@@ -1,0 +1,199 @@
+"""The cube as a Zarr v3 group: described by zarr-python, its shards written as whole objects.
+
+Order of writing: the group's ``zarr.json`` claims the place and says ``complete: false``; then the
+arrays' metadata, the shards, the coordinates; the group's consolidated metadata is put last.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+
+from pixel_gather.adapters.georeference import SPATIAL_REF, write_georeference
+from pixel_gather.adapters.object_store import Store
+from pixel_gather.adapters.shard_codec import chunk_encoder, encode_shard
+from pixel_gather.adapters.zarr_metadata import (
+    coordinate_attributes,
+    group_attributes,
+    measurement_attributes,
+    write_small_array,
+    zarr_codecs,
+)
+from pixel_gather.coordinates import Coordinate, Values
+from pixel_gather.cube import CubePlan, Measurement
+from pixel_gather.errors import ArrayExistsError, StoreError
+from pixel_gather.read import Pixels
+from pixel_gather.report import Report
+from pixel_gather.stores import FoundCube
+
+if TYPE_CHECKING:
+    import zarr
+
+ROOT_KEY: Final = "zarr.json"
+CONTROL_FOLDER: Final = ".gather/"
+_COORDINATE_CHUNK: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrCube:
+    """Implements `pixel_gather.stores.CubeStore` at the root of a store."""
+
+    store: Store
+    place: str
+    """As the user wrote it, for messages."""
+
+    async def found(self) -> FoundCube | None:
+        """Return what cube is at the place, or None where the place is empty."""
+        try:
+            answer = await obstore.get_async(self.store, ROOT_KEY)
+            attributes = json.loads(bytes(await answer.bytes_async())).get("attributes", {})
+        except FileNotFoundError:
+            await self._check_empty()
+            return None
+        except (BaseError, OSError) as error:
+            raise self._failed("read", error) from error
+        except ValueError:
+            attributes = {}
+        gather = attributes.get("pixel_gather")
+        if not isinstance(gather, dict) or "digest" not in gather:
+            raise ArrayExistsError(f"{self.place}: a Zarr that no gather made is there: choose another place")
+        return FoundCube(
+            digest=str(gather["digest"]), report=gather.get("report") if attributes.get("complete") else None
+        )
+
+    async def _check_empty(self) -> None:
+        async for page in obstore.list(self.store, chunk_size=2):
+            others = [item["path"] for item in page if not item["path"].startswith(CONTROL_FOLDER)]
+            if others:
+                raise ArrayExistsError(
+                    f"{self.place}: it is not empty ({others[0]} is there) and holds no cube: "
+                    "choose another place"
+                )
+
+    async def create(self, plan: CubePlan) -> None:
+        """Claim the place and describe the measurements."""
+        attributes = group_attributes(plan) | {"complete": False}
+        content = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes})
+        try:
+            await obstore.put_async(self.store, ROOT_KEY, content.encode(), mode="create")
+        except AlreadyExistsError as error:
+            raise ArrayExistsError(
+                f"{self.place}: another gather has just begun there: choose another place"
+            ) from error
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+        await asyncio.to_thread(self._create_measurements, plan)
+
+    async def write_shard(
+        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
+    ) -> int:
+        """Compress and store one object in one PUT; return its size in bytes."""
+        content = await encode_shard(
+            pixels,
+            shard=plan.layout.shard,
+            chunk=plan.layout.chunk,
+            fill_value=measurement.fill_value,
+            encode=chunk_encoder(plan.codec, itemsize=pixels.itemsize, zfp_tolerance=plan.zfp_tolerance),
+        )
+        path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
+        try:
+            await obstore.put_async(self.store, path, content, use_multipart=False)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+        return len(content)
+
+    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+        """Describe the arrays along the first axis."""
+        await asyncio.to_thread(self._create_coordinates, plan, coordinates)
+
+    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+        """Write a run of rows of several coordinates."""
+        await asyncio.to_thread(self._write_rows, start, values)
+
+    async def complete(self, plan: CubePlan, report: Report) -> None:
+        """Place the cube on the map, consolidate, and say that it is complete."""
+        await asyncio.to_thread(self._complete, plan, report)
+
+    def _group(self) -> "zarr.Group":
+        import zarr  # noqa: PLC0415 # costs 0.3 s, and a worker that fills shards needs none of it
+        from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
+
+        return zarr.open_group(ObjectStore(self.store), mode="r+", use_consolidated=False)
+
+    def _create_measurements(self, plan: CubePlan) -> None:
+        group = self._group()
+        for measurement in plan.measurements:
+            group.create_array(
+                measurement.name,
+                shape=plan.shape,
+                chunks=plan.layout.chunk,
+                shards=plan.layout.shard,
+                dtype=measurement.dtype,
+                fill_value=np.dtype(measurement.dtype).type(measurement.fill_value),
+                dimension_names=(plan.dim, "y", "x"),
+                attributes=measurement_attributes(measurement),
+                **zarr_codecs(plan, measurement),
+            )
+
+    def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+        group = self._group()
+        for each in coordinates:
+            rows = min(_COORDINATE_CHUNK, plan.n_rows)
+            group.create_array(
+                each.name,
+                shape=each.shape,
+                chunks=(rows, *each.shape[1:]),
+                dtype=str if each.dtype == "string" else each.dtype,
+                fill_value=each.fill,
+                dimension_names=each.dims,
+                attributes=coordinate_attributes(each),
+                overwrite=True,
+            )
+
+    def _write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+        group = self._group()
+        for name, rows in values.items():
+            array: Any = group[name]
+            array[start : start + len(rows)] = rows
+
+    def _complete(self, plan: CubePlan, report: Report) -> None:
+        group = self._group()
+        on_map = write_georeference(group, plan) if report.is_aligned else {}
+        if len(plan.measurements) > 1:
+            names = np.array([each.name for each in plan.measurements], dtype=object)
+            write_small_array(group, "measurement", names, dims=("measurement",))
+        measurements = {each.name for each in plan.measurements}
+        arrays = self._array_names()
+        beside = sorted(set(arrays) - measurements - {"x", "y", plan.dim, "measurement"})
+        attributes: dict[str, Any] = {"coordinates": " ".join(beside)}
+        if SPATIAL_REF in beside:
+            attributes["grid_mapping"] = SPATIAL_REF
+        for name in measurements:
+            group[name].update_attributes(attributes)
+        content = {
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": group_attributes(plan, report) | on_map | {"complete": True},
+            "consolidated_metadata": {
+                "kind": "inline",
+                "must_understand": False,
+                "metadata": {name: self._read_json(f"{name}/{ROOT_KEY}") for name in arrays},
+            },
+        }
+        obstore.put(self.store, ROOT_KEY, json.dumps(content).encode(), use_multipart=False)
+
+    def _array_names(self) -> list[str]:
+        """Return the arrays below the root; zarr-python's own walk warns of the control folder."""
+        folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
+        return sorted(folder for folder in folders if f"{folder}/" != CONTROL_FOLDER)
+
+    def _read_json(self, key: str) -> Any:
+        return json.loads(bytes(obstore.get(self.store, key).bytes()))
+
+    def _failed(self, verb: str, error: Exception) -> StoreError:
+        return StoreError(f"{self.place} could not be {verb}: {str(error).partition(chr(10))[0]}")

@@ -1,0 +1,108 @@
+"""How the cube describes itself: codecs, CF attributes, provenance."""
+
+import base64
+import struct
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pixel_gather.adapters.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL, zfp_options
+from pixel_gather.coordinates import Coordinate, Values
+from pixel_gather.cube import CubePlan, Measurement
+from pixel_gather.report import Report
+
+if TYPE_CHECKING:
+    import zarr
+
+
+def zarr_codecs(plan: CubePlan, measurement: Measurement) -> dict[str, Any]:
+    """Return what zarr-python's ``create_array`` takes for a codec of the request."""
+    from zarr.codecs import BloscCodec, ZstdCodec  # noqa: PLC0415 # 0.3 s, which a shard's worker is spared
+
+    if plan.codec == "none":
+        return {"compressors": None}
+    if plan.codec == "zstd":
+        return {"compressors": ZstdCodec(level=ZSTD_LEVEL)}
+    if plan.codec == "zfp":
+        from imagecodecs.zarr import Zfp, register_codecs  # noqa: PLC0415 # as above
+
+        register_codecs("imagecodecs_zfp")
+        return {"serializer": Zfp(mode=zfp_options(plan.zfp_tolerance)["mode"]), "compressors": None}
+    name: Any = plan.codec.removeprefix("blosc-")
+    itemsize = np.dtype(measurement.dtype).itemsize
+    return {
+        "compressors": BloscCodec(
+            cname=name, clevel=BLOSC_LEVELS[name], shuffle="bitshuffle", typesize=itemsize
+        )
+    }
+
+
+def measurement_attributes(measurement: Measurement) -> dict[str, Any]:
+    """Return a measurement's CF attributes; raw values are stored, scale and offset only described."""
+    attributes: dict[str, Any] = {"long_name": measurement.name}
+    if measurement.nodata is not None:
+        attributes["_FillValue"] = _encoded_fill(measurement.nodata, np.dtype(measurement.dtype))
+    if (measurement.scale, measurement.offset) != (1.0, 0.0):
+        attributes |= {"scale_factor": measurement.scale, "add_offset": measurement.offset}
+    return attributes
+
+
+def coordinate_attributes(coordinate: Coordinate) -> dict[str, Any]:
+    """Return a coordinate's attributes; a missing time is the only fill that readers must mask."""
+    if coordinate.name == "time":
+        return coordinate.attributes | {"_FillValue": coordinate.fill}
+    return dict(coordinate.attributes)
+
+
+def group_attributes(plan: CubePlan, report: Report | None = None) -> dict[str, Any]:
+    """Return the group's attributes: what it is, which request made it and, at the end, its report."""
+    gather: dict[str, Any] = {
+        "version": version("pixel-gather"),
+        "digest": plan.digest,
+        "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(),
+        "request": plan.request,
+    }
+    if report is not None:
+        gather["report"] = report.to_json()
+    return {"Conventions": "CF-1.11", "title": _title(plan), "pixel_gather": gather}
+
+
+def write_small_array(
+    group: "zarr.Group",
+    name: str,
+    values: Values,
+    *,
+    dims: Sequence[str],
+    attributes: dict[str, Any] | None = None,
+) -> None:
+    """Write an array of one chunk, in place of any from an earlier try."""
+    array = group.create_array(
+        name,
+        shape=values.shape,
+        chunks=values.shape or "auto",
+        dtype=str if values.dtype == object else values.dtype,
+        dimension_names=tuple(dims),
+        attributes=attributes or {},
+        overwrite=True,
+    )
+    array[...] = values
+
+
+def _title(plan: CubePlan) -> str:
+    return f"{plan.height} x {plan.width} pixels of each of {plan.n_sources:,} sources"
+
+
+def _encoded_fill(value: float, dtype: np.dtype[Any]) -> Any:
+    """Encode ``_FillValue`` as xarray does for Zarr v3.
+
+    Floats are base64 of a little-endian double, so that NaN and every digit survive JSON.
+    """
+    if dtype.kind in "iu":
+        return int(value)
+    double = base64.standard_b64encode(struct.pack("<d", float(value))).decode()
+    if dtype.kind == "c":
+        return [double, base64.standard_b64encode(struct.pack("<d", 0.0)).decode()]
+    return double

@@ -1,0 +1,282 @@
+"""The small arrays beside the pixels: one value per row, or per row and measurement.
+
+What exists, how it is described, and how a batch of rows becomes their values. Pure.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.cube import CubePlan
+from pixel_gather.outcome import BandStats, Outcome
+from pixel_gather.source import CubeRow, Source
+from pixel_gather.status import Status
+
+NO_TIME: Final = np.iinfo(np.int64).min
+"""Stands for a missing time, as NumPy's NaT does."""
+
+NOT_GATHERED: Final = 255
+"""Fill of ``status`` before a row is written."""
+
+type Values = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinate:
+    """One array along the cube's first axis."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    """NumPy's name, or ``string``."""
+
+    fill: float | str
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    name: str
+    dtype: str
+    fill: float | str
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Field(_Kind):
+    value: Callable[[Any, Any], Any]
+
+
+def _seconds(name: str, what: str) -> _Field:
+    return _Field(
+        name=name,
+        dtype="float32",
+        fill=float("nan"),
+        attributes={"units": "s", "long_name": what},
+        value=lambda _, outcome: getattr(outcome, f"{name}_s"),
+    )
+
+
+def _count(name: str, attribute: str, what: str) -> _Field:
+    return _Field(
+        name=name,
+        dtype="int64",
+        fill=0,
+        attributes={"units": "1", "long_name": what},
+        value=lambda _, outcome: getattr(outcome, attribute),
+    )
+
+
+_PER_SOURCE: Final = (
+    _Field(
+        name="href",
+        dtype="string",
+        fill="",
+        attributes={"long_name": "where the pixels come from"},
+        value=lambda source, _: source.href if source else "",
+    ),
+    _Field(
+        name="etag",
+        dtype="string",
+        fill="",
+        attributes={"long_name": "version of the object that was read"},
+        value=lambda _, outcome: outcome.etag or "",
+    ),
+    _Field(
+        name="crs",
+        dtype="string",
+        fill="",
+        attributes={"long_name": "CRS of the source, an authority code or WKT"},
+        value=lambda _, outcome: outcome.crs or "",
+    ),
+    _seconds("start", "when work on the source began, since the gather was planned"),
+    _seconds("open", "time until the header was known"),
+    _seconds("read", "time waiting for the window's bytes"),
+    _seconds("decode", "time decoding, summed over threads"),
+    _count("bytes", "nbytes", "bytes received"),
+    _count("requests", "requests", "requests sent, retries included"),
+    _count("retries", "retries", "requests sent again"),
+)
+
+_PER_BAND: Final = (
+    _Field(
+        name="min",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "smallest valid raw value"},
+        value=lambda stats, _: stats.min,
+    ),
+    _Field(
+        name="max",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "largest valid raw value"},
+        value=lambda stats, _: stats.max,
+    ),
+    _Field(
+        name="mean",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "mean of valid raw values"},
+        value=lambda stats, _: stats.mean,
+    ),
+    _Field(
+        name="valid_fraction",
+        dtype="float32",
+        fill=0.0,
+        attributes={"units": "1", "long_name": "share of the window's pixels that are valid"},
+        value=lambda stats, n_pixels: stats.n_valid / n_pixels,
+    ),
+)
+
+RESERVED_NAMES: Final = frozenset(
+    {each.name for each in (*_PER_SOURCE, *_PER_BAND)}
+    | {"status", "transform", "nodata", "x", "y", "spatial_ref", "measurement", "source", "affine"}
+)
+"""What a column of the list may not be called."""
+
+
+def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
+    """Return every coordinate along the cube's first axis, but for ``nodata``, which few cubes need.
+
+    Values that differ between measurements have a second dimension ``measurement``, where the cube
+    has more than one.
+    """
+    slots, measurements = _second_dims(plan)
+    found = [_along(plan, _TIME)] if plan.has_time else []
+    found += [_along(plan, each, slots) for each in _PER_SOURCE]
+    found += [_along(plan, each, measurements) for each in _PER_BAND]
+    found.append(_along(plan, _STATUS, measurements))
+    found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
+    for column in plan.columns:
+        fill = _COLUMN_FILL[column.dtype]
+        kind = _TIME if column.name == "time" else _Kind(name=column.name, dtype=column.dtype, fill=fill)
+        found.append(_along(plan, kind, slots if column.varies_in_row else ()))
+    return tuple(found)
+
+
+def nodata_coordinate(plan: CubePlan) -> Coordinate:
+    """Return the coordinate of rows' own nodata, for cubes in which they differ."""
+    return _along(plan, _NODATA, _second_dims(plan)[0])
+
+
+def nodata_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
+    """Return the values of `nodata_coordinate` for a run of rows; NaN where a source declares none."""
+    values = [
+        [float("nan") if outcome.nodata is None else outcome.nodata for outcome in row] for row in outcomes
+    ]
+    shape = nodata_coordinate(plan).shape
+    return {"nodata": np.array(values, dtype="float64").reshape(len(outcomes), *shape[1:])}
+
+
+def coordinate_values(
+    plan: CubePlan, rows: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]
+) -> dict[str, Values]:
+    """Return the values of a run of rows, by name, in the shapes of `coordinates_of`.
+
+    Args:
+        plan: The cube.
+        rows: What the list says of them.
+        outcomes: What became of each source of each row.
+    """
+    n_pixels = plan.height * plan.width
+    values: dict[str, list[Any]] = {each.name: [] for each in coordinates_of(plan)}
+    for row, row_outcomes in zip(rows, outcomes, strict=True):
+        pairs = list(zip(row.sources, row_outcomes, strict=True))
+        for each in _PER_SOURCE:
+            values[each.name].append([each.value(source, outcome) for source, outcome in pairs])
+        stats = [band for slot, outcome in enumerate(row_outcomes) for band in _bands_of(plan, slot, outcome)]
+        for each in _PER_BAND:
+            values[each.name].append([each.value(band, n_pixels) for band in stats])
+        values["status"].append([row_outcomes[each.slot].status for each in plan.measurements])
+        values["transform"].append([outcome.transform or _NO_TRANSFORM for outcome in row_outcomes])
+        for column in plan.columns:
+            values[column.name].append(_column_values(row, column.name, varies=column.varies_in_row))
+        if plan.has_time:
+            values["time"].append(row.time_us)
+    return {
+        each.name: np.array(
+            values[each.name], dtype=object if each.dtype == "string" else each.dtype
+        ).reshape(len(rows), *each.shape[1:])
+        for each in coordinates_of(plan)
+    }
+
+
+def _column_values(row: CubeRow, name: str, *, varies: bool) -> Any:
+    values = [_column_value(source, name) for source in row.sources]
+    if varies:
+        return values
+    present = [value for value, source in zip(values, row.sources, strict=True) if source is not None]
+    return present[0] if present else None
+
+
+def _column_value(source: Source | None, name: str) -> Any:
+    if name == "time":
+        return NO_TIME if source is None or source.time_us is None else source.time_us
+    if name == "scene":
+        return (source and source.scene) or ""
+    return source.columns.get(name) if source else None
+
+
+def _bands_of(plan: CubePlan, slot: int, outcome: Outcome) -> list[BandStats]:
+    return outcome.bands or [BandStats() for _ in plan.slots[slot].bands]
+
+
+def _second_dims(plan: CubePlan) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
+    """Return the dimension behind the first of what is known per source, and per measurement."""
+    n_measurements = len(plan.measurements)
+    of_measurements = (("measurement", n_measurements),) if n_measurements > 1 else ()
+    return (of_measurements if len(plan.slots) > 1 else ()), of_measurements
+
+
+def _along(plan: CubePlan, kind: _Kind, more: tuple[tuple[str, int], ...] = ()) -> Coordinate:
+    return Coordinate(
+        name=kind.name,
+        dims=(plan.dim, *(dim for dim, _ in more)),
+        shape=(plan.n_rows, *(length for _, length in more)),
+        dtype=kind.dtype,
+        fill=kind.fill,
+        attributes=kind.attributes,
+    )
+
+
+_NO_TRANSFORM: Final = (float("nan"),) * 6
+_COLUMN_FILL: Final[dict[str, float | str]] = {"int64": 0, "float64": float("nan"), "bool": 0, "string": ""}
+_TIME: Final = _Kind(
+    name="time",
+    dtype="int64",
+    fill=NO_TIME,
+    attributes={
+        "standard_name": "time",
+        "units": "microseconds since 1970-01-01",
+        "calendar": "proleptic_gregorian",
+        "axis": "T",
+    },
+)
+_TRANSFORM: Final = _Kind(
+    name="transform",
+    dtype="float64",
+    fill=float("nan"),
+    attributes={
+        "long_name": "transform of the row's own window: x = a*col + b*row + c, y = d*col + e*row + f"
+    },
+)
+_STATUS: Final = _Kind(
+    name="status",
+    dtype="uint8",
+    fill=NOT_GATHERED,
+    attributes={
+        "standard_name": "status_flag",
+        "flag_values": [int(each) for each in Status],
+        "flag_meanings": " ".join(each.name.lower() for each in Status),
+    },
+)
+_NODATA: Final = _Kind(
+    name="nodata",
+    dtype="float64",
+    fill=float("nan"),
+    attributes={"long_name": "nodata value that the row's own source declares"},
+)

@@ -1,0 +1,100 @@
+"""The cube that a gather will make, as decided before a pixel is read."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.layout import Layout
+from pixel_gather.place import Grid, Placement
+from pixel_gather.pricing import Estimate
+from pixel_gather.source import Column
+from pixel_gather.window import Window, WindowRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSlot:
+    """What the sources in one place of a row should be like: their own template."""
+
+    name: str | None
+    """The list's ``band``; None where the list has no such column and a row is one source."""
+
+    dtype: str
+    bands: tuple[int, ...]
+    """Bands to read of each source, from 1."""
+
+    grid: Grid
+    window: Window
+    """The window on the template's own grid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One array of the cube."""
+
+    name: str
+    slot: int
+    """Which source of a row it comes from."""
+
+    dtype: str
+    nodata: float | int | None
+    """The template's, else the request's; None where there is neither."""
+
+    scale: float
+    offset: float
+
+    @property
+    def fill_value(self) -> float | int:
+        """What stands in rows that could not be read: nodata, else NaN for floats and 0 for the rest."""
+        if self.nodata is not None:
+            return self.nodata
+        return float("nan") if np.dtype(self.dtype).kind == "f" else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CubePlan:
+    """Everything that the workers and the finish need to know, apart from the list itself."""
+
+    digest: str
+    """Of the request and the list's content: equal plans make equal cubes."""
+
+    planned_at: float
+    """Seconds since 1970-01-01 UTC; the timings count from here."""
+
+    request: dict[str, Any]
+    """As it was given, for the record."""
+
+    rule: WindowRule
+    overview: int | None
+    masked: bool
+    wants_same_grid: bool
+    default_nodata: float | int | None
+    slots: tuple[SourceSlot, ...]
+    measurements: tuple[Measurement, ...]
+    n_sources: int
+    n_rows: int
+    height: int
+    width: int
+    has_time: bool
+    columns: tuple[Column, ...]
+    layout: Layout
+    codec: str
+    zfp_tolerance: float | None
+    estimate: Estimate
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def dim(self) -> str:
+        """Name of the first axis."""
+        return "time" if self.has_time else "source"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(rows, y, x) of every measurement."""
+        return self.n_rows, self.height, self.width
+
+    @property
+    def placement(self) -> Placement:
+        """Where the template's window lies: what the other rows are compared with."""
+        slot = self.slots[0]
+        return Placement.on(slot.grid, slot.window)

@@ -1,0 +1,287 @@
+"""The whole gather in this process: for a laptop, a notebook or one big machine.
+
+The steps are those that run on AWS; here they follow one another on one event loop, a few shards
+at a time.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from pixel_gather.adapters.control_store import ObjectControlStore
+from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.fixed_slots import FixedSlots
+from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.object_store import Objects, StoreSettings, open_place, split_href
+from pixel_gather.adapters.source_list import SourceList, open_source_list, sources_below, sources_of_hrefs
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.adapters.source_table import SqliteSourceTable
+from pixel_gather.adapters.zarr_cube import CONTROL_FOLDER, ZarrCube
+from pixel_gather.cube import CubePlan
+from pixel_gather.errors import ArrayExistsError, RequestError
+from pixel_gather.href import IN_PROCESS, HrefPolicy, check_href
+from pixel_gather.outcome import Outcome
+from pixel_gather.plan import gather_digest, plan_cube
+from pixel_gather.report import Report
+from pixel_gather.request import GatherRequest, Sources, parse_request
+from pixel_gather.shards import ShardTask
+from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
+
+_REMOTE_IN_FLIGHT: Final = 64
+"""Best of those measured over loopback with 0 to 30 ms to the first byte; see the benchmarks."""
+
+_SHARDS_IN_FLIGHT: Final = 2
+"""One is compressed and stored while the next is read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a gather in process uses this machine; nothing here changes its result."""
+
+    stores: StoreSettings = field(default_factory=StoreSettings)
+    concurrency: int | None = None
+    """Sources read at one time; None for 64, or the number of cores where they are local files."""
+
+    source_timeout_s: float = 180.0
+    """Longest that one source may take, retries included."""
+
+    max_task_nbytes: int = 512 * 2**20
+    """What one shard may hold decoded; two are in memory at a time."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """How far a gather is."""
+
+    n_sources: int
+    n_done: int = 0
+    n_failed: int = 0
+    fetched_nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """A finished gather."""
+
+    place: str
+    """Where the cube lies: a local path, or ``s3://bucket/prefix``."""
+
+    report: Report
+    was_complete: bool
+    """Whether the cube was there already, so that nothing was read."""
+
+
+def gather(
+    request: Mapping[str, Any] | GatherRequest,
+    *,
+    to: str | os.PathLike[str],
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Gathered:
+    """Gather one window of every source into one cube.
+
+    Works where an event loop is running already, as in a notebook; it then blocks that loop, and
+    `gather_async` does not.
+
+    Args:
+        request: See `pixel_gather.request.GatherRequest`. Relative hrefs and lists start from the
+            working folder.
+        to: Where the cube is written: a folder that is new, empty or holds an unfinished run of the
+            same request, which is then gone on with; or ``s3://bucket/prefix``.
+        settings: How this machine is used.
+        on_progress: Called after each source.
+
+    Raises:
+        RequestError: The request or its list is wrong; nothing was written.
+        BudgetError: The plan is over a limit; nothing was written.
+        ArrayExistsError: Something else is at ``to``; it was left as it is.
+        StoreError: The cube could not be written; the same call goes on where it stopped.
+    """
+    return _run(gather_async(request, to=to, settings=settings, on_progress=on_progress))
+
+
+def dry_run(request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None) -> CubePlan:
+    """Plan a gather and price it, reading a few headers and no pixel; the errors are those of `gather`."""
+    return _run(dry_run_async(request, settings=settings))
+
+
+async def dry_run_async(
+    request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None
+) -> CubePlan:
+    """Plan a gather; see `dry_run`."""
+    async with _opened(parse_request(request), settings or Settings()) as job:
+        return await plan_cube(
+            job.request,
+            table=job.table,
+            reader=job.reader,
+            projector=job.projector,
+            max_task_nbytes=job.settings.max_task_nbytes,
+            now=0.0,
+        )
+
+
+async def gather_async(
+    request: Mapping[str, Any] | GatherRequest,
+    *,
+    to: str | os.PathLike[str],
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Gathered:
+    """Gather one window of every source into one cube; see `gather`."""
+    place = check_place(os.fspath(to))
+    async with _opened(parse_request(request), settings or Settings()) as job:
+        store = open_place(place, job.settings.stores)
+        cube = ZarrCube(store, _shown(place))
+        control = ObjectControlStore(store, CONTROL_FOLDER)
+        found = await cube.found()
+        if found is not None and found.digest != gather_digest(job.request, job.table):
+            raise ArrayExistsError(
+                f"{_shown(place)}: a cube of another request or another list is there: choose another place"
+            )
+        if found is not None and found.report is not None:
+            report = msgspec.convert(found.report, Report)
+            return Gathered(place=_shown(place), report=report, was_complete=True)
+        plan, tasks = await plan_gather(
+            job.request,
+            table=job.table,
+            reader=job.reader,
+            projector=job.projector,
+            cube=cube,
+            control=control,
+            max_task_nbytes=job.settings.max_task_nbytes,
+        )
+        await _gather_shards(plan, tasks, job=job, cube=cube, control=control, on_progress=on_progress)
+        report = await finish_gather(
+            plan=plan, tasks=tasks, cube=cube, control=control, concurrency=job.concurrency
+        )
+        await control.clear()
+        return Gathered(place=_shown(place), report=report, was_complete=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What all steps of one gather share."""
+
+    request: GatherRequest
+    settings: Settings
+    table: SqliteSourceTable
+    reader: CogReader
+    projector: RasterioProjector
+    concurrency: int
+
+
+@asynccontextmanager
+async def _opened(request: GatherRequest, settings: Settings) -> AsyncIterator[_Job]:
+    objects = Objects(settings.stores)
+    reader = CogReader.over(objects, fast=GeoTiffSettings(), fall_back=GdalSettings())
+    async with AsyncExitStack() as stack:
+        table = await asyncio.to_thread(
+            lambda: SqliteSourceTable(name_sources(request.sources, objects=objects, stores=settings.stores))
+        )
+        stack.enter_context(table)
+        yield _Job(
+            request=request,
+            settings=settings,
+            table=table,
+            reader=await stack.enter_async_context(reader),
+            projector=RasterioProjector(),
+            concurrency=settings.concurrency or _default_concurrency(table),
+        )
+
+
+def name_sources(
+    sources: Sources, *, objects: Objects, stores: StoreSettings, policy: HrefPolicy | None = None
+) -> SourceList:
+    """Return the sources that a request names; relative places start from the working folder."""
+    policy = policy or IN_PROCESS.within(str(Path.cwd()))
+    if sources.hrefs is not None:
+        return sources_of_hrefs(sources.hrefs, policy=policy)
+    if sources.list is not None:
+        return open_source_list(sources.list, list_policy=policy, policy=policy, objects=objects)
+    assert sources.prefix is not None  # noqa: S101 # the model has checked that it is one of the three
+    return sources_below(
+        sources.prefix, glob=sources.glob, regex=sources.regex, policy=policy, settings=stores
+    )
+
+
+def check_place(to: str) -> str:
+    """Return the href of the folder that a cube is to be written to."""
+    policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=str(Path.cwd()))
+    try:
+        return check_href(to.rstrip("/") or to, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field="to") from error
+
+
+async def _gather_shards(
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    *,
+    job: _Job,
+    cube: ZarrCube,
+    control: ObjectControlStore,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    done = await gathered_indexes(control)
+    progress = Progress(n_sources=plan.n_sources)
+    shards = asyncio.Semaphore(_SHARDS_IN_FLIGHT)
+    slots = FixedSlots(job.concurrency)
+
+    def note(outcome: Outcome) -> None:
+        progress.n_done += 1
+        progress.n_failed += outcome.status.is_failure
+        progress.fetched_nbytes += outcome.nbytes
+        on_progress(progress)
+
+    async def one(task: ShardTask) -> None:
+        async with shards:
+            await gather_shard(
+                task,
+                plan=plan,
+                reader=job.reader,
+                projector=job.projector,
+                slots=slots,
+                cube=cube,
+                control=control,
+                source_timeout_s=job.settings.source_timeout_s,
+                on_source=note,
+            )
+
+    async with asyncio.TaskGroup() as group:
+        for task in tasks:
+            if task.index in done:
+                progress.n_done += task.n_rows
+            else:
+                group.create_task(one(task))
+    on_progress(progress)
+
+
+def _default_concurrency(table: SqliteSourceTable) -> int:
+    """Local files are read by threads that block, so more of them than cores only wait for one another."""
+    first = table.spread(1, band=table.bands[0] if table.bands else None)
+    is_local = bool(first) and first[0].href.startswith("file:")
+    return (os.process_cpu_count() or 1) if is_local else _REMOTE_IN_FLIGHT
+
+
+def _shown(place: str) -> str:
+    """Return a place as other tools take it: a path where it is local."""
+    root, path = split_href(place)
+    return f"/{path}" if root == "file://" else place
+
+
+def _run[T](work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end, in a thread of its own where this one has a running loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()

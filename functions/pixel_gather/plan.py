@@ -1,0 +1,196 @@
+"""Decide the cube before a pixel is read: shape, dtypes, layout, tasks, price, warnings.
+
+A few headers spread over the list are opened; what most of them agree on is the template that
+every source is held to later.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pixel_gather.cube import CubePlan, Measurement, SourceSlot
+from pixel_gather.errors import BudgetError, RequestError
+from pixel_gather.layout import Layout, plan_layout
+from pixel_gather.ports import Projector, SourceReader, SourceTable
+from pixel_gather.pricing import Workload, estimate_on_aws
+from pixel_gather.request import GatherRequest, Limits
+from pixel_gather.sample import Draft, draft_slot
+
+
+def gather_digest(request: GatherRequest, table: SourceTable) -> str:
+    """Return what two gathers share only if they ask for the same of the same list."""
+    return f"{request.digest()}{table.digest[:16]}"
+
+
+async def plan_cube(
+    request: GatherRequest,
+    *,
+    table: SourceTable,
+    reader: SourceReader,
+    projector: Projector,
+    max_task_nbytes: int,
+    now: float,
+) -> CubePlan:
+    """Plan a gather.
+
+    Args:
+        request: Already checked.
+        table: The list.
+        reader: Opens the sampled headers; no pixel is read.
+        projector: For boxes and points.
+        max_task_nbytes: What one worker may hold decoded.
+        now: Seconds since 1970-01-01 UTC.
+
+    Raises:
+        RequestError: No source of the sample fits the request; the field that is at fault is named.
+        BudgetError: The plan is over one of the request's limits.
+    """
+    rule = request.window.rule()
+    names: tuple[str | None, ...] = table.bands or (None,)
+    if table.bands and request.bands is not None and len(request.bands) > 1:
+        raise RequestError("name one band only: the list's band column names the measurements", field="bands")
+    drafts = [
+        await draft_slot(name, request, rule, table=table, reader=reader, projector=projector)
+        for name in names
+    ]
+    slots = tuple(draft.slot for draft in drafts)
+    _check_one_size(slots)
+    measurements = tuple(_measurements(drafts, request))
+    height, width = slots[0].window.height, slots[0].window.width
+    layout = plan_layout(
+        (table.n_rows, height, width),
+        itemsize=max(np.dtype(each.dtype).itemsize for each in measurements),
+        n_measurements=len(measurements),
+        wanted=request.output.layout,
+        max_task_nbytes=max_task_nbytes,
+    )
+    work = _workload(drafts, table, layout, measurements)
+    plan = CubePlan(
+        digest=gather_digest(request, table),
+        planned_at=now,
+        request=request.model_dump(mode="json", exclude_defaults=True),
+        rule=rule,
+        overview=request.overview,
+        masked=request.masked,
+        wants_same_grid=request.grid == "same",
+        default_nodata=request.nodata,
+        slots=slots,
+        measurements=measurements,
+        n_sources=table.n_sources,
+        n_rows=table.n_rows,
+        height=height,
+        width=width,
+        has_time=table.has_time,
+        columns=table.columns,
+        layout=layout,
+        codec=request.output.codec,
+        zfp_tolerance=request.output.zfp_tolerance,
+        estimate=estimate_on_aws(work),
+        warnings=tuple(warning for draft in drafts for warning in draft.warnings),
+    )
+    _check_codec(plan)
+    _check_limits(plan, request.limits)
+    return plan
+
+
+def _check_one_size(slots: Sequence[SourceSlot]) -> None:
+    first = slots[0]
+    for slot in slots[1:]:
+        if (slot.window.width, slot.window.height) != (first.window.width, first.window.height):
+            raise RequestError(
+                f"the window is {first.window.width} x {first.window.height} pixels of band {first.name} but "
+                f"{slot.window.width} x {slot.window.height} of band {slot.name}: gather bands of different "
+                "resolution one by one",
+                field="window",
+            )
+
+
+def _measurements(drafts: Sequence[Draft], request: GatherRequest) -> list[Measurement]:
+    found = []
+    for index, draft in enumerate(drafts):
+        for band in draft.slot.bands:
+            nodata = draft.header.nodata if draft.header.nodata is not None else request.nodata
+            if nodata is not None and not _fits_dtype(nodata, draft.header.dtype):
+                raise RequestError(f"{nodata} does not fit {draft.header.dtype}", field="nodata")
+            if nodata is None and request.masked:
+                raise RequestError(
+                    "masked pixels need a value: give nodata, the sources declare none", field="nodata"
+                )
+            found.append(
+                Measurement(
+                    name=draft.slot.name or f"band_{band}",
+                    slot=index,
+                    dtype=draft.header.dtype,
+                    nodata=nodata,
+                    scale=draft.header.scales[band - 1],
+                    offset=draft.header.offsets[band - 1],
+                )
+            )
+    return found
+
+
+def _fits_dtype(value: float, dtype: str) -> bool:
+    """Whether a dtype can hold a value exactly enough to compare with it."""
+    kind = np.dtype(dtype)
+    if kind.kind in "fc":
+        return True
+    if isinstance(value, float) and not value.is_integer():
+        return False
+    limits = np.iinfo(kind)
+    return int(limits.min) <= int(value) <= int(limits.max)
+
+
+def _workload(
+    drafts: Sequence[Draft], table: SourceTable, layout: Layout, measurements: Sequence[Measurement]
+) -> Workload:
+    per_slot = table.n_sources / len(drafts)
+    gets, fetched = 0.0, 0.0
+    for draft in drafts:
+        ranges, share = _touched(draft.slot)
+        gets += per_slot * (1 + ranges)
+        fetched += per_slot * (draft.mean_open_nbytes + share * draft.mean_nbytes)
+    shape = (table.n_rows, drafts[0].slot.window.height, drafts[0].slot.window.width)
+    n_tasks = layout.n_shards(shape)[0] * layout.n_shards(shape)[1]
+    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
+    return Workload(
+        n_sources=table.n_sources,
+        n_gets=round(gets),
+        fetched_nbytes=round(fetched),
+        decoded_nbytes=shape[0] * shape[1] * shape[2] * pixel_nbytes,
+        n_tasks=n_tasks,
+        n_puts=n_tasks * (len(measurements) + 1) + 30 + 2 * len(table.columns),
+    )
+
+
+def _touched(slot: SourceSlot) -> tuple[int, float]:
+    """Return how many ranges a window is likely to take and the share of the file's bytes in them."""
+    grid = slot.grid
+    window = slot.window.clipped(width=grid.width, height=grid.height) or slot.window
+    rows = -(-window.row_stop // grid.tile_height) - window.row_off // grid.tile_height
+    cols = -(-window.col_stop // grid.tile_width) - window.col_off // grid.tile_width
+    all_tiles = -(-grid.height // grid.tile_height) * -(-grid.width // grid.tile_width)
+    return rows, min(rows * cols / all_tiles, 1.0)
+
+
+def _check_codec(plan: CubePlan) -> None:
+    not_floats = [
+        each.name for each in plan.measurements if np.dtype(each.dtype).name not in ("float32", "float64")
+    ]
+    if plan.codec == "zfp" and not_floats:
+        raise RequestError(f"zfp is for float32 and float64, not for {not_floats[0]}", field="output.codec")
+
+
+def _check_limits(plan: CubePlan, limits: Limits) -> None:
+    n_pixels = plan.n_rows * plan.height * plan.width * len(plan.measurements)
+    checks = (
+        ("usd", limits.usd, plan.estimate.usd, "${:,.4f}"),
+        ("files", limits.files, plan.n_sources, "{:,} files"),
+        ("pixels", limits.pixels, n_pixels, "{:,} pixels"),
+        ("fetched_bytes", limits.fetched_bytes, plan.estimate.fetched_nbytes, "{:,} bytes"),
+    )
+    for name, limit, planned, form in checks:
+        if limit is not None and planned > limit:
+            raise BudgetError(
+                f"limits.{name}: the plan takes {form.format(planned)}, the limit is {form.format(limit)}: "
+                "raise the limit or ask for less"
+            )

@@ -1,0 +1,163 @@
+"""Read every window of one shard: many sources at a time, each into its own row."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.cube import CubePlan, SourceSlot
+from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.outcome import Outcome
+from pixel_gather.place import Grid, Placement, place_like
+from pixel_gather.ports import Projector, Slots, SourceReader
+from pixel_gather.shards import ShardTask
+from pixel_gather.source import Cost, CubeRow, Header, Source
+from pixel_gather.status import Status
+
+type Pixels = np.ndarray[Any, np.dtype[Any]]
+
+
+def shard_buffers(plan: CubePlan, task: ShardTask) -> list[Pixels]:
+    """Return one array per source slot, (band, row, y, x), of uninitialised pixels."""
+    height = task.y_stop - task.y_start
+    return [
+        np.empty((len(slot.bands), task.n_rows, height, plan.width), dtype=slot.dtype) for slot in plan.slots
+    ]
+
+
+async def read_shard(
+    rows: Sequence[CubeRow],
+    buffers: Sequence[Pixels],
+    *,
+    plan: CubePlan,
+    task: ShardTask,
+    reader: SourceReader,
+    projector: Projector,
+    slots: Slots,
+    source_timeout_s: float,
+    on_source: Callable[[Outcome], None],
+) -> list[list[Outcome]]:
+    """Read all windows of a shard concurrently.
+
+    A source that cannot be read leaves its status in its own place and its row filled with nodata:
+    one bad COG costs one row, not the shard. Any other exception cancels the remaining reads and
+    leaves as an ``ExceptionGroup``.
+
+    Args:
+        rows: The task's rows of the list.
+        buffers: From `shard_buffers`; wholly overwritten.
+        plan: The cube.
+        task: Which part of it.
+        reader: Shared by all reads.
+        projector: For boxes and points.
+        slots: Bounds how many sources are read at one time.
+        source_timeout_s: Longest that one source may take, retries included.
+        on_source: Called after each source.
+
+    Returns:
+        For each row, one outcome per source slot, in the order of ``rows``.
+    """
+
+    async def read_one(index: int, slot_index: int, source: Source | None) -> Outcome:
+        slot, out = plan.slots[slot_index], buffers[slot_index][:, index]
+        if source is None:
+            outcome = Outcome(status=Status.ABSENT)
+        else:
+            async with slots.slot():
+                outcome = await _read_source(
+                    source,
+                    out,
+                    slot=slot,
+                    plan=plan,
+                    task=task,
+                    reader=reader,
+                    projector=projector,
+                    timeout_s=source_timeout_s,
+                )
+        if outcome.status is not Status.OK:
+            _fill_failed(out, plan, slot_index)
+        on_source(outcome)
+        return outcome
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            [group.create_task(read_one(index, slot, source)) for slot, source in enumerate(row.sources)]
+            for index, row in enumerate(rows)
+        ]
+    return [[each.result() for each in row] for row in tasks]
+
+
+async def _read_source(
+    source: Source,
+    out: Pixels,
+    *,
+    slot: SourceSlot,
+    plan: CubePlan,
+    task: ShardTask,
+    reader: SourceReader,
+    projector: Projector,
+    timeout_s: float,
+) -> Outcome:
+    cost = Cost()
+    outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at)
+    try:
+        async with asyncio.timeout(timeout_s):
+            opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
+            header = opened.header
+            _check_likeness(header, slot)
+            window = place_like(
+                plan.rule, header, template=slot.grid, window=slot.window, projector=projector
+            )
+            placement = Placement.on(Grid.of(header), window)
+            outcome.etag = header.etag
+            outcome.transform, outcome.crs = placement.transform, placement.crs
+            outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
+            outcome.is_aligned = placement.aligns_with(plan.placement)
+            _check_grid(header, outcome, plan)
+            part = window.rows(task.y_start, task.y_stop)
+            clipped = part.clipped(width=header.width, height=header.height)
+            if clipped != part or plan.masked:
+                out[...] = outcome.nodata or 0
+            if clipped is not None:
+                outcome.extent = (
+                    clipped.col_off - part.col_off,
+                    clipped.row_off - part.row_off,
+                    clipped.col_stop - part.col_off,
+                    clipped.row_stop - part.row_off,
+                )
+                await opened.read_into(out, part, slot.bands, masked=plan.masked)
+    except SourceError as error:
+        outcome.status, outcome.reason = error.status, error.reason
+    except RequestError as error:  # PROJ finds no way from the request's CRS to this source's
+        outcome.status, outcome.reason = Status.UNSUPPORTED, str(error)
+    except TimeoutError:
+        outcome.status, outcome.reason = Status.TIMED_OUT, f"not read within {timeout_s:g} s"
+    outcome.open_s, outcome.read_s, outcome.decode_s = cost.open_s, cost.read_s, cost.decode_s
+    outcome.nbytes, outcome.requests, outcome.retries = cost.nbytes, cost.requests, cost.retries
+    return outcome
+
+
+def _check_likeness(header: Header, slot: SourceSlot) -> None:
+    problem = None
+    if header.dtype != slot.dtype:
+        problem = f"it is {header.dtype}, the cube {slot.dtype}"
+    elif header.n_bands < max(slot.bands):
+        problem = f"it has {header.n_bands} band(s), the cube wants band {max(slot.bands)}"
+    if problem:
+        raise SourceError(problem, href=header.href, status=Status.UNLIKE)
+
+
+def _check_grid(header: Header, outcome: Outcome, plan: CubePlan) -> None:
+    if plan.wants_same_grid and not outcome.is_aligned:
+        raise SourceError(
+            "its pixels do not coincide with the cube's", href=header.href, status=Status.UNLIKE
+        )
+
+
+def _fill_failed(out: Pixels, plan: CubePlan, slot_index: int) -> None:
+    """Leave nothing in a failed row that could be taken for pixels, where the dtype has such a value."""
+    of_slot = (each for each in plan.measurements if each.slot == slot_index)
+    for band, measurement in zip(out, of_slot, strict=True):
+        band[...] = measurement.fill_value

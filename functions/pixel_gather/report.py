@@ -1,0 +1,262 @@
+"""What was gathered, what failed, what it took: the evidence that every gather ends with.
+
+The lines of `Report.to_text` are those of the published report that this tool is compared with.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import xxhash
+
+from pixel_gather.cube import CubePlan
+from pixel_gather.outcome import Outcome, ShardResult
+from pixel_gather.source import CubeRow
+from pixel_gather.status import Status
+
+_MOST_CAUSES: Final = 100
+_MOST_HREFS: Final = 20
+"""Kept per cause; the cube's ``status`` and ``href`` name them all."""
+
+_SHOWN_HREFS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Median and range of one figure over all sources that were read."""
+
+    median: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """Summarise; all zero for no values."""
+        if not values:
+            return cls(median=0.0, min=0.0, max=0.0)
+        return cls(median=float(np.median(values)), min=float(min(values)), max=float(max(values)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Sources that failed for one reason."""
+
+    status: str
+    reason: str
+    n_sources: int
+    hrefs: tuple[str, ...]
+    """The first twenty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that a gather tells of itself. Times in seconds, sizes in bytes."""
+
+    digest: str
+    """Of all pixels of all measurements: equal digests, equal cubes."""
+
+    measurements: tuple[str, ...]
+    shape: tuple[int, int, int]
+    dtypes: tuple[str, ...]
+    bands: tuple[int, ...]
+    tile: tuple[int, int]
+    """(height, width) of the template's tiles in pixels."""
+
+    is_aligned: bool
+    n_sources: int
+    status_counts: dict[str, int]
+    causes: tuple[Cause, ...]
+    warnings: tuple[str, ...]
+    concurrency: int
+    """Sources read at one time."""
+
+    fetched_nbytes: int
+    requests: int
+    retries: int
+    stored_nbytes: int
+    bytes_per_source: Spread
+    total_s: Spread
+    open_s: Spread
+    read_s: Spread
+    """Waiting and decoding."""
+
+    wait_s: float
+    """Summed over all sources."""
+
+    wall_s: float
+    """From the first source's start to the last one's end."""
+
+    write_s: float
+    """Compressing and storing, summed over shards."""
+
+    peak_rss_mib: float
+
+    @property
+    def n_failed(self) -> int:
+        """Sources that gave no pixels."""
+        return sum(count for name, count in self.status_counts.items() if Status[name.upper()].is_failure)
+
+    @property
+    def sources_per_s(self) -> float:
+        """Throughput over the wall time."""
+        return self.n_sources / self.wall_s if self.wall_s else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, derived ones among them."""
+        derived = {"n_failed": self.n_failed, "sources_per_s": self.sources_per_s}
+        return asdict(self) | derived
+
+    def to_text(self) -> str:
+        """Return the report as text, one figure a line."""
+        return "\n".join(_lines(self))
+
+
+def _lines(report: Report) -> list[str]:
+    rows, height, width = report.shape
+    both = report.open_s.median + report.read_s.median
+    open_share = report.open_s.median / both if both else 0.0
+    grid = "on one grid" if report.is_aligned else "not on one grid: each row has its own transform"
+    in_flight = max(report.concurrency, 1)
+    named = (f"{name} ({dtype})" for name, dtype in zip(report.measurements, report.dtypes, strict=True))
+    figures = {
+        "window": f"{height} x {width} pixels of {rows:,} rows, {grid}",
+        "measurements": ", ".join(named),
+        "tiles": f"{report.tile[0]} x {report.tile[1]}, band {', '.join(map(str, report.bands))}",
+        "sources in flight": f"{report.concurrency}",
+        "digest of all pixels": report.digest,
+        "sources read": f"{report.status_counts.get('ok', 0):,} of {report.n_sources:,}",
+        "bytes received": f"{report.fetched_nbytes:,} in {report.requests:,} requests",
+        "retries": f"{report.retries:,}",
+        "bytes stored": f"{report.stored_nbytes:,}",
+        "bytes per source": _in_bytes(report.bytes_per_source),
+        "time per source": _in_ms(report.total_s),
+        "  open": f"{_in_ms(report.open_s)}  {open_share:.1%}",
+        "  read and decode": f"{_in_ms(report.read_s)}  {1 - open_share:.1%}",
+        "total wait": f"{report.wait_s:,.2f} s",
+        "wall time": f"{report.wall_s:,.2f} s",
+        "throughput": f"{report.sources_per_s:,.1f} sources/s, "
+        f"{report.sources_per_s / in_flight:,.1f} per source in flight",
+        "peak memory": f"{report.peak_rss_mib:,.0f} MiB",
+        "failed": f"{report.n_failed:,}",
+    }
+    lines = [f"{name:<22} {figure}" for name, figure in figures.items()]
+    for cause in report.causes:
+        lines.append(f"  {cause.status:<11} {cause.n_sources:>8,}  {cause.reason}")
+        lines += [f"{'':<24} {href}" for href in cause.hrefs[:_SHOWN_HREFS]]
+    return lines + [f"{'warning':<22} {each}" for each in report.warnings]
+
+
+def _in_bytes(spread: Spread) -> str:
+    return f"{spread.median:,.0f} [{spread.min:,.0f}..{spread.max:,.0f}]"
+
+
+def _in_ms(spread: Spread) -> str:
+    return f"{spread.median * 1000:,.1f} [{spread.min * 1000:,.1f}..{spread.max * 1000:,.1f}] ms"
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Adds up outcomes in the order of rows, a shard at a time."""
+
+    plan: CubePlan
+    status_counts: Counter[str] = field(default_factory=Counter)
+    is_aligned: bool = True
+    nodata_differs: bool = False
+    stored_nbytes: int = 0
+    write_s: float = 0.0
+    peak_rss_mib: float = 0.0
+    requests: int = 0
+    retries: int = 0
+    fetched_nbytes: int = 0
+    _causes: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _cause_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _starts: list[float] = field(default_factory=list)
+    _opens: list[float] = field(default_factory=list)
+    _reads: list[float] = field(default_factory=list)
+    _bytes: list[float] = field(default_factory=list)
+    _hashers: list[xxhash.xxh3_128] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Start one digest per measurement."""
+        self._hashers = [xxhash.xxh3_128() for _ in self.plan.measurements]
+
+    def add_row(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
+        """Take in one row of the cube."""
+        digests = [band.digest for outcome in outcomes for band in outcome.bands]
+        for hasher, digest in zip(self._hashers, digests, strict=True):
+            hasher.update(digest.encode())
+        for slot, (source, outcome) in enumerate(zip(row.sources, outcomes, strict=True)):
+            self.status_counts[outcome.status.name.lower()] += 1
+            self.requests += outcome.requests
+            self.retries += outcome.retries
+            self.fetched_nbytes += outcome.nbytes
+            if outcome.status is Status.OK:
+                self._add_read(outcome, slot)
+            elif source is not None:
+                self._add_failure(source.href, outcome)
+
+    def add_shard(self, result: ShardResult) -> None:
+        """Take in what a task tells of itself."""
+        self.stored_nbytes += result.stored_nbytes
+        self.write_s += result.write_s
+        self.peak_rss_mib = max(self.peak_rss_mib, result.peak_rss_mib)
+
+    def _add_read(self, outcome: Outcome, slot: int) -> None:
+        self._starts.append(outcome.start_s)
+        self._opens.append(outcome.open_s)
+        self._reads.append(outcome.read_s + outcome.decode_s)
+        self._bytes.append(outcome.nbytes)
+        self.is_aligned = self.is_aligned and outcome.is_aligned
+        ours = next(each.nodata for each in self.plan.measurements if each.slot == slot)
+        both_nan = outcome.nodata != outcome.nodata and ours != ours  # noqa: PLR0124 # true of NaN alone
+        self.nodata_differs = self.nodata_differs or not (outcome.nodata == ours or both_nan)
+
+    def _add_failure(self, href: str, outcome: Outcome) -> None:
+        cause = (outcome.status.name.lower(), outcome.reason or "")
+        if cause not in self._causes and len(self._causes) >= _MOST_CAUSES:
+            cause = (cause[0], "for other reasons")
+        self._cause_counts[cause] += 1
+        hrefs = self._causes.setdefault(cause, [])
+        if len(hrefs) < _MOST_HREFS:
+            hrefs.append(href)
+
+    def report(self, *, concurrency: int) -> Report:
+        """Return what was added up."""
+        plan = self.plan
+        grid = plan.slots[0].grid
+        totals = [opened + read for opened, read in zip(self._opens, self._reads, strict=True)]
+        ends = [start + total for start, total in zip(self._starts, totals, strict=True)]
+        warnings = list(plan.warnings)
+        if self.nodata_differs:
+            warnings.append("sources declare different nodata values: see the coordinate nodata")
+        return Report(
+            digest=xxhash.xxh3_128_hexdigest("".join(each.hexdigest() for each in self._hashers).encode()),
+            measurements=tuple(each.name for each in plan.measurements),
+            shape=plan.shape,
+            dtypes=tuple(each.dtype for each in plan.measurements),
+            bands=tuple(dict.fromkeys(band for slot in plan.slots for band in slot.bands)),
+            tile=(grid.tile_height, grid.tile_width),
+            is_aligned=self.is_aligned and bool(self._starts),
+            n_sources=plan.n_sources,
+            status_counts=dict(self.status_counts),
+            causes=tuple(
+                Cause(status=cause[0], reason=cause[1], n_sources=count, hrefs=tuple(self._causes[cause]))
+                for cause, count in self._cause_counts.most_common()
+            ),
+            warnings=tuple(warnings),
+            concurrency=concurrency,
+            fetched_nbytes=self.fetched_nbytes,
+            requests=self.requests,
+            retries=self.retries,
+            stored_nbytes=self.stored_nbytes,
+            bytes_per_source=Spread.of(self._bytes),
+            total_s=Spread.of(totals),
+            open_s=Spread.of(self._opens),
+            read_s=Spread.of(self._reads),
+            wait_s=sum(totals),
+            wall_s=max(ends) - min(self._starts) if ends else 0.0,
+            write_s=self.write_s,
+            peak_rss_mib=self.peak_rss_mib,
+        )

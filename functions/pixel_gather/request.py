@@ -1,0 +1,259 @@
+"""What the caller asks for. One model serves the command line, the API and Python alike.
+
+Its JSON Schema is ``docs/request.schema.json``.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pixel_gather.errors import RequestError
+from pixel_gather.window import WindowRule
+
+type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
+type Size = Annotated[int, Field(ge=1, le=1_000_000)]
+type Offset = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=False)
+
+
+class Sources(_Model):
+    """The files to read: named one by one, in a list file, or by a prefix. Exactly one of the three."""
+
+    hrefs: tuple[str, ...] | None = Field(None, min_length=1, description="The sources themselves.")
+    list: str | None = Field(
+        None,
+        min_length=1,
+        description="A list file (text, CSV, JSONL, Parquet): a path, an href, or - for standard input.",
+    )
+    prefix: str | None = Field(None, min_length=1, description="A folder or an S3 prefix.")
+    glob: str | None = Field(None, min_length=1, description="Pattern on the path below the prefix.")
+    regex: str | None = Field(None, min_length=1, description="Regular expression on the whole href.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_shorthand(cls, given: Any) -> Any:
+        """Take a plain string for a list file and an array for hrefs."""
+        if isinstance(given, str):
+            return {"list": given}
+        if isinstance(given, list | tuple):
+            return {"hrefs": given}
+        return given
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        _exactly_one(self, ("hrefs", "list", "prefix"))
+        if self.prefix is None and (self.glob is not None or self.regex is not None):
+            raise ValueError("glob and regex go with prefix")
+        if self.glob is not None and self.regex is not None:
+            raise ValueError("give glob or regex, not both")
+        return self
+
+
+class WindowRequest(_Model):
+    """The window wanted of every source. Exactly one of tile, pixels, bbox and point."""
+
+    tile: Literal["centre"] | tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] | None = Field(
+        None, description="[row, column] of a tile in the source's own tiling, or centre."
+    )
+    pixels: tuple[Offset, Offset, Size, Size] | None = Field(
+        None, description="[col_off, row_off, width, height]."
+    )
+    bbox: tuple[Coordinate, Coordinate, Coordinate, Coordinate] | None = Field(
+        None, description="[west, south, east, north] in crs; every pixel that it touches is read."
+    )
+    point: tuple[Coordinate, Coordinate] | None = Field(
+        None, description="[x, y] in crs; the pixel that holds it is the window's centre."
+    )
+    size: tuple[Size, Size] | None = Field(None, description="[width, height] in pixels, around point.")
+    crs: str | None = Field(
+        None,
+        min_length=1,
+        description="CRS of bbox and point; EPSG:4326 (longitude, latitude) if not given; "
+        "'source' for each source's own.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_shorthand(cls, given: Any) -> Any:
+        """Take the plain word centre for the centre tile."""
+        return {"tile": "centre"} if given in ("centre", "center") else given
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        _exactly_one(self, ("tile", "pixels", "bbox", "point"))
+        if self.point is None and self.size is not None:
+            raise ValueError("size goes with point")
+        if self.crs is not None and self.bbox is None and self.point is None:
+            raise ValueError("crs goes with bbox or point")
+        if self.bbox is not None:
+            west, south, east, north = self.bbox
+            if west >= east or south >= north:
+                raise ValueError("bbox is [west, south, east, north] with west < east and south < north")
+        return self
+
+    def rule(self) -> WindowRule:
+        """Return the window as the steps use it."""
+        is_centre = self.tile == "centre"
+        on_map = self.bbox is not None or self.point is not None
+        return WindowRule(
+            tile=None if isinstance(self.tile, str) else self.tile,
+            is_centre=is_centre,
+            pixels=self.pixels,
+            bounds=self.bbox,
+            point=self.point,
+            size=self.size or (1, 1),
+            crs=(self.crs or "EPSG:4326") if on_map and self.crs != "source" else None,
+        )
+
+
+class ExplicitLayout(_Model):
+    """Chunks and shards by number, for who knows how the cube will be read."""
+
+    chunk: tuple[Size, Size, Size] = Field(description="[rows, y, x] of the unit of reading.")
+    shard_rows: Size | None = Field(
+        None, description="Rows in one object; rounded up to whole chunks. Planned if not given."
+    )
+
+
+type LayoutName = Literal["balanced", "slice", "series"]
+type CodecName = Literal["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp"]
+
+
+class Output(_Model):
+    """How the cube is stored."""
+
+    layout: LayoutName | ExplicitLayout = Field(
+        "balanced",
+        description="balanced: both a time slice and one pixel's series read few bytes; "
+        "slice or series: one of them reads the fewest.",
+    )
+    codec: CodecName = Field(
+        "blosc-lz4",
+        description="blosc-lz4 and blosc-zstd shuffle bits first; zfp is for floats only, loses digits "
+        "unless zfp_tolerance is 0, and needs imagecodecs to be read.",
+    )
+    zfp_tolerance: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp; 0 is lossless."
+    )
+
+    @model_validator(mode="after")
+    def _tolerance_goes_with_zfp(self) -> Self:
+        if (self.zfp_tolerance is not None) != (self.codec == "zfp"):
+            raise ValueError("codec zfp and zfp_tolerance go together")
+        return self
+
+
+class Limits(_Model):
+    """What the plan must stay below; it refuses before a pixel is read."""
+
+    usd: float | None = Field(None, ge=0, description="Dollars by the plan's own estimate.")
+    files: int | None = Field(None, ge=1, description="Sources in the list.")
+    pixels: int | None = Field(None, ge=1, description="Pixels of all sources together.")
+    fetched_bytes: int | None = Field(None, ge=1, description="Bytes to be read, as estimated.")
+
+
+class GatherRequest(_Model):
+    """One small window out of every one of many sources, as one cube."""
+
+    sources: Sources
+    window: WindowRequest
+    bands: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] | None = Field(
+        None, min_length=1, description="Bands of each source, from 1; all of them if not given."
+    )
+    overview: int | None = Field(
+        None,
+        ge=0,
+        le=63,
+        description="Read from this overview, 0 being the largest; full resolution if not given.",
+    )
+    masked: bool = Field(
+        default=False, description="Set pixels that a source's own mask or alpha band hides to nodata."
+    )
+    nodata: float | int | None = Field(
+        None, description="The cube's nodata where the sources declare none. Pixels are never changed by it."
+    )
+    grid: Literal["any", "same"] = Field(
+        "any",
+        description="same: a source whose pixels do not coincide with the first one's is recorded as unlike; "
+        "any: it is kept, and the cube says that its rows are not aligned.",
+    )
+    output: Output = Output()
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _bands_differ(self) -> Self:
+        if self.bands is not None and len(set(self.bands)) < len(self.bands):
+            raise ValueError("bands names a band twice")
+        return self
+
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that two requests share only if they ask for the same thing."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
+    """Check a request that came from outside.
+
+    Raises:
+        RequestError: Naming the field, what is wrong with it and, where there are several, how many more.
+    """
+    if isinstance(given, GatherRequest):
+        return given
+    if not isinstance(given, Mapping):
+        raise RequestError("it must be an object with at least sources and window", field="request")
+    try:
+        return GatherRequest.model_validate(dict(given))
+    except ValidationError as error:
+        raise _in_words(error) from error
+
+
+def request_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a request."""
+    return GatherRequest.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
+def _in_words(error: ValidationError) -> RequestError:
+    """Name the field that is wrong, leaving out the model's own branch names."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    path = [str(part) for part in first["loc"] if not _is_branch_name(part)]
+    message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = (
+            f"there is no such field; {'.'.join(path[:-1]) or 'a request'} takes {_fields_at(path[:-1])}"
+        )
+    elif first["type"] == "missing":
+        message = "is needed"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return RequestError(message + more, field=".".join(path) or "request")
+
+
+def _is_branch_name(part: object) -> bool:
+    """Tell what pydantic adds to a location to name the branch of a union."""
+    text = str(part)
+    return (
+        "[" in text or text in ("ExplicitLayout", "int", "float", "LayoutName") or text.startswith("literal")
+    )
+
+
+def _fields_at(path: list[str]) -> str:
+    model: Any = GatherRequest
+    for name in path:
+        model = getattr(model.model_fields.get(name), "annotation", None)
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return "other fields"
+    return ", ".join(model.model_fields)
+
+
+def _exactly_one(model: BaseModel, names: tuple[str, ...]) -> None:
+    given = [name for name in names if getattr(model, name) is not None]
+    if len(given) != 1:
+        found = "none is" if not given else " and ".join(given) + " are"
+        raise ValueError(f"give exactly one of {', '.join(names)}; {found} given")

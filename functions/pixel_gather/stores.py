@@ -1,0 +1,82 @@
+"""Where a gather keeps what it makes: the cube, and the control files of a run that is under way."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pixel_gather.coordinates import Coordinate, Values
+from pixel_gather.cube import CubePlan, Measurement
+from pixel_gather.read import Pixels
+from pixel_gather.report import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCube:
+    """A cube that is at the place already."""
+
+    digest: str
+    """Of the plan that it was made by."""
+
+    report: Mapping[str, Any] | None
+    """Its report, where it is complete."""
+
+
+class CubeStore(Protocol):
+    """One cube, written in an order that leaves none that looks complete before it is."""
+
+    async def found(self) -> FoundCube | None:
+        """Return what cube is at the place, or None where the place is empty.
+
+        Raises:
+            ArrayExistsError: Something else is there.
+        """
+
+    async def create(self, plan: CubePlan) -> None:
+        """Claim the place and describe the measurements.
+
+        Raises:
+            ArrayExistsError: Another gather has claimed it meanwhile.
+        """
+
+    async def write_shard(
+        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
+    ) -> int:
+        """Compress and store one object in one PUT; return its size in bytes.
+
+        Args:
+            plan: The cube.
+            measurement: Which array.
+            key: Place of the shard in the array's grid.
+            pixels: Shape (row, y, x), at most that of a shard.
+        """
+
+    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+        """Describe the arrays along the first axis, in place of any from an earlier try."""
+
+    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+        """Write a run of rows of several coordinates."""
+
+    async def complete(self, plan: CubePlan, report: Report) -> None:
+        """Place the cube on the map, consolidate its metadata and, last of all, say that it is complete."""
+
+
+class ControlStore(Protocol):
+    """Small files of one gather: the plan, the list in shard order, the sidecars."""
+
+    async def put(self, key: str, content: bytes) -> None:
+        """Write a file whole, in place of any earlier one."""
+
+    async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
+        """Write a file of any length from parts, holding a few of them at a time."""
+
+    async def get(self, key: str) -> bytes | None:
+        """Read a file, or None where there is none."""
+
+    async def get_range(self, key: str, start: int, stop: int) -> bytes:
+        """Read bytes [start, stop) of a file that is there."""
+
+    async def list_(self, prefix: str) -> set[str]:
+        """Return the keys below a prefix."""
+
+    async def clear(self) -> None:
+        """Remove every file: the cube is complete and says itself what they said."""

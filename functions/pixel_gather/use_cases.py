@@ -1,0 +1,279 @@
+"""The three steps of a gather, joined up: plan it, gather each shard, finish it.
+
+They run in process, on AWS and in its emulation, and nothing else differs. Data enters as the list
+and the sources' bytes; it becomes shards of the cube, whose evidence lies in sidecars until
+`finish_gather` makes coordinates of them and says that the cube is complete.
+"""
+
+import asyncio
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from pixel_gather.assemble import measure_row
+from pixel_gather.coordinates import coordinate_values, coordinates_of, nodata_coordinate, nodata_values
+from pixel_gather.cube import CubePlan
+from pixel_gather.errors import StoreError
+from pixel_gather.outcome import Outcome, ShardResult, merged
+from pixel_gather.plan import plan_cube
+from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
+from pixel_gather.read import Pixels, read_shard, shard_buffers
+from pixel_gather.report import Report, Tally
+from pixel_gather.request import GatherRequest
+from pixel_gather.shards import ShardTask, cut_tasks, row_ranges
+from pixel_gather.source import CubeRow
+from pixel_gather.stores import ControlStore, CubeStore
+
+ROWS_PER_BATCH: Final = 16_384
+"""Rows of the coordinates written at one time, which is also their chunk."""
+
+_SIDECARS_AHEAD: Final = 32
+
+__all__ = [
+    "finish_gather",
+    "gather_shard",
+    "gathered_indexes",
+    "load_plan",
+    "load_tasks",
+    "plan_cube",
+    "plan_gather",
+]
+
+
+async def plan_gather(
+    request: GatherRequest,
+    *,
+    table: SourceTable,
+    reader: SourceReader,
+    projector: Projector,
+    cube: CubeStore,
+    control: ControlStore,
+    max_task_nbytes: int,
+) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+    """Plan a gather, claim the cube's place and write down what each worker has to do.
+
+    Safe to run twice: the plan that was written first is kept and returned.
+
+    Raises:
+        RequestError: The request does not fit the sources.
+        BudgetError: The plan is over a limit.
+        ArrayExistsError: Another gather has claimed the place.
+    """
+    earlier = await control.get(_PLAN_KEY)
+    if earlier is not None:
+        return _decoded_plan(earlier), await load_tasks(control)
+    plan = await plan_cube(
+        request,
+        table=table,
+        reader=reader,
+        projector=projector,
+        max_task_nbytes=max_task_nbytes,
+        now=time.time(),
+    )
+    if await cube.found() is None:
+        await cube.create(plan)
+    stops: list[int] = []
+    await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
+    tasks = cut_tasks(plan, stops)
+    await control.put(_TASKS_KEY, msgspec.json.encode(tasks))
+    await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it says that the rest is there
+    return plan, tasks
+
+
+async def load_plan(control: ControlStore) -> CubePlan:
+    """Return the plan that `plan_gather` wrote."""
+    return _decoded_plan(await _needed(control, _PLAN_KEY))
+
+
+async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
+    """Return the tasks that `plan_gather` wrote."""
+    return msgspec.json.decode(await _needed(control, _TASKS_KEY), type=tuple[ShardTask, ...])
+
+
+async def gather_shard(
+    task: ShardTask,
+    *,
+    plan: CubePlan,
+    reader: SourceReader,
+    projector: Projector,
+    slots: Slots,
+    cube: CubeStore,
+    control: ControlStore,
+    source_timeout_s: float,
+    on_source: Callable[[Outcome], None] = lambda _: None,
+) -> ShardResult:
+    """Fill one shard of every measurement, then commit it by its sidecar.
+
+    Safe to run twice: the same task writes the same objects.
+    """
+    rows = await _rows_of(task, control)
+    buffers = shard_buffers(plan, task)
+    started = time.perf_counter()
+    outcomes = await read_shard(
+        rows,
+        buffers,
+        plan=plan,
+        task=task,
+        reader=reader,
+        projector=projector,
+        slots=slots,
+        source_timeout_s=source_timeout_s,
+        on_source=on_source,
+    )
+    read = time.perf_counter()
+    await asyncio.to_thread(_measure, buffers, outcomes)
+    stored_nbytes = 0
+    for measurement, pixels in zip(plan.measurements, _per_measurement(buffers), strict=True):
+        stored_nbytes += await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
+    result = ShardResult(
+        index=task.index,
+        rows=outcomes,
+        read_s=read - started,
+        write_s=time.perf_counter() - read,
+        stored_nbytes=stored_nbytes,
+        peak_rss_mib=_peak_rss_mib(),
+    )
+    await control.put(_sidecar_key(task.index), msgspec.msgpack.encode(result))
+    return result
+
+
+async def gathered_indexes(control: ControlStore) -> frozenset[int]:
+    """Return which tasks have been committed."""
+    return frozenset(int(key.rpartition("/")[2].partition(".")[0]) for key in await control.list_(_SIDECARS))
+
+
+async def finish_gather(
+    *, plan: CubePlan, tasks: Sequence[ShardTask], cube: CubeStore, control: ControlStore, concurrency: int
+) -> Report:
+    """Make coordinates of the sidecars and say that the cube is complete.
+
+    Memory holds one batch of rows and, for the report's medians, four numbers a source.
+
+    Raises:
+        StoreError: A shard has not been gathered; nothing says that the cube is complete.
+    """
+    coordinates = coordinates_of(plan)
+    await cube.create_coordinates(plan, coordinates)
+    tally = Tally(plan=plan)
+    batch: list[tuple[CubeRow, list[Outcome]]] = []
+    written = 0
+    strips = plan.layout.n_shards(plan.shape)[1]
+    groups = [tasks[start : start + strips] for start in range(0, len(tasks), strips)]
+    for first in range(0, len(groups), _SIDECARS_AHEAD):
+        ahead = groups[first : first + _SIDECARS_AHEAD]
+        for rows in await asyncio.gather(*(_evidence(group, control, tally) for group in ahead)):
+            for row, outcomes in rows:
+                tally.add_row(row, outcomes)
+                batch.append((row, outcomes))
+            while len(batch) >= ROWS_PER_BATCH:
+                await _write_batch(cube, plan, written, batch[:ROWS_PER_BATCH])
+                written += ROWS_PER_BATCH
+                del batch[:ROWS_PER_BATCH]
+    if batch:
+        await _write_batch(cube, plan, written, batch)
+    report = tally.report(concurrency=concurrency)
+    if tally.nodata_differs:
+        await _write_nodata(cube, plan, groups, control)
+    await cube.complete(plan, report)
+    return report
+
+
+# MessagePack, for JSON has no NaN, which nodata and statistics often are.
+_PLAN_KEY: Final = "plan.msgpack"
+_TASKS_KEY: Final = "tasks.json"
+_LIST_KEY: Final = "sources.msgpack"
+_SIDECARS: Final = "shards/"
+
+
+def _sidecar_key(index: int) -> str:
+    return f"{_SIDECARS}{index:05d}.msgpack"
+
+
+def _decoded_plan(content: bytes) -> CubePlan:
+    return msgspec.msgpack.decode(content, type=CubePlan)
+
+
+async def _needed(control: ControlStore, key: str) -> bytes:
+    content = await control.get(key)
+    if content is None:
+        raise StoreError(f"{key} is not there: the gather has not been planned, or was cleared away")
+    return content
+
+
+def _list_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
+    """Yield the list a shard at a time, noting in ``stops`` where each shard's part ends."""
+    position = 0
+    for start, stop in row_ranges(plan):
+        part = msgspec.msgpack.encode(list(table.rows(start, stop)))
+        position += len(part)
+        stops.append(position)
+        yield part
+
+
+async def _rows_of(task: ShardTask, control: ControlStore) -> list[CubeRow]:
+    part = await control.get_range(_LIST_KEY, task.list_start, task.list_stop)
+    rows = msgspec.msgpack.decode(part, type=list[CubeRow])
+    if len(rows) != task.n_rows:
+        raise StoreError(f"task {task.index} has {task.n_rows} rows, its part of the list {len(rows)}")
+    return rows
+
+
+def _per_measurement(buffers: Sequence[Pixels]) -> list[Pixels]:
+    """Return (row, y, x) of each measurement, in the plan's order."""
+    return [band for buffer in buffers for band in buffer]
+
+
+def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -> None:
+    for row, row_outcomes in enumerate(outcomes):
+        for buffer, outcome in zip(buffers, row_outcomes, strict=True):
+            outcome.bands = measure_row(buffer[:, row], outcome)
+
+
+async def _evidence(
+    group: Sequence[ShardTask], control: ControlStore, tally: Tally
+) -> list[tuple[CubeRow, list[Outcome]]]:
+    """Return the rows of one range, each with its outcomes over all strips merged."""
+    rows = await _rows_of(group[0], control)
+    results = []
+    for task in group:
+        content = await control.get(_sidecar_key(task.index))
+        if content is None:
+            raise StoreError(f"shard {task.index} has not been gathered: run the gather again to go on")
+        results.append(msgspec.msgpack.decode(content, type=ShardResult))
+    for result in results:
+        tally.add_shard(result)
+    strips = (result.rows for result in results)
+    return [
+        (row, [merged(parts) for parts in zip(*outcomes, strict=True)])
+        for row, *outcomes in zip(rows, *strips, strict=True)
+    ]
+
+
+async def _write_batch(
+    cube: CubeStore, plan: CubePlan, start: int, batch: Sequence[tuple[CubeRow, list[Outcome]]]
+) -> None:
+    values = coordinate_values(plan, [row for row, _ in batch], [outcomes for _, outcomes in batch])
+    await cube.write_rows(start, values)
+
+
+async def _write_nodata(
+    cube: CubeStore, plan: CubePlan, groups: Sequence[Sequence[ShardTask]], control: ControlStore
+) -> None:
+    """Write each row's own nodata, in a second pass that few cubes need."""
+    await cube.create_coordinates(plan, [nodata_coordinate(plan)])
+    start = 0
+    for group in groups:
+        rows = await _evidence(group, control, Tally(plan=plan))
+        outcomes = [outcomes for _, outcomes in rows]
+        await cube.write_rows(start, nodata_values(plan, outcomes))
+        start += len(rows)
+
+
+def _peak_rss_mib() -> float:
+    """Return the most memory that this process has held; macOS counts in bytes, Linux in KiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
