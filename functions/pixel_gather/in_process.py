@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.adapters.source_table import SqliteSourceTable
 from pixel_gather.adapters.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.cube import CubePlan
+from pixel_gather.drill import DrilledPixel, drill
 from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.href import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.outcome import Outcome
@@ -34,6 +35,7 @@ from pixel_gather.report import Report
 from pixel_gather.request import GatherRequest, Sources, parse_request
 from pixel_gather.shards import ShardTask
 from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
+from pixel_gather.window import WindowRule
 
 _REMOTE_IN_FLIGHT: Final = 64
 """Best of those measured over loopback with 0 to 30 ms to the first byte; see the benchmarks."""
@@ -117,9 +119,10 @@ async def dry_run_async(
     request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None
 ) -> CubePlan:
     """Plan a gather; see `dry_run`."""
-    async with _opened(parse_request(request), settings or Settings()) as job:
+    request = parse_request(request)
+    async with _opened(request.sources, settings or Settings()) as job:
         return await plan_cube(
-            job.request,
+            request,
             table=job.table,
             reader=job.reader,
             projector=job.projector,
@@ -136,13 +139,13 @@ async def gather_async(
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Gathered:
     """Gather one window of every source into one cube; see `gather`."""
-    place = check_place(os.fspath(to))
-    async with _opened(parse_request(request), settings or Settings()) as job:
+    place, request = check_place(os.fspath(to)), parse_request(request)
+    async with _opened(request.sources, settings or Settings()) as job:
         store = open_place(place, job.settings.stores)
         cube = ZarrCube(store, _shown(place))
         control = ObjectControlStore(store, CONTROL_FOLDER)
         found = await cube.found()
-        if found is not None and found.digest != gather_digest(job.request, job.table):
+        if found is not None and found.digest != gather_digest(request, job.table):
             raise ArrayExistsError(
                 f"{_shown(place)}: a cube of another request or another list is there: choose another place"
             )
@@ -150,7 +153,7 @@ async def gather_async(
             report = msgspec.convert(found.report, Report)
             return Gathered(place=_shown(place), report=report, was_complete=True)
         plan, tasks = await plan_gather(
-            job.request,
+            request,
             table=job.table,
             reader=job.reader,
             projector=job.projector,
@@ -166,11 +169,33 @@ async def gather_async(
         return Gathered(place=_shown(place), report=report, was_complete=False)
 
 
+async def drill_async(
+    sources: Sources,
+    rule: WindowRule,
+    *,
+    bands: Sequence[int] | None = None,
+    settings: Settings | None = None,
+) -> AsyncIterator[DrilledPixel]:
+    """Yield one pixel of every source, in the order that the rows of a cube would have; see `pixel_gather.drill.drill`."""
+    async with _opened(sources, settings or Settings()) as job:
+        rows = job.table.rows(0, job.table.n_rows)
+        pixels = drill(
+            (source for row in rows for source in row.sources if source is not None),
+            rule,
+            bands=bands,
+            reader=job.reader,
+            projector=job.projector,
+            concurrency=job.concurrency,
+        )
+        async with aclosing(pixels):
+            async for pixel in pixels:
+                yield pixel
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
     """What all steps of one gather share."""
 
-    request: GatherRequest
     settings: Settings
     table: SqliteSourceTable
     reader: CogReader
@@ -179,16 +204,15 @@ class _Job:
 
 
 @asynccontextmanager
-async def _opened(request: GatherRequest, settings: Settings) -> AsyncIterator[_Job]:
+async def _opened(sources: Sources, settings: Settings) -> AsyncIterator[_Job]:
     objects = Objects(settings.stores)
     reader = CogReader.over(objects, fast=GeoTiffSettings(), fall_back=GdalSettings())
     async with AsyncExitStack() as stack:
         table = await asyncio.to_thread(
-            lambda: SqliteSourceTable(name_sources(request.sources, objects=objects, stores=settings.stores))
+            lambda: SqliteSourceTable(name_sources(sources, objects=objects, stores=settings.stores))
         )
         stack.enter_context(table)
         yield _Job(
-            request=request,
             settings=settings,
             table=table,
             reader=await stack.enter_async_context(reader),
