@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -26,8 +25,8 @@ from pixel_gather.source import Column, CubeRow, Source
 _N_MAX_BANDS: Final = 1000
 _N_PER_BATCH: Final = 5000
 _MAX_INT64: Final = 2**63 - 1
-_N_FIXED: Final = 5
-"""Columns of ``source`` before the list's own."""
+_N_FIXED: Final = 6
+"""Columns of ``cube`` before the list's own."""
 
 _SCHEMA: Final = """
 PRAGMA journal_mode = OFF;
@@ -36,7 +35,6 @@ PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA temp_store = FILE;
 PRAGMA cache_size = -16384;
 CREATE TABLE source (n INTEGER PRIMARY KEY, href TEXT, band INTEGER, scene TEXT, time_us INTEGER);
-CREATE TABLE place (row INTEGER, band INTEGER, n INTEGER, PRIMARY KEY (row, band)) WITHOUT ROWID;
 CREATE TABLE grouped (n INTEGER PRIMARY KEY, band INTEGER, first INTEGER, time_us INTEGER);
 """
 
@@ -50,10 +48,18 @@ FROM ranked WINDOW same_row AS (PARTITION BY key, repeat)
 """
 
 _PLACE: Final = """
-INSERT INTO place SELECT dense_rank() OVER (ORDER BY {order}) - 1, band, n FROM grouped
+CREATE TABLE place (n INTEGER PRIMARY KEY, place INTEGER);
+INSERT INTO place SELECT n, (dense_rank() OVER (ORDER BY {order}) - 1) * {n_slots} + band FROM grouped;
+DROP TABLE grouped;
 """
 
-_JOINED: Final = "SELECT place.row, place.band, source.* FROM place CROSS JOIN source ON source.n = place.n"
+_SORT: Final = """
+CREATE TABLE cube (place INTEGER PRIMARY KEY, {columns});
+INSERT INTO cube SELECT place.place, source.* FROM source CROSS JOIN place USING (n) ORDER BY place.place;
+DROP TABLE source;
+DROP TABLE place;
+"""
+"""Reading a million rows in an order that is not the file's takes longer than sorting them once."""
 
 
 class SqliteSourceTable:
@@ -108,7 +114,7 @@ class SqliteSourceTable:
     @cached_property
     def n_rows(self) -> int:
         """Rows of the cube: sources, or scenes where several bands share one."""
-        return int(self._one("SELECT coalesce(max(row) + 1, 0) FROM place"))
+        return int(self._one("SELECT coalesce(max(place), -1) FROM cube") // self._n_slots + 1)
 
     @property
     def bands(self) -> tuple[str, ...]:
@@ -151,12 +157,13 @@ class SqliteSourceTable:
 
     def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
         """Yield rows [start, stop) in the cube's order."""
-        order = "WHERE place.row >= ? AND place.row < ? ORDER BY place.row, place.band"
-        with closing(self._database.execute(f"{_JOINED} {order}", (start, stop))) as cursor:
-            for _, records in groupby(cursor, key=itemgetter(0)):
-                sources: list[Source | None] = [None] * max(len(self._bands), 1)
+        query = "SELECT * FROM cube WHERE place >= ? AND place < ? ORDER BY place"
+        n_slots = self._n_slots
+        with closing(self._database.execute(query, (start * n_slots, stop * n_slots))) as cursor:
+            for _, records in groupby(cursor, key=lambda record: record[0] // n_slots):
+                sources: list[Source | None] = [None] * n_slots
                 for record in records:
-                    sources[record[1]] = self._to_source(record[2:])
+                    sources[record[0] % n_slots] = self._to_source(record)
                 times = [source.time_us for source in sources if source and source.time_us is not None]
                 yield CubeRow(time_us=min(times, default=None), sources=tuple(sources))
 
@@ -167,15 +174,19 @@ class SqliteSourceTable:
             n: Fewer come where there are fewer.
             band: Only sources of this band; None for any.
         """
-        where, values = ("", ()) if band is None else ("WHERE place.band = ?", (self._bands[band],))
-        n_there = int(self._one(f"SELECT count(*) FROM place {where}", values))  # noqa: S608 # only our own words
+        where, values = ("", ()) if band is None else ("WHERE band = ?", (self._bands[band],))
+        n_there = int(self._one(f"SELECT count(*) FROM cube {where}", values))  # noqa: S608 # only our own words
         n_wanted = min(n, n_there)
-        if n_wanted < 1:
-            return ()
-        positions = [i * (n_there - 1) // max(n_wanted - 1, 1) for i in range(n_wanted)]
-        query = f"{_JOINED} {where} ORDER BY place.row, place.band LIMIT 1 OFFSET ?"
-        records = (self._database.execute(query, (*values, position)).fetchone() for position in positions)
-        return tuple(self._to_source(record[2:]) for record in records)
+        wanted = {i * (n_there - 1) // max(n_wanted - 1, 1) for i in range(n_wanted)}
+        in_order = self._database.execute(f"SELECT place FROM cube {where} ORDER BY place", values)  # noqa: S608 # as above
+        places = [place for position, (place,) in enumerate(in_order) if position in wanted]
+        records = (self._database.execute("SELECT * FROM cube WHERE place = ?", (at,)) for at in places)
+        return tuple(self._to_source(record.fetchone()) for record in records)
+
+    @property
+    def _n_slots(self) -> int:
+        """Sources that one row has room for."""
+        return max(len(self._bands), 1)
 
     def _load(self) -> None:
         batch: list[list[Scalar]] = []
@@ -240,12 +251,18 @@ class SqliteSourceTable:
         self._has_time = n_times == n_all > 0
         self._has_loose_times = n_all > n_times > 0
         self._has_scenes = bool(self._one("SELECT count(scene) FROM source"))
-        self._database.execute(_PLACE.format(order="time_us, first" if self._has_time else "first"))
-        self._database.execute("DROP TABLE grouped")
+        order = "time_us, first" if self._has_time else "first"
+        self._database.executescript(_PLACE.format(order=order, n_slots=self._n_slots))
+        columns = ", ".join(["n", "href", "band", "scene", "time_us", *self._c_names()])
+        self._database.executescript(_SORT.format(columns=columns))
+
+    def _c_names(self) -> list[str]:
+        """Return what the list's own columns are called in SQL, where their names mean nothing."""
+        return [f"c{i}" for i in range(len(self._types))]
 
     @cached_property
     def _stored(self) -> dict[str, tuple[str, int]]:
-        """For each of the list's own columns its dtype and its position in a record of ``source``."""
+        """For each of the list's own columns its dtype and its position in a record of ``cube``."""
         return {
             name: (types.dtype(self._n_sources), _N_FIXED + i)
             for i, (name, types) in enumerate(self._types.items())
@@ -253,20 +270,20 @@ class SqliteSourceTable:
 
     def _varies_in_row(self) -> set[str]:
         """Return the columns in which sources that share a row differ; a missing value differs from any."""
-        stored = {name: f"c{i}" for i, name in enumerate(self._types)} | {"scene": "scene", "time": "time_us"}
         if not self._bands:
             return set()
+        stored = dict(zip(self._types, self._c_names(), strict=True)) | {"scene": "scene", "time": "time_us"}
         varies = ", ".join(
             f"min({column}) IS NOT max({column}) OR count({column}) NOT IN (0, count(*)) AS v{i}"
-            for i, column in enumerate(f"source.{column}" for column in stored.values())
+            for i, column in enumerate(stored.values())
         )
-        per_row = f"SELECT {varies} FROM place CROSS JOIN source ON source.n = place.n GROUP BY place.row"  # noqa: S608 # c0, c1, ...
+        per_row = f"SELECT {varies} FROM cube GROUP BY place / {self._n_slots}"  # noqa: S608 # only our own words
         largest = ", ".join(f"max(v{i})" for i in range(len(stored)))
         flags = self._database.execute(f"SELECT {largest} FROM ({per_row})").fetchone()  # noqa: S608 # as above
         return {name for name, flag in zip(stored, flags, strict=True) if flag}
 
     def _to_source(self, record: Sequence[Any]) -> Source:
-        _, href, band, scene, time_us, *_ = record
+        _, _, href, band, scene, time_us, *_ = record
         columns = {name: to_dtype(record[at], dtype) for name, (dtype, at) in self._stored.items()}
         return Source(
             href=href,
