@@ -6,12 +6,16 @@ from typing import Final
 
 from pixel_gather.adapters.geotiff.epsg_codes import GEOGRAPHIC, METRIC_PROJECTED
 
-_WGS84, _NAD83 = 4326, 4269
-_ON_WGS84: Final = (range(32601, 32661), range(32701, 32761), range(3857, 3858))
-_ON_NAD83: Final = (range(26901, 26924),)
+_ON: Final = (
+    (4326, range(32601, 32661)),
+    (4326, range(32701, 32761)),
+    (4326, range(3857, 3858)),
+    (4269, range(26901, 26924)),
+)
+"""A few projected CRSs by their geodetic CRS."""
 
 
-def is_plain_projected(code: int | None, *, geodetic: int | None) -> bool:
+def is_plain_projected(code: object, *, geodetic: object) -> bool:
     """Tell whether a code is a current projected CRS in metres.
 
     Args:
@@ -19,15 +23,14 @@ def is_plain_projected(code: int | None, *, geodetic: int | None) -> bool:
         geodetic: Of the geodetic CRS that the file names beside it; any other than the projected CRS's
             own would override it.
     """
-    if code is None:
+    if not isinstance(code, int) or not _holds(METRIC_PROJECTED, code):
         return False
-    own = {None: (range(1, 1 << 16),), _WGS84: _ON_WGS84, _NAD83: _ON_NAD83}.get(geodetic, ())
-    return any(code in codes for codes in own) and _holds(METRIC_PROJECTED, code)
+    return geodetic is None or any(geodetic == own and code in codes for own, codes in _ON)
 
 
-def is_plain_geographic(code: int | None) -> bool:
+def is_plain_geographic(code: object) -> bool:
     """Tell whether a code is a current geographic CRS."""
-    return code is not None and _holds(GEOGRAPHIC, code)
+    return isinstance(code, int) and _holds(GEOGRAPHIC, code)
 
 
 def _holds(ranges: str, code: int) -> bool:

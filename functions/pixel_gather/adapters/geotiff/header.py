@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 
+from pixel_gather.adapters.geotiff.crs import crs_of
 from pixel_gather.adapters.geotiff.gdal_metadata import scales_and_offsets
-from pixel_gather.adapters.geotiff.georeference import crs_of, geo_keys, transform_of
+from pixel_gather.adapters.geotiff.geo_keys import geo_keys_of
 from pixel_gather.adapters.geotiff.ifd import Ifd, Tag, following_ifds
 from pixel_gather.adapters.geotiff.layout import Layout, layout_of
 from pixel_gather.adapters.geotiff.nodata import nodata_of
 from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.placement import has_only_control_points, transform_of
 from pixel_gather.source import Header
 
 _REDUCED, _MASK = 1, 4
@@ -62,7 +64,7 @@ def header_of(
         NotFast: Only GDAL knows what the tags mean.
         NeedBytes: Values were not fetched yet.
     """
-    keys = geo_keys(ifd)
+    keys = geo_keys_of(ifd)
     transform = transform_of(ifd, keys)
     scales, offsets = scales_and_offsets(ifd, layout.n_bands)
     if transform is not None and shown is not layout:
@@ -80,7 +82,7 @@ def header_of(
         scales=scales,
         offsets=offsets,
         transform=transform,
-        crs=crs_of(ifd, keys),
+        crs=None if has_only_control_points(ifd) else crs_of(keys),
         tile_width=shown.tile_width,
         tile_height=shown.block_height,
         is_tiled=shown.is_tiled,

@@ -30,10 +30,12 @@ class Tag(IntEnum):
     PHOTOMETRIC = 262
     FILL_ORDER = 266
     STRIP_OFFSETS = 273
+    ORIENTATION = 274
     SAMPLES_PER_PIXEL = 277
     ROWS_PER_STRIP = 278
     STRIP_BYTE_COUNTS = 279
     PLANAR_CONFIGURATION = 284
+    RESOLUTION_UNIT = 296
     PREDICTOR = 317
     TILE_WIDTH = 322
     TILE_LENGTH = 323
@@ -155,7 +157,7 @@ class Ifd:
         entry = self.entries.get(tag)
         if entry is None:
             return None
-        if entry.kind != _ASCII or entry.n_values > most:
+        if entry.kind != _ASCII or not 1 <= entry.n_values <= most:
             raise TiffError("a text tag has an unexpected type or length")
         return bytes(self.fragments.view(entry.start, entry.start + entry.n_values)).partition(b"\0")[0]
 

@@ -216,7 +216,10 @@ def _tile_shape(ifd: Ifd, *, width: int, height: int) -> tuple[bool, int, int]:
     if n_tile_tags:
         is_tiled, tile_width, tile_height = True, ifd.integer(Tag.TILE_WIDTH), ifd.integer(Tag.TILE_LENGTH)
     else:
-        is_tiled, tile_width, tile_height = False, width, min(ifd.integer(Tag.ROWS_PER_STRIP, height), height)
+        rows = ifd.integer(Tag.ROWS_PER_STRIP, height)
+        if rows >= 1 << 32:
+            raise NotFast("too many rows in a strip")
+        is_tiled, tile_width, tile_height = False, width, min(rows, height)
     if not (1 <= tile_width <= _MAX_SIDE and 1 <= tile_height <= _MAX_SIDE):
         raise NotFast("tiles without pixels")
     return is_tiled, tile_width, tile_height
@@ -224,10 +227,16 @@ def _tile_shape(ifd: Ifd, *, width: int, height: int) -> tuple[bool, int, int]:
 
 def _has_alpha(ifd: Ifd, n_bands: int) -> bool:
     """Tell whether a band is alpha; also refuse colours that GDAL converts to RGB."""
+    if not 1 <= ifd.integer(Tag.ORIENTATION, 1) <= 8 or not 1 <= ifd.integer(Tag.RESOLUTION_UNIT, 1) <= 3:  # noqa: PLR2004 # as TIFF numbers them; libtiff refuses others
+        raise NotFast("orientation or resolution unit")
     if ifd.integer(Tag.PHOTOMETRIC, _MIN_IS_BLACK) not in (_MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE):
         raise NotFast("photometric interpretation")
     extras = ifd.integers(Tag.EXTRA_SAMPLES, most=n_bands)
-    return extras is not None and any(extra in _ALPHAS for extra in extras)
+    if extras is None:
+        return False
+    if max(extras) > max(_ALPHAS):
+        raise NotFast("unknown kind of extra samples")
+    return any(extra in _ALPHAS for extra in extras)
 
 
 def _check_tile_arrays(ifd: Ifd, layout: Layout) -> None:

@@ -1,0 +1,52 @@
+"""The GeoKey directory: a little list of numbers, doubles and texts inside three tags."""
+
+from typing import Final
+
+from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+
+_MAX_KEYS: Final = 256
+_MAX_DOUBLES: Final = 4096
+_MAX_TEXT_NBYTES: Final = 1 << 16
+_PER_KEY: Final = 4
+_SHORT: Final = 3
+_REVISIONS: Final = ((1, 1, 0), (1, 1, 1))
+
+type GeoKeys = dict[int, int | tuple[float, ...] | str]
+
+
+def geo_keys_of(ifd: Ifd) -> GeoKeys:
+    """Return the GeoKeys; empty where there are none.
+
+    Raises:
+        NotFast: libgeotiff may read the list otherwise, or not at all.
+        NeedBytes: Values were not fetched yet.
+    """
+    entry = ifd.entries.get(Tag.GEO_KEY_DIRECTORY)
+    if entry is None:
+        return {}
+    values = ifd.integers(Tag.GEO_KEY_DIRECTORY, most=_PER_KEY * (_MAX_KEYS + 1)) or ()
+    if entry.kind != _SHORT or values[:3] not in _REVISIONS or len(values) != _PER_KEY * (values[3] + 1):
+        raise NotFast("the list of GeoKeys is broken")
+    doubles = ifd.doubles(Tag.GEO_DOUBLE_PARAMS, most=_MAX_DOUBLES) or ()
+    text = (ifd.text(Tag.GEO_ASCII_PARAMS, most=_MAX_TEXT_NBYTES) or b"").decode("latin-1")
+    keys: GeoKeys = {}
+    last = 0
+    for first in range(_PER_KEY, len(values), _PER_KEY):
+        key, location, count, value = values[first : first + _PER_KEY]
+        if key <= last:
+            raise NotFast("GeoKeys are out of order")
+        keys[key] = value if location == 0 and count == 1 else _stored(location, value, count, doubles, text)
+        last = key
+    return keys
+
+
+def _stored(
+    location: int, index: int, count: int, doubles: tuple[float, ...], text: str
+) -> tuple[float, ...] | str:
+    """Return a longer value from the tag that holds it."""
+    values = {Tag.GEO_DOUBLE_PARAMS: doubles, Tag.GEO_ASCII_PARAMS: text}.get(location, ())  # type: ignore[call-overload] # an int is as good as the Tag of its value
+    if index + count > len(values):
+        raise NotFast("a GeoKey's value is missing")
+    stored: tuple[float, ...] | str = values[index : index + count]
+    return stored

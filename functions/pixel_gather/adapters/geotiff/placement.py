@@ -1,0 +1,74 @@
+"""The transform of a GeoTIFF, from pixel scale and tiepoint or from a matrix."""
+
+import math
+from typing import Final
+
+from pixel_gather.adapters.geotiff.crs import Key
+from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
+from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.window import Transform
+
+_PER_TIEPOINT: Final = 6
+"""Column, row, height; x, y, z."""
+_MAX_TIEPOINT_VALUES: Final = _PER_TIEPOINT * 4096
+_MATRIX_VALUES: Final = 16
+_PIXEL_IS_POINT: Final = 2
+_IDENTITY: Final = Transform(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+
+
+def has_only_control_points(ifd: Ifd) -> bool:
+    """Tell whether the CRS is that of ground control points, not of pixels.
+
+    Raises:
+        NotFast: Broken tiepoints, of which GDAL makes something else.
+        NeedBytes: Values were not fetched yet.
+    """
+    tiepoints = ifd.doubles(Tag.MODEL_TIEPOINT, most=_MAX_TIEPOINT_VALUES)
+    if tiepoints is None or Tag.MODEL_PIXEL_SCALE in ifd.entries or Tag.MODEL_TRANSFORMATION in ifd.entries:
+        return False
+    if len(tiepoints) % _PER_TIEPOINT:
+        raise NotFast("half a tiepoint")
+    return True
+
+
+def transform_of(ifd: Ifd, keys: GeoKeys) -> Transform | None:
+    """Return the transform of the pixels' corners, or None where there is none, or only control points.
+
+    Raises:
+        NotFast: Tags that GDAL reads in its own way.
+        NeedBytes: Values were not fetched yet.
+    """
+    if Tag.INTERGRAPH_MATRIX in ifd.entries:
+        raise NotFast("an Intergraph matrix")
+    scale = ifd.doubles(Tag.MODEL_PIXEL_SCALE, most=3)
+    matrix = ifd.doubles(Tag.MODEL_TRANSFORMATION, most=_MATRIX_VALUES)
+    if scale is None and matrix is None:
+        return None
+    transform = _from_matrix(matrix) if scale is None else _from_scale(ifd, scale, matrix)
+    if keys.get(Key.RASTER_TYPE) == _PIXEL_IS_POINT:
+        transform = transform._replace(
+            c=transform.c - (transform.a * 0.5 + transform.b * 0.5),
+            f=transform.f - (transform.d * 0.5 + transform.e * 0.5),
+        )
+    if not all(map(math.isfinite, transform)):
+        raise NotFast("a transform that is not finite")
+    return None if transform == _IDENTITY else transform
+
+
+def _from_scale(ifd: Ifd, scale: tuple[float, ...], matrix: tuple[float, ...] | None) -> Transform:
+    """Build from pixel scale and the first tiepoint; GDAL takes rows to run south whatever the sign."""
+    tiepoint = ifd.doubles(Tag.MODEL_TIEPOINT, most=_MAX_TIEPOINT_VALUES)
+    is_plain = len(scale) > 1 and 0 not in scale[:2] and matrix is None
+    if not is_plain or tiepoint is None or len(tiepoint) < _PER_TIEPOINT:
+        raise NotFast("pixel scale without a tiepoint, or with a matrix too")
+    col, row, _, x, y, _ = tiepoint[:_PER_TIEPOINT]
+    a, e = scale[0], -abs(scale[1])
+    return Transform(a, 0.0, x - col * a, 0.0, e, y - row * e)
+
+
+def _from_matrix(matrix: tuple[float, ...] | None) -> Transform:
+    """Build from the 4 x 4 matrix."""
+    if matrix is None or len(matrix) != _MATRIX_VALUES:
+        raise NotFast("a transformation matrix of another size")
+    return Transform(matrix[0], matrix[1], matrix[3], matrix[4], matrix[5], matrix[7])
