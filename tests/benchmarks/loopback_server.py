@@ -1,33 +1,22 @@
 """A store of files over HTTP/1.1 on 127.0.0.1, slow or faulty on demand, in a process of its own.
 
 ``/anything/name`` is the file ``name`` of the folder, so that one file has as many addresses as a test wants.
-The path ``/-`` steers: PUT sets the behaviour and empties the log, GET returns the log and the server's own
-CPU time. Use it through ``run_server``.
+What the process does stands in ``serving.py``.
 """
 
-import argparse
-import asyncio
 import json
-import mmap
 import os
-import random
-import resource
-import socket
-import struct
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from email.utils import formatdate
+from dataclasses import asdict, dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, cast
-
-from benchmarks.range_answers import Answer, Request, StoredFile, answer, answer_with
+from typing import Final, NamedTuple, Self
 
 CONTROL: Final = "/-"
-_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+"""PUT sets the behaviour and empties the log; GET returns the log and the server's own CPU time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +108,7 @@ class LoopbackServer:
 @contextmanager
 def run_server(folder: Path) -> Iterator[LoopbackServer]:
     """Serve a folder from another process until the block ends."""
-    command = [sys.executable, "-m", "benchmarks.loopback_server", str(folder)]
+    command = [sys.executable, "-m", "benchmarks.serving", str(folder)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     # it ends when its standard input does, so that it outlives no parent
     with subprocess.Popen(  # noqa: S603 # our own module
@@ -129,198 +118,3 @@ def run_server(folder: Path) -> Iterator[LoopbackServer]:
             raise AssertionError
         yield LoopbackServer(int(process.stdout.readline()))
         process.stdin.close()
-
-
-class _Folder:
-    """Files by name, mapped into memory, as long as they do not change on disk."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._mapped: dict[str, tuple[tuple[int, int, int], StoredFile]] = {}
-        for path in folder.iterdir():
-            self.find(path.name)
-
-    def find(self, name: str) -> StoredFile | None:
-        path = f"{self._folder}/{name}"
-        try:
-            stat = os.stat(path)  # noqa: PTH116 # at every request: pathlib doubles its cost
-        except OSError:
-            return None
-        version = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        known = self._mapped.get(name)
-        if known is None or known[0] != version:
-            known = self._mapped[name] = (version, _map(path, stat))
-        return known[1]
-
-
-def _map(path: str, stat: os.stat_result) -> StoredFile:
-    content = memoryview(b"")
-    if stat.st_size:
-        with Path(path).open("rb") as file:
-            content = memoryview(
-                mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ)
-            )
-    return StoredFile(
-        content=content,
-        etag=f'"{stat.st_ino:x}-{stat.st_mtime_ns:x}-{stat.st_size:x}"',
-        last_modified=formatdate(stat.st_mtime, usegmt=True),
-    )
-
-
-class _Server:
-    """What all connections share: the files, the behaviour, the log."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = _Folder(folder)
-        self.start(Behaviour())
-
-    def start(self, behaviour: Behaviour) -> None:
-        self.n_connections = 0
-        self._behaviour = behaviour
-        self._faults = dict(behaviour.faults)
-        self._random = random.Random(behaviour.seed)  # noqa: S311 # draws who is slow
-        self._log: list[LoggedRequest] = []
-        self._cpu_before_s = _cpu_s()
-
-    def answer(self, request: Request) -> tuple[Answer, Fault | None, float]:
-        """Return what to answer, what goes wrong in it, and after how many seconds it begins."""
-        if request.path == CONTROL:
-            return self._steer(request), None, 0.0
-        fault = self._next_fault(request.path)
-        if fault is not None and fault.status is not None:
-            given, fault = answer_with(fault.status), None
-        elif request.method in ("GET", "HEAD"):
-            given = answer(request, self._folder.find(request.path.rpartition("/")[2]))
-        else:
-            given = answer_with(405)
-        logged = LoggedRequest(request.method, request.path, request.headers.get("range"), given.status)
-        self._log.append(logged)
-        is_slow = self._behaviour.slow_share > self._random.random()
-        return given, fault, self._behaviour.ttfb_s + is_slow * self._behaviour.slow_s
-
-    def _next_fault(self, path: str) -> Fault | None:
-        fault = self._faults.pop(path, None)
-        if fault is not None and fault.times > 1:
-            self._faults[path] = replace(fault, times=fault.times - 1)
-        return fault
-
-    def _steer(self, request: Request) -> Answer:
-        if request.method == "PUT":
-            self.start(Behaviour.from_json(request.body))
-            return answer_with(204)
-        log = ServerLog(
-            requests=tuple(self._log),
-            n_connections=self.n_connections,
-            cpu_s=_cpu_s() - self._cpu_before_s,
-        )
-        return answer_with(200, body=json.dumps(asdict(log)).encode())
-
-
-class _Connection(asyncio.Protocol):
-    """One client's connection: one request after another, answered in order."""
-
-    _transport: asyncio.Transport
-
-    def __init__(self, server: _Server) -> None:
-        self._server = server
-        self._received = b""
-        self._is_answering = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
-        self._server.n_connections += 1
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        self._answer_next()
-
-    def _answer_next(self) -> None:
-        if self._is_answering or (request := self._take_request()) is None:
-            return
-        self._is_answering = True
-        given, fault, delay_s = self._server.answer(request)
-        closes = request.headers.get("connection", "").lower() == "close"
-        if delay_s:
-            asyncio.get_running_loop().call_later(delay_s, self._send, given, fault, closes)
-        else:
-            self._send(given, fault, closes)
-
-    def _take_request(self) -> Request | None:
-        """Return the next request once all of it is there, and forget its bytes."""
-        head, end, rest = self._received.partition(b"\r\n\r\n")
-        if not end:
-            return None
-        first, *lines = head.decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        body_nbytes = int(headers.get("content-length", 0))
-        if len(rest) < body_nbytes:
-            return None
-        method, path, _ = first.split(" ")
-        self._received = rest[body_nbytes:]
-        return Request(method=method, path=path, headers=headers, body=rest[:body_nbytes])
-
-    def _send(self, given: Answer, fault: Fault | None, closes: bool) -> None:  # noqa: FBT001 # call_later passes by place
-        if self._transport.is_closing():
-            return
-        loop = asyncio.get_running_loop()
-        if fault is None:
-            self._finish((given.head, given.body), closes)
-            return
-        before, after = given.body[: fault.stop_at], given.body[fault.stop_at :]
-        self._transport.writelines((given.head, before))
-        if fault.stall_s is None:
-            loop.call_soon(self._reset)
-        else:
-            loop.call_later(fault.stall_s, self._finish, (after,), closes)
-
-    def _finish(self, parts: Iterable[bytes | memoryview], closes: bool) -> None:  # noqa: FBT001 # as above
-        if self._transport.is_closing():
-            return
-        self._transport.writelines(parts)
-        self._is_answering = False
-        if closes:
-            self._transport.close()
-        else:
-            self._answer_next()
-
-    def _reset(self) -> None:
-        """Close with RST, so that the client sees a broken connection and not a short body."""
-        self._transport.get_extra_info("socket").setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE
-        )
-        self._transport.abort()
-
-
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-async def _serve(folder: Path) -> None:
-    loop = asyncio.get_running_loop()
-    server = _Server(folder)
-    listening = await loop.create_server(lambda: _Connection(server), "127.0.0.1", 0, backlog=1024)
-    sys.stdout.write(f"{listening.sockets[0].getsockname()[1]}\n")
-    sys.stdout.flush()
-    await asyncio.to_thread(sys.stdin.read)
-
-
-def _loop_factory() -> Any:
-    """Return uvloop's where it is installed: it halves the server's CPU time, which the readers then have."""
-    try:
-        import uvloop  # noqa: PLC0415 # optional
-    except ModuleNotFoundError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
-
-
-def main() -> None:
-    """Serve a folder until standard input ends; the port is the first line of standard output."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folder", type=Path)
-    asyncio.run(_serve(parser.parse_args().folder), loop_factory=_loop_factory())
-
-
-if __name__ == "__main__":
-    main()

@@ -2,9 +2,11 @@
 
 import json
 import statistics
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
@@ -80,21 +82,24 @@ class Bench:
     def rounds(
         self, settings: Sequence[Setting], *, repeats: int, on_run: Callable[[Measurement], None]
     ) -> list[Measurement]:
-        """Measure every setting once a round; each round begins one setting further on.
+        """Measure every setting once a round.
 
-        A first run of each engine is thrown away: it brings the libraries into the page cache.
+        What is compared runs in a row; who comes first moves on by one each round. A first run of each
+        engine is thrown away: it brings the libraries into the page cache.
 
         Raises:
             AssertionError: An engine returned other pixels than those of the files.
         """
         for engine in dict.fromkeys(setting.engine for setting in settings):
             self._run(engine, concurrency=4, n_tiles=8, ttfb_ms=0)
-        measured = []
+        measured: list[Measurement] = []
         for round_index in range(repeats):
-            first = round_index % len(settings)
-            for setting in (*settings[first:], *settings[:first]):
-                measured.append(self._measure(setting, round_index))
-                on_run(measured[-1])
+            for _, compared in groupby(settings, lambda each: (each.case, each.ttfb_ms)):
+                row = deque(compared)
+                row.rotate(-round_index)
+                for setting in row:
+                    measured.append(self._measure(setting, round_index))
+                    on_run(measured[-1])
         return measured
 
     def _measure(self, setting: Setting, round_index: int) -> Measurement:

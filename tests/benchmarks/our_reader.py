@@ -6,32 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.adapters.geotiff.reader import GeoTiffReader
+from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store import Objects, StoreSettings
-from pixel_gather.ports import SourceReader
+from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.source import Cost, Header
 from pixel_gather.window import Window
 
 
 def read_tiles(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurrency: int) -> None:
     """Fill ``out``, shape (source, y, x), with each source's centre tile."""
-    reader = GeoTiffReader(Objects(StoreSettings()))
-    asyncio.run(_read_all(hrefs, out, reader=reader, max_in_flight=concurrency))
+    asyncio.run(_read_all(hrefs, out, max_in_flight=concurrency))
 
 
-async def _read_all(
-    hrefs: Sequence[str], out: np.ndarray[Any, Any], *, reader: SourceReader, max_in_flight: int
-) -> None:
+async def _read_all(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, max_in_flight: int) -> None:
     slots = asyncio.Semaphore(max_in_flight)
+    objects = Objects(StoreSettings())
+    async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=GdalSettings()) as reader:
 
-    async def read_one(href: str, pixels: np.ndarray[Any, Any]) -> None:
-        async with slots:
-            source = await reader.open_(href, overview=None, cost=Cost())
-            await source.read_into(pixels[None], _centre(source.header), (1,), masked=False)
+        async def read_one(href: str, pixels: np.ndarray[Any, Any]) -> None:
+            async with slots:
+                source = await reader.open_(href, overview=None, cost=Cost())
+                await source.read_into(pixels[None], _centre(source.header), (1,), masked=False)
 
-    async with asyncio.TaskGroup() as group:
-        for href, pixels in zip(hrefs, out, strict=True):
-            group.create_task(read_one(href, pixels))
+        async with asyncio.TaskGroup() as group:
+            for href, pixels in zip(hrefs, out, strict=True):
+                group.create_task(read_one(href, pixels))
 
 
 def _centre(header: Header) -> Window:
