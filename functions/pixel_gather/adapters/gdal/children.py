@@ -1,0 +1,217 @@
+"""The child processes: started when first needed, used for many files, ended at any sign of trouble."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Buffer
+from dataclasses import dataclass, field
+from typing import Final
+
+from pixel_gather.adapters.gdal.frames import HEAD, LARGEST_FRAME_NBYTES, Kind
+from pixel_gather.adapters.gdal.settings import GdalSettings
+
+_START: Final = """\
+import sys
+sys.modules["boto3"] = None  # rasterio imports it where it can, which costs 0.3 s
+from pixel_gather.adapters.gdal.child import main
+main()
+"""
+_GDAL_OPTIONS: Final = {
+    "CPL_DEBUG": "OFF",
+    "GDAL_CACHEMAX": "64",
+    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
+    "GDAL_DRIVER_PATH": "disable",
+    "GDAL_NUM_THREADS": "1",  # rasterio's file callbacks work only in the thread that opened
+    "GDAL_PAM_ENABLED": "NO",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PROJ_NETWORK": "OFF",
+}
+_NEEDED_TO_START: Final = ("LD_LIBRARY_PATH", "PATH", "SYSTEMROOT")
+
+
+class ChildError(Exception):
+    """The child is of no further use."""
+
+
+class ChildTimeoutError(ChildError):
+    """It did not answer in time."""
+
+
+class ChildDiedError(ChildError):
+    """It is gone, or talks nonsense."""
+
+    exit_code: int = 0
+    """Negative for the signal that ended it."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Child:
+    """One running child; whoever holds it talks to it alone."""
+
+    process: asyncio.subprocess.Process
+    channel: socket.socket
+    holds: int | None = None
+    """Token of the source whose dataset it has open."""
+
+    left_s: float = 0.0
+    """How long it may still work on the request in hand."""
+
+    waited_s: float = 0.0
+    """How long it has worked on the request in hand."""
+
+    async def send(self, kind: Kind, *parts: bytes) -> None:
+        """Send one frame."""
+        loop = asyncio.get_running_loop()
+        nbytes = sum(len(part) for part in parts)
+        await self._timed(loop.sock_sendall(self.channel, HEAD.pack(kind, nbytes)))
+        for part in parts:
+            await self._timed(loop.sock_sendall(self.channel, part))
+
+    async def receive(self) -> tuple[Kind, int]:
+        """Wait for a frame's head: its kind, and the bytes of payload to take next."""
+        head = await self.take(HEAD.size)
+        kind, nbytes = HEAD.unpack(head)
+        if nbytes > LARGEST_FRAME_NBYTES or kind not in Kind:
+            raise ChildDiedError("answers what is no frame")
+        return Kind(kind), nbytes
+
+    async def take(self, nbytes: int) -> bytearray:
+        """Read so many bytes of payload."""
+        content = bytearray(nbytes)
+        await self.take_into(content)
+        return content
+
+    async def take_into(self, target: Buffer) -> None:
+        """Read payload into a buffer until it is full."""
+        loop = asyncio.get_running_loop()
+        view = memoryview(target).cast("B")
+        while view.nbytes:
+            n_received = await self._timed(loop.sock_recv_into(self.channel, view))
+            if n_received == 0:
+                raise ChildDiedError("ended")
+            view = view[n_received:]
+
+    async def _timed[T](self, step: Awaitable[T]) -> T:
+        """Await one step against the time that is left."""
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(max(self.left_s, 0.0)):
+                return await step
+        except TimeoutError as error:
+            raise ChildTimeoutError from error
+        except ConnectionError as error:
+            raise ChildDiedError("ended") from error
+        finally:
+            elapsed = time.perf_counter() - started
+            self.left_s -= elapsed
+            self.waited_s += elapsed
+
+    async def end(self) -> int:
+        """Kill it and wait for its end; return its exit code, negative for a signal."""
+        self.channel.close()
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        return await self.process.wait()
+
+
+@dataclass(slots=True)
+class Children:
+    """A bounded pool of children."""
+
+    settings: GdalSettings
+    _idle: list[Child] = field(default_factory=list)
+    _busy: set[Child] = field(default_factory=set)
+    _slots: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = asyncio.Semaphore(self.settings.max_children)
+
+    @contextlib.asynccontextmanager
+    async def child(self, token: int) -> AsyncIterator[Child]:
+        """Hold a child, the one that has this source open if it is free.
+
+        A child that leaves by an exception in the middle of its work is ended: nobody knows what it would
+        say next.
+        """
+        async with self._slots:
+            child = self._pick(token) or await self._start()
+            self._busy.add(child)
+            child.left_s, child.waited_s = self.settings.timeout_s, 0.0
+            try:
+                yield child
+            except BaseException as error:
+                code = await asyncio.shield(child.end())
+                if isinstance(error, ChildDiedError):
+                    error.exit_code = code
+                raise
+            else:
+                self._idle.append(child)
+            finally:
+                self._busy.discard(child)
+
+    async def aclose(self) -> None:
+        """End all children."""
+        children = [*self._idle, *self._busy]
+        self._idle.clear()
+        self._busy.clear()
+        await asyncio.gather(*(child.end() for child in children))
+
+    def _pick(self, token: int) -> Child | None:
+        if not self._idle:
+            return None
+        holding = [index for index, child in enumerate(self._idle) if child.holds == token]
+        return self._idle.pop(holding[0] if holding else 0)
+
+    async def _start(self) -> Child:
+        ours, theirs = socket.socketpair()
+        try:
+            ours.setblocking(False)  # noqa: FBT003 # its only parameter
+            limits = {
+                "memory_mib": self.settings.child_memory_mib,
+                "chunk_nbytes": self.settings.chunk_nbytes,
+                "block_nbytes": self.settings.block_nbytes,
+                "cpu_s": self.settings.timeout_s,
+            }
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-s",
+                "-c",
+                _START,
+                json.dumps(limits),
+                stdin=theirs.fileno(),
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                env=_environment(),
+                close_fds=True,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        child = Child(process=process, channel=ours, left_s=self.settings.start_timeout_s)
+        try:
+            await child.receive()
+        except BaseException as error:
+            if not isinstance(error, ChildError) or process.stderr is None:
+                await asyncio.shield(child.end())
+                raise
+            said = b"" if isinstance(error, ChildTimeoutError) else await process.stderr.read()
+            code = await asyncio.shield(child.end())
+            said = said[-500:]
+            raise RuntimeError(
+                f"GDAL's process could not start (exit code {code}): {said.decode(errors='replace')}"
+            ) from error
+        return child
+
+
+def _environment() -> dict[str, str]:
+    """Return a clean environment: no credentials, no proxies, nobody's GDAL options."""
+    kept = {name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ}
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return {**kept, **_GDAL_OPTIONS, "PYTHONPATH": path, "LC_ALL": "C.UTF-8", "HOME": os.devnull}

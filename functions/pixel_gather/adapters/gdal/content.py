@@ -1,0 +1,43 @@
+"""Which driver may open an object: its first bytes decide, never its name."""
+
+from collections.abc import Buffer
+from typing import Final
+
+from pixel_gather.errors import SourceError
+from pixel_gather.status import Status
+
+_DRIVERS: Final = (
+    (b"II*\0", "GTiff"),
+    (b"MM\0*", "GTiff"),
+    (b"II+\0", "GTiff"),
+    (b"MM\0+", "GTiff"),
+    (b"\0\0\0\x0cjP  \r\n\x87\n", "JP2OpenJPEG"),
+    (b"\xff\x4f\xff\x51", "JP2OpenJPEG"),
+)
+_OTHER_RASTERS: Final = (
+    (b"<VRTDataset", "a VRT, which can name any other file"),
+    (b"\x89HDF", "HDF5 or netCDF-4"),
+    (b"CDF", "netCDF"),
+    (b"\x89PNG", "PNG"),
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"GRIB", "GRIB"),
+)
+
+
+def driver_of(start: Buffer, *, href: str) -> str:
+    """Return GDAL's short name of the one driver that may open what begins so.
+
+    Raises:
+        SourceError: It is neither a TIFF nor a JPEG 2000; unsupported where it is another raster, else
+            corrupt.
+    """
+    head = bytes(memoryview(start)[:64])
+    for magic, driver in _DRIVERS:
+        if head.startswith(magic):
+            return driver
+    for magic, what in _OTHER_RASTERS:
+        if head.lstrip().startswith(magic):
+            raise SourceError(
+                f"is {what}; only GeoTIFF and JPEG 2000 are read", href=href, status=Status.UNSUPPORTED
+            )
+    raise SourceError("is not a raster: neither TIFF nor JPEG 2000", href=href, status=Status.CORRUPT)

@@ -1,0 +1,56 @@
+"""What a child may use, set by itself before it looks at the first byte of a file.
+
+Linux enforces all of it. A file that makes GDAL hang, allocate without end or run the wrong code finds no
+memory, no time, no files, no sockets and no credentials (the environment is clean).
+"""
+
+import errno
+import math
+import os
+import resource
+from pathlib import Path
+from typing import Final
+
+_ENOUGH_FOR_GDAL: Final = 3
+_MIB: Final = 2**20
+
+
+def limit_memory(memory_mib: int) -> None:
+    """Let this process allocate so much beyond what it has mapped now."""
+    statm = Path("/proc/self/statm")
+    if not statm.exists():  # not Linux; macOS does not enforce RLIMIT_AS anyway
+        return
+    mapped_nbytes = int(statm.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    limit = mapped_nbytes + memory_mib * _MIB
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def limit_cpu(seconds: float) -> None:
+    """Let this process use so much more CPU time before the kernel ends it."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = math.ceil(used.ru_utime + used.ru_stime + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+
+
+def lock_files() -> None:
+    """Allow no further file or socket to be opened, and none to be written.
+
+    What is open stays so: the channel to the parent, and PROJ's database.
+    """
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    null = os.open(os.devnull, os.O_RDONLY)
+    highest = max(null, _ENOUGH_FOR_GDAL, *_open_files())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, highest + 1))
+    while True:
+        try:
+            os.dup(null)  # fills the gaps below the limit
+        except OSError as error:
+            if error.errno == errno.EMFILE:
+                return
+            raise
+
+
+def _open_files() -> list[int]:
+    folder = Path("/proc/self/fd")
+    return [int(entry.name) for entry in folder.iterdir()] if folder.exists() else list(range(16))

@@ -1,0 +1,257 @@
+"""The fall-back reader: whatever GDAL reads, with GDAL's answer, in a process that may die."""
+
+import itertools
+import json
+import signal
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from pixel_gather.adapters.gdal.children import Child, ChildDiedError, Children, ChildTimeoutError
+from pixel_gather.adapters.gdal.content import driver_of
+from pixel_gather.adapters.gdal.frames import Kind
+from pixel_gather.adapters.gdal.pinned_object import PinnedObject, RangeReader
+from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.errors import SourceError
+from pixel_gather.source import Cost, Header
+from pixel_gather.status import Status
+from pixel_gather.window import Transform, Window
+
+_tokens = itertools.count(1)
+
+_CRASHED: Final = ("GDAL crashed on it", Status.CORRUPT)
+_OF_EXIT_CODES: Final[dict[int, tuple[str, Status]]] = {
+    signal.SIGXCPU: ("GDAL used up its CPU time on it", Status.TIMED_OUT),
+    signal.SIGKILL: ("GDAL's process was killed, as a system short of memory does", Status.UNSUPPORTED),
+}
+
+
+class GdalReader(AbstractAsyncContextManager["GdalReader"]):
+    """Opens sources with GDAL; a ``SourceReader`` of one event loop, to be closed in it."""
+
+    def __init__(self, objects: RangeReader, *, settings: GdalSettings) -> None:
+        self._objects = objects
+        self._settings = settings
+        self._children = Children(settings)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the child processes."""
+        await self._children.aclose()
+
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None
+    ) -> "GdalSource":
+        """Read a source's header.
+
+        Args:
+            href: A checked href.
+            overview: Read from this overview, 0 being the largest; None for full resolution.
+            cost: Adds up what this source costs, here and in later reads.
+            etag: The version to read where it is known already.
+
+        Raises:
+            SourceError: It cannot be opened.
+        """
+        started = time.perf_counter()
+        try:
+            pinned = await PinnedObject.open_(
+                self._objects, href, etag=etag, cost=cost, settings=self._settings
+            )
+            session = _Session(
+                token=next(_tokens),
+                pinned=pinned,
+                driver=driver_of(pinned.start, href=href),
+                overview=overview,
+                children=self._children,
+            )
+            header = await session.open_()
+            pinned.keep()
+        finally:
+            cost.open_s += time.perf_counter() - started
+        return GdalSource(header, session)
+
+
+class GdalSource:
+    """One source that GDAL has opened once and opens again where its child has moved on."""
+
+    def __init__(self, header: Header, session: "_Session") -> None:
+        self.header = header
+        self._session = session
+
+    async def read_into(
+        self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
+    ) -> None:
+        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` promises."""
+        if out.shape != (len(bands), window.height, window.width) or out.dtype != self.header.dtype:
+            raise ValueError(f"{out.dtype}{out.shape} does not hold this window of {self.header.dtype}")
+        if not all(1 <= band <= self.header.n_bands for band in bands):
+            raise SourceError(
+                f"has {self.header.n_bands} bands, not band {max(bands)}",
+                href=self.header.href,
+                status=Status.UNLIKE,
+            )
+        part = window.clipped(width=self.header.width, height=self.header.height)
+        if part is None:
+            return
+        col, row = part.col_off - window.col_off, part.row_off - window.row_off
+        await self._session.read_into(
+            out[:, row : row + part.height, col : col + part.width], part, bands, masked=masked
+        )
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Session:
+    """The requests about one source, to whichever child is free."""
+
+    token: int
+    pinned: PinnedObject
+    driver: str
+    overview: int | None
+    children: Children
+
+    async def open_(self) -> Header:
+        """Have the header told."""
+        answer: dict[str, Any] = {}
+
+        async def on_frame(child: Child, _kind: Kind, nbytes: int) -> bool:
+            answer.update(json.loads(await child.take(nbytes)))
+            return True
+
+        await self._converse({"op": "open"}, on_frame)
+        geo_transform, overviews = answer.pop("geo_transform"), answer.pop("overviews")
+        answer["scales"], answer["offsets"] = tuple(answer["scales"]), tuple(answer["offsets"])
+        return Header(
+            href=self.pinned.href,
+            etag=self.pinned.etag,
+            nbytes=self.pinned.nbytes,
+            transform=None if geo_transform is None else Transform.from_gdal(geo_transform),
+            overviews=tuple((width, height) for width, height in overviews),
+            **answer,
+        )
+
+    async def read_into(
+        self, out: np.ndarray[Any, Any], part: Window, bands: Sequence[int], *, masked: bool
+    ) -> None:
+        """Have the pixels of a part of the raster sent, into an array of just its shape."""
+        masks: list[np.ndarray[Any, Any]] = []
+
+        async def on_frame(child: Child, kind: Kind, nbytes: int) -> bool:
+            if kind is Kind.DONE:
+                return True
+            start, stop = struct.unpack("<2Q", await child.take(16))
+            target = out[:, start:stop]
+            if kind is Kind.MASK:
+                masks.append(np.empty(target.shape[1:], np.uint8))
+                _check(nbytes - 16, masks[-1].nbytes)
+                await child.take_into(masks[-1])
+            elif masks:
+                pixels = np.empty(target.shape, target.dtype)
+                await _take_array(child, pixels, nbytes - 16)
+                np.copyto(target, pixels, where=masks.pop() != 0)
+            else:
+                await _take_array(child, target, nbytes - 16)
+            return False
+
+        window = (part.col_off, part.row_off, part.width, part.height)
+        try:
+            await self._converse(
+                {"op": "read", "window": window, "bands": list(bands), "masked": masked}, on_frame
+            )
+        finally:
+            self.pinned.trim()
+
+    async def _converse(self, request: dict[str, Any], on_frame: "_OnFrame") -> None:
+        """Send one request, answer the child's wishes for bytes, and pass on what it tells."""
+        whole = {
+            **request,
+            "token": self.token,
+            "driver": self.driver,
+            "overview": self.overview,
+            "nbytes": self.pinned.nbytes,
+        }
+        try:
+            async with self.children.child(self.token) as child:
+                child.holds = self.token
+                await child.send(Kind.REQUEST, json.dumps(whole).encode())
+                failure = await self._serve(child, on_frame)
+                self.pinned.cost.decode_s += child.waited_s
+                if failure is not None:
+                    child.holds = None
+        except ChildTimeoutError as error:
+            limit = self.children.settings.timeout_s
+            raise self._error(f"GDAL was still at work after {limit:g} s", Status.TIMED_OUT) from error
+        except ChildDiedError as error:
+            raise self._error(*_OF_EXIT_CODES.get(-error.exit_code, _CRASHED)) from error
+        if failure is not None:
+            raise failure
+
+    async def _serve(self, child: Child, on_frame: "_OnFrame") -> SourceError | None:
+        """Return the source's failure, if any, once the child has come to its end."""
+        failure: SourceError | None = None
+        while True:
+            kind, nbytes = await child.receive()
+            if kind in (Kind.NEED, Kind.PREFETCH):
+                flat = struct.unpack(f"<{nbytes // 8}Q", await child.take(nbytes))
+                ranges = list(zip(flat[::2], flat[1::2], strict=True))
+                if not all(start <= stop <= self.pinned.nbytes for start, stop in ranges):
+                    raise ChildDiedError("asks for what is not there")
+                try:
+                    content = await self._fetch(kind, ranges)
+                except SourceError as error:
+                    failure = failure or error
+                    await child.send(Kind.NO_BYTES)
+                else:
+                    await child.send(Kind.BYTES, content)
+            elif kind is Kind.FAILED:
+                told = json.loads(await child.take(nbytes))
+                return failure or self._error(told["reason"], Status[told["status"]])
+            elif await on_frame(child, kind, nbytes):
+                return failure
+
+    async def _fetch(self, kind: Kind, ranges: list[tuple[int, int]]) -> bytes:
+        started = time.perf_counter()
+        try:
+            if kind is Kind.PREFETCH:
+                await self.pinned.prefetch(ranges)
+                return b""
+            ((start, stop),) = ranges
+            return await self.pinned.read(start, stop)
+        finally:
+            self.pinned.cost.read_s += time.perf_counter() - started
+
+    def _error(self, reason: str, status: Status) -> SourceError:
+        return SourceError(reason, href=self.pinned.href, status=status)
+
+
+class _OnFrame(Protocol):
+    """Takes one frame's payload; True at the last."""
+
+    async def __call__(self, child: Child, kind: Kind, nbytes: int, /) -> bool: ...
+
+
+async def _take_array(child: Child, target: np.ndarray[Any, Any], nbytes: int) -> None:
+    """Fill an array of shape (band, y, x), without a copy where its bands lie whole in memory."""
+    _check(nbytes, target.nbytes)
+    for band in target:
+        if band.flags.c_contiguous:
+            await child.take_into(band)
+        else:
+            rows = np.empty(band.shape, band.dtype)
+            await child.take_into(rows)
+            band[...] = rows
+
+
+def _check(announced: int, expected: int) -> None:
+    if announced != expected:
+        raise ChildDiedError("sends another shape")

@@ -1,0 +1,61 @@
+"""The two readers that have to give rasterio's answers, callable from plain tests."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.adapters.gdal.reader import GdalReader
+from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.object_store import Objects, StoreSettings
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.ports import OpenedSource
+from pixel_gather.source import Cost
+from pixel_gather.window import Window
+
+READERS: Final = ("joined", "gdal")
+TIMEOUT_S: Final = 10.0
+
+
+class Readings:
+    """Reads on an event loop of its own."""
+
+    def __init__(self, runner: asyncio.Runner, kind: str) -> None:
+        self.runner = runner
+        self.kind = kind
+        self.objects = Objects(StoreSettings())
+        self.settings = GdalSettings(max_children=1, timeout_s=TIMEOUT_S)
+        self.reader: CogReader | GdalReader = (
+            CogReader.over(self.objects, fast=GeoTiffSettings(), fall_back=self.settings)
+            if kind == "joined"
+            else GdalReader(self.objects, settings=self.settings)
+        )
+
+    async def aclose(self) -> None:
+        """End what the reader started."""
+        await self.reader.aclose()
+
+    def children(self) -> list[int]:
+        """Return the process ids of GDAL's children."""
+        gdal = self.reader if isinstance(self.reader, GdalReader) else self.reader._fall_back
+        assert isinstance(gdal, GdalReader)
+        return [child.process.pid for child in gdal._children._idle]
+
+    def open_(self, href: str, *, overview: int | None = None, cost: Cost | None = None) -> OpenedSource:
+        """Open a source."""
+        return self.runner.run(self.reader.open_(href, overview=overview, cost=cost or Cost()))
+
+    def read_into(
+        self,
+        source: OpenedSource,
+        out: np.ndarray[Any, Any],
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool = False,
+    ) -> np.ndarray[Any, Any]:
+        """Read a window into an array and return it."""
+        self.runner.run(source.read_into(out, window, bands, masked=masked))
+        return out

@@ -1,0 +1,145 @@
+"""Held bit for bit against rasterio, on real files: header, windows, whole arrays, points and masks."""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import pytest
+import rasterio
+from rasterio.crs import CRS
+
+from parity.readers import Readings
+from parity.truth import AS_FOR_THE_TRUTH, SMALL, Truth, full_data, sha256, truths
+from pixel_gather.window import Window
+
+_LARGEST_NBYTES: Final = 64 * 2**20
+"""Of a raster that is read whole."""
+
+
+_NOT_YET: Final = {
+    "files/gdal-autotest/test_nodatavalues.tif": "the fast path ignores GDAL_METADATA's NODATA_VALUES"
+}
+
+
+def _cases(wanted: Callable[[Truth], bool] = lambda _: True) -> list[object]:
+    """Return the project's own files, then the rest of the collection."""
+    small = truths(SMALL)
+    known = {truth.file for truth in small}
+    folder = full_data()
+    rest = [] if folder is None else [truth for truth in truths(folder) if truth.file not in known]
+    absent = pytest.mark.skip(reason="the folder of real files is absent: set PIXEL_GATHER_DATA")
+    return [
+        *(pytest.param(truth, id=truth.file) for truth in small if wanted(truth)),
+        *(pytest.param(truth, id=truth.file, marks=pytest.mark.full_data) for truth in rest if wanted(truth)),
+        *([] if folder else [pytest.param(None, id="full", marks=[pytest.mark.full_data, absent])]),
+    ]
+
+
+CASES: Final = _cases()
+
+
+@pytest.mark.parametrize("truth", CASES)
+def test_reader_gives_rasterios_header(readings: Readings, truth: Truth) -> None:
+    """Size, bands, dtype, nodata, transform and CRS are rasterio's."""
+    header = readings.open_(truth.href).header
+
+    assert (header.n_bands, header.height, header.width) == truth.shape
+    assert header.driver == truth.told["driver"]
+    assert header.dtype == truth.dtype.name
+    np.testing.assert_equal(header.nodata, _fitting(truth))
+    np.testing.assert_equal(header.transform, truth.transform)
+    assert (header.crs is None) == (truth.told["crs_wkt"] is None)
+    if header.crs is not None:
+        assert CRS.from_user_input(header.crs) == CRS.from_wkt(truth.told["crs_wkt"])
+
+
+@pytest.mark.parametrize("truth", CASES)
+def test_reader_gives_rasterios_pixels(readings: Readings, truth: Truth) -> None:
+    """Every window, the whole array and three single pixels have rasterio's bytes."""
+    source = readings.open_(truth.href)
+    bands = range(1, truth.shape[0] + 1)
+    read = {
+        name: sha256(readings.read_into(source, truth.filled(window), window, bands))
+        for name, (window, _) in truth.windows.items()
+    }
+    if truth.nbytes <= _LARGEST_NBYTES:
+        whole = Window(col_off=0, row_off=0, width=truth.shape[2], height=truth.shape[1])
+        pixels = readings.read_into(source, np.zeros(truth.shape, truth.dtype), whole, bands)
+        read["whole"] = sha256(pixels)
+    points = [
+        readings.read_into(source, np.zeros((len(bands), 1, 1), truth.dtype), _pixel(point), bands).ravel()
+        for point in truth.told["points"]
+    ]
+
+    expected = {name: digest for name, (_, digest) in truth.windows.items()}
+    expected["whole"] = truth.told["array_sha256"]
+    assert read == {name: expected[name] for name in read}
+    for values, point in zip(points, truth.told["points"], strict=True):
+        np.testing.assert_equal(values, np.array(point["values"]).astype(truth.dtype))
+
+
+@pytest.mark.parametrize("truth", _cases(lambda truth: truth.has_mask))
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_reader_leaves_masked_pixels_as_they_are(
+    readings: Readings, truth: Truth, request: pytest.FixtureRequest
+) -> None:
+    """Where the source's own mask or alpha is 0, ``out`` keeps what it held; elsewhere it has the pixels."""
+    if readings.kind == "joined" and truth.file in _NOT_YET:
+        request.applymarker(pytest.mark.xfail(reason=_NOT_YET[truth.file], strict=False))
+    with rasterio.Env(**AS_FOR_THE_TRUTH), rasterio.open(truth.path) as dataset:
+        expected = dataset.read()
+        expected[:, dataset.dataset_mask() == 0] = 77
+    whole = Window(col_off=0, row_off=0, width=truth.shape[2], height=truth.shape[1])
+    out = np.full(truth.shape, 77, truth.dtype)
+
+    readings.read_into(readings.open_(truth.href), out, whole, range(1, truth.shape[0] + 1), masked=True)
+
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("truth", _cases(lambda truth: truth.n_overviews > 0))
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_reader_gives_rasterios_overviews(readings: Readings, truth: Truth) -> None:
+    """An overview's size, transform and pixels are rasterio's."""
+    for level in {0, truth.n_overviews - 1}:
+        with (
+            rasterio.Env(**AS_FOR_THE_TRUTH),
+            rasterio.open(truth.path, overview_level=level) as overview,
+        ):
+            expected = overview.read()
+            transform = overview.transform[:6]
+        source = readings.open_(truth.href, overview=level)
+        n_bands, height, width = expected.shape
+        whole = Window(col_off=0, row_off=0, width=width, height=height)
+        out = readings.read_into(source, np.zeros_like(expected), whole, range(1, n_bands + 1))
+
+        assert len(source.header.overviews) == truth.n_overviews
+        assert source.header.overviews[level] == (width, height)
+        np.testing.assert_array_equal(out, expected)
+        if source.header.transform is not None:
+            np.testing.assert_allclose(source.header.transform, transform, rtol=1e-12)
+
+
+def _fitting(truth: Truth) -> float | int | None:
+    """Return the first band's nodata, None where the dtype cannot hold it."""
+    nodata = truth.told["nodata"][0]
+    if nodata is None:
+        return None
+    value = float(nodata)
+    if truth.dtype.kind in "iu":
+        limits = np.iinfo(truth.dtype)
+        return int(value) if value.is_integer() and limits.min <= value <= limits.max else None
+    return value
+
+
+def _pixel(point: dict[str, int]) -> Window:
+    return Window(col_off=point["col"], row_off=point["row"], width=1, height=1)
+
+
+def test_project_holds_every_way_of_storing_pixels() -> None:
+    """The files in the project are enough to run the suite without the full collection."""
+    known = truths(SMALL)
+
+    assert {truth.told["driver"] for truth in known} == {"GTiff", "JP2OpenJPEG"}
+    assert len({truth.dtype for truth in known}) >= 11
+    assert all(truth.path.is_file() for truth in known)
