@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import obstore
 import pytest
 from arro3.core import Array, DataType, Table
 from arro3.io import write_parquet
 from hypothesis import given
 from hypothesis import strategies as st
+from obstore.exceptions import GenericError, PermissionDeniedError
 from obstore.store import MemoryStore
 
 from pixel_gather.adapters.list_columns import RESERVED, format_time, parse_time
@@ -432,6 +434,47 @@ def test_list_objects_finds_the_same_in_a_folder_and_in_a_bucket(
     quoted = [key.replace("é", "%C3%A9").replace(" ", "%20") for key in pattern.found]
     assert [item.href for item in local] == [f"file://{tmp_path}/r%20%23/{key}" for key in quoted]
     assert {item.nbytes for item in (*local, *remote)} == {3}
+
+
+class _BreaksOnce:
+    """Lists a page of two and breaks; whole from then on."""
+
+    def __init__(self, error: Exception) -> None:
+        self.offsets: list[str | None] = []
+        self._error = error
+        self._list = obstore.list
+
+    def __call__(self, store: Any, prefix: str | None, *, offset: str | None, chunk_size: int) -> Any:
+        self.offsets.append(offset)
+        pages = self._list(store, prefix, offset=offset, chunk_size=chunk_size)
+        if len(self.offsets) > 1:
+            yield from pages
+            return
+        yield next(iter(pages))[:2]
+        raise self._error
+
+
+def test_list_objects_goes_on_where_a_page_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy store costs a pause, and no object is listed twice or left out."""
+    breaks = _BreaksOnce(GenericError("HTTP error: status code: 503"))
+    monkeypatch.setattr(obstore, "list", breaks)
+    patient = StoreSettings(max_retries=1, first_backoff_s=0.001)
+
+    found = list(list_objects("s3://bucket/root", policy=IN_PROCESS, settings=patient, open_=_bucket))
+
+    assert breaks.offsets == [None, "root/a.tif"]
+    assert [item.href.removeprefix("s3://bucket/root/") for item in found] == PATTERNS[0].found
+
+
+def test_list_objects_says_that_a_bucket_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no retry can mend is not tried again."""
+    breaks = _BreaksOnce(PermissionDeniedError("403"))
+    monkeypatch.setattr(obstore, "list", breaks)
+
+    with pytest.raises(RequestError, match=r"s3://bucket/root/ cannot be listed: .*refused access"):
+        list(list_objects("s3://bucket/root", policy=IN_PROCESS, settings=StoreSettings(), open_=_bucket))
+
+    assert len(breaks.offsets) == 1
 
 
 def test_sources_below_says_that_nothing_matches() -> None:
