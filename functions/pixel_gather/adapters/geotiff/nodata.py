@@ -14,6 +14,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn][Aa][Nn]
 """What Python and GDAL read alike."""
 
 
+_MAX_FLOAT16: Final = float(np.finfo("f2").max)
 _MSVC_INFINITIES: Final = {"1.#INF": "inf", "-1.#INF": "-inf"}
 
 
@@ -63,6 +64,6 @@ def _floating(text: str, dtype: np.dtype[Any]) -> float | None:
     if dtype.itemsize == np.dtype("f4").itemsize:
         with np.errstate(over="ignore"):
             return float(np.float32(value))
-    if dtype.itemsize == np.dtype("f2").itemsize and np.isfinite(value) and abs(value) > np.finfo("f2").max:
+    if dtype.itemsize == np.dtype("f2").itemsize and np.isfinite(value) and abs(value) > _MAX_FLOAT16:
         return None
     return value

@@ -1,0 +1,100 @@
+"""Small TIFFs made on the spot, served from memory, and what rasterio reads of them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+import tifffile
+
+from pixel_gather.adapters.geotiff.opened import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.reader import GeoTiffReader
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.object_store import Fetched
+from pixel_gather.errors import SourceError
+from pixel_gather.source import Cost
+from pixel_gather.status import Status
+from pixel_gather.window import Window
+
+type Array = np.ndarray[Any, Any]
+type ExtraTag = tuple[int, str, int, Any, bool]
+
+HREF = "s3://bucket/small.tif"
+
+
+@dataclass(slots=True)
+class MemoryObject:
+    """One object in memory, which records the ranges that were asked for."""
+
+    content: bytes
+    etag: str | None = "v1"
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    etags: list[str | None] = field(default_factory=list)
+
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        """Answer as ``object_store.Objects`` does."""
+        await asyncio.sleep(0)
+        self.ranges.append((start, stop))
+        self.etags.append(etag)
+        cost.requests += 1
+        if etag is not None and etag != self.etag:
+            raise SourceError("replaced while it was being read", href=href, status=Status.CHANGED)
+        part = memoryview(self.content)[start:stop]
+        cost.nbytes += part.nbytes
+        return Fetched(content=part, start=start, etag=self.etag, object_nbytes=len(self.content))
+
+
+def opened(
+    content: bytes | MemoryObject, *, overview: int | None = None, settings: GeoTiffSettings | None = None
+) -> OpenedGeoTiff:
+    """Open a file that is in memory."""
+    source = content if isinstance(content, MemoryObject) else MemoryObject(content)
+    reader = GeoTiffReader(source, settings=settings or GeoTiffSettings())
+    return asyncio.run(reader.open_(HREF, overview=overview, cost=Cost()))
+
+
+def pixels(
+    source: OpenedGeoTiff,
+    window: Window | None = None,
+    bands: Sequence[int] | None = None,
+    *,
+    fill: float = 0,
+    masked: bool = False,
+) -> Array:
+    """Read a window, or all of it, into an array that holds ``fill``."""
+    header = source.header
+    window = window or Window(col_off=0, row_off=0, width=header.width, height=header.height)
+    bands = bands or range(1, header.n_bands + 1)
+    out = np.full((len(bands), window.height, window.width), fill, header.dtype)
+    asyncio.run(source.read_into(out, window, bands, masked=masked))
+    return out
+
+
+def tiff(path: Path, image: Array, *extratags: ExtraTag, **options: Any) -> bytes:
+    """Write a TIFF by tifffile, with any further tags."""
+    options.setdefault("photometric", "minisblack")
+    tifffile.imwrite(path, image, extratags=extratags, metadata=None, **options)
+    return path.read_bytes()
+
+
+def geotiff(path: Path, image: Array, **options: Any) -> bytes:
+    """Write a GeoTIFF of shape (band, y, x) by GDAL."""
+    count, height, width = image.shape
+    with rasterio.open(
+        path, "w", driver="GTiff", width=width, height=height, count=count, dtype=image.dtype, **options
+    ) as target:
+        target.write(image)
+    return path.read_bytes()
+
+
+def noise(shape: tuple[int, ...], dtype: str, *, seed: int = 0) -> Array:
+    """Return numbers of any size, in runs, so that codecs have something to find."""
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind in "fc":
+        return np.round(rng.normal(0, 100, shape), 1).astype(dtype)
+    limits = np.iinfo(dtype)
+    steps = rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+    return np.where(rng.random(shape) < 0.5, steps, np.asarray(7, dtype))  # half of them alike

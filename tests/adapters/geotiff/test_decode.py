@@ -1,0 +1,94 @@
+"""Decoding: a tile is whole and right, or an error."""
+
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import imagecodecs
+import numpy as np
+import pytest
+
+from pixel_gather.adapters.geotiff.decode import decode_block
+from pixel_gather.adapters.geotiff.layout import Compression, Layout, Predictor
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+
+TILE = (np.arange(16 * 16) % 50).astype("u2").reshape(16, 16)
+
+
+def layout_for(compression: Compression) -> Layout:
+    """Return the layout of one 16 x 16 tile of uint16."""
+    return Layout(
+        width=16,
+        height=16,
+        n_bands=1,
+        stored=np.dtype("<u2"),
+        dtype=np.dtype("u2"),
+        compression=compression,
+        predictor=Predictor.NONE,
+        is_tiled=True,
+        tile_width=16,
+        tile_height=16,
+        n_planes=1,
+        has_alpha=False,
+    )
+
+
+ENCODERS: dict[Compression, Callable[[bytes], Any]] = {
+    Compression.NONE: bytes,
+    Compression.LZW: imagecodecs.lzw_encode,
+    Compression.DEFLATE: zlib.compress,
+    Compression.DEFLATE_OLD: zlib.compress,
+    Compression.PACKBITS: imagecodecs.packbits_encode,
+    Compression.LZMA: lzma.compress,
+    Compression.ZSTD: imagecodecs.zstd_encode,
+}
+
+
+def decode(compression: Compression, content: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint16]]:
+    """Decode one tile."""
+    block = np.empty((16, 16), "u2")
+    decode_block(memoryview(content), layout_for(compression), block)
+    return block
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_decode_block_undoes_each_compression(compression: Compression) -> None:
+    """What was encoded comes back."""
+    block = decode(compression, ENCODERS[compression](TILE.tobytes()))
+
+    assert np.array_equal(block, TILE)
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_decode_block_refuses_a_short_tile(compression: Compression) -> None:
+    """A tile that ends early has no pixels at all."""
+    with pytest.raises(NotFast):
+        decode(compression, ENCODERS[compression](TILE.tobytes()[:-2]))
+
+
+@pytest.mark.parametrize("compression", Compression)
+def test_decode_block_refuses_nothing_at_all(compression: Compression) -> None:
+    """An empty tile is not a tile of zeros."""
+    with pytest.raises(NotFast):
+        decode(compression, b"")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(zlib.compress(TILE.tobytes())[:-4] + bytes(4), id="wrong checksum"),
+        pytest.param(zlib.compress(TILE.tobytes())[:-4], id="no checksum"),
+        pytest.param(zlib.compress(TILE.tobytes() * 2), id="inflates to more than the tile"),
+    ],
+)
+def test_decode_block_refuses_a_damaged_deflate_stream(content: bytes) -> None:
+    """The checksum is verified, and a stream that is too long is left to GDAL."""
+    with pytest.raises(NotFast):
+        decode(Compression.DEFLATE, content)
+
+
+def test_decode_block_leaves_the_old_lzw_to_gdal() -> None:
+    """LZW with bits in the other order begins with 0x00 0x01."""
+    with pytest.raises(NotFast):
+        decode(Compression.LZW, b"\x00\x01" + bytes(100))

@@ -1,0 +1,40 @@
+"""Threads are not left behind."""
+
+import asyncio
+import threading
+
+import pytest
+
+from pixel_gather.adapters.geotiff.in_thread import in_thread
+
+
+def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
+    """After a cancellation nobody writes to the array any more."""
+    may_end, events = threading.Event(), list[str]()
+
+    def work() -> None:
+        may_end.wait(5)
+        events.append("thread ended")
+
+    async def cancel_while_working() -> None:
+        task = asyncio.create_task(in_thread(work))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        asyncio.get_running_loop().call_later(0.02, may_end.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        events.append("task ended")
+
+    asyncio.run(cancel_while_working())
+
+    assert events == ["thread ended", "task ended"]
+
+
+def test_in_thread_passes_errors_on() -> None:
+    """An error in the thread is the caller's."""
+
+    def work() -> None:
+        raise ValueError("bad tile")
+
+    with pytest.raises(ValueError, match="bad tile"):
+        asyncio.run(in_thread(work))

@@ -1,0 +1,365 @@
+"""Windows of small files, held against NumPy slicing and rasterio."""
+
+import asyncio
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rasterio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rasterio.enums import Resampling
+
+from adapters.geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise, opened, pixels, tiff
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.errors import SourceError
+from pixel_gather.status import Status
+from pixel_gather.window import Window
+
+pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+
+DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
+FLOATS = ("float16", "float32", "float64")
+COMPRESSIONS = ("none", "deflate", "lzw", "zstd", "packbits", "lzma")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One way to store an image."""
+
+    dtype: str
+    compress: str
+    predictor: int
+    interleave: str
+    endianness: str
+    block: tuple[int, int] | None
+    """Width and height of tiles, or (0, rows) of strips."""
+
+    n_bands: int
+
+    def options(self) -> dict[str, Any]:
+        """Return rasterio's options for it."""
+        width, height = self.block or (0, 0)
+        shape = {"tiled": True, "blockxsize": width} if width else {}
+        compression = {"compress": self.compress} if self.compress != "none" else {}
+        predictor = {"predictor": self.predictor} if self.predictor > 1 else {}
+        return {
+            "blockysize": height,
+            "interleave": self.interleave,
+            "ENDIANNESS": self.endianness,
+            **shape,
+            **compression,
+            **predictor,
+        }
+
+
+@st.composite
+def ways(draw: st.DrawFn) -> Stored:
+    """Draw a way to store an image that GDAL can write."""
+    dtype = draw(st.sampled_from((*DTYPES, *FLOATS, "complex64", "complex128", "complex_int16")))
+    compress = draw(st.sampled_from(COMPRESSIONS))
+    predictors = [1]
+    if compress in ("deflate", "lzw", "zstd") and not dtype.startswith("complex"):
+        predictors += [2, 3] if dtype in FLOATS else [2]
+    return Stored(
+        dtype=dtype,
+        compress=compress,
+        predictor=draw(st.sampled_from(predictors)),
+        interleave=draw(st.sampled_from(("pixel", "band"))),
+        endianness=draw(st.sampled_from(("LITTLE", "BIG"))),
+        block=draw(st.sampled_from(((16, 16), (32, 16), (16, 48), (0, 7), (0, 41), (0, 1)))),
+        n_bands=draw(st.integers(1, 4)),
+    )
+
+
+def windows(width: int, height: int) -> st.SearchStrategy[Window]:
+    """Draw a window that touches the image and may overhang it."""
+    return st.builds(
+        lambda left, top, right, bottom: Window(
+            col_off=left, row_off=top, width=max(right, 0) - left + 1, height=max(bottom, 0) - top + 1
+        ),
+        st.integers(-9, width - 1),
+        st.integers(-9, height - 1),
+        st.integers(width - 1, width + 9),
+        st.integers(height - 1, height + 9),
+    ) | st.builds(
+        lambda col, row, width, height: Window(col_off=col, row_off=row, width=width, height=height),
+        st.integers(0, width - 1),
+        st.integers(0, height - 1),
+        st.integers(1, width),
+        st.integers(1, height),
+    )
+
+
+def sliced(image: np.ndarray[Any, Any], window: Window, fill: float) -> np.ndarray[Any, Any]:
+    """Return the window of an image by NumPy alone."""
+    big = np.full((image.shape[0], image.shape[1] + 200, image.shape[2] + 200), fill, image.dtype)
+    big[:, 100 : 100 + image.shape[1], 100 : 100 + image.shape[2]] = image
+    row, col = window.row_off + 100, window.col_off + 100
+    return big[:, row : row + window.height, col : col + window.width]
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(way=ways(), window=windows(53, 41), data=st.data())
+def test_read_into_equals_slicing_the_same_image(
+    tmp_path: Path, way: Stored, window: Window, data: st.DataObject
+) -> None:
+    """Any window of any bands, however the image is stored, is what NumPy slices out of it."""
+    is_complex_int = way.dtype == "complex_int16"
+    image = noise((way.n_bands, 41, 53), "int16" if is_complex_int else way.dtype, seed=way.n_bands)
+    options = way.options()
+    if is_complex_int:
+        image = (image + 1j * image[:, ::-1]).astype("complex64")
+        with rasterio.open(
+            tmp_path / "a.tif", "w", driver="GTiff", width=53, height=41, count=way.n_bands,
+            dtype="complex_int16", **options,
+        ) as target:  # fmt: skip
+            target.write(image)
+        content = (tmp_path / "a.tif").read_bytes()
+    else:
+        content = geotiff(tmp_path / "a.tif", image, **options)
+    bands = data.draw(st.lists(st.integers(1, way.n_bands), min_size=1, max_size=5))
+
+    source = opened(content, settings=GeoTiffSettings(max_gap_nbytes=data.draw(st.sampled_from((0, 300)))))
+    got = pixels(source, window, bands, fill=3)
+
+    assert source.header.dtype == str(image.dtype)
+    assert np.array_equal(got, sliced(image[[band - 1 for band in bands]], window, 3))
+
+
+@pytest.mark.parametrize(
+    ("byteorder", "predictor", "planar", "dtype"),
+    [
+        *itertools.product("<>", (False, True), ("contig", "separate"), ("u2", "i4", "f4")),
+    ],
+)
+def test_read_into_equals_what_tifffile_wrote(
+    tmp_path: Path, byteorder: str, planar: str, dtype: str, *, predictor: bool
+) -> None:
+    """Another writer than GDAL, with tiles that overhang the image."""
+    image = noise((3, 45, 70), dtype)
+    stored = image if planar == "separate" else np.moveaxis(image, 0, -1)
+    content = tiff(
+        tmp_path / "a.tif", stored, byteorder=byteorder, predictor=predictor, compression="zlib",
+        tile=(16, 32), planarconfig=planar, photometric="rgb",
+    )  # fmt: skip
+
+    assert np.array_equal(pixels(opened(content)), image)
+
+
+def tiled(path: Path, **options: Any) -> tuple[bytes, np.ndarray[Any, Any]]:
+    """Write a tiled image of 96 x 64 pixels by GDAL."""
+    image = noise((1, 64, 96), "uint16")
+    content = geotiff(path, image, tiled=True, blockxsize=16, blockysize=16, compress="deflate", **options)
+    return content, image
+
+
+ONE_TILE = Window(col_off=16, row_off=32, width=16, height=16)
+
+
+def test_one_tile_costs_two_requests_pinned_to_one_version(tmp_path: Path) -> None:
+    """One GET for the header, one for the tile, which is the same version or an error."""
+    content, image = tiled(tmp_path / "a.tif")
+    source = MemoryObject(content)
+    settings_ = GeoTiffSettings(head_nbytes=2048)
+
+    got = pixels(opened(source, settings=settings_), ONE_TILE)
+
+    assert np.array_equal(got[0], image[0, 32:48, 16:32])
+    assert source.etags == [None, "v1"]
+    assert source.ranges[0] == (0, 2048)
+
+
+def test_a_replaced_object_is_an_error_of_the_store(tmp_path: Path) -> None:
+    """Bytes of two versions never mix."""
+    content, _ = tiled(tmp_path / "a.tif")
+    source = MemoryObject(content)
+    file = opened(source)
+    source.etag = "v2"
+
+    with pytest.raises(SourceError) as error:
+        pixels(file, ONE_TILE)
+
+    assert error.value.status is Status.CHANGED
+    assert error.value.href == HREF
+
+
+def test_only_the_wanted_tile_offsets_are_fetched(tmp_path: Path) -> None:
+    """A file of 20,000 strips is not read for the offsets of one."""
+    image = (np.arange(20_000 * 8) % 251).astype("u1").reshape(20_000, 8)
+    content = tiff(tmp_path / "a.tif", image, rowsperstrip=1)
+    source = MemoryObject(content)
+    window = Window(col_off=0, row_off=15_000, width=8, height=1)
+
+    got = pixels(opened(source, settings=GeoTiffSettings(head_nbytes=512)), window)
+
+    assert np.array_equal(got[0], image[15_000:15_001])
+    assert sum(stop - start for start, stop in source.ranges) < 10_000
+
+
+def test_an_uncompressed_strip_is_fetched_by_rows(tmp_path: Path) -> None:
+    """Of one huge strip only the rows in the window travel."""
+    image = noise((1000, 500), "uint8")
+    source = MemoryObject(tiff(tmp_path / "a.tif", image, rowsperstrip=1000))
+    window = Window(col_off=100, row_off=700, width=50, height=3)
+
+    got = pixels(opened(source), window)
+
+    assert np.array_equal(got[0], image[700:703, 100:150])
+    assert source.ranges[-1][1] - source.ranges[-1][0] == 3 * 500
+
+
+def test_large_windows_are_read_in_bounded_requests(tmp_path: Path) -> None:
+    """No request is over the limit, whatever the window."""
+    image = noise((300, 100), "uint16")
+    source = MemoryObject(tiff(tmp_path / "a.tif", image, rowsperstrip=300))
+
+    got = pixels(opened(source, settings=GeoTiffSettings(max_get_nbytes=1000)))
+
+    assert np.array_equal(got[0], image)
+    assert max(stop - start for start, stop in source.ranges[1:]) <= 1000
+
+
+def test_neighbouring_tiles_are_one_request(tmp_path: Path) -> None:
+    """Tiles side by side in the file are fetched together."""
+    content, image = tiled(tmp_path / "a.tif")
+    source = MemoryObject(content)
+
+    got = pixels(opened(source, settings=GeoTiffSettings(head_nbytes=1024)))
+
+    assert np.array_equal(got, image)
+    assert len(source.ranges) == 2
+
+
+@pytest.mark.parametrize(("nodata", "expected"), [(None, 0), (9.0, 9)])
+def test_absent_tiles_are_nodata_or_zero(tmp_path: Path, nodata: float | None, expected: int) -> None:
+    """What is not stored is what GDAL says it is."""
+    path = tmp_path / "a.tif"
+    options: dict[str, Any] = {"tiled": True, "blockxsize": 16, "blockysize": 16, "SPARSE_OK": True}
+    with rasterio.open(
+        path, "w", driver="GTiff", width=32, height=16, count=1, dtype="uint8", nodata=nodata, **options
+    ) as target:
+        target.write(np.full((1, 16, 16), 5, "u1"), window=((0, 16), (0, 16)))
+
+    got = pixels(opened(path.read_bytes()), fill=77)
+
+    assert (got[0, :, :16] == 5).all()
+    assert (got[0, :, 16:] == expected).all()
+
+
+def test_overviews_are_read_as_rasterio_reads_them(tmp_path: Path) -> None:
+    """An overview has a size and a transform of its own, and the nodata of the whole."""
+    path = tmp_path / "a.tif"
+    tiled(path, nodata=7, crs="EPSG:32633", transform=rasterio.Affine(10, 0, 5e5, 0, -10, 6e6))
+    with rasterio.open(path, "r+") as target:
+        target.build_overviews([2, 4], Resampling.nearest)
+
+    for level in (0, 1):
+        source = opened(path.read_bytes(), overview=level)
+        with rasterio.open(path, overview_level=level) as expected:
+            assert np.array_equal(pixels(source), expected.read())
+            assert source.header.transform == expected.transform[:6]
+            assert source.header.nodata == expected.nodata
+        assert source.header.overviews == ((48, 32), (24, 16))
+
+
+def test_a_missing_overview_is_left_to_gdal(tmp_path: Path) -> None:
+    """There may be one beside the file."""
+    with pytest.raises(NotFast):
+        opened(tiled(tmp_path / "a.tif")[0], overview=0)
+
+
+def test_masked_reads_plain_files_and_leaves_masks_to_gdal(tmp_path: Path) -> None:
+    """An internal mask or an alpha band is GDAL's to apply."""
+    plain, image = tiled(tmp_path / "plain.tif")
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True):
+        geotiff(tmp_path / "masked.tif", image)
+        with rasterio.open(tmp_path / "masked.tif", "r+") as target:
+            target.write_mask(image[0] > 0)
+    alpha = tiff(tmp_path / "alpha.tif", noise((16, 16, 4), "uint8"), photometric="rgb", extrasamples=[2])
+
+    assert np.array_equal(pixels(opened(plain), masked=True), image)
+    for content in ((tmp_path / "masked.tif").read_bytes(), alpha):
+        source = opened(content)
+        assert np.array_equal(pixels(source)[0], image[0]) or content is alpha
+        with pytest.raises(NotFast):
+            pixels(source, masked=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"compress": "jpeg"}, id="JPEG"),
+        pytest.param({"compress": "webp", "WEBP_LOSSLESS": True}, id="WebP"),
+        pytest.param({"compress": "lerc"}, id="LERC"),
+        pytest.param({"nbits": 4}, id="4 bits"),
+        pytest.param({"nbits": 1}, id="1 bit"),
+        pytest.param({"photometric": "cmyk"}, id="CMYK"),
+        pytest.param({"photometric": "cielab"}, id="CIELab"),
+    ],
+)
+def test_what_is_not_exact_is_left_to_gdal(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Other compressions, odd bit depths and colours that GDAL converts."""
+    bands = 4 if options.get("photometric") == "cmyk" else 3
+    content = geotiff(
+        tmp_path / "a.tif",
+        np.zeros((bands, 32, 32), "u1"),
+        tiled=True,
+        blockxsize=16,
+        blockysize=16,
+        **options,
+    )
+
+    with pytest.raises(NotFast):
+        opened(content)
+
+
+def test_a_damaged_tile_is_left_to_gdal_and_the_others_are_read(tmp_path: Path) -> None:
+    """GDAL says whether there are pixels; tiles that are whole are not affected."""
+    content, image = tiled(tmp_path / "a.tif")
+    source = opened(content[:-10])
+
+    assert np.array_equal(pixels(source, ONE_TILE)[0], image[0, 32:48, 16:32])
+    with pytest.raises(NotFast):
+        pixels(source)
+
+
+def test_a_masked_read_that_fails_leaves_the_array_as_it_was(tmp_path: Path) -> None:
+    """The reader that answers next leaves hidden pixels alone, so nothing may lie there."""
+    content, _ = tiled(tmp_path / "a.tif")
+    out = np.full((1, 64, 96), 5, "u2")
+    window = Window(col_off=0, row_off=0, width=96, height=64)
+
+    with pytest.raises(NotFast):
+        asyncio.run(opened(content[:-10]).read_into(out, window, (1,), masked=True))
+
+    assert (out == 5).all()
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=st.lists(st.tuples(st.integers(0, 700), st.integers(0, 255)), min_size=1, max_size=4))
+def test_a_changed_file_gives_gdals_pixels_or_none(tmp_path: Path, changes: list[tuple[int, int]]) -> None:
+    """Whatever a changed byte does, this path never gives pixels that GDAL would not."""
+    path = tmp_path / "a.tif"
+    if not path.exists():
+        tiled(
+            path, predictor=2, nodata=7, crs="EPSG:32633", transform=rasterio.Affine(10, 0, 5e5, 0, -10, 6e6)
+        )
+    content = bytearray(path.read_bytes())
+    for at, value in changes:
+        content[at] = value
+
+    try:
+        source = opened(bytes(content))
+        if source.header.width * source.header.height > 1_000_000:
+            return
+        got = pixels(source)
+    except NotFast:
+        return
+
+    with rasterio.MemoryFile(bytes(content)) as file, file.open() as expected:
+        assert np.array_equal(got, expected.read())
