@@ -25,14 +25,16 @@ ZSTD_LEVEL: Final = 1
 BLOSC_LEVELS: Final = {"lz4": 5, "zstd": 1}
 
 
-def chunk_encoder(codec: str, *, itemsize: int, zfp_tolerance: float | None = None) -> Encode:
+def chunk_encoder(
+    codec: str, *, itemsize: int, fill_value: float, zfp_tolerance: float | None = None
+) -> Encode:
     """Return what compresses one C-ordered little-endian chunk with a codec of the request."""
     if codec == "none":
         return lambda chunk: chunk.data.cast("B")
     if codec == "zstd":
         return lambda chunk: imagecodecs.zstd_encode(chunk, ZSTD_LEVEL)
     if codec == "zfp":
-        return lambda chunk: imagecodecs.zfp_encode(chunk, **zfp_options(zfp_tolerance))
+        return lambda chunk: _zfp_encoded(chunk, zfp_tolerance or 0.0, fill_value)
     compressor = codec.removeprefix("blosc-")
     return lambda chunk: imagecodecs.blosc_encode(
         chunk,
@@ -44,9 +46,21 @@ def chunk_encoder(codec: str, *, itemsize: int, zfp_tolerance: float | None = No
     )
 
 
-def zfp_options(tolerance: float | None) -> dict[str, Any]:
-    """Return imagecodecs' options for a largest error; 0 is lossless."""
-    return {"mode": "a", "level": tolerance} if tolerance else {"mode": "r"}
+def _zfp_encoded(chunk: Pixels, tolerance: float, fill_value: float) -> bytes | bytearray | memoryview:
+    """Compress within a largest error, or without loss where zfp cannot keep to it.
+
+    Beside NaN, infinities or a nodata that is far from the other values zfp misses its tolerance by any
+    amount, and nodata comes back as something near it. Each chunk names its own mode, so both can be mixed.
+    """
+    if tolerance:
+        lossy = imagecodecs.zfp_encode(chunk, tolerance, mode="fixed_accuracy")  # type: ignore[arg-type] # its stub knows no float
+        kept = imagecodecs.zfp_decode(lossy)
+        fill = chunk.dtype.type(fill_value)
+        with np.errstate(invalid="ignore", over="ignore"):
+            is_close = bool((np.abs(kept - chunk) <= tolerance).all())  # never true of NaN
+        if is_close and bool(((kept == fill) == (chunk == fill)).all()):
+            return lossy
+    return imagecodecs.zfp_encode(chunk, mode="reversible")
 
 
 async def encode_shard(

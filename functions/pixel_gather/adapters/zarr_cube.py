@@ -98,7 +98,12 @@ class ZarrCube:
             shard=plan.layout.shard,
             chunk=plan.layout.chunk,
             fill_value=measurement.fill_value,
-            encode=chunk_encoder(plan.codec, itemsize=pixels.itemsize, zfp_tolerance=plan.zfp_tolerance),
+            encode=chunk_encoder(
+                plan.codec,
+                itemsize=pixels.itemsize,
+                fill_value=measurement.fill_value,
+                zfp_tolerance=plan.zfp_tolerance,
+            ),
         )
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         try:
@@ -137,7 +142,7 @@ class ZarrCube:
                 fill_value=np.dtype(measurement.dtype).type(measurement.fill_value),
                 dimension_names=(plan.dim, "y", "x"),
                 attributes=measurement_attributes(measurement),
-                **zarr_codecs(plan, measurement),
+                **zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize),
             )
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:

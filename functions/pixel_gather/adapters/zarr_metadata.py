@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pixel_gather.adapters.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL, zfp_options
+from pixel_gather.adapters.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
 from pixel_gather.coordinates import Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement
 from pixel_gather.report import Report
@@ -18,21 +18,24 @@ if TYPE_CHECKING:
     import zarr
 
 
-def zarr_codecs(plan: CubePlan, measurement: Measurement) -> dict[str, Any]:
-    """Return what zarr-python's ``create_array`` takes for a codec of the request."""
+def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
+    """Return what zarr-python's ``create_array`` takes for a codec of the request.
+
+    zfp is described as lossless, as its metadata has no room for a tolerance: readers need none, and
+    whoever writes more rows loses no digits.
+    """
     from zarr.codecs import BloscCodec, ZstdCodec  # noqa: PLC0415 # 0.3 s, which a shard's worker is spared
 
-    if plan.codec == "none":
+    if codec == "none":
         return {"compressors": None}
-    if plan.codec == "zstd":
+    if codec == "zstd":
         return {"compressors": ZstdCodec(level=ZSTD_LEVEL)}
-    if plan.codec == "zfp":
+    if codec == "zfp":
         from imagecodecs.zarr import Zfp, register_codecs  # noqa: PLC0415 # as above
 
         register_codecs("imagecodecs_zfp")
-        return {"serializer": Zfp(mode=zfp_options(plan.zfp_tolerance)["mode"]), "compressors": None}
-    name: Any = plan.codec.removeprefix("blosc-")
-    itemsize = np.dtype(measurement.dtype).itemsize
+        return {"serializer": Zfp(mode="reversible"), "compressors": None}
+    name: Any = codec.removeprefix("blosc-")
     return {
         "compressors": BloscCodec(
             cname=name, clevel=BLOSC_LEVELS[name], shuffle="bitshuffle", typesize=itemsize

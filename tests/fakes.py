@@ -1,0 +1,318 @@
+"""One in-memory implementation of each port; they record their calls and fail or dawdle when told to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.coordinates import Coordinate, Values
+from pixel_gather.cube import CubePlan, Measurement
+from pixel_gather.errors import ArrayExistsError, RequestError, SourceError
+from pixel_gather.read import Pixels
+from pixel_gather.report import Report
+from pixel_gather.source import Column, Cost, CubeRow, Header, Source
+from pixel_gather.status import Status
+from pixel_gather.stores import FoundCube
+from pixel_gather.window import Transform, Window
+
+UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
+
+
+def header_of(pixels: Pixels, href: str, **changes: Any) -> Header:
+    """Return a plausible header of an image of shape (band, y, x)."""
+    n_bands, height, width = pixels.shape
+    plain = Header(
+        href=href,
+        etag='"1"',
+        nbytes=pixels.nbytes + 512,
+        driver="GTiff",
+        width=width,
+        height=height,
+        n_bands=n_bands,
+        dtype=pixels.dtype.name,
+        nodata=None,
+        scales=(1.0,) * n_bands,
+        offsets=(0.0,) * n_bands,
+        transform=UTM,
+        crs="EPSG:32631",
+        tile_width=min(16, width),
+        tile_height=min(16, height),
+        is_tiled=True,
+    )
+    return replace(plain, **changes)
+
+
+@dataclass(kw_only=True)
+class FakeImage:
+    """One source: its pixels, what its header says otherwise, and how it misbehaves."""
+
+    pixels: Pixels
+    """Shape (band, y, x)."""
+
+    header: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the header that are not as `header_of` has them."""
+
+    hidden: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+    """Shape (y, x): what the source's own mask hides."""
+
+    open_error: BaseException | None = None
+    read_error: BaseException | None = None
+    delay_s: float = 0.0
+    etags: list[str] = field(default_factory=list)
+    """One for each time that it is opened, the last one staying."""
+
+
+@dataclass
+class FakeReader:
+    """A ``SourceReader`` of images in memory."""
+
+    images: Mapping[str, Pixels | FakeImage]
+    most_in_flight: int = 0
+    opened: list[str] = field(default_factory=list)
+    windows: list[tuple[str, Window, tuple[int, ...]]] = field(default_factory=list)
+    _in_flight: int = 0
+
+    async def open_(self, href: str, *, overview: int | None, cost: Cost) -> "FakeOpened":
+        """Open an image, or raise what it was told to."""
+        assert overview is None
+        self.opened.append(href)
+        cost.requests += 1
+        async with self._at_work():
+            await asyncio.sleep(0)
+            if href not in self.images:
+                raise SourceError("no such object", href=href, status=Status.MISSING)
+            given = self.images[href]
+            image = given if isinstance(given, FakeImage) else FakeImage(pixels=given)
+            if image.open_error is not None:
+                raise image.open_error
+            header = header_of(image.pixels, href, **image.header)
+            if image.etags:
+                header = replace(header, etag=image.etags.pop(0) if image.etags[1:] else image.etags[0])
+            cost.open_s += 0.25
+            cost.nbytes += 512
+            return FakeOpened(header=header, image=image, reader=self, cost=cost)
+
+    @asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        self._in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self._in_flight)
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+
+
+@dataclass(kw_only=True)
+class FakeOpened:
+    """An ``OpenedSource`` of an image in memory."""
+
+    header: Header
+    image: FakeImage
+    reader: FakeReader
+    cost: Cost
+
+    async def read_into(self, out: Pixels, window: Window, bands: Sequence[int], *, masked: bool) -> None:
+        """Copy what lies on the image, after the delay."""
+        self.reader.windows.append((self.header.href, window, tuple(bands)))
+        async with self.reader._at_work():
+            await asyncio.sleep(self.image.delay_s)
+            if self.image.read_error is not None:
+                raise self.image.read_error
+            part = window.clipped(width=self.header.width, height=self.header.height)
+            assert part is not None
+            assert out.shape == (len(bands), window.height, window.width)
+            rows, cols = slice(part.row_off, part.row_stop), slice(part.col_off, part.col_stop)
+            shown = np.ones((part.height, part.width), dtype=bool)
+            if masked and self.image.hidden is not None:
+                shown = ~self.image.hidden[rows, cols]
+            y, x = part.row_off - window.row_off, part.col_off - window.col_off
+            for index, band in enumerate(bands):
+                target = out[index, y : y + part.height, x : x + part.width]
+                target[shown] = self.image.pixels[band - 1, rows, cols][shown]
+            self.cost.requests += 1
+            self.cost.nbytes += part.height * part.width * out.itemsize * len(bands)
+            self.cost.read_s += 0.5
+            self.cost.decode_s += 0.125
+
+
+class FakeSlots:
+    """``Slots`` that also tell how many were held at most."""
+
+    def __init__(self, n: int = 8) -> None:
+        self._semaphore = asyncio.Semaphore(n)
+        self._held = 0
+        self.most_held = 0
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for a free place and hold it."""
+        async with self._semaphore:
+            self._held += 1
+            self.most_held = max(self.most_held, self._held)
+            yield
+            self._held -= 1
+
+
+@dataclass
+class FakeProjector:
+    """A ``Projector`` for which every CRS is the other one, moved by ``shift`` in x; some are unknown."""
+
+    shift: float = 0.0
+    unknown: frozenset[str] = frozenset()
+
+    def points(
+        self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
+    ) -> tuple[list[float], list[float]]:
+        """Move points to the east."""
+        self._check(source_crs, target_crs)
+        return [x + self.shift for x in xs], list(ys)
+
+    def bounds(
+        self, bounds: tuple[float, float, float, float], *, source_crs: str, target_crs: str
+    ) -> tuple[float, float, float, float]:
+        """Move a box to the east."""
+        self._check(source_crs, target_crs)
+        west, south, east, north = bounds
+        return west + self.shift, south, east + self.shift, north
+
+    def _check(self, *names: str) -> None:
+        for crs in names:
+            if crs in self.unknown:
+                raise RequestError(f"no way to {crs}", field="crs")
+
+
+@dataclass
+class FakeTable:
+    """A ``SourceTable`` of rows in memory."""
+
+    all_rows: Sequence[CubeRow]
+    bands: tuple[str, ...] = ()
+    has_time: bool = False
+    columns: tuple[Column, ...] = ()
+    digest: str = "0123456789abcdef" * 4
+
+    @property
+    def n_sources(self) -> int:
+        """Sources that are there."""
+        return sum(source is not None for row in self.all_rows for source in row.sources)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the cube."""
+        return len(self.all_rows)
+
+    def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
+        """Yield rows [start, stop)."""
+        yield from self.all_rows[start:stop]
+
+    def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
+        """Return up to ``n`` sources, first and last among them."""
+        there = [each for row in self.all_rows for each in row.sources if each is not None]
+        there = [each for each in there if band is None or each.band == band]
+        wanted = min(n, len(there))
+        return tuple(there[i * (len(there) - 1) // max(wanted - 1, 1)] for i in range(wanted))
+
+
+def table_of(*hrefs: str, **changes: Any) -> FakeTable:
+    """Return a table in which each source is a row."""
+    rows = tuple(CubeRow(time_us=None, sources=(Source(href=href),)) for href in hrefs)
+    return replace(FakeTable(rows), **changes)
+
+
+@dataclass
+class FakeControl:
+    """A ``ControlStore`` in memory; ``keys_put`` is in order."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    keys_put: list[str] = field(default_factory=list)
+    fails_on: str | None = None
+    """Putting this key fails, once."""
+
+    async def put(self, key: str, content: bytes) -> None:
+        """Keep a file."""
+        if key == self.fails_on:
+            self.fails_on = None
+            raise OSError("the machine was switched off")
+        self.keys_put.append(key)
+        self.files[key] = content
+
+    async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
+        """Keep a file."""
+        await self.put(key, b"".join(parts))
+
+    async def get(self, key: str) -> bytes | None:
+        """Return a file."""
+        return self.files.get(key)
+
+    async def get_range(self, key: str, start: int, stop: int) -> bytes:
+        """Return a part of a file."""
+        return self.files[key][start:stop]
+
+    async def list_(self, prefix: str) -> set[str]:
+        """Return the keys below a prefix."""
+        return {key for key in self.files if key.startswith(prefix)}
+
+    async def clear(self) -> None:
+        """Forget everything."""
+        self.files.clear()
+
+
+@dataclass
+class FakeCube:
+    """A ``CubeStore`` whose arrays are NumPy's; ``calls`` names what was done, in order."""
+
+    calls: list[str] = field(default_factory=list)
+    pixels: dict[str, Pixels] = field(default_factory=dict)
+    coordinates: dict[str, Values] = field(default_factory=dict)
+    described: dict[str, Coordinate] = field(default_factory=dict)
+    claimed: CubePlan | None = None
+    report: Report | None = None
+
+    async def found(self) -> FoundCube | None:
+        """Return the claim."""
+        if self.claimed is None:
+            return None
+        report = None if self.report is None else self.report.to_json()
+        return FoundCube(digest=self.claimed.digest, report=report)
+
+    async def create(self, plan: CubePlan) -> None:
+        """Claim, and make room full of the fill value."""
+        if self.claimed is not None and self.claimed.digest != plan.digest:
+            raise ArrayExistsError("taken")
+        self.calls.append("create")
+        self.claimed = plan
+        for each in plan.measurements:
+            self.pixels[each.name] = np.full(plan.shape, each.fill_value, dtype=each.dtype)
+
+    async def write_shard(
+        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
+    ) -> int:
+        """Put a shard in its place."""
+        self.calls.append(f"shard {measurement.name} {key}")
+        rows, lines = (place * side for place, side in zip(key[:2], plan.layout.shard[:2], strict=True))
+        target = self.pixels[measurement.name]
+        target[rows : rows + pixels.shape[0], lines : lines + pixels.shape[1]] = pixels
+        return pixels.nbytes
+
+    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+        """Make room for coordinates."""
+        assert self.claimed == plan
+        self.calls.append("coordinates")
+        for each in coordinates:
+            dtype: Any = object if each.dtype == "string" else each.dtype
+            self.described[each.name] = each
+            self.coordinates[each.name] = np.full(each.shape, each.fill, dtype=dtype)
+
+    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+        """Fill a run of rows."""
+        for name, rows in values.items():
+            self.coordinates[name][start : start + len(rows)] = rows
+
+    async def complete(self, plan: CubePlan, report: Report) -> None:
+        """Note the report."""
+        assert self.claimed == plan
+        self.calls.append("complete")
+        self.report = report
