@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from adapters.geotiff.small_tiffs import tiff
 from pixel_gather.adapters.geotiff.fragments import Fragments, NeedBytes
-from pixel_gather.adapters.geotiff.ifd import Ifd, Tag, following_ifds, parse_format, parse_ifd
+from pixel_gather.adapters.geotiff.ifd import Ifd, following_ifds, parse_format, parse_ifd
 from pixel_gather.adapters.geotiff.layout import layout_of
 from pixel_gather.adapters.geotiff.not_fast import NotFast, TiffError
+from pixel_gather.adapters.geotiff.tags import Tag
 
 
 def first_ifd(content: bytes, *, fetched: int | None = None) -> Ifd:

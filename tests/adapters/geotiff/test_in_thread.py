@@ -9,7 +9,7 @@ from pixel_gather.adapters.geotiff.in_thread import in_thread
 
 
 def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
-    """After a cancellation nobody writes to the array any more."""
+    """After one cancellation or two, nobody writes to the array any more."""
     may_end, events = threading.Event(), list[str]()
 
     def work() -> None:
@@ -18,6 +18,8 @@ def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
 
     async def cancel_while_working() -> None:
         task = asyncio.create_task(in_thread(work))
+        await asyncio.sleep(0.01)
+        task.cancel()
         await asyncio.sleep(0.01)
         task.cancel()
         asyncio.get_running_loop().call_later(0.02, may_end.set)

@@ -1,8 +1,12 @@
 """The parts of one object that were fetched so far."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from pixel_gather.adapters.geotiff.not_fast import TiffError
+
+_MAX_PARTS: Final = 32
+"""More than one parse may ask for; bounds what many windows of one file leave behind."""
 
 
 class NeedBytes(Exception):  # noqa: N818 # a question to the caller, not a failure
@@ -23,7 +27,9 @@ class Fragments:
     _parts: list[tuple[int, memoryview]] = field(default_factory=list)
 
     def add(self, start: int, content: memoryview) -> None:
-        """Take in the bytes that begin at ``start``."""
+        """Take in the bytes that begin at ``start``; old parts go, but never the object's head."""
+        if len(self._parts) >= _MAX_PARTS:
+            del self._parts[1]
         self._parts.append((start, content))
 
     def view(self, start: int, stop: int) -> memoryview:

@@ -3,8 +3,9 @@
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.tags import Tag
 
 _MAX_NBYTES: Final = 1 << 20
 

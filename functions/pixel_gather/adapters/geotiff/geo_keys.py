@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.tags import Tag
 
 _MAX_KEYS: Final = 256
 _MAX_DOUBLES: Final = 4096

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pixel_gather.adapters.geotiff.crs import crs_of
 from pixel_gather.adapters.geotiff.gdal_metadata import scales_and_offsets
 from pixel_gather.adapters.geotiff.geo_keys import geo_keys_of
-from pixel_gather.adapters.geotiff.ifd import Ifd, Tag, following_ifds
+from pixel_gather.adapters.geotiff.ifd import Ifd, following_ifds
 from pixel_gather.adapters.geotiff.layout import Layout, layout_of
 from pixel_gather.adapters.geotiff.nodata import nodata_of
 from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.placement import has_only_control_points, transform_of
+from pixel_gather.adapters.geotiff.tags import Tag
 from pixel_gather.source import Header
 
 _REDUCED, _MASK = 1, 4

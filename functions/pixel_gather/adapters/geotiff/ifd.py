@@ -7,7 +7,6 @@ held against the object's size. Values are converted when they are asked for.
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,42 +16,6 @@ from pixel_gather.adapters.geotiff.not_fast import TiffError
 
 _MAX_ENTRIES: Final = 1024
 _MAX_IFDS: Final = 64
-
-
-class Tag(IntEnum):
-    """The tags that are read here, by their names in the TIFF, GeoTIFF and GDAL specifications."""
-
-    NEW_SUBFILE_TYPE = 254
-    IMAGE_WIDTH = 256
-    IMAGE_LENGTH = 257
-    BITS_PER_SAMPLE = 258
-    COMPRESSION = 259
-    PHOTOMETRIC = 262
-    FILL_ORDER = 266
-    STRIP_OFFSETS = 273
-    ORIENTATION = 274
-    SAMPLES_PER_PIXEL = 277
-    ROWS_PER_STRIP = 278
-    STRIP_BYTE_COUNTS = 279
-    PLANAR_CONFIGURATION = 284
-    RESOLUTION_UNIT = 296
-    PREDICTOR = 317
-    TILE_WIDTH = 322
-    TILE_LENGTH = 323
-    TILE_OFFSETS = 324
-    TILE_BYTE_COUNTS = 325
-    EXTRA_SAMPLES = 338
-    SAMPLE_FORMAT = 339
-    MODEL_PIXEL_SCALE = 33550
-    INTERGRAPH_MATRIX = 33920
-    MODEL_TIEPOINT = 33922
-    MODEL_TRANSFORMATION = 34264
-    GEO_KEY_DIRECTORY = 34735
-    GEO_DOUBLE_PARAMS = 34736
-    GEO_ASCII_PARAMS = 34737
-    GDAL_METADATA = 42112
-    GDAL_NODATA = 42113
-    TILE_DEPTH = 32998
 
 
 _UNSIGNED: Final = {3: "u2", 4: "u4", 16: "u8"}

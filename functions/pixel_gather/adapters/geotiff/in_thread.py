@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 
 async def in_thread[T](work: Callable[[], T]) -> T:
@@ -15,5 +16,7 @@ async def in_thread[T](work: Callable[[], T]) -> T:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         while not future.done():
-            await asyncio.wait([future])
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
+        future.exception()  # seen: asyncio would report it as never retrieved
         raise

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.tags import Tag
 
 _MAX_SIDE: Final = 2**31 - 1
 _MAX_BANDS: Final = 65535

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.tags import Tag
 
 _MAX_NBYTES: Final = 256
 _INTEGER: Final = re.compile(r"[+-]?\d+")

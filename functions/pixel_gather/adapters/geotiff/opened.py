@@ -18,6 +18,7 @@ from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.paint import paint_piece, paint_value
 from pixel_gather.adapters.geotiff.pieces import Get, Piece, cut_pieces, join_pieces
 from pixel_gather.adapters.geotiff.tiff_file import TiffFile
+from pixel_gather.errors import SourceError
 from pixel_gather.source import Header
 from pixel_gather.window import Window
 
@@ -103,7 +104,8 @@ class OpenedGeoTiff:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(read_one(get)) for get in gets]
         except ExceptionGroup as errors:
-            raise errors.exceptions[0] from errors
+            of_the_store = (error for error in errors.exceptions if isinstance(error, SourceError))
+            raise next(of_the_store, errors.exceptions[0]) from errors
         return max(task.result() for task in tasks)
 
     async def _read(self, get: Get, out: Pixels, bands: Sequence[int]) -> float:

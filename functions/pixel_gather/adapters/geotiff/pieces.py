@@ -1,12 +1,15 @@
 """A window's tiles as byte ranges: which bytes to get and where their pixels go. Pure."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.layout import Compression, Layout
 from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.window import Window
+
+_MAX_TOGETHER: Final = 32_768
+"""Offsets: 256 KiB at most."""
 
 
 class Piece(NamedTuple):
@@ -70,6 +73,8 @@ def cut_pieces(
     """
     planes = (0,) if layout.n_planes == 1 else tuple(dict.fromkeys(band - 1 for band in bands))
     pieces: list[Piece] = []
+    spans = [_tile_span(layout, window, plane) for plane in planes]
+    _fetch_together(ifd, layout, min(spans)[0], max(spans)[1])
     for plane in planes:
         for piece in _pieces_of_plane(ifd, layout, window, plane):
             if piece.is_sparse:
@@ -83,14 +88,29 @@ def cut_pieces(
     return pieces
 
 
+def _tile_span(layout: Layout, window: Window, plane: int) -> tuple[int, int]:
+    """Return the first tile of one plane that the window touches, and the one after the last."""
+    base = plane * layout.n_across * layout.n_down
+    first = window.row_off // layout.tile_height * layout.n_across + window.col_off // layout.tile_width
+    last_row, last_col = window.row_stop - 1, window.col_stop - 1
+    last = last_row // layout.tile_height * layout.n_across + last_col // layout.tile_width
+    return base + first, base + last + 1
+
+
+def _fetch_together(ifd: Ifd, layout: Layout, first: int, stop: int) -> None:
+    """Ask for the offsets of all planes at once where that is not much more than what is wanted."""
+    if stop - first <= _MAX_TOGETHER:
+        ifd.array(layout.offsets_tag, first, stop)
+        ifd.array(layout.counts_tag, first, stop)
+
+
 def _pieces_of_plane(ifd: Ifd, layout: Layout, window: Window, plane: int) -> Iterator[Piece]:
     """Yield one piece per touched tile of one plane, row by row."""
     tile_width, tile_height, n_across = layout.tile_width, layout.tile_height, layout.n_across
     tile_rows = range(window.row_off // tile_height, (window.row_stop - 1) // tile_height + 1)
     tile_cols = range(window.col_off // tile_width, (window.col_stop - 1) // tile_width + 1)
     base = plane * n_across * layout.n_down
-    first = base + tile_rows[0] * n_across + tile_cols[0]
-    stop = base + tile_rows[-1] * n_across + tile_cols[-1] + 1
+    first, stop = _tile_span(layout, window, plane)
     starts = ifd.array(layout.offsets_tag, first, stop)
     counts = ifd.array(layout.counts_tag, first, stop)
     for tile_row in tile_rows:

@@ -5,8 +5,9 @@ from typing import Final
 
 from pixel_gather.adapters.geotiff.crs import Key
 from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
-from pixel_gather.adapters.geotiff.ifd import Ifd, Tag
+from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.tags import Tag
 from pixel_gather.window import Transform
 
 _PER_TIEPOINT: Final = 6
