@@ -176,7 +176,7 @@ async def drill_async(
     bands: Sequence[int] | None = None,
     settings: Settings | None = None,
 ) -> AsyncIterator[DrilledPixel]:
-    """Yield one pixel of every source, in the order that the rows of a cube would have; see `pixel_gather.drill.drill`."""
+    """Yield one pixel of every source, in the order of a cube's rows; see `pixel_gather.drill.drill`."""
     async with _opened(sources, settings or Settings()) as job:
         rows = job.table.rows(0, job.table.n_rows)
         pixels = drill(

@@ -1,0 +1,208 @@
+"""Options from which every command makes its request and its settings."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from pixel_gather.adapters.object_store import StoreSettings
+from pixel_gather.errors import RequestError
+from pixel_gather.in_process import Settings
+from pixel_gather.request import GatherRequest, parse_request
+
+
+class Numbers(click.ParamType[Any]):
+    """Numbers separated by commas: so many of them, or any number."""
+
+    name = "numbers"
+
+    def __init__(self, names: str, *, kind: type[int] | type[float]) -> None:
+        self.names = names
+        self.kind = kind
+        self.wanted = None if names.endswith("...") else len(names.split(","))
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return what the help shows."""
+        del param, ctx
+        return self.names
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a list of numbers."""
+        try:
+            numbers = [self.kind(part) for part in str(value).split(",")]
+        except ValueError:
+            numbers = []
+        if not numbers or (self.wanted is not None and len(numbers) != self.wanted):
+            self.fail(f"{value!r} is not {self.names}", param, ctx)
+        return numbers
+
+
+class Tile(Numbers):
+    """ROW,COL or the word centre."""
+
+    def __init__(self) -> None:
+        super().__init__("ROW,COL", kind=int)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return what the help shows."""
+        del param, ctx
+        return "ROW,COL|centre"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return [row, column] or the word."""
+        return "centre" if value in ("centre", "center") else super().convert(value, param, ctx)
+
+
+class LayoutOption(Numbers):
+    """A layout by name, or ROWS,Y,X of the chunks."""
+
+    def __init__(self) -> None:
+        super().__init__("ROWS,Y,X", kind=int)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return what the help shows."""
+        del param, ctx
+        return "balanced|slice|series|ROWS,Y,X"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name, or the shape of a chunk."""
+        if value in ("balanced", "slice", "series"):
+            return value
+        return {"chunk": super().convert(value, param, ctx)}
+
+
+_SOURCES = (
+    click.option("--sources", metavar="FILE", help="List file: text, CSV, JSONL or Parquet; - for stdin."),
+    click.option("--prefix", metavar="PREFIX", help="All below a folder or s3://bucket/prefix instead."),
+    click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*_B4.TIF'."),
+    click.option("--regex", metavar="PATTERN", help="Searched for in the whole href."),
+)
+_WINDOW = (
+    click.option("--tile", type=Tile(), help="One tile of each source's own tiling."),
+    click.option("--pixels", type=Numbers("COL,ROW,WIDTH,HEIGHT", kind=int), help="A window of pixels."),
+    click.option("--bbox", type=Numbers("W,S,E,N", kind=float), help="All pixels that a box touches."),
+    click.option("--point", type=Numbers("LON,LAT", kind=float), help="The pixels around a point."),
+    click.option("--size", type=Numbers("W,H", kind=int), help="Pixels around the point.  [default: 1,1]"),
+    click.option("--crs", metavar="CRS", help="Of --bbox and --point, or 'source'.  [default: EPSG:4326]"),
+)
+_PIXELS = (
+    click.option("--bands", type=Numbers("1,2,...", kind=int), help="Bands of each source.  [default: all]"),
+    click.option("--overview", type=int, metavar="N", help="Read this overview; 0 is the largest."),
+    click.option("--masked", is_flag=True, help="Set what a source's own mask hides to nodata."),
+    click.option("--nodata", type=float, metavar="VALUE", help="Nodata where the sources declare none."),
+    click.option("--grid", type=click.Choice(["any", "same"]), help="What becomes of other grids."),
+)
+_OUTPUT = (
+    click.option("--layout", type=LayoutOption(), help="Chunks of the cube.  [default: balanced]"),
+    click.option(
+        "--codec",
+        type=click.Choice(["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp"]),
+        help="Compression of the cube.  [default: blosc-lz4]",
+    ),
+    click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),
+    click.option("--max-usd", type=float, metavar="USD", help="Refuse a plan that would cost more on AWS."),
+)
+_STORES = (
+    click.option("--region", metavar="REGION", help="AWS Region of the buckets."),
+    click.option("--profile", metavar="NAME", help="AWS profile."),
+    click.option("--endpoint", metavar="URL", help="S3 endpoint other than AWS's."),
+    click.option("--unsigned", is_flag=True, help="Send no credentials, as public buckets allow."),
+    click.option("--requester-pays", is_flag=True, help="Agree to pay for the requests."),
+)
+_CONCURRENCY = click.option(
+    "--concurrency", type=click.IntRange(1, 1024), metavar="N", help="Sources read at one time."
+)
+
+type _Command = Callable[..., Any]
+
+
+def request_options(command: _Command) -> _Command:
+    """Add REQUEST and the options that can stand for it."""
+    for option in reversed((*_SOURCES, *_WINDOW, *_PIXELS, *_OUTPUT)):
+        command = option(command)
+    return click.argument("request_file", metavar="[REQUEST]", required=False)(command)
+
+
+def store_options(command: _Command) -> _Command:
+    """Add how the stores are reached."""
+    for option in reversed(_STORES):
+        command = option(command)
+    return command
+
+
+def settings_options(command: _Command) -> _Command:
+    """Add how the stores are reached and how this machine is used."""
+    return store_options(_CONCURRENCY(command))
+
+
+def request_of(options: dict[str, Any]) -> GatherRequest:
+    """Take the request's options out of a command's and make the request.
+
+    What is given as an option takes the place of the same field of the REQUEST file.
+
+    Raises:
+        RequestError: It is wrong or not there.
+    """
+    given = _read(options.pop("request_file"))
+    sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex")
+    window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
+    output = _taken(options, layout="layout", codec="codec", zfp_tolerance="zfp_tolerance")
+    limits = _taken(options, usd="max_usd")
+    others = _taken(
+        options, bands="bands", overview="overview", masked="masked", nodata="nodata", grid="grid"
+    )
+    nodata = others.get("nodata")
+    if isinstance(nodata, float) and nodata.is_integer():
+        others["nodata"] = int(nodata)
+    if sources:
+        given["sources"] = sources
+    if window:
+        given["window"] = window
+    for name, part in (("output", output), ("limits", limits)):
+        if part:
+            given[name] = {**_object(given, name), **part}
+    if not (given or others):
+        raise RequestError("give a REQUEST file, or --sources and a window; see --help", field="request")
+    return parse_request(given | others)
+
+
+def stores_of(options: dict[str, Any]) -> StoreSettings:
+    """Take how the stores are reached out of a command's options."""
+    names = ("region", "profile", "endpoint", "unsigned", "requester_pays")
+    return StoreSettings(**{name: options.pop(name) for name in names})
+
+
+def settings_of(options: dict[str, Any]) -> Settings:
+    """Take the settings out of a command's options."""
+    return Settings(stores=stores_of(options), concurrency=options.pop("concurrency"))
+
+
+def _taken(options: dict[str, Any], **names: str) -> dict[str, Any]:
+    """Remove options and return those that were given, by the request's names."""
+    values = {field: options.pop(option) for field, option in names.items()}
+    return {field: value for field, value in values.items() if value is not None and value is not False}
+
+
+def _object(given: dict[str, Any], name: str) -> dict[str, Any]:
+    part = given.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _read(file: str | None) -> dict[str, Any]:
+    """Read a request; YAML holds JSON too."""
+    if file is None:
+        return {}
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        given = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"the request cannot be read: {error}", field=file) from error
+    except yaml.YAMLError as error:
+        said = " ".join(str(error).split())
+        raise RequestError(f"is neither JSON nor YAML: {said}", field=file) from error
+    if not isinstance(given, dict):
+        raise RequestError("it must be an object with at least sources and window", field=file)
+    return given
