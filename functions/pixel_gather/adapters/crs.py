@@ -1,0 +1,144 @@
+"""Coordinate reference systems, by PROJ through rasterio.
+
+rasterio is imported where it is used: it costs up to 0.8 s, and workers do not transform.
+"""
+
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pixel_gather.errors import RequestError
+from pixel_gather.window import Transform
+
+_EDGE_POINTS: Final = 21
+"""Points put on each edge of a box so that its curves are followed; GDAL's own default."""
+
+_EPSG: Final = re.compile(r"epsg:(\d+)", re.IGNORECASE)
+
+
+class RasterioProjector:
+    """The ``Projector`` of production; answers are kept, as the sources of one gather share few CRSs."""
+
+    def points(
+        self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
+    ) -> tuple[list[float], list[float]]:
+        """Transform points.
+
+        Raises:
+            RequestError: PROJ does not know one of the CRSs, or a point has no place in the target.
+        """
+        new_xs, new_ys = _points(tuple(xs), tuple(ys), source_crs, target_crs)
+        return list(new_xs), list(new_ys)
+
+    def bounds(
+        self, bounds: tuple[float, float, float, float], *, source_crs: str, target_crs: str
+    ) -> tuple[float, float, float, float]:
+        """Transform (west, south, east, north), following the curves of the edges.
+
+        Raises:
+            RequestError: As ``points``; also where the box has no place in the target.
+        """
+        return _bounds(bounds, source_crs, target_crs)
+
+
+def check_crs(crs: str, *, field: str) -> None:
+    """Refuse a CRS that PROJ does not know.
+
+    Raises:
+        RequestError: It names ``field``.
+    """
+    _parse(crs, field)
+
+
+def authority_code(crs: str) -> str | None:
+    """Return ``AUTHORITY:CODE`` where the CRS is exactly what that code means, else None."""
+    from rasterio.crs import CRS  # noqa: PLC0415 # see above
+
+    parsed = _parse(crs, "crs")
+    code = _EPSG.fullmatch(crs.strip())
+    if code is not None:
+        return f"EPSG:{int(code[1])}"
+    authority = parsed.to_authority(confidence_threshold=100)
+    if authority is None:
+        return None
+    return ":".join(authority) if CRS.from_authority(*authority) == parsed else None
+
+
+def wkt2(crs: str) -> str:
+    """Return the CRS as WKT 2 (2019)."""
+    from rasterio.enums import WktVersion  # noqa: PLC0415 # see above
+
+    text: str = _parse(crs, "crs").to_wkt(version=WktVersion.WKT2_2019)
+    return text
+
+
+def grid_mapping(crs: str, *, transform: Transform | None) -> Mapping[str, str]:
+    """Return the attributes of CF's ``spatial_ref`` variable, GDAL's among them.
+
+    Args:
+        crs: ``EPSG:n`` or WKT.
+        transform: Of the cube's grid; None where its sources do not share one.
+    """
+    text = wkt2(crs)
+    attributes = {"crs_wkt": text, "spatial_ref": text}
+    parsed = _parse(crs, "crs")
+    if parsed.is_geographic:
+        attributes["grid_mapping_name"] = "latitude_longitude"
+    if transform is not None:
+        attributes["GeoTransform"] = " ".join(repr(float(value)) for value in transform.to_gdal())
+    return attributes
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(crs: str, field: str) -> Any:
+    """Return rasterio's CRS."""
+    from rasterio.crs import CRS  # noqa: PLC0415 # see above
+    from rasterio.errors import CRSError  # noqa: PLC0415 # see above
+
+    try:
+        parsed = CRS.from_user_input(crs)
+        parsed.to_wkt()
+    except (CRSError, ValueError) as error:
+        shown = crs if len(crs) <= 80 else f"{crs[:77]}..."  # noqa: PLR2004 # a line's length
+        raise RequestError(f"{shown!r} is no CRS that PROJ knows; give EPSG:n or WKT", field=field) from error
+    return parsed
+
+
+@functools.lru_cache(maxsize=4096)
+def _points(
+    xs: tuple[float, ...], ys: tuple[float, ...], source_crs: str, target_crs: str
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    from rasterio.warp import transform  # noqa: PLC0415 # see above
+
+    if source_crs == target_crs:
+        return xs, ys
+    source, target = _parse(source_crs, "crs"), _parse(target_crs, "crs")
+    try:
+        new_xs, new_ys = transform(source, target, list(xs), list(ys))
+    except Exception as error:  # rasterio's PROJ errors have no public class
+        raise _no_way(source_crs, target_crs, error) from error
+    return tuple(new_xs), tuple(new_ys)
+
+
+@functools.lru_cache(maxsize=4096)
+def _bounds(
+    bounds: tuple[float, float, float, float], source_crs: str, target_crs: str
+) -> tuple[float, float, float, float]:
+    from rasterio.warp import transform_bounds  # noqa: PLC0415 # see above
+
+    if source_crs == target_crs:
+        return bounds
+    source, target = _parse(source_crs, "crs"), _parse(target_crs, "crs")
+    try:
+        west, south, east, north = transform_bounds(source, target, *bounds, densify_pts=_EDGE_POINTS)
+    except Exception as error:  # as in _points
+        raise _no_way(source_crs, target_crs, error) from error
+    return west, south, east, north
+
+
+def _no_way(source_crs: str, target_crs: str, error: Exception) -> RequestError:
+    said = str(error).partition("\n")[0]
+    return RequestError(
+        f"cannot be transformed from {source_crs[:80]} to {target_crs[:80]}: {said}", field="crs"
+    )
