@@ -161,6 +161,9 @@ class Children:
         await asyncio.gather(*(child.end() for child in children))
 
     def _pick(self, token: int) -> Child | None:
+        for dead in [child for child in self._idle if child.process.returncode is not None]:
+            self._idle.remove(dead)
+            dead.channel.close()
         if not self._idle:
             return None
         holding = [index for index, child in enumerate(self._idle) if child.holds == token]

@@ -1,0 +1,126 @@
+"""The joined reader: the fast path's answer where it has one, GDAL's where it says NotFast."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.errors import SourceError
+from pixel_gather.source import Cost, Header
+from pixel_gather.status import Status
+from pixel_gather.window import Window
+
+HEADER: Final = Header(
+    href="file:///a",
+    etag='"1"',
+    nbytes=10,
+    driver="GTiff",
+    width=4,
+    height=4,
+    n_bands=1,
+    dtype="uint8",
+    nodata=None,
+    scales=(1.0,),
+    offsets=(0.0,),
+    transform=None,
+    crs=None,
+    tile_width=4,
+    tile_height=4,
+    is_tiled=True,
+)
+WINDOW: Final = Window(col_off=0, row_off=0, width=4, height=4)
+
+
+@dataclass
+class _Source:
+    header: Header
+    value: int | Exception
+
+    async def read_into(
+        self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
+    ) -> None:
+        del window, bands, masked
+        if isinstance(self.value, Exception):
+            raise self.value
+        out[...] = self.value
+
+
+@dataclass
+class _Reader:
+    """Opens one source, or fails; records the versions that it was asked for."""
+
+    opens: _Source | Exception
+    etags: list[str | None] = field(default_factory=list)
+    is_closed: bool = False
+
+    async def open_(self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None) -> _Source:
+        del href, overview
+        cost.requests += 1
+        self.etags.append(etag)
+        if isinstance(self.opens, Exception):
+            raise self.opens
+        return self.opens
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+def _read(fast: _Reader, fall_back: _Reader, *, times: int = 1) -> tuple[int, Cost]:
+    async def work() -> tuple[int, Cost]:
+        cost = Cost()
+        async with CogReader(fast, fall_back) as reader:
+            source = await reader.open_("file:///a", overview=None, cost=cost)
+            out = np.zeros((1, 4, 4), np.uint8)
+            for _ in range(times):
+                await source.read_into(out, WINDOW, [1], masked=False)
+        return int(out[0, 0, 0]), cost
+
+    return asyncio.run(work())
+
+
+def test_reader_does_not_ask_gdal_where_the_fast_path_answers() -> None:
+    """GDAL costs a process; it is not started for nothing."""
+    fall_back = _Reader(_Source(HEADER, 2))
+
+    assert _read(_Reader(_Source(HEADER, 1)), fall_back)[0] == 1
+    assert fall_back.etags == []
+    assert fall_back.is_closed
+
+
+def test_reader_asks_gdal_when_opening_is_not_fast() -> None:
+    """Both readers' requests are counted."""
+    value, cost = _read(_Reader(NotFast("JPEG")), _Reader(_Source(HEADER, 2)))
+
+    assert value == 2
+    assert cost.requests == 2
+
+
+def test_reader_asks_gdal_for_the_same_version_when_reading_is_not_fast() -> None:
+    """The fall-back is opened once, pinned to the version that the header tells of."""
+    fall_back = _Reader(_Source(HEADER, 2))
+
+    assert _read(_Reader(_Source(HEADER, NotFast("broken tile"))), fall_back, times=3)[0] == 2
+    assert fall_back.etags == ['"1"']
+
+
+def test_reader_lets_failures_of_the_store_through() -> None:
+    """A missing object is missing for GDAL too: it is not asked."""
+    missing = SourceError("no such object", href="file:///a", status=Status.MISSING)
+    fall_back = _Reader(_Source(HEADER, 2))
+
+    with pytest.raises(SourceError, match="no such object"):
+        _read(_Reader(missing), fall_back)
+    assert fall_back.etags == []
+
+
+def test_reader_refuses_pixels_of_another_shape_than_promised() -> None:
+    """The cube was planned by the fast path's header; GDAL may not bring another dtype under it."""
+    fall_back = _Reader(_Source(replace(HEADER, dtype="int16"), 2))
+
+    with pytest.raises(SourceError, match="otherwise by GDAL"):
+        _read(_Reader(_Source(HEADER, NotFast("broken tile"))), fall_back)
