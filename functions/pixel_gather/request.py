@@ -220,10 +220,15 @@ def request_schema() -> dict[str, Any]:
 
 
 def _in_words(error: ValidationError) -> RequestError:
-    """Name the field that is wrong, leaving out the model's own branch names."""
+    """Name the field that is wrong, leaving out the model's own branch names.
+
+    Of a field that may be several things, the branch that got furthest is the one that was meant.
+    """
     problems = error.errors(include_url=False)
-    first = problems[0]
-    path = [str(part) for part in first["loc"] if not _is_branch_name(part)]
+    paths = [[str(part) for part in problem["loc"] if not _is_branch_name(part)] for problem in problems]
+    of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
+    deepest = max(of_field, key=lambda n: len(paths[n]))
+    first, path = problems[deepest], paths[deepest]
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         message = (
