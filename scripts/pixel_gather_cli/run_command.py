@@ -29,12 +29,14 @@ def run_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """
     request, settings = request_of(options), settings_of(options)
     with _bar(quiet=quiet) as bar:
-        task = bar.add_task("gathering", total=None, rate="", failed="")
 
         def show(progress: Progress) -> None:
-            elapsed = bar.tasks[task].elapsed or 0.0
+            if not bar.tasks:
+                bar.add_task("gathering", rate="", failed="")
+            task = bar.tasks[0]
+            elapsed = task.elapsed or 0.0
             bar.update(
-                task,
+                task.id,
                 total=progress.n_sources,
                 completed=progress.n_done,
                 rate=f"{progress.n_done / elapsed:,.0f} files/s" if elapsed else "",

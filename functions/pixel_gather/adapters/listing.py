@@ -14,7 +14,7 @@ from typing import Final
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.object_store import Store, StoreSettings, _judge, open_store, split_href
+from pixel_gather.adapters.object_store import Store, StoreSettings, judge, open_store, split_href
 from pixel_gather.errors import RequestError
 from pixel_gather.href import IN_PROCESS, HrefPolicy, check_href
 
@@ -139,7 +139,7 @@ def _list_store(store: Store, folder: str, start: str, settings: StoreSettings) 
                     yield _Found(last.removeprefix(folder).lstrip("/"), meta["size"], meta["last_modified"])
         except (BaseError, OSError, ValueError) as error:
             attempt += 1
-            _, reason, tries = _judge(error)
+            _, reason, tries = judge(error)
             if attempt > min(tries, settings.max_retries):
                 raise RequestError(f"{start}/ cannot be listed: {reason}", field="sources.prefix") from error
             time.sleep(min(settings.first_backoff_s * 2 ** (attempt - 1), 5.0))

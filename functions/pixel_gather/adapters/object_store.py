@@ -193,7 +193,7 @@ class Objects:
                 content = memoryview(await answer.bytes_async())
             except (BaseError, OSError, ValueError) as error:
                 attempt += 1
-                status, reason, tries = _judge(error)
+                status, reason, tries = judge(error)
                 if attempt > min(tries, self.settings.max_retries):
                     raise SourceError(reason, href=href, status=status) from error
                 cost.retries += 1
@@ -217,7 +217,7 @@ class Objects:
         return random.uniform(0, longest)  # noqa: S311 # not for secrets
 
 
-def _judge(error: Exception) -> tuple[Status, str, int]:
+def judge(error: Exception) -> tuple[Status, str, int]:
     """Translate a store's error into a status, a sentence and how many retries it is worth."""
     text = str(error)
     for kinds, verdict in _BY_CLASS:
