@@ -69,7 +69,6 @@ def test_plan_layout_keeps_its_promises(
 
 
 @given(shape=shapes, itemsize=itemsizes, n_measurements=st.integers(1, 12), wanted=names)
-@example(shape=(7, 512, 512), itemsize=2, n_measurements=12, wanted="balanced")
 def test_plan_layout_refuses_nothing_that_fits(
     shape: tuple[int, int, int], itemsize: int, n_measurements: int, wanted: LayoutName
 ) -> None:
@@ -88,22 +87,26 @@ def test_plan_layout_refuses_nothing_that_fits(
     )
 
 
-@given(rows=st.integers(1, 400), lines=st.integers(1, 300), wanted=names, max_rows=st.floats(1.2, 40))
+@given(
+    shape=st.tuples(st.integers(1, 2000), st.integers(1, 2000), st.integers(1, 2000)),
+    itemsize=itemsizes,
+    n_measurements=st.integers(1, 12),
+    wanted=names,
+    room=st.floats(2, 30),
+)
+@example(shape=(1612, 94, 1696), itemsize=4, n_measurements=1, wanted="balanced", room=19.18295)
 def test_plan_layout_rounds_no_task_over_the_limit(
-    rows: int, lines: int, wanted: LayoutName, max_rows: float
+    shape: tuple[int, int, int], itemsize: int, n_measurements: int, wanted: LayoutName, room: float
 ) -> None:
     """Rounding to whole chunks never turns a plan that fits into one that is refused."""
-    window_nbytes = 2 * MIB * lines  # far above a shard's aim, so that memory alone decides
+    window_nbytes = shape[1] * shape[2] * itemsize * n_measurements
+    most = int(window_nbytes * room)
 
     layout = plan_layout(
-        (rows, lines, MIB),
-        itemsize=2,
-        n_measurements=1,
-        wanted=wanted,
-        max_task_nbytes=int(max_rows * window_nbytes * 1.5),
+        shape, itemsize=itemsize, n_measurements=n_measurements, wanted=wanted, max_task_nbytes=most
     )
 
-    assert task_nbytes(layout, 2, 1) <= max_rows * window_nbytes * 1.5
+    assert task_nbytes(layout, itemsize, n_measurements) <= most
 
 
 def test_plan_layout_balanced_reads_a_slice_and_a_series_from_few_chunks() -> None:

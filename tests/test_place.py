@@ -1,6 +1,7 @@
 """Where the window falls on each source."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -216,9 +217,7 @@ def test_place_like_follows_a_point_to_another_grid() -> None:
     ],
     ids=str,
 )
-def test_placement_aligns_only_on_the_same_pixels(
-    change: dict[str, Transform | None], *, aligned: bool
-) -> None:
+def test_placement_aligns_only_on_the_same_pixels(change: dict[str, Any], *, aligned: bool) -> None:
     """Half a pixel, another zone and no georeference are other grids."""
     place_ = window(1, 2, 3, 4)
     one, other = Grid.of(HEADER), Grid.of(replace(HEADER, **change))

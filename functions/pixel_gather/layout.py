@@ -77,7 +77,11 @@ def plan_layout(
         shard_rows = _up_to(shard_rows, chunk[0])
     else:
         rows = min(chunk[0], shard_rows)
-        rows = -(-shard_rows // max(round(shard_rows / rows), 1))  # even chunks, little padding
+        n_chunks = max(round(shard_rows / rows), 1)
+        rows = -(-shard_rows // n_chunks)  # even chunks, little padding
+        if _up_to(shard_rows, rows) * row_nbytes * n_measurements > max_task_nbytes:
+            rows = shard_rows // n_chunks
+            shard_rows = rows * n_chunks
         chunk = (rows, chunk[1], chunk[2])
         shard_rows = _up_to(shard_rows, rows)
     layout = Layout(chunk=chunk, shard=(shard_rows, strip_height, padded_width))
