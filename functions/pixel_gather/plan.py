@@ -5,6 +5,7 @@ every source is held to later.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,17 +14,19 @@ from pixel_gather.errors import BudgetError, RequestError
 from pixel_gather.layout import Layout, plan_layout
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 from pixel_gather.pricing import Workload, estimate_on_aws
-from pixel_gather.request import GatherRequest, Limits
 from pixel_gather.sample import Draft, draft_slot
 
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.request import GatherRequest, Limits
 
-def gather_digest(request: GatherRequest, table: SourceTable) -> str:
+
+def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
     """Return what two gathers share only if they ask for the same of the same list."""
     return f"{request.digest()}{table.digest[:16]}"
 
 
 async def plan_cube(
-    request: GatherRequest,
+    request: "GatherRequest",
     *,
     table: SourceTable,
     reader: SourceReader,
@@ -105,7 +108,7 @@ def _check_one_size(slots: Sequence[SourceSlot]) -> None:
             )
 
 
-def _measurements(drafts: Sequence[Draft], request: GatherRequest) -> list[Measurement]:
+def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Measurement]:
     found = []
     for index, draft in enumerate(drafts):
         for band in draft.slot.bands:
@@ -180,7 +183,7 @@ def _check_codec(plan: CubePlan) -> None:
         raise RequestError(f"zfp is for float32 and float64, not for {not_floats[0]}", field="output.codec")
 
 
-def _check_limits(plan: CubePlan, limits: Limits) -> None:
+def _check_limits(plan: CubePlan, limits: "Limits") -> None:
     n_pixels = plan.n_rows * plan.height * plan.width * len(plan.measurements)
     checks = (
         ("usd", limits.usd, plan.estimate.usd, "${:,.4f}"),

@@ -5,15 +5,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pixel_gather.cube import SourceSlot
 from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.place import Grid, Placement, place_like, place_window
 from pixel_gather.ports import Projector, SourceReader, SourceTable
-from pixel_gather.request import GatherRequest
 from pixel_gather.source import Cost, Header
 from pixel_gather.window import Window, WindowRule
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.request import GatherRequest
 
 SAMPLED_HEADERS: Final = 16
 """Headers opened per band of the list."""
@@ -32,7 +34,7 @@ class Draft:
 
 async def draft_slot(
     name: str | None,
-    request: GatherRequest,
+    request: "GatherRequest",
     rule: WindowRule,
     *,
     table: SourceTable,
@@ -80,7 +82,7 @@ async def _header_or_error(
 
 
 def _template(
-    headers: Sequence[Header], rule: WindowRule, request: GatherRequest, projector: Projector
+    headers: Sequence[Header], rule: WindowRule, request: "GatherRequest", projector: Projector
 ) -> tuple[Header, Window]:
     """Return the first header of the commonest dtype on which the window and the bands can be had."""
     (dtype, _), *_ = Counter(header.dtype for header in headers).most_common(1)

@@ -10,7 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -23,10 +23,12 @@ from pixel_gather.plan import plan_cube
 from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
 from pixel_gather.read import Pixels, read_shard, shard_buffers
 from pixel_gather.report import Report, Tally
-from pixel_gather.request import GatherRequest
 from pixel_gather.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.source import CubeRow
 from pixel_gather.stores import ControlStore, CubeStore
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.request import GatherRequest
 
 ROWS_PER_BATCH: Final = 16_384
 """Rows of the coordinates written at one time, which is also their chunk."""
@@ -45,7 +47,7 @@ __all__ = [
 
 
 async def plan_gather(
-    request: GatherRequest,
+    request: "GatherRequest",
     *,
     table: SourceTable,
     reader: SourceReader,

@@ -1,0 +1,52 @@
+"""What a worker loads before its first byte: nothing that only the plan or the finish needs."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+_WORKER = (
+    "pixel_gather.use_cases",
+    "pixel_gather.read",
+    "pixel_gather.adapters.shard_codec",
+    "pixel_gather.adapters.zarr_cube",
+    "pixel_gather.adapters.control_store",
+    "pixel_gather.adapters.fixed_slots",
+    "pixel_gather.adapters.object_store",
+    "pixel_gather.adapters.crs",
+    "pixel_gather.adapters.geotiff.reader",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Modules that are imported, and packages that must not come with them."""
+
+    id: str
+    imported: tuple[str, ...]
+    spared: tuple[str, ...]
+
+
+CASES = (
+    Case(
+        "core",
+        ("pixel_gather.use_cases",),
+        ("pydantic", "zarr", "rasterio", "boto3", "obstore", "imagecodecs", "arro3"),
+    ),
+    Case(
+        "worker", _WORKER, ("pydantic", "zarr", "rasterio", "boto3", "botocore", "arro3", "sqlite3", "xarray")
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_import_loads_nothing_that_is_not_needed(case: Case) -> None:
+    """A cold start pays for what its task uses, and for no more."""
+    program = f"import sys, {', '.join(case.imported)}; print(*sys.modules)"
+    answer = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    loaded = {name.partition(".")[0] for name in answer.stdout.split()}
+    assert loaded.isdisjoint(case.spared)
