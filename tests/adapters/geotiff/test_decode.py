@@ -88,6 +88,15 @@ def test_decode_block_refuses_a_damaged_deflate_stream(content: bytes) -> None:
         decode(Compression.DEFLATE, content)
 
 
+def test_decode_block_leaves_large_zstd_windows_to_gdal() -> None:
+    """Frames that want more than 128 MiB of memory are errors there."""
+    frame = bytearray(imagecodecs.zstd_encode(TILE.tobytes()))
+    frame[4:6] = bytes((0, 18 << 3))
+
+    with pytest.raises(NotFast):
+        decode(Compression.ZSTD, bytes(frame))
+
+
 def test_decode_block_leaves_the_old_lzw_to_gdal() -> None:
     """LZW with bits in the other order begins with 0x00 0x01."""
     with pytest.raises(NotFast):

@@ -75,6 +75,7 @@ def test_header_places_the_image_as_rasterio_does(tmp_path: Path, case: Placed) 
         pytest.param(geo_keys((1024, 1), (3072, 32767)), id="a CRS of its own"),
         pytest.param(geo_keys((1024, 1), (3072, 32633), (4096, 5773)), id="heights too"),
         pytest.param(geo_keys((1024, 3), (2048, 4978)), id="geocentric"),
+        pytest.param((34735, "H", 3, [1, 1, 0], True), id="half a first line"),
         pytest.param((34735, "H", 6, [1, 1, 0, 9, 1024, 0], True), id="fewer keys than it says"),
     ],
 )

@@ -15,8 +15,11 @@ from rasterio.enums import Resampling
 
 from adapters.geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise, opened, pixels, tiff
 from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.errors import SourceError
+from pixel_gather.ports import SourceReader
+from pixel_gather.source import Cost
 from pixel_gather.status import Status
 from pixel_gather.window import Window
 
@@ -172,6 +175,22 @@ def test_one_tile_costs_two_requests_pinned_to_one_version(tmp_path: Path) -> No
     assert np.array_equal(got[0], image[0, 32:48, 16:32])
     assert source.etags == [None, "v1"]
     assert source.ranges[0] == (0, 2048)
+
+
+def test_the_reader_is_a_source_reader(tmp_path: Path) -> None:
+    """It fits the port, and says what the source cost."""
+    content, _ = tiled(tmp_path / "a.tif")
+    reader: SourceReader = GeoTiffReader(MemoryObject(content))
+    cost, out = Cost(), np.zeros((1, 16, 16), "u2")
+
+    async def read() -> None:
+        source = await reader.open_(HREF, overview=None, cost=cost)
+        await source.read_into(out, ONE_TILE, (1,), masked=False)
+
+    asyncio.run(read())
+
+    assert (cost.requests, cost.retries) == (2, 0)
+    assert min(cost.open_s, cost.read_s, cost.decode_s) > 0
 
 
 def test_a_replaced_object_is_an_error_of_the_store(tmp_path: Path) -> None:

@@ -14,6 +14,11 @@ from pixel_gather.adapters.geotiff.not_fast import NotFast
 
 type Block = np.ndarray[Any, Any]
 
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_WINDOW: Final = 5
+"""Place of the window descriptor, after the frame's own; 17 << 3 stands for 128 MiB."""
+_ZSTD_128_MIB: Final = 17 << 3
+
 
 def _copy(content: memoryview, *, out: memoryview) -> memoryview:
     """Take uncompressed bytes as they are."""
@@ -28,6 +33,15 @@ def _lzw(content: memoryview, *, out: memoryview) -> memoryview:
     return _bytes_view(imagecodecs.lzw_decode(content, out=out))
 
 
+def _zstd(content: memoryview, *, out: memoryview) -> memoryview:
+    """Decode zstd, but not a frame that wants a larger window than libtiff allows, or none at all."""
+    is_single_segment = content.nbytes > _ZSTD_WINDOW and content[_ZSTD_WINDOW - 1] & 0x20
+    has_large_window = len(out) > 1 << 27 if is_single_segment else content[_ZSTD_WINDOW] > _ZSTD_128_MIB
+    if bytes(content[:4]) != _ZSTD_MAGIC or has_large_window:
+        raise ValueError("a zstd frame that libtiff refuses")
+    return _bytes_view(imagecodecs.zstd_decode(content, out=out))
+
+
 def _bytes_view(decoded: bytes | bytearray | memoryview) -> memoryview:
     return memoryview(decoded)
 
@@ -39,7 +53,7 @@ _DECODERS: Final[dict[Compression, Callable[..., Any]]] = {
     Compression.DEFLATE_OLD: imagecodecs.deflate_decode,
     Compression.PACKBITS: imagecodecs.packbits_decode,
     Compression.LZMA: imagecodecs.lzma_decode,
-    Compression.ZSTD: imagecodecs.zstd_decode,
+    Compression.ZSTD: _zstd,
 }
 
 
@@ -61,7 +75,7 @@ def decode_block(content: memoryview, layout: Layout, block: Block) -> None:
             _decode_floats(content, layout, block)
             return
         decoded = _DECODERS[layout.compression](content, out=target)
-    except (ValueError, RuntimeError, MemoryError) as error:
+    except (ValueError, IndexError, RuntimeError, MemoryError) as error:
         raise NotFast("a tile cannot be decoded") from error
     if len(decoded) != len(target):
         raise NotFast("a tile is shorter than its shape")

@@ -7,7 +7,8 @@ from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.tags import Tag
 
 _MAX_KEYS: Final = 256
-_MAX_DOUBLES: Final = 4096
+_MAX_DOUBLES: Final = 1024
+"""libgeotiff's own limit."""
 _MAX_TEXT_NBYTES: Final = 1 << 16
 _PER_KEY: Final = 4
 _SHORT: Final = 3
@@ -27,7 +28,8 @@ def geo_keys_of(ifd: Ifd) -> GeoKeys:
     if entry is None:
         return {}
     values = ifd.integers(Tag.GEO_KEY_DIRECTORY, most=_PER_KEY * (_MAX_KEYS + 1)) or ()
-    if entry.kind != _SHORT or values[:3] not in _REVISIONS or len(values) != _PER_KEY * (values[3] + 1):
+    is_whole = len(values) >= _PER_KEY and len(values) == _PER_KEY * (values[3] + 1)
+    if entry.kind != _SHORT or not is_whole or values[:3] not in _REVISIONS:
         raise NotFast("the list of GeoKeys is broken")
     doubles = ifd.doubles(Tag.GEO_DOUBLE_PARAMS, most=_MAX_DOUBLES) or ()
     text = (ifd.text(Tag.GEO_ASCII_PARAMS, most=_MAX_TEXT_NBYTES) or b"").decode("latin-1")

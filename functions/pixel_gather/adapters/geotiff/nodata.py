@@ -16,6 +16,7 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn][Aa][Nn]
 
 
 _MAX_FLOAT16: Final = float(np.finfo("f2").max)
+_MAX_INT16: Final = (1 << 15) - 1
 _MSVC_INFINITIES: Final = {"1.#INF": "inf", "-1.#INF": "-inf"}
 
 
@@ -62,6 +63,8 @@ def _floating(text: str, dtype: np.dtype[Any]) -> float | None:
     if not _NUMBER.fullmatch(text):
         raise NotFast("nodata")
     value = float(text)
+    if dtype.kind == "c" and not abs(value) <= _MAX_INT16:  # complex integers look like complex64 here
+        raise NotFast("nodata")
     if dtype.itemsize == np.dtype("f4").itemsize:
         with np.errstate(over="ignore"):
             return float(np.float32(value))
