@@ -4,6 +4,7 @@ A few headers spread over the list are opened; what most of them agree on is the
 every source is held to later.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -113,8 +114,8 @@ def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Mea
     for index, draft in enumerate(drafts):
         for band in draft.slot.bands:
             nodata = draft.header.nodata if draft.header.nodata is not None else request.nodata
-            if nodata is not None and not _fits_dtype(nodata, draft.header.dtype):
-                raise RequestError(f"{nodata} does not fit {draft.header.dtype}", field="nodata")
+            if request.nodata is not None and not _fits_dtype(request.nodata, draft.header.dtype):
+                raise RequestError(f"{request.nodata} does not fit {draft.header.dtype}", field="nodata")
             if nodata is None and request.masked:
                 raise RequestError(
                     "masked pixels need a value: give nodata, the sources declare none", field="nodata"
@@ -136,7 +137,7 @@ def _fits_dtype(value: float, dtype: str) -> bool:
     """Whether a dtype can hold a value exactly enough to compare with it."""
     kind = np.dtype(dtype)
     if kind.kind in "fc":
-        return True
+        return not float(np.finfo(kind).max) < abs(value) < math.inf
     if isinstance(value, float) and not value.is_integer():
         return False
     limits = np.iinfo(kind)

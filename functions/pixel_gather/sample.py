@@ -98,6 +98,8 @@ def _template(
                 return header, place_window(rule, header, projector=projector)
             except SourceError as error:
                 problem = RequestError(str(error), field="window")
+            except RequestError as error:  # PROJ finds no way to this source's CRS
+                problem = error
         first_problem = first_problem or problem
     assert first_problem is not None  # noqa: S101 # the commonest dtype has a header
     raise first_problem
@@ -145,7 +147,7 @@ def _is_aligned(
     grid = Grid.of(template)
     try:
         own = place_like(rule, header, template=grid, window=window, projector=projector)
-    except SourceError:
+    except (SourceError, RequestError):
         return True  # it will be a failure of its own, not another grid
     return Placement.on(Grid.of(header), own).aligns_with(Placement.on(grid, window))
 

@@ -1,0 +1,34 @@
+"""Plans of small gathers over fakes, for tests of the steps that come after the plan."""
+
+import asyncio
+from typing import Any
+
+from fakes import FakeProjector, FakeReader
+from pixel_gather.cube import CubePlan
+from pixel_gather.plan import plan_cube
+from pixel_gather.ports import Projector, SourceTable
+from pixel_gather.request import parse_request
+
+MIB = 2**20
+
+
+def planned(
+    reader: FakeReader,
+    table: SourceTable,
+    *,
+    max_task_nbytes: int = 64 * MIB,
+    projector: Projector | None = None,
+    **request: Any,
+) -> CubePlan:
+    """Plan a gather; the centre tile unless the request says otherwise."""
+    given = {"sources": "list.csv", "window": "centre"} | request
+    return asyncio.run(
+        plan_cube(
+            parse_request(given),
+            table=table,
+            reader=reader,
+            projector=projector or FakeProjector(),
+            max_task_nbytes=max_task_nbytes,
+            now=1_700_000_000.0,
+        )
+    )
