@@ -45,10 +45,10 @@ class Measurement:
 
     @property
     def fill_value(self) -> float | int:
-        """What stands in rows that could not be read: nodata, else NaN for floats and 0 for the rest."""
+        """What stands where no pixel could be read: nodata, else NaN, or 0 where the dtype has no NaN."""
         if self.nodata is not None:
             return self.nodata
-        return float("nan") if np.dtype(self.dtype).kind == "f" else 0
+        return float("nan") if np.dtype(self.dtype).kind in "fc" else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +92,10 @@ class CubePlan:
     def shape(self) -> tuple[int, int, int]:
         """(rows, y, x) of every measurement."""
         return self.n_rows, self.height, self.width
+
+    def fill_value(self, slot: int) -> float | int:
+        """Return the fill value of the measurements that come from one slot."""
+        return next(each.fill_value for each in self.measurements if each.slot == slot)
 
     @property
     def placement(self) -> Placement:

@@ -61,7 +61,7 @@ async def read_shard(
     """
 
     async def read_one(index: int, slot_index: int, source: Source | None) -> Outcome:
-        slot, out = plan.slots[slot_index], buffers[slot_index][:, index]
+        out, fill_value = buffers[slot_index][:, index], plan.fill_value(slot_index)
         if source is None:
             outcome = Outcome(status=Status.ABSENT)
         else:
@@ -69,7 +69,8 @@ async def read_shard(
                 outcome = await _read_source(
                     source,
                     out,
-                    slot=slot,
+                    slot=plan.slots[slot_index],
+                    fill_value=fill_value,
                     plan=plan,
                     task=task,
                     reader=reader,
@@ -77,7 +78,7 @@ async def read_shard(
                     timeout_s=source_timeout_s,
                 )
         if outcome.status is not Status.OK:
-            _fill_failed(out, plan, slot_index)
+            out[...] = fill_value
         on_source(outcome)
         return outcome
 
@@ -94,6 +95,7 @@ async def _read_source(
     out: Pixels,
     *,
     slot: SourceSlot,
+    fill_value: float,
     plan: CubePlan,
     task: ShardTask,
     reader: SourceReader,
@@ -119,7 +121,7 @@ async def _read_source(
             part = window.rows(task.y_start, task.y_stop)
             clipped = part.clipped(width=header.width, height=header.height)
             if clipped != part or plan.masked:
-                out[...] = outcome.nodata or 0
+                out[...] = fill_value if outcome.nodata is None else outcome.nodata
             if clipped is not None:
                 outcome.extent = (
                     clipped.col_off - part.col_off,
@@ -154,10 +156,3 @@ def _check_grid(header: Header, outcome: Outcome, plan: CubePlan) -> None:
         raise SourceError(
             "its pixels do not coincide with the cube's", href=header.href, status=Status.UNLIKE
         )
-
-
-def _fill_failed(out: Pixels, plan: CubePlan, slot_index: int) -> None:
-    """Leave nothing in a failed row that could be taken for pixels, where the dtype has such a value."""
-    of_slot = (each for each in plan.measurements if each.slot == slot_index)
-    for band, measurement in zip(out, of_slot, strict=True):
-        band[...] = measurement.fill_value
