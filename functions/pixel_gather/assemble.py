@@ -35,12 +35,9 @@ def _stats_of(part: Pixels, nodata: float | None) -> BandStats:
         return BandStats(n_valid=n_valid)
     if valid is not None and n_valid < part.size:
         part = part[valid]
-    return BandStats(
-        n_valid=n_valid,
-        min=float(part.min()),
-        max=float(part.max()),
-        mean=float(part.mean(dtype=np.float64)),
-    )
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+        mean = float(part.mean(dtype=np.float64))
+    return BandStats(n_valid=n_valid, min=float(part.min()), max=float(part.max()), mean=mean)
 
 
 def _valid(part: Pixels, nodata: float | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:

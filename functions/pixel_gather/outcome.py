@@ -22,7 +22,8 @@ class BandStats:
     max: float = float("nan")
     mean: float = float("nan")
     digest: str = ""
-    """XXH3-128 of the window's little-endian bytes in C order, as stored."""
+    """XXH3-128 of the window's little-endian bytes in C order, as stored; of its strips' digests where the
+    window was read in several."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +81,7 @@ def merged(parts: Sequence[Outcome]) -> Outcome:
     """Return one outcome for a source whose window was read in several strips.
 
     The first strip that failed decides; strips of two versions of an object do not make one window.
+    Either way the strips that were read stay in the cube, but nothing in them counts as valid.
     """
     if len(parts) == 1:
         return parts[0]
@@ -97,12 +99,15 @@ def merged(parts: Sequence[Outcome]) -> Outcome:
         nbytes=sum(part.nbytes for part in parts),
         requests=sum(part.requests for part in parts),
         retries=sum(part.retries for part in parts),
-        bands=[_merged_stats(strips) for strips in zip(*(part.bands for part in parts), strict=True)],
+        bands=[
+            _merged_stats(strips, is_ok=failed is None)
+            for strips in zip(*(part.bands for part in parts), strict=True)
+        ],
     )
 
 
-def _merged_stats(strips: Sequence[BandStats]) -> BandStats:
-    filled = [strip for strip in strips if strip.n_valid]
+def _merged_stats(strips: Sequence[BandStats], *, is_ok: bool) -> BandStats:
+    filled = [strip for strip in strips if is_ok and strip.n_valid]
     n_valid = sum(strip.n_valid for strip in filled)
     digest = xxhash.xxh3_128_hexdigest("".join(strip.digest for strip in strips).encode())
     if not filled:
