@@ -25,7 +25,7 @@ _MAX_REQUESTS: Final = 120
 _MAX_PARENT_RSS_MIB: Final = 512
 """Of the process that reads; it also holds pytest and its plugins."""
 
-_MAX_CHILD_RSS_MIB: Final = 512
+_MAX_CHILD_RSS_MIB: Final = 256
 
 _BROKEN: Final = frozenset({Status.CORRUPT, Status.UNSUPPORTED})
 _GOOD_TILES: Final = "good tiles as gdal, the broken tile an error"

@@ -27,6 +27,7 @@ _GDAL_OPTIONS: Final = {
     "GDAL_DRIVER_PATH": "disable",
     "GDAL_NUM_THREADS": "1",  # rasterio's file callbacks work only in the thread that opened
     "GDAL_PAM_ENABLED": "NO",
+    "MALLOC_PERTURB_": "255",  # glibc: fresh memory is zeros. GDAL shows it where a tile inflates short
     "OPENBLAS_NUM_THREADS": "1",
     "PROJ_NETWORK": "OFF",
 }
