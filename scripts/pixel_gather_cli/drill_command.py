@@ -35,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table.")
 @settings_options
 def drill_command(*, list_file: str, as_csv: bool, **options: Any) -> int:
-    r"""Read one pixel of every file in LIST: a list file, or - for standard input.
+    """Read one pixel of every file in LIST: a list file, or - for standard input.
 
     \b
     pixel-gather drill list.txt --lonlat 11.35,46.5

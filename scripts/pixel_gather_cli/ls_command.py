@@ -19,7 +19,7 @@ from pixel_gather_cli.request_options import store_options, stores_of
 @click.option("--long", "is_long", is_flag=True, help="CSV with size and time of change instead of text.")
 @store_options
 def ls_command(*, prefix: str, glob: str | None, regex: str | None, is_long: bool, **options: Any) -> None:
-    r"""List what lies below a folder or s3://bucket/prefix, as a list file for plan, run and drill.
+    """List what lies below a folder or s3://bucket/prefix, as a list file for plan, run and drill.
 
     \b
     pixel-gather ls s3://bucket/landsat/ --glob '**/*_B4.TIF' > list.txt

@@ -22,12 +22,12 @@ INTERRUPTED = 130
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="pixel-gather", prog_name="pixel-gather")
 def command() -> None:
-    r"""One small window out of every one of thousands of Cloud Optimized GeoTIFFs, as one Zarr cube.
+    """One small window out of every one of thousands of Cloud Optimized GeoTIFFs, as one Zarr cube.
 
     \b
-    pixel-gather ls s3://bucket/landsat/ --glob '**/*_B4.TIF' > list.csv
-    pixel-gather plan --sources list.csv --tile centre
-    pixel-gather run --sources list.csv --tile centre --to cube.zarr
+    pixel-gather ls s3://bucket/landsat/ --glob '**/*_B4.TIF' > list.txt
+    pixel-gather plan --sources list.txt --tile centre
+    pixel-gather run --sources list.txt --tile centre --to cube.zarr
     """
 
 

@@ -16,12 +16,12 @@ from pixel_gather_cli.request_options import request_of, request_options, settin
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan_command(*, as_json: bool, **options: Any) -> None:
-    r"""Say what a gather will take: shape, layout, requests, bytes, seconds and dollars. Reads no pixel.
+    """Say what a gather will take: shape, layout, requests, bytes, seconds and dollars. Reads no pixel.
 
     REQUEST is a JSON or YAML file, or - for standard input; options take the place of its fields.
 
     \b
-    pixel-gather plan --sources list.csv --bbox 11.2,46.4,11.5,46.6
+    pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
     """
     plan = dry_run(request_of(options), settings=settings_of(options))
     click.echo(json.dumps(plan_to_json(plan), indent=2) if as_json else plan_to_text(plan))

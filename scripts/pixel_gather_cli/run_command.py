@@ -20,12 +20,12 @@ from pixel_gather_cli.request_options import request_of, request_options, settin
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def run_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> int:
-    r"""Gather in this process, to a folder or S3. Run again after a stop, it goes on where it was.
+    """Gather in this process, to a folder or S3. Run again after a stop, it goes on where it was.
 
     REQUEST is a JSON or YAML file, or - for standard input; options take the place of its fields.
 
     \b
-    pixel-gather run --sources list.csv --point 11.35,46.5 --size 64,64 --to cube.zarr
+    pixel-gather run --sources list.txt --point 11.35,46.5 --size 64,64 --to cube.zarr
     """
     request, settings = request_of(options), settings_of(options)
     with _bar(quiet=quiet) as bar:

@@ -1,0 +1,273 @@
+"""The command as its users meet it: arguments in, text and exit code out."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+
+from pixel_gather.request import parse_request
+from pixel_gather_cli.main import main
+
+PROJECT = Path(__file__).parents[2]
+SERIES = PROJECT / "tests/data/series/files"
+OHC = sorted((SERIES / "stactools-noaa-cdr").glob("heat_content_anomaly_0-2000*.tif"))
+
+
+def run(*arguments: str | Path) -> int:
+    """Run the command and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.fixture
+def list_file(tmp_path: Path) -> Path:
+    """A list of four real COGs on one grid."""
+    file = tmp_path / "list.txt"
+    file.write_text("".join(f"{path}\n" for path in OHC))
+    return file
+
+
+def test_plan_tells_the_shape_and_writes_nothing(
+    list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A dry run is dry."""
+    before = sorted(tmp_path.iterdir())
+
+    code = run("plan", "--sources", list_file, "--tile", "centre", "--json")
+
+    plan = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert plan["shape"] == [4, 180, 360]
+    assert plan["measurements"][0]["dtype"] == "float32"
+    assert plan["shards"] == 1
+    assert plan["estimate"]["usd"] > 0
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_plan_in_words_names_what_it_assumes(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A price without its assumptions is no price."""
+    run("plan", "--sources", list_file, "--tile", "centre")
+
+    text = capsys.readouterr().out
+    assert "4 x 180 x 360 (source, y, x)" in text
+    assert "not measured on AWS" in text
+
+
+def test_run_prints_one_json_object_and_leaves_a_cube(
+    list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard output is for machines when they ask for it."""
+    to = tmp_path / "cube.zarr"
+
+    code = run("run", "--sources", list_file, "--pixels", "10,20,30,40", "--to", to, "--json")
+
+    printed = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert printed["cube"] == str(to)
+    assert printed["status"] == {"ok": 4}
+    assert len(printed["digest"]) == 32
+    assert printed["timings"]["open"]["median"] > 0
+    assert xr.open_zarr(to).band_1.shape == (4, 40, 30)
+
+
+def test_run_again_reads_nothing_and_says_so(
+    list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same request at the same place is the same cube."""
+    arguments = ("run", "--sources", list_file, "--tile", "centre", "--to", tmp_path / "c", "--json")
+    run(*arguments)
+    first = json.loads(capsys.readouterr().out)
+
+    code = run(*arguments)
+
+    second = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert second == first | {"was_complete": True}
+
+
+def test_run_ends_with_1_when_a_source_failed(
+    list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cube is there all the same, and the report names the file."""
+    list_file.write_text(list_file.read_text() + "gone.tif\n")
+
+    code = run("run", "--sources", list_file, "--tile", "centre", "--to", tmp_path / "cube")
+
+    printed = capsys.readouterr()
+    assert code == 1
+    assert "missing            1  no such object" in printed.out
+    assert "gone.tif" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["plan"], "give a REQUEST file", id="nothing"),
+        pytest.param(
+            ["plan", "--sources", "no-such-list.txt", "--tile", "0,0"], "no-such-list.txt", id="list"
+        ),
+        pytest.param(["plan", "--sources", "LIST"], "window: is needed", id="no window"),
+        pytest.param(["plan", "--sources", "LIST", "--tile", "a,b"], "'a,b' is not ROW,COL", id="tile"),
+        pytest.param(["plan", "--sources", "LIST", "--tile", "9,9"], "outside its 360 x 180", id="outside"),
+        pytest.param(["plan", "--sources", "LIST", "--tile", "0,0", "--bands", "7"], "bands: ", id="bands"),
+        pytest.param(["plan", "--sources", "LIST", "--bbox", "2,1,1,2"], "west < east", id="bbox"),
+        pytest.param(
+            ["plan", "--sources", "LIST", "--bbox", "1,1,2,2", "--crs", "EPSG:1"], "EPSG:1", id="unknown crs"
+        ),
+        pytest.param(["plan", "no-such-request.yaml"], "no-such-request.yaml", id="request file"),
+        pytest.param(
+            ["plan", "--sources", "LIST", "--tile", "0,0", "--max-usd", "0"], "limits.usd", id="too dear"
+        ),
+        pytest.param(["run", "--sources", "LIST", "--tile", "0,0"], "--to", id="no place"),
+        pytest.param(
+            ["run", "--sources", "LIST", "--tile", "0,0", "--to", "https://a.example/b"], "to: ", id="place"
+        ),
+        pytest.param(["drill", "LIST"], "exactly one of --lonlat", id="drill nothing"),
+        pytest.param(["ls", "no/such/folder"], "no/such/folder", id="ls"),
+    ],
+)
+def test_bad_usage_ends_with_2_and_one_sentence(
+    arguments: list[str], message: str, list_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the field or file, and leaves standard output empty."""
+    code = run(*(str(list_file) if each == "LIST" else each for each in arguments))
+
+    printed = capsys.readouterr()
+    assert code == 2
+    assert message in printed.err
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
+
+
+def test_run_refuses_a_folder_that_holds_something_else(
+    list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing of it is touched."""
+    to = tmp_path / "mine"
+    to.mkdir()
+    (to / "thesis.txt").write_text("two years of work")
+
+    code = run("run", "--sources", list_file, "--tile", "centre", "--to", to)
+
+    assert code == 2
+    assert "it is not empty (thesis.txt is there)" in capsys.readouterr().err
+    assert [path.name for path in to.iterdir()] == ["thesis.txt"]
+
+
+def test_a_request_file_and_options_go_together(
+    list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options take the place of the file's fields, whether it is YAML or JSON."""
+    as_yaml = tmp_path / "request.yaml"
+    as_yaml.write_text(f"sources: {list_file}\nwindow: {{tile: [0, 0]}}\n")
+    as_json = tmp_path / "request.json"
+    as_json.write_text(json.dumps({"sources": str(list_file), "window": "centre"}))
+
+    run("plan", as_yaml, "--pixels", "0,0,5,6", "--json")
+    from_yaml = json.loads(capsys.readouterr().out)
+    run("plan", as_json, "--json")
+    from_json = json.loads(capsys.readouterr().out)
+
+    assert from_yaml["shape"] == [4, 6, 5]
+    assert from_json["shape"] == [4, 180, 360]
+
+
+def test_a_request_comes_from_standard_input(
+    list_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As - everywhere else."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"sources": str(list_file), "window": "centre"})))
+
+    code = run("plan", "-", "--json")
+
+    assert code == 0
+    assert json.loads(capsys.readouterr().out)["sources"] == 4
+
+
+def test_ls_makes_a_list_that_plan_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From a folder to a plan in two commands."""
+    run("ls", SERIES, "--glob", "**/heat_content*.tif")
+    listed = tmp_path / "listed.txt"
+    listed.write_text(capsys.readouterr().out)
+
+    code = run("plan", "--sources", listed, "--tile", "centre", "--json")
+
+    assert code == 0
+    assert json.loads(capsys.readouterr().out)["sources"] == len(OHC)
+
+
+def test_ls_long_is_a_csv_whose_columns_become_coordinates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Size and time of change come along."""
+    run("ls", SERIES, "--regex", r"heat_content.*\.tif$", "--long")
+    listed = tmp_path / "listed.csv"
+    listed.write_text(capsys.readouterr().out)
+    run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--quiet")
+
+    cube = xr.open_zarr(tmp_path / "cube")
+    assert cube.size_bytes.values.tolist() == [path.stat().st_size for path in OHC]
+
+
+def _drilled(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+def test_drill_by_pixel_and_by_place_agree(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One pixel of every file, however it is named."""
+    run("drill", list_file, "--pixel", "90,200", "--csv")
+    by_pixel = _drilled(capsys)
+    run("drill", list_file, "--lonlat", "20.5,-0.5", "--csv")
+    by_place = _drilled(capsys)
+    run("drill", list_file, "--xy", "20.5,-0.5", "--csv")
+    by_xy = _drilled(capsys)
+
+    assert len(by_pixel) == 4
+    assert by_pixel == by_place == by_xy
+
+
+def test_drill_writes_what_it_is_told_for_nodata_and_out_of_bounds(
+    list_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither is an error."""
+    code = run("drill", list_file, "--pixel", "180,0", "--csv", "--out-of-bounds", "-1")
+    outside = _drilled(capsys)
+    run("drill", list_file, "--pixel", "90,200", "--csv", "--nodata", "gap")
+    inside = _drilled(capsys)
+
+    assert code == 0
+    assert {(line["value"], line["status"]) for line in outside} == {("-1", "outside")}
+    assert all((line["value"] == "gap") == (line["status"] == "nodata") for line in inside)
+
+
+def test_drill_as_a_table_shows_every_file(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The default is for eyes."""
+    run("drill", list_file, "--pixel", "90,180")
+
+    table = capsys.readouterr().out
+    assert all(path.name in table for path in OHC)
+
+
+def test_docs_are_what_the_code_tells() -> None:
+    """`uv run python scripts/write_docs.py` writes them anew."""
+    from write_docs import DOCS, commands_text, schema_text  # noqa: PLC0415 # only here
+
+    assert (DOCS / "commands.md").read_text() == commands_text()
+    assert (DOCS / "request.schema.json").read_text() == schema_text()
+
+
+def test_the_readme_shows_requests_that_are_right() -> None:
+    """Every YAML block of the README is a request."""
+    blocks = (PROJECT / "README.md").read_text().split("```yaml\n")[1:]
+    import yaml  # noqa: PLC0415 # only here
+
+    for block in blocks:
+        parse_request(yaml.safe_load(block.partition("```")[0]))
+    assert blocks
