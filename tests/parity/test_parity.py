@@ -16,11 +16,6 @@ _LARGEST_NBYTES: Final = 64 * 2**20
 """Of a raster that is read whole."""
 
 
-_NOT_YET: Final = {
-    "files/gdal-autotest/test_nodatavalues.tif": "the fast path ignores GDAL_METADATA's NODATA_VALUES"
-}
-
-
 def _cases(wanted: Callable[[Truth], bool] = lambda _: True) -> list[object]:
     """Return the project's own files, then the rest of the collection."""
     small = truths(SMALL)
@@ -80,12 +75,8 @@ def test_reader_gives_rasterios_pixels(readings: Readings, truth: Truth) -> None
 
 @pytest.mark.parametrize("truth", _cases(lambda truth: truth.has_mask))
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
-def test_reader_leaves_masked_pixels_as_they_are(
-    readings: Readings, truth: Truth, request: pytest.FixtureRequest
-) -> None:
+def test_reader_leaves_masked_pixels_as_they_are(readings: Readings, truth: Truth) -> None:
     """Where the source's own mask or alpha is 0, ``out`` keeps what it held; elsewhere it has the pixels."""
-    if readings.kind == "joined" and truth.file in _NOT_YET:
-        request.applymarker(pytest.mark.xfail(reason=_NOT_YET[truth.file], strict=False))
     with rasterio.Env(**AS_FOR_THE_TRUTH), rasterio.open(truth.path) as dataset:
         expected = dataset.read()
         expected[:, dataset.dataset_mask() == 0] = 77

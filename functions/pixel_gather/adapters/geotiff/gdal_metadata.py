@@ -27,9 +27,10 @@ def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple
     return tuple(scales), tuple(offsets)
 
 
-def mentions_alpha(ifd: Ifd) -> bool:
-    """Tell whether a band may be declared alpha here."""
-    return b"alpha" in _text(ifd).lower()
+def mentions_mask(ifd: Ifd) -> bool:
+    """Tell whether a band may be declared alpha here, or a nodata value for all bands together."""
+    text = _text(ifd).lower()
+    return b"alpha" in text or b"nodata_values" in text
 
 
 def _text(ifd: Ifd) -> bytes:

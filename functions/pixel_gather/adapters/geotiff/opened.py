@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.adapters.geotiff.gdal_metadata import mentions_alpha
+from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask
 from pixel_gather.adapters.geotiff.header import has_mask
 from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.in_thread import in_thread
@@ -133,5 +133,5 @@ class OpenedGeoTiff:
 
     def _refuse_masks(self) -> None:
         """Leave files with a mask of their own to GDAL."""
-        if self.layout.has_alpha or mentions_alpha(self.first) or has_mask(self.first):
+        if self.layout.has_alpha or mentions_mask(self.first) or has_mask(self.first):
             raise NotFast("a mask or an alpha band")
