@@ -11,7 +11,7 @@ import numpy as np
 
 from pixel_gather.cube import CubePlan
 from pixel_gather.outcome import BandStats, Outcome
-from pixel_gather.source import CubeRow, Source
+from pixel_gather.source import Column, CubeRow, Source
 from pixel_gather.status import Status
 
 NO_TIME: Final = np.iinfo(np.int64).min
@@ -194,7 +194,7 @@ def coordinate_values(
         values["status"].append([row_outcomes[each.slot].status for each in plan.measurements])
         values["transform"].append([outcome.transform or _NO_TRANSFORM for outcome in row_outcomes])
         for column in plan.columns:
-            values[column.name].append(_column_values(row, column.name, varies=column.varies_in_row))
+            values[column.name].append(_column_values(row, column))
         if plan.has_time:
             values["time"].append(row.time_us)
     return {
@@ -205,20 +205,21 @@ def coordinate_values(
     }
 
 
-def _column_values(row: CubeRow, name: str, *, varies: bool) -> Any:
-    values = [_column_value(source, name) for source in row.sources]
-    if varies:
-        return values
-    present = [value for value, source in zip(values, row.sources, strict=True) if source is not None]
-    return present[0] if present else None
+def _column_values(row: CubeRow, column: Column) -> Any:
+    if column.varies_in_row:
+        return [_column_value(source, column) for source in row.sources]
+    present = (source for source in row.sources if source is not None)
+    return _column_value(next(present, None), column)
 
 
-def _column_value(source: Source | None, name: str) -> Any:
-    if name == "time":
-        return NO_TIME if source is None or source.time_us is None else source.time_us
-    if name == "scene":
-        return (source and source.scene) or ""
-    return source.columns.get(name) if source else None
+def _column_value(source: Source | None, column: Column) -> Any:
+    value: Any = None
+    if source is not None:
+        own = {"time": source.time_us, "scene": source.scene}
+        value = own[column.name] if column.name in own else source.columns.get(column.name)
+    if value is None:
+        return NO_TIME if column.name == "time" else _COLUMN_FILL[column.dtype]
+    return value
 
 
 def _bands_of(plan: CubePlan, slot: int, outcome: Outcome) -> list[BandStats]:

@@ -7,18 +7,14 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+from pixel_gather.coordinates import RESERVED_NAMES
+
 type Scalar = str | int | float | bool | None
 
-RESERVED: Final = frozenset(
-    {
-        *("status", "valid_fraction", "min", "max", "mean", "etag", "transform", "crs"),
-        *("start", "open", "read", "decode", "bytes", "requests", "retries"),
-        *("nodata", "x", "y", "spatial_ref", "measurement", "source"),
-    }
-)
+MEANINGFUL: Final = frozenset({"href", "time", "band", "scene"})
+RESERVED: Final = RESERVED_NAMES - MEANINGFUL
 """Names of the arrays and dimensions that every cube has of its own."""
 
-MEANINGFUL: Final = frozenset({"href", "time", "band", "scene"})
 N_MAX_COLUMNS: Final = 200
 _LONGEST_NAME: Final = 100
 _LONGEST_TEXT: Final = 10_000
@@ -26,6 +22,7 @@ _LONGEST_TEXT: Final = 10_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _YEAR_AND_MONTH = re.compile(r"(\d{4})(?:-?(\d{2}))?", re.ASCII)
+_MEASUREMENT = re.compile(r"band_\d+", re.ASCII)
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _UNNAMEABLE = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -40,7 +37,8 @@ def check_name(name: str, *, what: str) -> None:
     Raises:
         ValueError: With a sentence that says to rename it.
     """
-    if name in RESERVED or (what == "band" and name in MEANINGFUL):
+    is_taken = name in MEANINGFUL if what == "band" else _MEASUREMENT.fullmatch(name)
+    if name in RESERVED or is_taken:
         raise ValueError(f"the {what} {name!r} would collide with what every cube stores; rename it")
     is_odd = _UNNAMEABLE.search(name) is not None or name.startswith("__") or not name.strip(". ")
     if is_odd or name == "zarr.json" or len(name) > _LONGEST_NAME:
