@@ -1,0 +1,94 @@
+"""A gather in one process: from a notebook, and after a kill."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
+from pixel_gather import Progress, dry_run, gather, gather_async
+
+SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
+REQUEST = {"sources": [str(file) for file in FILES], "window": "centre"}
+
+
+def test_gather_works_where_a_loop_is_running(tmp_path: Path) -> None:
+    """As in a notebook's cell."""
+
+    async def cell() -> str:
+        return gather(REQUEST, to=tmp_path / "sync").report.digest
+
+    async def other_cell() -> str:
+        return (await gather_async(REQUEST, to=tmp_path / "async")).report.digest
+
+    assert asyncio.run(cell()) == asyncio.run(other_cell())
+
+
+def test_dry_run_prices_what_gather_then_does(tmp_path: Path) -> None:
+    """The plan's shape and requests are those of the gather."""
+    plan = dry_run(REQUEST)
+    report = gather(REQUEST, to=tmp_path / "cube").report
+
+    assert plan.shape == report.shape
+    assert plan.estimate.n_gets == report.requests
+
+
+def test_progress_counts_every_source(tmp_path: Path) -> None:
+    """Up to all of them, failures included."""
+    seen: list[tuple[int, int]] = []
+
+    def note(progress: Progress) -> None:
+        seen.append((progress.n_done, progress.n_failed))
+
+    request = {"sources": [*REQUEST["sources"], "gone.tif"], "window": "centre"}
+    gather(request, to=tmp_path / "cube", on_progress=note)
+
+    assert seen[-1] == (len(FILES) + 1, 1)
+    assert seen == sorted(seen)
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    """The files over HTTP, 40 ms away."""
+    with run_server(SERIES) as running:
+        running.behave(Behaviour(ttfb_s=0.04))
+        yield running
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_pixels(server: LoopbackServer, tmp_path: Path) -> None:
+    """Shards that were committed are not read again."""
+    hrefs = [f"{server.url}/{file.name}" for file in FILES] * 12
+    request = {
+        "sources": hrefs,
+        "window": {"pixels": [0, 0, 64, 64]},
+        "output": {"layout": {"chunk": [4, 64, 64], "shard_rows": 4}},
+    }
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(request))
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    command = [sys.executable, "-m", "pixel_gather_cli", "run", str(file), "--to", str(killed)]
+    run = subprocess.Popen([*command, "--concurrency", "2", "--quiet"], stdout=subprocess.PIPE)  # noqa: S603 # ours
+    while len(list(killed.glob(".gather/shards/*"))) < 3:
+        assert run.poll() is None, "ended before it could be killed"
+        time.sleep(0.005)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+
+    assert not xr.open_zarr(killed, consolidated=False).attrs["complete"]
+    before = server.log()
+    continued = gather(request, to=killed)
+    n_requests = len(server.log().requests) - len(before.requests)
+    uninterrupted = gather(request, to=whole)
+
+    assert continued.report.digest == uninterrupted.report.digest
+    assert n_requests <= 2 * (len(hrefs) - 3 * 4)
+    assert continued.report.status_counts == {"ok": len(hrefs)}
+    assert not (killed / ".gather").exists()
