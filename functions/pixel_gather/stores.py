@@ -32,10 +32,10 @@ class CubeStore(Protocol):
         """
 
     async def create(self, plan: CubePlan) -> None:
-        """Claim the place and describe the measurements.
+        """Claim the place and describe the measurements; goes on with a claim of the same digest.
 
         Raises:
-            ArrayExistsError: Another gather has claimed it meanwhile.
+            ArrayExistsError: Another gather has claimed it meanwhile, or the cube is complete.
         """
 
     async def write_shard(

@@ -17,15 +17,15 @@ import msgspec
 from pixel_gather.assemble import measure_row
 from pixel_gather.coordinates import coordinate_values, coordinates_of, nodata_coordinate, nodata_values
 from pixel_gather.cube import CubePlan
-from pixel_gather.errors import StoreError
+from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.outcome import Outcome, ShardResult, merged
-from pixel_gather.plan import plan_cube
+from pixel_gather.plan import gather_digest, plan_cube
 from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
 from pixel_gather.read import Pixels, read_shard, shard_buffers
 from pixel_gather.report import Report, Tally
 from pixel_gather.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.source import CubeRow
-from pixel_gather.stores import ControlStore, CubeStore
+from pixel_gather.stores import ControlStore, CubeStore, FoundCube
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request import GatherRequest
@@ -58,16 +58,20 @@ async def plan_gather(
 ) -> tuple[CubePlan, tuple[ShardTask, ...]]:
     """Plan a gather, claim the cube's place and write down what each worker has to do.
 
-    Safe to run twice: the plan that was written first is kept and returned.
+    Safe to run twice: the plan that was written first is kept and returned. Control files of a cube that
+    is no longer there are removed, as its shards are gone with it.
 
     Raises:
         RequestError: The request does not fit the sources.
         BudgetError: The plan is over a limit.
-        ArrayExistsError: Another gather has claimed the place.
+        ArrayExistsError: Another gather has claimed the place, or this one is complete.
     """
-    earlier = await control.get(_PLAN_KEY)
-    if earlier is not None:
-        return _decoded_plan(earlier), await load_tasks(control)
+    found = await cube.found()
+    if found is not None:
+        _check_is_unfinished(found, gather_digest(request, table))
+        earlier = await control.get(_PLAN_KEY)
+        if earlier is not None and (kept := _decoded_plan(earlier)).digest == found.digest:
+            return kept, await load_tasks(control)
     plan = await plan_cube(
         request,
         table=table,
@@ -76,8 +80,8 @@ async def plan_gather(
         max_task_nbytes=max_task_nbytes,
         now=time.time(),
     )
-    if await cube.found() is None:
-        await cube.create(plan)
+    await control.clear()
+    await cube.create(plan)
     stops: list[int] = []
     await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
     tasks = cut_tasks(plan, stops)
@@ -189,6 +193,13 @@ _PLAN_KEY: Final = "plan.msgpack"
 _TASKS_KEY: Final = "tasks.json"
 _LIST_KEY: Final = "sources.msgpack"
 _SIDECARS: Final = "shards/"
+
+
+def _check_is_unfinished(found: FoundCube, digest: str) -> None:
+    if found.digest != digest:
+        raise ArrayExistsError("a cube of another request or another list is there: choose another place")
+    if found.report is not None:
+        raise ArrayExistsError("the cube of this request is complete: there is nothing to gather")
 
 
 def _sidecar_key(index: int) -> str:

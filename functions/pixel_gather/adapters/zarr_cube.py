@@ -6,7 +6,7 @@ arrays' metadata, the shards, the coordinates; the group's consolidated metadata
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,20 +51,20 @@ class ZarrCube:
         """Return what cube is at the place, or None where the place is empty."""
         try:
             answer = await obstore.get_async(self.store, ROOT_KEY)
-            attributes = json.loads(bytes(await answer.bytes_async())).get("attributes", {})
+            attributes = json.loads(bytes(await answer.bytes_async()))["attributes"]
+            gather = attributes["pixel_gather"]
+            return FoundCube(
+                digest=str(gather["digest"]), report=gather.get("report") if attributes["complete"] else None
+            )
         except FileNotFoundError:
             await self._check_empty()
             return None
         except (BaseError, OSError) as error:
             raise self._failed("read", error) from error
-        except ValueError:
-            attributes = {}
-        gather = attributes.get("pixel_gather")
-        if not isinstance(gather, dict) or "digest" not in gather:
-            raise ArrayExistsError(f"{self.place}: a Zarr that no gather made is there: choose another place")
-        return FoundCube(
-            digest=str(gather["digest"]), report=gather.get("report") if attributes.get("complete") else None
-        )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:  # JSON of any other shape
+            raise ArrayExistsError(
+                f"{self.place}: a Zarr that no gather made is there: choose another place"
+            ) from error
 
     async def _check_empty(self) -> None:
         async for page in obstore.list(self.store, chunk_size=2):
@@ -76,18 +76,20 @@ class ZarrCube:
                 )
 
     async def create(self, plan: CubePlan) -> None:
-        """Claim the place and describe the measurements."""
+        """Claim the place and describe the measurements; goes on with a claim of the same digest."""
         attributes = group_attributes(plan) | {"complete": False}
         content = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes})
         try:
             await obstore.put_async(self.store, ROOT_KEY, content.encode(), mode="create")
         except AlreadyExistsError as error:
-            raise ArrayExistsError(
-                f"{self.place}: another gather has just begun there: choose another place"
-            ) from error
+            found = await self.found()
+            if found is None or found.digest != plan.digest or found.report is not None:
+                raise ArrayExistsError(
+                    f"{self.place}: another gather has just begun there: choose another place"
+                ) from error
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
-        await asyncio.to_thread(self._create_measurements, plan)
+        await self._write_in_thread(self._create_measurements, plan)
 
     async def write_shard(
         self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
@@ -114,15 +116,22 @@ class ZarrCube:
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
         """Describe the arrays along the first axis."""
-        await asyncio.to_thread(self._create_coordinates, plan, coordinates)
+        await self._write_in_thread(self._create_coordinates, plan, coordinates)
 
     async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
         """Write a run of rows of several coordinates."""
-        await asyncio.to_thread(self._write_rows, start, values)
+        await self._write_in_thread(self._write_rows, start, values)
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Place the cube on the map, consolidate, and say that it is complete."""
-        await asyncio.to_thread(self._complete, plan, report)
+        await self._write_in_thread(self._complete, plan, report)
+
+    async def _write_in_thread[*Ts](self, write: Callable[[*Ts], None], *arguments: *Ts) -> None:
+        """Let zarr-python block a thread, and say in our own words what the store refused."""
+        try:
+            await asyncio.to_thread(write, *arguments)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
 
     def _group(self) -> "zarr.Group":
         import zarr  # noqa: PLC0415 # costs 0.3 s, and a worker that fills shards needs none of it
@@ -131,10 +140,13 @@ class ZarrCube:
         return zarr.open_group(ObjectStore(self.store), mode="r+", use_consolidated=False)
 
     def _create_measurements(self, plan: CubePlan) -> None:
-        group = self._group()
+        """Put the arrays' metadata; zarr-python would remove the shards of an earlier try first."""
+        import zarr  # noqa: PLC0415 # as in _group
+
         for measurement in plan.measurements:
-            group.create_array(
-                measurement.name,
+            described: dict[str, Any] = {}
+            zarr.create_array(
+                described,
                 shape=plan.shape,
                 chunks=plan.layout.chunk,
                 shards=plan.layout.shard,
@@ -144,6 +156,8 @@ class ZarrCube:
                 attributes=measurement_attributes(measurement),
                 **zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize),
             )
+            content = described[ROOT_KEY].to_bytes()
+            obstore.put(self.store, f"{measurement.name}/{ROOT_KEY}", content, use_multipart=False)
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
         group = self._group()

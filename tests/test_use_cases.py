@@ -1,0 +1,421 @@
+"""A whole gather over fakes: what it makes, how it goes on after a crash, what it refuses."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fakes import FakeControl, FakeCube, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from pixel_gather import use_cases
+from pixel_gather.cube import CubePlan
+from pixel_gather.errors import ArrayExistsError, BudgetError, SourceError, StoreError
+from pixel_gather.outcome import Outcome
+from pixel_gather.report import Report
+from pixel_gather.request import parse_request
+from pixel_gather.shards import ShardTask
+from pixel_gather.source import CubeRow, Source
+from pixel_gather.status import Status
+from pixel_gather.use_cases import (
+    finish_gather,
+    gather_shard,
+    gathered_indexes,
+    load_plan,
+    load_tasks,
+    plan_gather,
+)
+
+NAMES = tuple(f"s3://b/{n}.tif" for n in range(7))
+RNG = np.random.default_rng(7)
+IMAGES = {name: RNG.integers(1, 999, (1, 20, 16), "uint16") for name in NAMES}
+
+
+@dataclass
+class Gather:
+    """One gather over fakes; its control files and its cube outlive a crash."""
+
+    images: dict[str, Any] = field(default_factory=lambda: dict(IMAGES))
+    table: FakeTable = field(default_factory=lambda: table_of(*NAMES))
+    request: dict[str, Any] = field(default_factory=dict)
+    cube: FakeCube = field(default_factory=FakeCube)
+    control: FakeControl = field(default_factory=FakeControl)
+    max_task_nbytes: int = 2**20
+
+    def __post_init__(self) -> None:
+        """Open no source yet."""
+        self.reader = FakeReader(self.images)
+
+    def plan(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+        """Plan, in shards of two rows and strips of eight lines unless told otherwise."""
+        output = {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}}
+        request = {"sources": "list", "window": {"pixels": [0, 0, 16, 20]}, "output": output} | self.request
+        return asyncio.run(
+            plan_gather(
+                parse_request(request),
+                table=self.table,
+                reader=self.reader,
+                projector=FakeProjector(),
+                cube=self.cube,
+                control=self.control,
+                max_task_nbytes=self.max_task_nbytes,
+            )
+        )
+
+    def shard(self, task: ShardTask, plan: CubePlan) -> None:
+        """Gather one shard."""
+        asyncio.run(
+            gather_shard(
+                task,
+                plan=plan,
+                reader=self.reader,
+                projector=FakeProjector(),
+                slots=FakeSlots(),
+                cube=self.cube,
+                control=self.control,
+                source_timeout_s=5.0,
+            )
+        )
+
+    def finish(self, plan: CubePlan, tasks: tuple[ShardTask, ...]) -> Report:
+        """Finish."""
+        return asyncio.run(
+            finish_gather(plan=plan, tasks=tasks, cube=self.cube, control=self.control, concurrency=8)
+        )
+
+    def run(self) -> Report:
+        """Do all that is not done yet."""
+        plan, tasks = self.plan()
+        done = asyncio.run(gathered_indexes(self.control))
+        for task in tasks:
+            if task.index not in done:
+                self.shard(task, plan)
+        return self.finish(plan, tasks)
+
+
+def test_gather_makes_a_cube_of_the_sources_pixels() -> None:
+    """Rows are in the order of the list, and the report counts them."""
+    gather = Gather()
+
+    report = gather.run()
+
+    cube = gather.cube.pixels["band_1"]
+    for row, name in enumerate(NAMES):
+        np.testing.assert_array_equal(cube[row], IMAGES[name][0])
+    assert report.status_counts == {"ok": 7}
+    assert report.n_failed == 0
+    assert report.is_aligned
+    assert gather.cube.coordinates["href"].tolist() == list(NAMES)
+    np.testing.assert_array_equal(gather.cube.coordinates["max"], cube.max(axis=(1, 2)))
+
+
+def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
+    """Claim, shards, their sidecars, coordinates, and last of all that it is complete."""
+    gather = Gather()
+
+    gather.run()
+
+    assert gather.cube.calls[0] == "create"
+    assert [call.partition(" ")[0] for call in gather.cube.calls[1:-2]] == ["shard"] * 4
+    assert gather.cube.calls[-2:] == ["coordinates", "complete"]
+    assert gather.control.keys_put[:3] == ["sources.msgpack", "tasks.json", "plan.msgpack"]
+    assert gather.control.keys_put[3:] == [f"shards/{index:05d}.msgpack" for index in range(4)]
+
+
+def test_gather_in_strips_makes_the_same_cube() -> None:
+    """A window that no worker can hold is read in parts, each source opened once for each."""
+    output = {"layout": {"chunk": [1, 8, 8], "shard_rows": 1}}
+    whole, strips = Gather(), Gather(max_task_nbytes=8 * 16 * 2, request={"output": output})
+
+    reports = whole.run(), strips.run()
+
+    np.testing.assert_array_equal(strips.cube.pixels["band_1"], whole.cube.pixels["band_1"])
+    for name in ("min", "max", "mean", "valid_fraction", "status"):
+        np.testing.assert_array_equal(strips.cube.coordinates[name], whole.cube.coordinates[name])
+    assert len(strips.control.keys_put) == 3 + 7 * 3
+    assert reports[1].requests == 3 * reports[0].requests
+
+
+@pytest.mark.parametrize("shard_rows", [1, 2, 3, 7])
+def test_digest_does_not_depend_on_the_rows_in_a_shard(shard_rows: int) -> None:
+    """Equal pixels have equal digests however the cube was cut along its rows."""
+    layout = {"chunk": [1, 20, 16], "shard_rows": shard_rows}
+
+    assert Gather(request={"output": {"layout": layout}}).run().digest == Gather().run().digest
+
+
+def test_digest_changes_with_one_pixel() -> None:
+    """And with the order of the rows."""
+    changed = IMAGES[NAMES[3]].copy()
+    changed[0, 19, 15] += 1
+
+    digests = {
+        Gather().run().digest,
+        Gather(images=IMAGES | {NAMES[3]: changed}).run().digest,
+        Gather(table=table_of(*reversed(NAMES))).run().digest,
+    }
+
+    assert len(digests) == 3
+
+
+@dataclass(frozen=True)
+class Crash:
+    """The file whose writing failed, and what is read again afterwards."""
+
+    fails_on: str
+    rows_read_again: int
+
+
+@pytest.mark.parametrize(
+    "crash",
+    [
+        Crash("sources.msgpack", 7),
+        Crash("tasks.json", 7),
+        Crash("plan.msgpack", 7),
+        Crash("shards/00000.msgpack", 7),
+        Crash("shards/00002.msgpack", 3),
+        Crash("shards/00003.msgpack", 1),
+    ],
+    ids=lambda crash: crash.fails_on,
+)
+def test_gather_goes_on_after_a_crash(crash: Crash) -> None:
+    """The second run repeats only what was not committed, and makes the same cube."""
+    gather = Gather(control=FakeControl(fails_on=crash.fails_on))
+    with pytest.raises(OSError, match="switched off"):
+        gather.run()
+    gather.reader.windows.clear()
+
+    report = gather.run()
+
+    undisturbed = Gather()
+    assert report.digest == undisturbed.run().digest
+    assert len(gather.reader.windows) == crash.rows_read_again
+    np.testing.assert_array_equal(gather.cube.pixels["band_1"], undisturbed.cube.pixels["band_1"])
+
+
+def test_plan_gather_keeps_the_plan_that_was_written_first() -> None:
+    """A retry of the plan changes nothing that workers may have read."""
+    gather = Gather()
+    first = gather.plan()
+    gather.reader.opened.clear()
+
+    assert gather.plan() == first
+    assert gather.reader.opened == []
+    assert asyncio.run(load_plan(gather.control)) == first[0]
+    assert asyncio.run(load_tasks(gather.control)) == first[1]
+
+
+def test_plan_gather_starts_anew_where_the_cube_is_gone() -> None:
+    """Sidecars of a cube that was deleted commit nothing of the next one."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    gather.shard(tasks[0], plan)
+    gather.cube = FakeCube()
+
+    report = gather.run()
+
+    assert report.digest == Gather().run().digest
+    np.testing.assert_array_equal(gather.cube.pixels["band_1"][0], IMAGES[NAMES[0]][0])
+
+
+def test_plan_gather_starts_anew_where_the_control_files_are_anothers() -> None:
+    """A plan of another request is not this one's."""
+    gather = Gather()
+    gather.plan()
+    gather.cube, gather.request = FakeCube(), {"window": {"pixels": [0, 0, 3, 3]}}
+
+    plan, _ = gather.plan()
+
+    assert plan.shape == (7, 3, 3)
+
+
+def test_plan_gather_leaves_another_gathers_cube_alone() -> None:
+    """Another request at the same place is refused, and nothing is written."""
+    gather = Gather()
+    gather.run()
+    calls, keys = list(gather.cube.calls), list(gather.control.keys_put)
+    other = Gather(cube=gather.cube, request={"window": {"pixels": [0, 0, 3, 3]}})
+
+    with pytest.raises(ArrayExistsError):
+        other.plan()
+
+    assert gather.cube.calls == calls
+    assert gather.control.keys_put == keys
+    assert other.control.keys_put == []
+
+
+def test_plan_gather_writes_nothing_where_the_plan_is_refused() -> None:
+    """A gather over its limit leaves no trace."""
+    gather = Gather(request={"limits": {"files": 1}})
+
+    with pytest.raises(BudgetError):
+        gather.plan()
+
+    assert gather.cube.calls == []
+    assert gather.control.files == {}
+
+
+def test_gather_shard_is_the_same_when_it_is_run_twice() -> None:
+    """A retry writes the same objects, and its evidence replaces the first one's."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    for task in (*tasks, tasks[1]):
+        gather.shard(task, plan)
+
+    report = gather.finish(plan, tasks)
+
+    assert report.digest == Gather().run().digest
+    assert report.status_counts == {"ok": 7}
+
+
+@pytest.mark.parametrize("missing", [0, 3])
+def test_finish_gather_refuses_where_a_shard_is_missing(missing: int) -> None:
+    """A cube with a hole never says that it is complete."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    for task in tasks:
+        if task.index != missing:
+            gather.shard(task, plan)
+
+    with pytest.raises(StoreError, match=f"shard {missing} has not been gathered: run the gather again"):
+        gather.finish(plan, tasks)
+
+    assert "complete" not in gather.cube.calls
+
+
+def test_load_plan_says_where_there_is_none() -> None:
+    """A worker of a gather that was cleared away stops with a sentence."""
+    with pytest.raises(StoreError, match=r"plan\.msgpack is not there"):
+        asyncio.run(load_plan(FakeControl()))
+
+
+def test_gather_keeps_the_other_rows_when_one_source_fails() -> None:
+    """Its row is fill, its status says why, and the report names it."""
+    broken = SourceError("its bytes cannot be decoded", href=NAMES[2], status=Status.CORRUPT)
+    images = IMAGES | {NAMES[2]: FakeImage(pixels=IMAGES[NAMES[2]], read_error=broken)}
+    gather = Gather(images=images, request={"nodata": 0})
+
+    report = gather.run()
+
+    cube = gather.cube.pixels["band_1"]
+    assert (cube[2] == 0).all()
+    for row in (0, 1, 3, 4, 5, 6):
+        np.testing.assert_array_equal(cube[row], IMAGES[NAMES[row]][0])
+    assert gather.cube.coordinates["status"].tolist() == [0, 0, Status.CORRUPT, 0, 0, 0, 0]
+    assert np.isnan(gather.cube.coordinates["mean"][2])
+    assert gather.cube.coordinates["valid_fraction"][2] == 0
+    assert report.n_failed == 1
+    (cause,) = report.causes
+    assert (cause.status, cause.reason, cause.hrefs) == (
+        "corrupt",
+        "its bytes cannot be decoded",
+        (NAMES[2],),
+    )
+
+
+def test_gather_of_nothing_but_failures_still_finishes() -> None:
+    """The cube says what became of each source."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    gather.images.clear()
+    for task in tasks:
+        gather.shard(task, plan)
+
+    report = gather.finish(plan, tasks)
+
+    assert report.status_counts == {"missing": 7}
+    assert not report.is_aligned
+    assert report.wall_s == 0
+
+
+def test_gather_writes_nodata_of_rows_only_where_they_differ() -> None:
+    """Most cubes have one nodata, which their metadata says."""
+    plain = Gather(
+        images={name: FakeImage(pixels=image, header={"nodata": 5}) for name, image in IMAGES.items()}
+    )
+    odd = Gather(images=plain.images | {NAMES[1]: IMAGES[NAMES[1]]})
+
+    plain.run()
+    report = odd.run()
+
+    assert "nodata" not in plain.cube.coordinates
+    np.testing.assert_equal(odd.cube.coordinates["nodata"].tolist(), [5, np.nan, 5, 5, 5, 5, 5])
+    assert any("different nodata" in warning for warning in report.warnings)
+
+
+def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
+    """Bands of one scene share a row; one that a scene lacks is fill and absent."""
+    rows = tuple(
+        CubeRow(
+            time_us=1000 + row,
+            sources=(
+                Source(href=NAMES[2 * row], band="red", time_us=1000 + row),
+                None if row == 1 else Source(href=NAMES[2 * row + 1], band="nir", time_us=1000 + row),
+            ),
+        )
+        for row in range(3)
+    )
+    gather = Gather(table=FakeTable(rows, bands=("red", "nir"), has_time=True))
+
+    report = gather.run()
+
+    np.testing.assert_array_equal(gather.cube.pixels["red"][2], IMAGES[NAMES[4]][0])
+    np.testing.assert_array_equal(gather.cube.pixels["nir"][0], IMAGES[NAMES[1]][0])
+    assert (gather.cube.pixels["nir"][1] == 0).all()
+    assert gather.cube.described["href"].dims == ("time", "measurement")
+    assert gather.cube.coordinates["status"].tolist() == [[0, 0], [0, 1], [0, 0]]
+    assert gather.cube.coordinates["time"].tolist() == [1000, 1001, 1002]
+    assert report.status_counts == {"ok": 5, "absent": 1}
+    assert report.n_failed == 0
+
+
+def test_finish_gather_writes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that are no whole number of shards leave no row out."""
+    monkeypatch.setattr(use_cases, "ROWS_PER_BATCH", 3)
+    gather = Gather()
+
+    gather.run()
+
+    assert gather.cube.coordinates["href"].tolist() == list(NAMES)
+    assert (gather.cube.coordinates["status"] == 0).all()
+
+
+def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
+    """Progress is one call for each source, absent ones among them."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    seen: list[Outcome] = []
+
+    result = asyncio.run(
+        gather_shard(
+            tasks[0],
+            plan=plan,
+            reader=gather.reader,
+            projector=FakeProjector(),
+            slots=FakeSlots(),
+            cube=gather.cube,
+            control=gather.control,
+            source_timeout_s=5.0,
+            on_source=seen.append,
+        )
+    )
+
+    assert len(seen) == 2
+    assert result.stored_nbytes == 2 * 20 * 16 * 2
+    assert result.peak_rss_mib > 10
+    assert asyncio.run(gathered_indexes(gather.control)) == {0}
+
+
+def test_report_is_kept_in_the_cube_and_read_back() -> None:
+    """What an earlier run reported is a report again."""
+    gather = Gather()
+    report = gather.run()
+
+    found = asyncio.run(gather.cube.found())
+
+    assert found is not None
+    assert found.report is not None
+    again = msgspec.convert(msgspec.json.decode(msgspec.json.encode(found.report)), Report)
+    assert again == report
+    assert replace(again, digest="") != report
