@@ -146,6 +146,16 @@ def test_parse_request_names_the_field_that_is_wrong(mistake: Mistake) -> None:
     assert "ExplicitLayout" not in caught.value.field
 
 
+@pytest.mark.parametrize("nodata", ["nan", "inf", "-inf", 10**400], ids=["nan", "inf", "-inf", "huge"])
+def test_request_with_a_nodata_that_json_lacks_survives_it(nodata: Any) -> None:
+    """NaN is a common nodata, and JSON has none."""
+    request = parse_request(PLAIN | {"nodata": nodata})
+
+    again = parse_request(json.loads(json.dumps(request.model_dump(mode="json"), allow_nan=False)))
+
+    assert again.digest() == request.digest()
+
+
 def test_parse_request_takes_a_request_as_it_is() -> None:
     """Checking twice costs nothing."""
     request = parse_request(PLAIN)

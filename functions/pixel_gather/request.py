@@ -5,10 +5,11 @@ Its JSON Schema is ``docs/request.schema.json``.
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, model_validator
 
 from pixel_gather.errors import RequestError
 from pixel_gather.window import WindowRule
@@ -191,6 +192,11 @@ class GatherRequest(_Model):
         if self.bands is not None and len(set(self.bands)) < len(self.bands):
             raise ValueError("bands names a band twice")
         return self
+
+    @field_serializer("nodata", when_used="json")
+    def _nodata_in_json(self, nodata: float | None) -> Any:
+        """JSON has neither NaN nor infinities."""
+        return str(nodata) if isinstance(nodata, float) and not math.isfinite(nodata) else nodata
 
     def digest(self) -> str:
         """Return 16 hexadecimal digits that two requests share only if they ask for the same thing."""

@@ -101,11 +101,13 @@ def _title(plan: CubePlan) -> str:
 def _encoded_fill(value: float, dtype: np.dtype[Any]) -> Any:
     """Encode ``_FillValue`` as xarray does for Zarr v3.
 
-    Floats are base64 of a little-endian double, so that NaN and every digit survive JSON.
+    Floats are base64 of a little-endian double, so that NaN and every digit survive JSON. They are first
+    rounded to the dtype as the pixels were, or readers would find none that is equal.
     """
     if dtype.kind in "iu":
         return int(value)
-    double = base64.standard_b64encode(struct.pack("<d", float(value))).decode()
+    stored = dtype.type(value).real
+    double = base64.standard_b64encode(struct.pack("<d", float(stored))).decode()
     if dtype.kind == "c":
         return [double, base64.standard_b64encode(struct.pack("<d", 0.0)).decode()]
     return double
