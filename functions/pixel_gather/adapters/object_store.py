@@ -50,6 +50,7 @@ _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
 _BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     # obstore 0.12 tells these apart only in the text of GenericError
     (("StartTooLarge", "status code: 416"), (Status.CORRUPT, "ends before the bytes asked for", 0)),
+    (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
     (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
     (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", _MANY)),
     (("kind: Connect",), (Status.TIMED_OUT, "no connection to the server", _MANY)),

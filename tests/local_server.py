@@ -1,0 +1,98 @@
+"""A tiny HTTP server that answers as a test's script says, and records what it was asked."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, override
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One request as it came in."""
+
+    path: str
+    range_: str | None
+    if_match: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer, sent as it is."""
+
+    status: int = 206
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    n_sent: int | None = None
+    """Break the connection after this many bytes of the body."""
+
+    delay_s: float = 0.0
+
+
+type Script = Callable[[Asked], Answer]
+
+
+@dataclass
+class LocalServer:
+    """A server that is running."""
+
+    root: str
+    """``http://host:port``."""
+
+    asked: list[Asked]
+    stopping: threading.Event
+
+
+@contextmanager
+def serving(script: Script) -> Iterator[LocalServer]:
+    """Serve on loopback for as long as the context lasts."""
+    asked: list[Asked] = []
+    stopping = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:  # the base class's name for it
+            request = Asked(path=self.path, range_=self.headers["Range"], if_match=self.headers["If-Match"])
+            asked.append(request)
+            answer = script(request)
+            stopping.wait(answer.delay_s)
+            self.send_response(answer.status)
+            for name, value in ({"Content-Length": str(len(answer.body))} | answer.headers).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(answer.body[: answer.n_sent])
+            self.close_connection = answer.n_sent is not None
+
+        @override
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield LocalServer(root=f"http://127.0.0.1:{server.server_port}", asked=asked, stopping=stopping)
+    finally:
+        stopping.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def ranged(
+    content: bytes, asked: Asked, *, etag: str | None = '"1"', ignores_if_match: bool = False
+) -> Answer:
+    """Answer as a good server does: the range, a refusal, or that the version is another."""
+    headers = {} if etag is None else {"ETag": etag}
+    if asked.if_match is not None and asked.if_match != etag and not ignores_if_match:
+        return Answer(status=412)
+    assert asked.range_ is not None
+    first, _, last = asked.range_.removeprefix("bytes=").partition("-")
+    start, stop = int(first), min(int(last) + 1, len(content))
+    if start >= len(content):
+        return Answer(status=416, headers={"Content-Range": f"bytes */{len(content)}"})
+    headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(content)}"
+    return Answer(status=206, body=content[start:stop], headers=headers)
