@@ -12,13 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+import rasterio
+import tifffile
 
 from adapters.gdal.images import image, tiff
 from adapters.gdal.store import MemoryObjects
 from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.errors import SourceError
-from pixel_gather.source import Cost
+from pixel_gather.source import Cost, Header
 from pixel_gather.status import Status
 from pixel_gather.window import Window
 
@@ -248,6 +250,39 @@ def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:
     assert _run(work()) == (Status.UNLIKE, Status.UNSUPPORTED)
 
 
+def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> None:
+    """GDAL shows an overview as if its numbers were unscaled; they mean what the full image's mean."""
+    path = tmp_path / "a.tif"
+    path.write_bytes(tiff(IMAGE))
+    with rasterio.open(path, "r+") as target:
+        target.scales, target.offsets = (0.1, 0.2), (5.0, 6.0)
+        target.build_overviews([2])
+
+    async def work() -> Header:
+        async with GdalReader(MemoryObjects({"file:///a": path.read_bytes()}), settings=SETTINGS) as reader:
+            return (await reader.open_("file:///a", overview=0, cost=Cost())).header
+
+    header = _run(work())
+    assert (header.width, header.scales, header.offsets) == (130, (0.1, 0.2), (5.0, 6.0))
+
+
+@pytest.mark.parametrize(("text", "expected"), [("0.5", None), ("256", None), ("nan", None), ("7.0", 7)])
+def test_header_has_only_a_nodata_that_the_dtype_can_hold(
+    tmp_path: Path, text: str, expected: int | None
+) -> None:
+    """No uint8 equals 0.5."""
+    zeros = np.zeros((1, 16, 16), np.uint8)
+    tags = [(42113, "s", 0, text, True)]
+    tifffile.imwrite(tmp_path / "a.tif", zeros, extratags=tags, photometric="minisblack", metadata=None)
+
+    async def work() -> Header:
+        content = (tmp_path / "a.tif").read_bytes()
+        async with GdalReader(MemoryObjects({"file:///a": content}), settings=SETTINGS) as reader:
+            return (await reader.open_("file:///a", overview=None, cost=Cost())).header
+
+    assert _run(work()).nodata == expected
+
+
 def test_child_has_no_credentials_and_can_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its environment is clean, and every file number that it may use is taken."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-for-gdal")
@@ -288,7 +323,7 @@ import asyncio, os, signal
 from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.object_store import Objects, StoreSettings
-from pixel_gather.source import Cost
+from pixel_gather.source import Cost, Header
 
 async def main():
     reader = GdalReader(Objects(StoreSettings()), settings=GdalSettings(max_children=1))

@@ -85,16 +85,17 @@ class _Worker:
             self._close()  # GDAL may have cached what it made of missing bytes
 
     def _open(self, request: dict[str, Any]) -> None:
-        sizes = []
+        sizes, of_full = [], {}
         if request["overview"] is not None:
             full = self._dataset({**request, "overview": None, "token": _NEVER_AGAIN})
             n_overviews = len(full.overviews(1))
             if request["overview"] >= n_overviews:
                 raise _OverLimitError(f"has {n_overviews} overviews, not overview {request['overview']}")
+            of_full = {"scales": full.scales, "offsets": full.offsets}
             for level in range(n_overviews):
                 overview = self._dataset({**request, "overview": level, "token": _NEVER_AGAIN})
                 sizes.append((overview.width, overview.height))
-        header = {**describe(self._dataset(request)), "overviews": sizes}
+        header = {**describe(self._dataset(request)), **of_full, "overviews": sizes}
         self._channel.send(Kind.HEADER, json.dumps(header).encode())
 
     def _read(self, request: dict[str, Any]) -> None:
