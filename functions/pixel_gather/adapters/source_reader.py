@@ -1,4 +1,4 @@
-"""The reader that the steps get: the fast path first, GDAL for what it leaves."""
+"""The reader that the steps get: the fast path first, GDAL for what it leaves and for odd CRSs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import numpy as np
 
 from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.adapters.geotiff.gdals_crs import GdalsCrs
 from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
@@ -53,7 +54,12 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
     @classmethod
     def over(cls, objects: Ranges, *, fast: GeoTiffSettings, fall_back: GdalSettings) -> Self:
         """Make the reader of production over one set of clients."""
-        return cls(GeoTiffReader(objects, settings=fast), GdalReader(objects, settings=fall_back))
+        gdal = GdalReader(objects, settings=fall_back)
+
+        async def read_header(href: str, *, overview: int | None, etag: str | None, cost: Cost) -> Header:
+            return (await gdal.open_(href, overview=overview, etag=etag, cost=cost)).header
+
+        return cls(GeoTiffReader(objects, settings=fast, gdals_crs=GdalsCrs(read_header)), gdal)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -6,7 +6,7 @@ from typing import Final
 
 from pixel_gather.adapters.geotiff.epsg import is_plain_geographic, is_plain_projected
 from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
-from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.not_fast import UnknownCrsError
 
 
 class Key(IntEnum):
@@ -52,7 +52,7 @@ def crs_of(keys: GeoKeys) -> str | None:
     """Return ``EPSG:n`` where the keys say just that, or None where there are none.
 
     Raises:
-        NotFast: GDAL builds this CRS from more than a code.
+        UnknownCrsError: GDAL builds this CRS from more than a code.
     """
     if not keys:
         return None
@@ -65,7 +65,7 @@ def crs_of(keys: GeoKeys) -> str | None:
             code = keys.get(Key.GEODETIC_CRS)
             if is_plain_geographic(code) and _has_own_ellipsoid(keys, code):
                 return f"EPSG:{code}"
-    raise NotFast("a CRS that is more than an EPSG code")
+    raise UnknownCrsError("a CRS that is more than an EPSG code")
 
 
 def _has_own_ellipsoid(keys: GeoKeys, code: object) -> bool:

@@ -28,14 +28,15 @@ def geo_keys_of(ifd: Ifd) -> GeoKeys:
     if entry is None:
         return {}
     values = ifd.integers(Tag.GEO_KEY_DIRECTORY, most=_PER_KEY * (_MAX_KEYS + 1)) or ()
-    is_whole = len(values) >= _PER_KEY and len(values) == _PER_KEY * (values[3] + 1)
+    is_whole = len(values) >= _PER_KEY and len(values) >= _PER_KEY * (values[3] + 1)
     if entry.kind != _SHORT or not is_whole or values[:3] not in _REVISIONS:
         raise NotFast("the list of GeoKeys is broken")
     doubles = ifd.doubles(Tag.GEO_DOUBLE_PARAMS, most=_MAX_DOUBLES) or ()
     text = (ifd.text(Tag.GEO_ASCII_PARAMS, most=_MAX_TEXT_NBYTES) or b"").decode("latin-1")
     keys: GeoKeys = {}
     last = 0
-    for first in range(_PER_KEY, len(values), _PER_KEY):
+    stop = _PER_KEY * (values[3] + 1)  # some writers leave a line of zeros after the list
+    for first in range(_PER_KEY, stop, _PER_KEY):
         key, location, count, value = values[first : first + _PER_KEY]
         if key <= last:
             raise NotFast("GeoKeys are out of order")

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from pixel_gather.adapters.geotiff.crs import crs_of
 from pixel_gather.adapters.geotiff.gdal_metadata import scales_and_offsets
-from pixel_gather.adapters.geotiff.geo_keys import geo_keys_of
+from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
 from pixel_gather.adapters.geotiff.ifd import Ifd, following_ifds
 from pixel_gather.adapters.geotiff.layout import Layout, layout_of
 from pixel_gather.adapters.geotiff.nodata import nodata_of
 from pixel_gather.adapters.geotiff.not_fast import NotFast
-from pixel_gather.adapters.geotiff.placement import has_only_control_points, transform_of
+from pixel_gather.adapters.geotiff.placement import transform_of
 from pixel_gather.adapters.geotiff.tags import Tag
 from pixel_gather.source import Header
 
@@ -48,6 +47,8 @@ def header_of(
     *,
     href: str,
     etag: str | None,
+    keys: GeoKeys,
+    crs: str | None,
     shown: Layout,
     overviews: Sequence[Layout],
 ) -> Header:
@@ -58,6 +59,8 @@ def header_of(
         layout: Its layout.
         href: The source's.
         etag: The version that the directory was read from.
+        keys: Its GeoKeys.
+        crs: What they name.
         shown: The layout to read from: the full image's or an overview's.
         overviews: All that were looked for.
 
@@ -65,7 +68,6 @@ def header_of(
         NotFast: Only GDAL knows what the tags mean.
         NeedBytes: Values were not fetched yet.
     """
-    keys = geo_keys_of(ifd)
     transform = transform_of(ifd, keys)
     scales, offsets = scales_and_offsets(ifd, layout.n_bands)
     if transform is not None and shown is not layout:
@@ -83,7 +85,7 @@ def header_of(
         scales=scales,
         offsets=offsets,
         transform=transform,
-        crs=None if has_only_control_points(ifd) else crs_of(keys),
+        crs=crs,
         tile_width=shown.tile_width,
         tile_height=shown.block_height,
         is_tiled=shown.is_tiled,

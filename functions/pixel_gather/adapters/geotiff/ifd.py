@@ -124,6 +124,16 @@ class Ifd:
             raise TiffError("a text tag has an unexpected type or length")
         return bytes(self.fragments.view(entry.start, entry.start + entry.n_values)).partition(b"\0")[0]
 
+    def raw(self, tag: int, *, most_nbytes: int) -> bytes:
+        """Return a tag's values as they are stored; empty where it is absent."""
+        entry = self.entries.get(tag)
+        if entry is None:
+            return b""
+        nbytes = entry.n_values * _SIZES.get(entry.kind, 1)
+        if nbytes > most_nbytes:
+            raise TiffError("a tag has an unexpected number of values")
+        return bytes(self.fragments.view(entry.start, entry.start + nbytes))
+
 
 _ONE: Final = {
     kind: {order: struct.Struct(order + letter) for order in "<>"}

@@ -13,5 +13,9 @@ class NotFast(Exception):  # noqa: N818 # not a failure: the other reader answer
         self.reason = reason
 
 
+class UnknownCrsError(NotFast):
+    """Everything is read here but the CRS, which GDAL has to name."""
+
+
 class TiffError(NotFast):
     """The file breaks the format, or is odder than this parser takes."""

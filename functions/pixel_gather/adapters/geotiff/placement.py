@@ -73,3 +73,16 @@ def _from_matrix(matrix: tuple[float, ...] | None) -> Transform:
     if matrix is None or len(matrix) != _MATRIX_VALUES:
         raise NotFast("a transformation matrix of another size")
     return Transform(matrix[0], matrix[1], matrix[3], matrix[4], matrix[5], matrix[7])
+
+
+def heights_of(ifd: Ifd) -> tuple[tuple[float, ...], ...]:
+    """Return what pixel scale, tiepoints and matrix say of a third axis.
+
+    Raises:
+        NotFast: Broken tags.
+        NeedBytes: Values were not fetched yet.
+    """
+    scale = ifd.doubles(Tag.MODEL_PIXEL_SCALE, most=3) or ()
+    tiepoints = ifd.doubles(Tag.MODEL_TIEPOINT, most=_MAX_TIEPOINT_VALUES) or ()
+    matrix = ifd.doubles(Tag.MODEL_TRANSFORMATION, most=_MATRIX_VALUES) or ()
+    return scale[2:], tiepoints[2::3], matrix[8:]
