@@ -72,7 +72,7 @@ async def plan_cube(
     plan = CubePlan(
         digest=gather_digest(request, table),
         planned_at=now,
-        request=request.model_dump(mode="json", exclude_defaults=True),
+        request=request.to_json(),
         rule=rule,
         overview=request.overview,
         masked=request.masked,

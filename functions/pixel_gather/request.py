@@ -5,11 +5,10 @@ Its JSON Schema is ``docs/request.schema.json``.
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pixel_gather.errors import RequestError
 from pixel_gather.window import WindowRule
@@ -20,7 +19,7 @@ type Offset = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
 class Sources(_Model):
@@ -193,10 +192,10 @@ class GatherRequest(_Model):
             raise ValueError("bands names a band twice")
         return self
 
-    @field_serializer("nodata", when_used="json")
-    def _nodata_in_json(self, nodata: float | None) -> Any:
-        """JSON has neither NaN nor infinities."""
-        return str(nodata) if isinstance(nodata, float) and not math.isfinite(nodata) else nodata
+    def to_json(self) -> dict[str, Any]:
+        """Return what makes the same request again, without what was left to defaults; NaN is a text."""
+        found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
+        return found
 
     def digest(self) -> str:
         """Return 16 hexadecimal digits that two requests share only if they ask for the same thing."""
