@@ -6,8 +6,7 @@ at a time.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 
 from pixel_gather.adapters.control_store import ObjectControlStore
 from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.fixed_slots import FixedSlots
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
@@ -107,12 +107,12 @@ def gather(
         ArrayExistsError: Something else is at ``to``; it was left as it is.
         StoreError: The cube could not be written; the same call goes on where it stopped.
     """
-    return _run(gather_async(request, to=to, settings=settings, on_progress=on_progress))
+    return run(gather_async(request, to=to, settings=settings, on_progress=on_progress))
 
 
 def dry_run(request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None) -> CubePlan:
     """Plan a gather and price it, reading a few headers and no pixel; the errors are those of `gather`."""
-    return _run(dry_run_async(request, settings=settings))
+    return run(dry_run_async(request, settings=settings))
 
 
 async def dry_run_async(
@@ -299,13 +299,3 @@ def _shown(place: str) -> str:
     """Return a place as other tools take it: a path where it is local."""
     root, path = split_href(place)
     return f"/{path}" if root == "file://" else place
-
-
-def _run[T](work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, in a thread of its own where this one has a running loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, work).result()

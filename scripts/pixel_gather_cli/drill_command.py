@@ -1,6 +1,5 @@
 """``pixel-gather drill``: one pixel through all files."""
 
-import asyncio
 import csv
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -12,6 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from pixel_gather.adapters.event_loop import run
 from pixel_gather.drill import DrilledPixel
 from pixel_gather.errors import RequestError
 from pixel_gather.in_process import drill_async
@@ -45,7 +45,7 @@ def drill_command(*, list_file: str, as_csv: bool, **options: Any) -> int:
     pixels = drill_async(
         Sources.model_validate(list_file), rule, bands=options.pop("bands"), settings=settings_of(options)
     )
-    n_failed = asyncio.run(_print(pixels, as_csv=as_csv, **texts))
+    n_failed = run(_print(pixels, as_csv=as_csv, **texts))
     return 1 if n_failed else 0
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store import Objects, StoreSettings
@@ -16,7 +17,7 @@ from pixel_gather.window import Window
 
 def read_tiles(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurrency: int) -> None:
     """Fill ``out``, shape (source, y, x), with each source's centre tile."""
-    asyncio.run(_read_all(hrefs, out, max_in_flight=concurrency))
+    run(_read_all(hrefs, out, max_in_flight=concurrency))
 
 
 async def _read_all(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, max_in_flight: int) -> None:
