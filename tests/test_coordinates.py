@@ -15,8 +15,8 @@ from pixel_gather.coordinates import (
     Values,
     coordinate_values,
     coordinates_of,
-    nodata_coordinate,
-    nodata_values,
+    difference_coordinates,
+    difference_values,
 )
 from pixel_gather.cube import CubePlan
 from pixel_gather.outcome import BandStats, Outcome
@@ -89,7 +89,9 @@ def test_coordinates_of_bands_of_one_source_repeat_only_what_differs() -> None:
 
     assert dims["href"] == dims["open"] == ("source",)
     assert dims["mean"] == dims["status"] == ("source", "measurement")
-    assert nodata_coordinate(plan).dims == ("source",)
+    differing = {each.name: each.dims for each in difference_coordinates(plan, nodata=True, scaling=True)}
+    assert differing["nodata"] == ("source",)
+    assert differing["scale_factor"] == differing["add_offset"] == ("source", "measurement")
 
 
 def test_coordinates_of_scenes_have_a_place_for_each_measurement() -> None:
@@ -101,7 +103,8 @@ def test_coordinates_of_scenes_have_a_place_for_each_measurement() -> None:
     assert dims["time"] == ("time",)
     assert dims["href"] == dims["status"] == dims["mean"] == ("time", "measurement")
     assert dims["transform"] == ("time", "measurement", "affine")
-    assert nodata_coordinate(plan).dims == ("time", "measurement")
+    (nodata,) = difference_coordinates(plan, nodata=True, scaling=False)
+    assert nodata.dims == ("time", "measurement")
 
 
 def test_coordinate_values_tell_absent_sources_from_zeros() -> None:
@@ -197,15 +200,33 @@ def test_nodata_values_are_nan_where_a_source_declares_none() -> None:
     """Each row keeps its own."""
     plan = planned(FakeReader({"a": A}), table_of("a", "a"))
 
-    found = nodata_values(plan, [[replace(OK, nodata=9)], [OK]])["nodata"]
+    found = difference_values(plan, [[replace(OK, nodata=9)], [OK]])["nodata"]
 
     np.testing.assert_equal(found, [9.0, math.nan])
+
+
+def test_scaling_values_are_the_rows_own_or_the_templates() -> None:
+    """A row that says nothing of its own has what the template declares."""
+    plan = planned(FakeReader({"a": A}), table_of("a", "a"))
+
+    found = difference_values(plan, [[replace(OK, scaling=((0.1, -5.0), (2.0, 0.0)))], [OK]])
+
+    assert found["scale_factor"].tolist() == [[0.1, 2.0], [1.0, 1.0]]
+    assert found["add_offset"].tolist() == [[-5.0, 0.0], [0.0, 0.0]]
 
 
 def test_no_column_of_a_list_can_collide_with_a_coordinate() -> None:
     """Whatever the cube stores of its own is refused when the list is read."""
     plan, _ = scenes(has_time=True)
-    ours = {each.name for each in coordinates_of(plan)} | {"nodata", "x", "y", "spatial_ref", "affine"}
+    ours = {each.name for each in coordinates_of(plan)} | {
+        "nodata",
+        "scale_factor",
+        "add_offset",
+        "x",
+        "y",
+        "spatial_ref",
+        "affine",
+    }
 
     assert ours - {"time"} <= RESERVED_NAMES
     assert ours - {"time", "href"} <= RESERVED

@@ -202,7 +202,9 @@ def test_place_like_follows_a_point_to_another_grid() -> None:
     found = place_like(rule, other, template=Grid.of(HEADER), window=window(0, 0, 3, 3), projector=PROJECTOR)
 
     assert found == window(5, 7, 3, 3)
-    assert Placement.on(Grid.of(other), found).aligns_with(Placement.on(Grid.of(HEADER), window(0, 0, 3, 3)))
+    assert Placement.on(Grid.of(other), found).covers_same_pixels_as(
+        Placement.on(Grid.of(HEADER), window(0, 0, 3, 3))
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,12 +224,16 @@ def test_placement_aligns_only_on_the_same_pixels(change: dict[str, Any], *, ali
     place_ = window(1, 2, 3, 4)
     one, other = Grid.of(HEADER), Grid.of(replace(HEADER, **change))
 
-    assert Placement.on(one, place_).aligns_with(Placement.on(other, place_)) is aligned
+    assert Placement.on(one, place_).covers_same_pixels_as(Placement.on(other, place_)) is aligned
 
 
 def test_placement_without_a_map_aligns_on_the_same_pixels_of_the_raster() -> None:
     """Photographs share a grid where the window is the same."""
     grid = Grid.of(replace(HEADER, transform=None, crs=None))
 
-    assert Placement.on(grid, window(1, 2, 3, 4)).aligns_with(Placement.on(grid, window(1, 2, 3, 4)))
-    assert not Placement.on(grid, window(1, 2, 3, 4)).aligns_with(Placement.on(grid, window(0, 2, 3, 4)))
+    assert Placement.on(grid, window(1, 2, 3, 4)).covers_same_pixels_as(
+        Placement.on(grid, window(1, 2, 3, 4))
+    )
+    assert not Placement.on(grid, window(1, 2, 3, 4)).covers_same_pixels_as(
+        Placement.on(grid, window(0, 2, 3, 4))
+    )

@@ -29,6 +29,7 @@ def outcome(**changes: Any) -> Outcome:
         status=Status.OK,
         is_aligned=True,
         start_s=1.0,
+        end_s=1.4,
         open_s=0.1,
         read_s=0.2,
         decode_s=0.1,
@@ -51,7 +52,7 @@ def test_report_sums_over_all_sources_and_spreads_over_those_read() -> None:
     """Failures cost requests and bytes, but no median is of them."""
     report = reported(
         outcome(),
-        outcome(start_s=2.0, open_s=0.3, nbytes=300, retries=1),
+        outcome(start_s=2.0, end_s=2.6, open_s=0.3, nbytes=300, retries=1),
         outcome(status=Status.MISSING, reason="no such object", nbytes=1, requests=1, open_s=9.0),
     )
 

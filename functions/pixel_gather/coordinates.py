@@ -3,6 +3,7 @@
 What exists, how it is described, and how a batch of rows becomes their values. Pure.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -134,7 +135,19 @@ _PER_BAND: Final = (
 
 RESERVED_NAMES: Final = frozenset(
     {each.name for each in (*_PER_SOURCE, *_PER_BAND)}
-    | {"status", "transform", "nodata", "x", "y", "spatial_ref", "measurement", "source", "affine"}
+    | {
+        "status",
+        "transform",
+        "nodata",
+        "scale_factor",
+        "add_offset",
+        "x",
+        "y",
+        "spatial_ref",
+        "measurement",
+        "source",
+        "affine",
+    }
 )
 """What a column of the list may not be called."""
 
@@ -158,18 +171,30 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     return tuple(found)
 
 
-def nodata_coordinate(plan: CubePlan) -> Coordinate:
-    """Return the coordinate of rows' own nodata, for cubes in which they differ."""
-    return _along(plan, _NODATA, _second_dims(plan)[0])
+def difference_coordinates(plan: CubePlan, *, nodata: bool, scaling: bool) -> tuple[Coordinate, ...]:
+    """Return the coordinates of what rows have of their own where that is not the template's."""
+    slots, measurements = _second_dims(plan)
+    found = [_along(plan, _NODATA, slots)] if nodata else []
+    return (*found, *(_along(plan, each, measurements) for each in _SCALING if scaling))
 
 
-def nodata_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
-    """Return the values of `nodata_coordinate` for a run of rows; NaN where a source declares none."""
-    values = [
-        [float("nan") if outcome.nodata is None else outcome.nodata for outcome in row] for row in outcomes
+def difference_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
+    """Return the values of all `difference_coordinates` for a run of rows; NaN nodata for none."""
+    nodata = [[math.nan if outcome.nodata is None else outcome.nodata for outcome in row] for row in outcomes]
+    scaling = [
+        [pair for slot, each in enumerate(row) for pair in _scaling_of(plan, slot, each)] for row in outcomes
     ]
-    shape = nodata_coordinate(plan).shape
-    return {"nodata": np.array(values, dtype="float64").reshape(len(outcomes), *shape[1:])}
+    pairs = np.array(scaling, dtype="float64")
+    n_rows = len(outcomes)
+    values = {"nodata": np.array(nodata), "scale_factor": pairs[..., 0], "add_offset": pairs[..., 1]}
+    return {
+        each.name: values[each.name].astype("float64").reshape(n_rows, *each.shape[1:])
+        for each in difference_coordinates(plan, nodata=True, scaling=True)
+    }
+
+
+def _scaling_of(plan: CubePlan, slot: int, outcome: Outcome) -> tuple[tuple[float, float], ...]:
+    return outcome.scaling or tuple((each.scale, each.offset) for each in plan.of_slot(slot))
 
 
 def coordinate_values(
@@ -274,6 +299,20 @@ _STATUS: Final = _Kind(
         "flag_values": [int(each) for each in Status],
         "flag_meanings": " ".join(each.name.lower() for each in Status),
     },
+)
+_SCALING: Final = (
+    _Kind(
+        name="scale_factor",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "factor that the row's own source declares for its raw values"},
+    ),
+    _Kind(
+        name="add_offset",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "offset that the row's own source declares, added after scaling"},
+    ),
 )
 _NODATA: Final = _Kind(
     name="nodata",

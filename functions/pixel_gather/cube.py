@@ -8,7 +8,7 @@ import numpy as np
 from pixel_gather.layout import Layout
 from pixel_gather.place import Grid, Placement
 from pixel_gather.pricing import Estimate
-from pixel_gather.source import Column
+from pixel_gather.source import Column, Header
 from pixel_gather.window import Window, WindowRule
 
 
@@ -93,9 +93,24 @@ class CubePlan:
         """(rows, y, x) of every measurement."""
         return self.n_rows, self.height, self.width
 
+    def of_slot(self, slot: int) -> tuple[Measurement, ...]:
+        """Return the measurements that come from one source of a row."""
+        return tuple(each for each in self.measurements if each.slot == slot)
+
     def fill_value(self, slot: int) -> float | int:
-        """Return the fill value of the measurements that come from one slot."""
-        return next(each.fill_value for each in self.measurements if each.slot == slot)
+        """Return what rows hold whose source in this slot could not be read."""
+        return self.of_slot(slot)[0].fill_value
+
+    def nodata(self, slot: int) -> float | int | None:
+        """Return the nodata of the measurements that come from one slot."""
+        return self.of_slot(slot)[0].nodata
+
+    def other_scaling(self, slot: int, header: Header) -> tuple[tuple[float, float], ...] | None:
+        """Return a source's (scale, offset) of each band, or None where they are the template's."""
+        bands = self.slots[slot].bands
+        own = tuple((header.scales[band - 1], header.offsets[band - 1]) for band in bands)
+        ours = tuple((each.scale, each.offset) for each in self.of_slot(slot))
+        return None if own == ours else own
 
     @property
     def placement(self) -> Placement:

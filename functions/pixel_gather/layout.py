@@ -63,49 +63,66 @@ def plan_layout(
     Raises:
         BudgetError: The cube cannot be cut into at most 10,000 tasks of this size.
     """
-    n_rows, height, width = shape
+    pixel_nbytes = itemsize * n_measurements
     if isinstance(wanted, str):
-        chunk = _planned_chunk(wanted, shape, itemsize)
+        layout = _named(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
     else:
-        chunk = _explicit_chunk(wanted, shape)
-    padded_width = _up_to(width, chunk[2])
-    strip_height = _strip_height(chunk, height, padded_width * itemsize * n_measurements, max_task_nbytes)
-    row_nbytes = strip_height * padded_width * itemsize
-    n_strips = -(-height // strip_height)
-    if not isinstance(wanted, str) and wanted.shard_rows is not None:
-        shard_rows = min(wanted.shard_rows, n_rows)
-    else:
-        shard_rows = _shard_rows(n_rows, n_strips, row_nbytes, row_nbytes * n_measurements, max_task_nbytes)
-    if not isinstance(wanted, str):
-        shard_rows = _up_to(shard_rows, chunk[0])
-    else:
-        rows = min(chunk[0], shard_rows)
-        n_chunks = max(round(shard_rows / rows), 1)
-        rows = -(-shard_rows // n_chunks)  # even chunks, little padding
-        if _up_to(shard_rows, rows) * row_nbytes * n_measurements > max_task_nbytes:
-            rows = shard_rows // n_chunks
-            shard_rows = rows * n_chunks
-        chunk = (rows, chunk[1], chunk[2])
-        shard_rows = _up_to(shard_rows, rows)
-    layout = Layout(chunk=chunk, shard=(shard_rows, strip_height, padded_width))
-    _check(layout, shape, row_nbytes * n_measurements, max_task_nbytes)
-    return layout
-
-
-def _check(layout: Layout, shape: tuple[int, int, int], task_row_nbytes: int, max_task_nbytes: int) -> None:
+        layout = _explicit(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
     n_tasks = math.prod(layout.n_shards(shape))
-    task_nbytes = layout.shard[0] * task_row_nbytes
+    task_nbytes = math.prod(layout.shard) * pixel_nbytes
     if n_tasks > MAX_SHARDS or task_nbytes > max_task_nbytes:
         raise BudgetError(
             f"a cube of {shape[0]:,} x {shape[1]:,} x {shape[2]:,} pixels would take {n_tasks:,} tasks of "
             f"{task_nbytes / 2**20:,.0f} MiB; a gather has at most {MAX_SHARDS:,} tasks of "
-            f"{max_task_nbytes / 2**20:,.0f} MiB: ask for a smaller window, fewer bands or fewer sources"
+            f"{max_task_nbytes / 2**20:,.0f} MiB: ask for a smaller window, fewer bands or sources"
+            + ("" if isinstance(wanted, str) else ", or smaller chunks and shards")
         )
+    return layout
 
 
-def _explicit_chunk(wanted: "ExplicitLayout", shape: tuple[int, int, int]) -> tuple[int, int, int]:
+def _named(
+    wanted: "LayoutName",
+    shape: tuple[int, int, int],
+    itemsize: int,
+    pixel_nbytes: int,
+    max_task_nbytes: int,
+) -> Layout:
+    n_rows, height, width = shape
+    rows, y, x = _planned_chunk(wanted, shape, itemsize)
+    padded_width = _up_to(width, x)
+    strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
+    strip_nbytes = strip * padded_width * itemsize
+    task_row_nbytes = strip * padded_width * pixel_nbytes
+    shard_rows = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
+    n_chunks = max(round(shard_rows / min(rows, shard_rows)), 1)
+    rows = -(-shard_rows // n_chunks)  # even chunks, little padding
+    if rows * n_chunks * task_row_nbytes > max_task_nbytes:
+        rows = shard_rows // n_chunks
+        n_chunks = shard_rows // rows
+    n_chunks = min(n_chunks, -(-shard_rows // rows))
+    return Layout(chunk=(rows, y, x), shard=(rows * n_chunks, strip, padded_width))
+
+
+def _explicit(
+    wanted: "ExplicitLayout",
+    shape: tuple[int, int, int],
+    itemsize: int,
+    pixel_nbytes: int,
+    max_task_nbytes: int,
+) -> Layout:
+    n_rows, height, width = shape
     rows, y, x = (min(asked, there) for asked, there in zip(wanted.chunk, shape, strict=True))
-    return rows, y, x
+    padded_width = _up_to(width, x)
+    strip = _strip_height(height, y, rows * padded_width * pixel_nbytes, max_task_nbytes)
+    strip_nbytes = strip * padded_width * itemsize
+    task_row_nbytes = strip * padded_width * pixel_nbytes
+    most = max(max_task_nbytes // task_row_nbytes // rows, 1) * rows
+    planned = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
+    shard_rows = _up_to(min(wanted.shard_rows or planned, n_rows), rows)
+    return Layout(
+        chunk=(rows, y, x),
+        shard=(shard_rows if wanted.shard_rows else min(shard_rows, most), strip, padded_width),
+    )
 
 
 def _planned_chunk(wanted: "LayoutName", shape: tuple[int, int, int], itemsize: int) -> tuple[int, int, int]:
@@ -119,12 +136,12 @@ def _planned_chunk(wanted: "LayoutName", shape: tuple[int, int, int], itemsize: 
     return min(deepest, n_rows), y, x
 
 
-def _strip_height(chunk: tuple[int, int, int], height: int, line_nbytes: int, max_task_nbytes: int) -> int:
+def _strip_height(height: int, chunk_height: int, line_nbytes: int, max_task_nbytes: int) -> int:
     """Return how many lines of the window one shard holds: all of them unless they are too many."""
-    whole = _up_to(height, chunk[1])
+    whole = _up_to(height, chunk_height)
     if whole * line_nbytes <= max_task_nbytes:
         return whole
-    return max(max_task_nbytes // line_nbytes // chunk[1], 1) * chunk[1]
+    return max(max_task_nbytes // line_nbytes // chunk_height, 1) * chunk_height
 
 
 def _shard_rows(

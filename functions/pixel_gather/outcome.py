@@ -43,11 +43,17 @@ class Outcome:
     extent: tuple[int, int, int, int] = (0, 0, 0, 0)
     """(x_start, y_start, x_stop, y_stop) of the task's part of the window that lies on the raster."""
 
+    scaling: tuple[tuple[float, float], ...] | None = None
+    """(scale, offset) of each band that was read; None where they are the template's."""
+
     is_aligned: bool = False
     """Whether its pixels coincide with the template's."""
 
     start_s: float = 0.0
     """When work on it began, since the gather was planned."""
+
+    end_s: float = 0.0
+    """When it ended, since the gather was planned."""
 
     open_s: float = 0.0
     read_s: float = 0.0
@@ -93,6 +99,7 @@ def merged(parts: Sequence[Outcome]) -> Outcome:
     return replace(
         first,
         start_s=min(part.start_s for part in parts),
+        end_s=max(part.end_s for part in parts),
         open_s=sum(part.open_s for part in parts),
         read_s=sum(part.read_s for part in parts),
         decode_s=sum(part.decode_s for part in parts),

@@ -42,7 +42,7 @@ class Grid:
             tile_height=header.tile_height,
         )
 
-    def has_pixels_of(self, other: "Grid") -> bool:
+    def is_same_grid_as(self, other: "Grid") -> bool:
         """Whether pixel (column, row) is the same place on both."""
         if (self.width, self.height, self.crs) != (other.width, other.height, other.crs):
             return False
@@ -76,7 +76,7 @@ class Placement:
             row_off=window.row_off,
         )
 
-    def aligns_with(self, other: "Placement") -> bool:
+    def covers_same_pixels_as(self, other: "Placement") -> bool:
         """Whether two windows of one size cover the same pixels of the map.
 
         Windows that are not placed on the map do where they are the same pixels of their rasters.
@@ -132,7 +132,7 @@ def place_like(
         SourceError: As `place_window`; unlike, where a tile is asked for and the tilings differ in
             size on different grids, so that the same tile would be another piece of land.
     """
-    if template.has_pixels_of(Grid.of(header)):
+    if template.is_same_grid_as(Grid.of(header)):
         return window
     is_tile = rule.tile is not None or rule.is_centre
     if is_tile and (header.tile_width, header.tile_height) != (template.tile_width, template.tile_height):

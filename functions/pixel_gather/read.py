@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pixel_gather.ports import Projector, Slots, SourceReader
 from pixel_gather.shards import ShardTask
 from pixel_gather.source import Cost, CubeRow, Header, Source
 from pixel_gather.status import Status
+from pixel_gather.window import Window
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -61,24 +63,15 @@ async def read_shard(
     """
 
     async def read_one(index: int, slot_index: int, source: Source | None) -> Outcome:
-        out, fill_value = buffers[slot_index][:, index], plan.fill_value(slot_index)
+        out = buffers[slot_index][:, index]
         if source is None:
             outcome = Outcome(status=Status.ABSENT)
         else:
             async with slots.slot():
-                outcome = await _read_source(
-                    source,
-                    out,
-                    slot=plan.slots[slot_index],
-                    fill_value=fill_value,
-                    plan=plan,
-                    task=task,
-                    reader=reader,
-                    projector=projector,
-                    timeout_s=source_timeout_s,
-                )
+                view = _View(plan=plan, slot_index=slot_index, task=task, projector=projector)
+                outcome = await _read_source(source, out, view, reader=reader, timeout_s=source_timeout_s)
         if outcome.status is not Status.OK:
-            out[...] = fill_value
+            out[...] = plan.fill_value(slot_index)
         on_source(outcome)
         return outcome
 
@@ -90,52 +83,78 @@ async def read_shard(
     return [[each.result() for each in row] for row in tasks]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """What is wanted of each source in one slot of one task."""
+
+    plan: CubePlan
+    slot_index: int
+    task: ShardTask
+    projector: Projector
+
+    @property
+    def slot(self) -> SourceSlot:
+        return self.plan.slots[self.slot_index]
+
+    def place(self, header: Header, outcome: Outcome) -> Window:
+        """Check a source against the slot's template, and note and return where its window lies.
+
+        Raises:
+            SourceError: It is unlike, or the window is not on it.
+        """
+        plan, slot = self.plan, self.slot
+        _check_likeness(header, slot)
+        window = place_like(
+            plan.rule, header, template=slot.grid, window=slot.window, projector=self.projector
+        )
+        placement = Placement.on(Grid.of(header), window)
+        outcome.etag = header.etag
+        outcome.transform, outcome.crs = placement.transform, placement.crs
+        outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
+        outcome.scaling = plan.other_scaling(self.slot_index, header)
+        outcome.is_aligned = placement.covers_same_pixels_as(plan.placement)
+        if plan.wants_same_grid and not outcome.is_aligned:
+            reason = "its pixels do not coincide with the cube's"
+            raise SourceError(reason, href=header.href, status=Status.UNLIKE)
+        return window.rows(self.task.y_start, self.task.y_stop)
+
+    def fill_around(self, out: Pixels, outcome: Outcome) -> None:
+        """Fill what the source will not: with its own nodata, else the cube's, else 0."""
+        nodata = self.plan.nodata(self.slot_index)
+        if self.plan.masked and outcome.nodata is None:
+            outcome.nodata = nodata  # hidden pixels hold it, and are not valid
+        edge = nodata if outcome.nodata is None else outcome.nodata
+        out[...] = 0 if edge is None else edge
+
+
 async def _read_source(
-    source: Source,
-    out: Pixels,
-    *,
-    slot: SourceSlot,
-    fill_value: float,
-    plan: CubePlan,
-    task: ShardTask,
-    reader: SourceReader,
-    projector: Projector,
-    timeout_s: float,
+    source: Source, out: Pixels, view: _View, *, reader: SourceReader, timeout_s: float
 ) -> Outcome:
-    cost = Cost()
+    plan, cost = view.plan, Cost()
     outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at)
     try:
         async with asyncio.timeout(timeout_s):
             opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
             header = opened.header
-            _check_likeness(header, slot)
-            window = place_like(
-                plan.rule, header, template=slot.grid, window=slot.window, projector=projector
-            )
-            placement = Placement.on(Grid.of(header), window)
-            outcome.etag = header.etag
-            outcome.transform, outcome.crs = placement.transform, placement.crs
-            outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
-            outcome.is_aligned = placement.aligns_with(plan.placement)
-            _check_grid(header, outcome, plan)
-            part = window.rows(task.y_start, task.y_stop)
-            clipped = part.clipped(width=header.width, height=header.height)
-            if clipped != part or plan.masked:
-                out[...] = fill_value if outcome.nodata is None else outcome.nodata
+            window = view.place(header, outcome)
+            clipped = window.clipped(width=header.width, height=header.height)
+            if clipped != window or plan.masked:
+                view.fill_around(out, outcome)
             if clipped is not None:
                 outcome.extent = (
-                    clipped.col_off - part.col_off,
-                    clipped.row_off - part.row_off,
-                    clipped.col_stop - part.col_off,
-                    clipped.row_stop - part.row_off,
+                    clipped.col_off - window.col_off,
+                    clipped.row_off - window.row_off,
+                    clipped.col_stop - window.col_off,
+                    clipped.row_stop - window.row_off,
                 )
-                await opened.read_into(out, part, slot.bands, masked=plan.masked)
+                await opened.read_into(out, window, view.slot.bands, masked=plan.masked)
     except SourceError as error:
         outcome.status, outcome.reason = error.status, error.reason
     except RequestError as error:  # PROJ finds no way from the request's CRS to this source's
         outcome.status, outcome.reason = Status.UNSUPPORTED, str(error)
     except TimeoutError:
         outcome.status, outcome.reason = Status.TIMED_OUT, f"not read within {timeout_s:g} s"
+    outcome.end_s = time.time() - plan.planned_at
     outcome.open_s, outcome.read_s, outcome.decode_s = cost.open_s, cost.read_s, cost.decode_s
     outcome.nbytes, outcome.requests, outcome.retries = cost.nbytes, cost.requests, cost.retries
     return outcome
@@ -149,10 +168,3 @@ def _check_likeness(header: Header, slot: SourceSlot) -> None:
         problem = f"it has {header.n_bands} band(s), the cube wants band {max(slot.bands)}"
     if problem:
         raise SourceError(problem, href=header.href, status=Status.UNLIKE)
-
-
-def _check_grid(header: Header, outcome: Outcome, plan: CubePlan) -> None:
-    if plan.wants_same_grid and not outcome.is_aligned:
-        raise SourceError(
-            "its pixels do not coincide with the cube's", href=header.href, status=Status.UNLIKE
-        )

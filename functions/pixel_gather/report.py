@@ -3,6 +3,7 @@
 The lines of `Report.to_text` are those of the published report that this tool is compared with.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -55,7 +56,11 @@ class Report:
     """All that a gather tells of itself. Times in seconds, sizes in bytes."""
 
     digest: str
-    """Of all pixels of all measurements: equal digests, equal cubes."""
+    """Of all pixels of all measurements: equal digests, equal pixels.
+
+    It does not depend on how many rows a shard holds; a window so large that it is read in strips has
+    another digest for another height of the strips.
+    """
 
     measurements: tuple[str, ...]
     shape: tuple[int, int, int]
@@ -65,6 +70,12 @@ class Report:
     """(height, width) of the template's tiles in pixels."""
 
     is_aligned: bool
+    nodata_differs: bool
+    """Whether rows have nodata of their own, which the coordinate ``nodata`` then tells."""
+
+    scaling_differs: bool
+    """Whether rows have scale and offset of their own, which then are coordinates, not attributes."""
+
     n_sources: int
     status_counts: dict[str, int]
     causes: tuple[Cause, ...]
@@ -86,7 +97,7 @@ class Report:
     """Summed over all sources."""
 
     wall_s: float
-    """From the first source's start to the last one's end."""
+    """From the first source's start to the last one's end, pauses of an interrupted run included."""
 
     write_s: float
     """Compressing and storing, summed over shards."""
@@ -164,6 +175,7 @@ class Tally:
     status_counts: Counter[str] = field(default_factory=Counter)
     is_aligned: bool = True
     nodata_differs: bool = False
+    scaling_differs: bool = False
     stored_nbytes: int = 0
     write_s: float = 0.0
     peak_rss_mib: float = 0.0
@@ -172,7 +184,8 @@ class Tally:
     fetched_nbytes: int = 0
     _causes: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _cause_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    _starts: list[float] = field(default_factory=list)
+    _first_start_s: float = math.inf
+    _last_end_s: float = 0.0
     _opens: list[float] = field(default_factory=list)
     _reads: list[float] = field(default_factory=list)
     _bytes: list[float] = field(default_factory=list)
@@ -204,14 +217,16 @@ class Tally:
         self.peak_rss_mib = max(self.peak_rss_mib, result.peak_rss_mib)
 
     def _add_read(self, outcome: Outcome, slot: int) -> None:
-        self._starts.append(outcome.start_s)
+        self._first_start_s = min(self._first_start_s, outcome.start_s)
+        self._last_end_s = max(self._last_end_s, outcome.end_s)
         self._opens.append(outcome.open_s)
         self._reads.append(outcome.read_s + outcome.decode_s)
         self._bytes.append(outcome.nbytes)
         self.is_aligned = self.is_aligned and outcome.is_aligned
-        ours = next(each.nodata for each in self.plan.measurements if each.slot == slot)
+        ours = self.plan.nodata(slot)
         both_nan = outcome.nodata != outcome.nodata and ours != ours  # noqa: PLR0124 # true of NaN alone
         self.nodata_differs = self.nodata_differs or not (outcome.nodata == ours or both_nan)
+        self.scaling_differs = self.scaling_differs or outcome.scaling is not None
 
     def _add_failure(self, href: str, outcome: Outcome) -> None:
         cause = (outcome.status.name.lower(), outcome.reason or "")
@@ -227,10 +242,14 @@ class Tally:
         plan = self.plan
         grid = plan.slots[0].grid
         totals = [opened + read for opened, read in zip(self._opens, self._reads, strict=True)]
-        ends = [start + total for start, total in zip(self._starts, totals, strict=True)]
         warnings = list(plan.warnings)
         if self.nodata_differs:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
+        if self.scaling_differs:
+            warnings.append(
+                "sources declare different scales or offsets: pixels are raw, see the coordinates "
+                "scale_factor and add_offset"
+            )
         return Report(
             digest=xxhash.xxh3_128_hexdigest("".join(each.hexdigest() for each in self._hashers).encode()),
             measurements=tuple(each.name for each in plan.measurements),
@@ -238,7 +257,9 @@ class Tally:
             dtypes=tuple(each.dtype for each in plan.measurements),
             bands=tuple(dict.fromkeys(band for slot in plan.slots for band in slot.bands)),
             tile=(grid.tile_height, grid.tile_width),
-            is_aligned=self.is_aligned and bool(self._starts),
+            is_aligned=self.is_aligned and bool(totals),
+            nodata_differs=self.nodata_differs,
+            scaling_differs=self.scaling_differs,
             n_sources=plan.n_sources,
             status_counts=dict(self.status_counts),
             causes=tuple(
@@ -256,7 +277,7 @@ class Tally:
             open_s=Spread.of(self._opens),
             read_s=Spread.of(self._reads),
             wait_s=sum(totals),
-            wall_s=max(ends) - min(self._starts) if ends else 0.0,
+            wall_s=self._last_end_s - self._first_start_s if totals else 0.0,
             write_s=self.write_s,
             peak_rss_mib=self.peak_rss_mib,
         )

@@ -6,7 +6,7 @@ Its JSON Schema is ``docs/request.schema.json``.
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -16,6 +16,9 @@ from pixel_gather.window import WindowRule
 type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 type Size = Annotated[int, Field(ge=1, le=1_000_000)]
 type Offset = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
+
+_SOURCE_KINDS: Final = ("hrefs", "list", "prefix")
+_WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
 
 
 class _Model(BaseModel):
@@ -47,7 +50,7 @@ class Sources(_Model):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        _exactly_one(self, ("hrefs", "list", "prefix"))
+        _exactly_one(self, _SOURCE_KINDS)
         if self.prefix is None and (self.glob is not None or self.regex is not None):
             raise ValueError("glob and regex go with prefix")
         if self.glob is not None and self.regex is not None:
@@ -86,7 +89,7 @@ class WindowRequest(_Model):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        _exactly_one(self, ("tile", "pixels", "bbox", "point"))
+        _exactly_one(self, _WINDOW_KINDS)
         if self.point is None and self.size is not None:
             raise ValueError("size goes with point")
         if self.crs is not None and self.bbox is None and self.point is None:
@@ -198,8 +201,13 @@ class GatherRequest(_Model):
         return found
 
     def digest(self) -> str:
-        """Return 16 hexadecimal digits that two requests share only if they ask for the same thing."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        """Return 16 hexadecimal digits that two requests share only if they ask for the same thing.
+
+        Limits do not count: they decide whether a gather may run, not what it makes.
+        """
+        canonical = json.dumps(
+            self.model_dump(mode="json", exclude={"limits"}), sort_keys=True, separators=(",", ":")
+        )
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
@@ -220,8 +228,15 @@ def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
 
 
 def request_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a request."""
-    return GatherRequest.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    """Return the JSON Schema of a request, shorthands included."""
+    schema = GatherRequest.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    fields, parts = schema["properties"], schema["$defs"]
+    parts["Sources"]["oneOf"] = [{"required": [name]} for name in _SOURCE_KINDS]
+    parts["WindowRequest"]["oneOf"] = [{"required": [name]} for name in _WINDOW_KINDS]
+    hrefs = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    fields["sources"] = {"anyOf": [fields["sources"], {"type": "string", "minLength": 1}, hrefs]}
+    fields["window"] = {"anyOf": [fields["window"], {"const": "centre"}]}
+    return schema
 
 
 def _in_words(error: ValidationError) -> RequestError:

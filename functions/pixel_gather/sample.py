@@ -135,6 +135,8 @@ def _warnings(
         )
     if any(not _same_number(each.nodata, template.nodata) for each in headers):
         said.append(f"sampled sources{of_band} declare different nodata values; each row keeps its own")
+    if any((each.scales, each.offsets) != (template.scales, template.offsets) for each in headers):
+        said.append(f"sampled sources{of_band} declare different scales or offsets; pixels stay raw")
     striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
     if striped:
         said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
@@ -149,7 +151,7 @@ def _is_aligned(
         own = place_like(rule, header, template=grid, window=window, projector=projector)
     except (SourceError, RequestError):
         return True  # it will be a failure of its own, not another grid
-    return Placement.on(Grid.of(header), own).aligns_with(Placement.on(grid, window))
+    return Placement.on(Grid.of(header), own).covers_same_pixels_as(Placement.on(grid, window))
 
 
 def _same_number(one: float | None, other: float | None) -> bool:

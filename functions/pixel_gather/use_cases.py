@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from pixel_gather.assemble import measure_row
-from pixel_gather.coordinates import coordinate_values, coordinates_of, nodata_coordinate, nodata_values
+from pixel_gather.coordinates import (
+    coordinate_values,
+    coordinates_of,
+    difference_coordinates,
+    difference_values,
+)
 from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.outcome import Outcome, ShardResult, merged
@@ -34,16 +39,6 @@ ROWS_PER_BATCH: Final = 16_384
 """Rows of the coordinates written at one time, which is also their chunk."""
 
 _SIDECARS_AHEAD: Final = 32
-
-__all__ = [
-    "finish_gather",
-    "gather_shard",
-    "gathered_indexes",
-    "load_plan",
-    "load_tasks",
-    "plan_cube",
-    "plan_gather",
-]
 
 
 async def plan_gather(
@@ -171,7 +166,9 @@ async def finish_gather(
     groups = [tasks[start : start + strips] for start in range(0, len(tasks), strips)]
     for first in range(0, len(groups), _SIDECARS_AHEAD):
         ahead = groups[first : first + _SIDECARS_AHEAD]
-        for rows in await asyncio.gather(*(_evidence(group, control, tally) for group in ahead)):
+        for rows, results in await asyncio.gather(*(_evidence(group, control) for group in ahead)):
+            for result in results:
+                tally.add_shard(result)
             for row, outcomes in rows:
                 tally.add_row(row, outcomes)
                 batch.append((row, outcomes))
@@ -182,8 +179,8 @@ async def finish_gather(
     if batch:
         await _write_batch(cube, plan, written, batch)
     report = tally.report(concurrency=concurrency)
-    if tally.nodata_differs:
-        await _write_nodata(cube, plan, groups, control)
+    if report.nodata_differs or report.scaling_differs:
+        await _write_differences(cube, plan, report, groups, control)
     await cube.complete(plan, report)
     return report
 
@@ -247,9 +244,9 @@ def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -
 
 
 async def _evidence(
-    group: Sequence[ShardTask], control: ControlStore, tally: Tally
-) -> list[tuple[CubeRow, list[Outcome]]]:
-    """Return the rows of one range, each with its outcomes over all strips merged."""
+    group: Sequence[ShardTask], control: ControlStore
+) -> tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult]]:
+    """Return the rows of one range, each with its outcomes over all strips merged, and the results."""
     rows = await _rows_of(group[0], control)
     results = []
     for task in group:
@@ -257,13 +254,12 @@ async def _evidence(
         if content is None:
             raise StoreError(f"shard {task.index} has not been gathered: run the gather again to go on")
         results.append(msgspec.msgpack.decode(content, type=ShardResult))
-    for result in results:
-        tally.add_shard(result)
     strips = (result.rows for result in results)
-    return [
+    merged_rows = [
         (row, [merged(parts) for parts in zip(*outcomes, strict=True)])
         for row, *outcomes in zip(rows, *strips, strict=True)
     ]
+    return merged_rows, results
 
 
 async def _write_batch(
@@ -273,16 +269,21 @@ async def _write_batch(
     await cube.write_rows(start, values)
 
 
-async def _write_nodata(
-    cube: CubeStore, plan: CubePlan, groups: Sequence[Sequence[ShardTask]], control: ControlStore
+async def _write_differences(
+    cube: CubeStore,
+    plan: CubePlan,
+    report: Report,
+    groups: Sequence[Sequence[ShardTask]],
+    control: ControlStore,
 ) -> None:
-    """Write each row's own nodata, in a second pass that few cubes need."""
-    await cube.create_coordinates(plan, [nodata_coordinate(plan)])
+    """Write what rows have of their own, in a second pass that few cubes need."""
+    coordinates = difference_coordinates(plan, nodata=report.nodata_differs, scaling=report.scaling_differs)
+    await cube.create_coordinates(plan, coordinates)
     start = 0
     for group in groups:
-        rows = await _evidence(group, control, Tally(plan=plan))
-        outcomes = [outcomes for _, outcomes in rows]
-        await cube.write_rows(start, nodata_values(plan, outcomes))
+        rows, _ = await _evidence(group, control)
+        values = difference_values(plan, [outcomes for _, outcomes in rows])
+        await cube.write_rows(start, {each.name: values[each.name] for each in coordinates})
         start += len(rows)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pixel_gather.errors import GatherError
+from pixel_gather.version import __version__
 from pixel_gather_cli.drill_command import drill_command
 from pixel_gather_cli.ls_command import ls_command
 from pixel_gather_cli.plan_command import plan_command
@@ -20,7 +21,7 @@ INTERRUPTED = 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="pixel-gather", prog_name="pixel-gather")
+@click.version_option(__version__, prog_name="pixel-gather")
 def command() -> None:
     """One small window out of every one of thousands of Cloud Optimized GeoTIFFs, as one Zarr cube.
 

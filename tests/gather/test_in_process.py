@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+import rasterio
 import xarray as xr
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
@@ -92,3 +94,24 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_pixels(server: LoopbackServ
     assert n_requests <= 2 * (len(hrefs) - 3 * 4)
     assert continued.report.status_counts == {"ok": len(hrefs)}
     assert not (killed / ".gather").exists()
+
+
+def test_rows_with_another_scaling_stay_raw_and_say_so(tmp_path: Path) -> None:
+    """One attribute cannot hold for all of them, so none is set: the rows' own are coordinates."""
+    for number, offset in enumerate((0.0, -1000.0)):
+        with rasterio.open(
+            tmp_path / f"{number}.tif", "w", driver="GTiff", width=8, height=8, count=1, dtype="uint16"
+        ) as dataset:
+            dataset.write(np.full((1, 8, 8), 1100, "uint16"))
+            dataset.scales, dataset.offsets = (0.0001,), (offset,)
+    both = [str(tmp_path / f"{number}.tif") for number in range(2)]
+
+    mixed = gather({"sources": both, "window": "centre"}, to=tmp_path / "mixed")
+    alike = gather({"sources": both[1:], "window": "centre"}, to=tmp_path / "alike")
+
+    raw, scaled = xr.open_zarr(mixed.place), xr.open_zarr(alike.place)
+    assert (raw.band_1.values == 1100).all()
+    assert raw.add_offset.values.tolist() == [0.0, -1000.0]
+    assert raw.scale_factor.values.tolist() == [0.0001, 0.0001]
+    assert any("different scales or offsets" in each for each in mixed.report.warnings)
+    np.testing.assert_allclose(scaled.band_1.values, 1100 * 0.0001 - 1000)

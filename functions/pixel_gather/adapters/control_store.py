@@ -52,12 +52,18 @@ class ObjectControlStore:
     async def list_(self, prefix: str) -> set[str]:
         """Return the keys below a prefix."""
         pages = obstore.list(self.store, prefix=self.prefix + prefix)
-        return {item["path"].removeprefix(self.prefix) async for page in pages for item in page}
+        try:
+            return {item["path"].removeprefix(self.prefix) async for page in pages for item in page}
+        except (obstore.exceptions.BaseError, OSError) as error:
+            raise _in_words("listed", self.prefix + prefix, error) from error
 
     async def clear(self) -> None:
         """Remove every file."""
         paths = [self.prefix + key for key in await self.list_("")]
-        await obstore.delete_async(self.store, paths)
+        try:
+            await obstore.delete_async(self.store, paths)
+        except (obstore.exceptions.BaseError, OSError) as error:
+            raise _in_words("removed", self.prefix, error) from error
 
 
 def _in_words(verb: str, key: str, error: Exception) -> StoreError:

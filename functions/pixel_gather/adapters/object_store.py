@@ -50,6 +50,7 @@ _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
 _BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     # obstore 0.12 tells these apart only in the text of GenericError
     (("StartTooLarge", "status code: 416"), (Status.CORRUPT, "ends before the bytes asked for", 0)),
+    (("Not a directory",), (Status.MISSING, "no such object", 0)),
     (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
     (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
     (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", _MANY)),
@@ -227,4 +228,4 @@ def judge(error: Exception) -> tuple[Status, str, int]:
     for marks, verdict in _BY_TEXT:
         if any(mark in text for mark in marks):
             return verdict
-    return Status.MISSING, text.partition("\n")[0][:300], 0
+    return Status.TIMED_OUT, text.partition("\n")[0][:300], 2

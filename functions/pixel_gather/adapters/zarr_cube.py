@@ -21,6 +21,7 @@ from pixel_gather.adapters.zarr_metadata import (
     coordinate_attributes,
     group_attributes,
     measurement_attributes,
+    scaling_attributes,
     write_small_array,
     zarr_codecs,
 )
@@ -192,8 +193,9 @@ class ZarrCube:
         attributes: dict[str, Any] = {"coordinates": " ".join(beside)}
         if SPATIAL_REF in beside:
             attributes["grid_mapping"] = SPATIAL_REF
-        for name in measurements:
-            group[name].update_attributes(attributes)
+        for each in plan.measurements:
+            scaling = {} if report.scaling_differs else scaling_attributes(each)
+            group[each.name].update_attributes(attributes | scaling)
         content = {
             "zarr_format": 3,
             "node_type": "group",

@@ -4,7 +4,6 @@ import base64
 import struct
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from pixel_gather.adapters.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
 from pixel_gather.coordinates import Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement
 from pixel_gather.report import Report
+from pixel_gather.version import __version__
 
 if TYPE_CHECKING:
     import zarr
@@ -44,13 +44,18 @@ def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
 
 
 def measurement_attributes(measurement: Measurement) -> dict[str, Any]:
-    """Return a measurement's CF attributes; raw values are stored, scale and offset only described."""
+    """Return a measurement's CF attributes, but for its scaling, which only the end knows."""
     attributes: dict[str, Any] = {"long_name": measurement.name}
     if measurement.nodata is not None:
         attributes["_FillValue"] = _encoded_fill(measurement.nodata, np.dtype(measurement.dtype))
-    if (measurement.scale, measurement.offset) != (1.0, 0.0):
-        attributes |= {"scale_factor": measurement.scale, "add_offset": measurement.offset}
     return attributes
+
+
+def scaling_attributes(measurement: Measurement) -> dict[str, Any]:
+    """Return CF's scale and offset, which readers apply; the values that are stored are raw."""
+    if (measurement.scale, measurement.offset) == (1.0, 0.0):
+        return {}
+    return {"scale_factor": measurement.scale, "add_offset": measurement.offset}
 
 
 def coordinate_attributes(coordinate: Coordinate) -> dict[str, Any]:
@@ -63,7 +68,7 @@ def coordinate_attributes(coordinate: Coordinate) -> dict[str, Any]:
 def group_attributes(plan: CubePlan, report: Report | None = None) -> dict[str, Any]:
     """Return the group's attributes: what it is, which request made it and, at the end, its report."""
     gather: dict[str, Any] = {
-        "version": version("pixel-gather"),
+        "version": __version__,
         "digest": plan.digest,
         "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(),
         "request": plan.request,
