@@ -13,7 +13,7 @@ from fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTabl
 from pixel_gather.cube import CubePlan
 from pixel_gather.errors import SourceError
 from pixel_gather.outcome import Outcome
-from pixel_gather.read import Pixels, read_shard, shard_buffers
+from pixel_gather.read import Pixels, ShardBuffers, read_shard
 from pixel_gather.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.source import CubeRow, Source
 from pixel_gather.status import Status
@@ -42,9 +42,9 @@ def read(
 ) -> tuple[list[Pixels], list[list[Outcome]]]:
     """Read one task into buffers that hold rubbish before."""
     task = task or tasks_of(plan)[0]
-    buffers = shard_buffers(plan, task)
-    for buffer in buffers:
-        buffer.view("u1")[...] = 0xAB
+    with ShardBuffers(plan).borrowed(task) as buffers:
+        for buffer in buffers:
+            buffer.view("u1")[...] = 0xAB
     seen: list[Outcome] = []
     coroutine = read_shard(
         list(table.rows(task.row_start, task.row_stop)),
@@ -60,6 +60,21 @@ def read(
     outcomes = asyncio.run(coroutine)
     assert sorted(map(id, seen)) == sorted(id(each) for row in outcomes for each in row)
     return buffers, outcomes
+
+
+def test_shard_buffers_lend_the_same_memory_again() -> None:
+    """A smaller task borrows a part of it; two at a time have each their own."""
+    reader, table = FakeReader(dict.fromkeys("abc", A)), table_of("a", "b", "c")
+    plan = planned(reader, table)
+    plan = replace(plan, layout=replace(plan.layout, shard=(2, *plan.layout.shard[1:])))
+    first, second = tasks_of(plan)
+    buffers = ShardBuffers(plan)
+
+    with buffers.borrowed(first) as (one,), buffers.borrowed(first) as (other,):
+        assert not np.shares_memory(one, other)
+    with buffers.borrowed(second) as (again,):
+        assert np.shares_memory(again, one) or np.shares_memory(again, other)
+        assert again.shape[:2] == (one.shape[0], 1)
 
 
 def sliced(image: Pixels, window: Window, fill: Any) -> Pixels:

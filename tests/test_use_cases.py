@@ -13,6 +13,7 @@ from pixel_gather import use_cases
 from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, BudgetError, SourceError, StoreError
 from pixel_gather.outcome import Outcome
+from pixel_gather.read import ShardBuffers
 from pixel_gather.report import Report
 from pixel_gather.request import parse_request
 from pixel_gather.shards import ShardTask
@@ -72,6 +73,7 @@ class Gather:
                 reader=self.reader,
                 projector=FakeProjector(),
                 slots=FakeSlots(),
+                buffers=ShardBuffers(plan),
                 cube=self.cube,
                 control=self.control,
                 source_timeout_s=5.0,
@@ -394,6 +396,7 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
             reader=gather.reader,
             projector=FakeProjector(),
             slots=FakeSlots(),
+            buffers=ShardBuffers(plan),
             cube=gather.cube,
             control=gather.control,
             source_timeout_s=5.0,

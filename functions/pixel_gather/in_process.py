@@ -31,6 +31,7 @@ from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.href import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.outcome import Outcome
 from pixel_gather.plan import gather_digest, plan_cube
+from pixel_gather.read import ShardBuffers
 from pixel_gather.report import Report
 from pixel_gather.request import GatherRequest, Sources, parse_request
 from pixel_gather.shards import ShardTask
@@ -51,6 +52,9 @@ class Settings:
     stores: StoreSettings = field(default_factory=StoreSettings)
     concurrency: int | None = None
     """Sources read at one time; None for 64, or the number of cores where they are local files."""
+
+    header_nbytes: int = 16 * 1024
+    """First read of each source; a second one follows only where the header lies beyond it."""
 
     source_timeout_s: float = 180.0
     """Longest that one source may take, retries included."""
@@ -206,7 +210,9 @@ class _Job:
 @asynccontextmanager
 async def _opened(sources: Sources, settings: Settings) -> AsyncIterator[_Job]:
     objects = Objects(settings.stores)
-    reader = CogReader.over(objects, fast=GeoTiffSettings(), fall_back=GdalSettings())
+    reader = CogReader.over(
+        objects, fast=GeoTiffSettings(head_nbytes=settings.header_nbytes), fall_back=GdalSettings()
+    )
     async with AsyncExitStack() as stack:
         table = await asyncio.to_thread(
             lambda: SqliteSourceTable(name_sources(sources, objects=objects, stores=settings.stores))
@@ -257,7 +263,7 @@ async def _gather_shards(
     done = await gathered_indexes(control)
     progress = Progress(n_sources=plan.n_sources)
     shards = asyncio.Semaphore(_SHARDS_IN_FLIGHT)
-    slots = FixedSlots(job.concurrency)
+    slots, buffers = FixedSlots(job.concurrency), ShardBuffers(plan)
 
     def note(outcome: Outcome) -> None:
         progress.n_done += 1
@@ -273,6 +279,7 @@ async def _gather_shards(
                 reader=job.reader,
                 projector=job.projector,
                 slots=slots,
+                buffers=buffers,
                 cube=cube,
                 control=control,
                 source_timeout_s=job.settings.source_timeout_s,

@@ -26,7 +26,7 @@ from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.outcome import Outcome, ShardResult, merged
 from pixel_gather.plan import gather_digest, plan_cube
 from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
-from pixel_gather.read import Pixels, read_shard, shard_buffers
+from pixel_gather.read import Pixels, ShardBuffers, read_shard
 from pixel_gather.report import Report, Tally
 from pixel_gather.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.source import CubeRow
@@ -102,6 +102,7 @@ async def gather_shard(
     reader: SourceReader,
     projector: Projector,
     slots: Slots,
+    buffers: ShardBuffers,
     cube: CubeStore,
     control: ControlStore,
     source_timeout_s: float,
@@ -112,24 +113,24 @@ async def gather_shard(
     Safe to run twice: the same task writes the same objects.
     """
     rows = await _rows_of(task, control)
-    buffers = shard_buffers(plan, task)
-    started = time.perf_counter()
-    outcomes = await read_shard(
-        rows,
-        buffers,
-        plan=plan,
-        task=task,
-        reader=reader,
-        projector=projector,
-        slots=slots,
-        source_timeout_s=source_timeout_s,
-        on_source=on_source,
-    )
-    read = time.perf_counter()
-    await asyncio.to_thread(_measure, buffers, outcomes)
-    stored_nbytes = 0
-    for measurement, pixels in zip(plan.measurements, _per_measurement(buffers), strict=True):
-        stored_nbytes += await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
+    with buffers.borrowed(task) as arrays:
+        started = time.perf_counter()
+        outcomes = await read_shard(
+            rows,
+            arrays,
+            plan=plan,
+            task=task,
+            reader=reader,
+            projector=projector,
+            slots=slots,
+            source_timeout_s=source_timeout_s,
+            on_source=on_source,
+        )
+        read = time.perf_counter()
+        await asyncio.to_thread(_measure, arrays, outcomes)
+        stored_nbytes = 0
+        for measurement, pixels in zip(plan.measurements, _per_measurement(arrays), strict=True):
+            stored_nbytes += await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
     result = ShardResult(
         index=task.index,
         rows=outcomes,

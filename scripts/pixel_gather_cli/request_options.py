@@ -112,8 +112,21 @@ _STORES = (
     click.option("--unsigned", is_flag=True, help="Send no credentials, as public buckets allow."),
     click.option("--requester-pays", is_flag=True, help="Agree to pay for the requests."),
 )
-_CONCURRENCY = click.option(
-    "--concurrency", type=click.IntRange(1, 1024), metavar="N", help="Sources read at one time."
+_READING = (
+    click.option(
+        "--concurrency",
+        type=click.IntRange(1, 1024),
+        metavar="N",
+        help="Sources read at one time.  [default: 64, or cores for local files]",
+    ),
+    click.option(
+        "--header-bytes",
+        type=click.IntRange(16, 16 * 2**20),
+        metavar="N",
+        default=Settings().header_nbytes,
+        show_default=True,
+        help="First read of each source.",
+    ),
 )
 
 type _Command = Callable[..., Any]
@@ -135,7 +148,9 @@ def store_options(command: _Command) -> _Command:
 
 def settings_options(command: _Command) -> _Command:
     """Add how the stores are reached and how this machine is used."""
-    return store_options(_CONCURRENCY(command))
+    for option in reversed(_READING):
+        command = option(command)
+    return store_options(command)
 
 
 def request_of(options: dict[str, Any]) -> GatherRequest:
@@ -177,7 +192,11 @@ def stores_of(options: dict[str, Any]) -> StoreSettings:
 
 def settings_of(options: dict[str, Any]) -> Settings:
     """Take the settings out of a command's options."""
-    return Settings(stores=stores_of(options), concurrency=options.pop("concurrency"))
+    return Settings(
+        stores=stores_of(options),
+        concurrency=options.pop("concurrency"),
+        header_nbytes=options.pop("header_bytes"),
+    )
 
 
 def _taken(options: dict[str, Any], **names: str) -> dict[str, Any]:

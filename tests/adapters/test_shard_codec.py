@@ -28,7 +28,7 @@ def encode(
     """Return the object of one shard."""
     encoder = chunk_encoder(codec, itemsize=pixels.itemsize, fill_value=fill, zfp_tolerance=tolerance)
     coroutine = encode_shard(pixels, shard=layout.shard, chunk=layout.chunk, fill_value=fill, encode=encoder)
-    return bytes(asyncio.run(coroutine))
+    return b"".join(asyncio.run(coroutine))
 
 
 def read_back(

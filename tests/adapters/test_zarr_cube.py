@@ -22,7 +22,7 @@ from pixel_gather.adapters.zarr_cube import ROOT_KEY, ZarrCube
 from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.ports import SourceTable
-from pixel_gather.read import Pixels
+from pixel_gather.read import Pixels, ShardBuffers
 from pixel_gather.report import Report
 from pixel_gather.request import parse_request
 from pixel_gather.source import Column, CubeRow, Source
@@ -61,6 +61,7 @@ def gather(
                 reader=reader,
                 projector=FakeProjector(),
                 slots=FakeSlots(),
+                buffers=ShardBuffers(plan),
                 cube=cube,
                 control=control,
                 source_timeout_s=5,
@@ -288,7 +289,8 @@ def test_cube_is_written_in_an_order_that_leaves_none_that_looks_complete(
     put, put_async = obstore.put, obstore.put_async
 
     def note(path: str, content: Any) -> None:
-        puts.append((path, bytes(content)))
+        parts = content if isinstance(content, list) else [content]
+        puts.append((path, b"".join(map(bytes, parts))))
 
     def noted_put(store: Any, path: str, content: Any, **options: Any) -> Any:
         answer = put(store, path, content, **options)

@@ -18,7 +18,8 @@ from pixel_gather.read import Pixels
 
 _EMPTY: Final = np.uint64(2**64 - 1)
 
-type Encode = Callable[[Pixels], bytes | bytearray | memoryview]
+type Part = bytes | bytearray | memoryview
+type Encode = Callable[[Pixels], Part]
 
 
 ZSTD_LEVEL: Final = 1
@@ -70,8 +71,11 @@ async def encode_shard(
     chunk: tuple[int, int, int],
     fill_value: float,
     encode: Encode,
-) -> bytearray:
+) -> list[Part]:
     """Compress a shard in as many threads as there are cores.
+
+    The parts follow one another in the object. They are not joined here: 24 MB of fresh memory would
+    cost a quarter as much CPU as compressing them.
 
     Args:
         pixels: Shape (row, y, x), at most that of the shard; what is missing is not stored.
@@ -79,12 +83,15 @@ async def encode_shard(
         chunk: Shape of its chunks.
         fill_value: Pads chunks that overhang; a chunk of nothing else is left out.
         encode: From `chunk_encoder`.
+
+    Returns:
+        The chunks that hold anything, then the index with its checksum.
     """
     grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
     places = list(np.ndindex(*grid))
     fill = pixels.dtype.type(fill_value)
 
-    def encode_some(first: int, step: int) -> list[bytes | bytearray | memoryview | None]:
+    def encode_some(first: int, step: int) -> list[Part | None]:
         return [_encoded(pixels, place, chunk, fill, encode) for place in places[first::step]]
 
     n_threads = min(os.process_cpu_count() or 1, len(places))
@@ -92,12 +99,12 @@ async def encode_shard(
         *(asyncio.to_thread(encode_some, first, n_threads) for first in range(n_threads))
     )
     encoded = [parts[index % n_threads][index // n_threads] for index in range(len(places))]
-    return await asyncio.to_thread(_joined, encoded)
+    return [*(part for part in encoded if part is not None), _index_of(encoded)]
 
 
 def _encoded(
     pixels: Pixels, place: tuple[int, ...], chunk: tuple[int, int, int], fill: Any, encode: Encode
-) -> bytes | bytearray | memoryview | None:
+) -> Part | None:
     """Compress one chunk, or return None for one that holds nothing but fill."""
     inside = pixels[
         tuple(slice(index * side, (index + 1) * side) for index, side in zip(place, chunk, strict=True))
@@ -123,15 +130,11 @@ def _is_all(pixels: Pixels, fill: Any) -> bool:
     )
 
 
-def _joined(encoded: list[bytes | bytearray | memoryview | None]) -> bytearray:
-    """Put the chunks behind one another and the index with its checksum at the end."""
-    index = np.full((len(encoded), 2), _EMPTY, dtype="<u8")
-    content = bytearray()
-    for number, part in enumerate(encoded):
-        if part is not None:
-            index[number] = len(content), len(part)
-            content += part
-    tail = index.tobytes()
-    content += tail
-    content += google_crc32c.value(tail).to_bytes(4, "little")
-    return content
+def _index_of(encoded: list[Part | None]) -> bytes:
+    """Return where each chunk lies, and the checksum of that."""
+    sizes = np.array([0 if part is None else len(part) for part in encoded], dtype="<u8")
+    index = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
+    index[[part is None for part in encoded]] = _EMPTY
+    places = index.tobytes()
+    checksum: int = google_crc32c.value(places)
+    return places + checksum.to_bytes(4, "little")

@@ -96,7 +96,7 @@ class ZarrCube:
         self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
     ) -> int:
         """Compress and store one object in one PUT; return its size in bytes."""
-        content = await encode_shard(
+        parts = await encode_shard(
             pixels,
             shard=plan.layout.shard,
             chunk=plan.layout.chunk,
@@ -110,10 +110,10 @@ class ZarrCube:
         )
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         try:
-            await obstore.put_async(self.store, path, content, use_multipart=False)
+            await obstore.put_async(self.store, path, parts, use_multipart=False)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
-        return len(content)
+        return sum(len(part) for part in parts)
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
         """Describe the arrays along the first axis."""
