@@ -110,7 +110,7 @@ class Mistake:
 
 MISTAKES = [
     Mistake("no object", [], "request", "at least sources and window"),
-    Mistake("nothing", {}, "sources", r"is needed \(and 1 more\)"),
+    Mistake("nothing", {}, "sources", r"is needed \(also wrong: window\)"),
     Mistake("typing error", PLAIN | {"widnow": 1}, "widnow", "no such field; a request takes sources"),
     Mistake("typing error below", PLAIN | {"output": {"kodek": 1}}, "output.kodek", "takes layout, codec"),
     Mistake("no sources", PLAIN | {"sources": []}, "sources.hrefs", "at least 1"),

@@ -6,8 +6,8 @@ at a time.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,8 @@ from pixel_gather.read import ShardBuffers
 from pixel_gather.report import Report
 from pixel_gather.request import GatherRequest, Sources, parse_request
 from pixel_gather.shards import ShardTask
+from pixel_gather.source import Source
+from pixel_gather.status import Status
 from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
 from pixel_gather.window import WindowRule
 
@@ -179,21 +181,28 @@ async def drill_async(
     *,
     bands: Sequence[int] | None = None,
     settings: Settings | None = None,
-) -> AsyncIterator[DrilledPixel]:
+) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of a cube's rows; see `pixel_gather.drill.drill`."""
     async with _opened(sources, settings or Settings()) as job:
-        rows = job.table.rows(0, job.table.n_rows)
-        pixels = drill(
-            (source for row in rows for source in row.sources if source is not None),
-            rule,
-            bands=bands,
-            reader=job.reader,
-            projector=job.projector,
-            concurrency=job.concurrency,
-        )
-        async with aclosing(pixels):
-            async for pixel in pixels:
-                yield pixel
+        with closing(_listed(job.table)) as listed:
+            pixels = drill(
+                listed,
+                rule,
+                bands=bands,
+                reader=job.reader,
+                projector=job.projector,
+                concurrency=job.concurrency,
+            )
+            async with aclosing(pixels):
+                async for pixel in pixels:
+                    yield pixel
+
+
+def _listed(table: SqliteSourceTable) -> Generator[Source]:
+    """Yield the sources of every row; to be closed before the table is."""
+    with closing(table.rows(0, table.n_rows)) as rows:
+        for row in rows:
+            yield from (source for source in row.sources if source is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +275,7 @@ async def _gather_shards(
     slots, buffers = FixedSlots(job.concurrency), ShardBuffers(plan)
 
     def note(outcome: Outcome) -> None:
-        progress.n_done += 1
+        progress.n_done += outcome.status is not Status.ABSENT
         progress.n_failed += outcome.status.is_failure
         progress.fetched_nbytes += outcome.nbytes
         on_progress(progress)
@@ -289,7 +298,7 @@ async def _gather_shards(
     async with asyncio.TaskGroup() as group:
         for task in tasks:
             if task.index in done:
-                progress.n_done += task.n_rows
+                progress.n_done = min(progress.n_done + task.n_rows * len(plan.slots), plan.n_sources)
             else:
                 group.create_task(one(task))
     on_progress(progress)

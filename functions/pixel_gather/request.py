@@ -256,7 +256,8 @@ def _in_words(error: ValidationError) -> RequestError:
         )
     elif first["type"] == "missing":
         message = "is needed"
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    others = dict.fromkeys(".".join(each) for each in paths if each[: len(paths[0])] != paths[0])
+    more = f" (also wrong: {', '.join(others)})" if others else ""
     return RequestError(message + more, field=".".join(path) or "request")
 
 

@@ -84,10 +84,10 @@ async def _header_or_error(
 def _template(
     headers: Sequence[Header], rule: WindowRule, request: "GatherRequest", projector: Projector
 ) -> tuple[Header, Window]:
-    """Return the first header of the commonest dtype on which the window and the bands can be had."""
-    (dtype, _), *_ = Counter(header.dtype for header in headers).most_common(1)
+    """Return the first header on which the window and the bands can be had, of the commonest dtype first."""
+    counts = Counter(header.dtype for header in headers)
     first_problem: RequestError | None = None
-    for header in (each for each in headers if each.dtype == dtype):
+    for header in sorted(headers, key=lambda each: -counts[each.dtype]):
         highest = max(request.bands or (1,))
         if highest > header.n_bands:
             problem = RequestError(
@@ -101,7 +101,7 @@ def _template(
             except RequestError as error:  # PROJ finds no way to this source's CRS
                 problem = error
         first_problem = first_problem or problem
-    assert first_problem is not None  # noqa: S101 # the commonest dtype has a header
+    assert first_problem is not None  # noqa: S101 # there is a header
     raise first_problem
 
 

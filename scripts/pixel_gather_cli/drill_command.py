@@ -2,8 +2,8 @@
 
 import csv
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -61,7 +61,7 @@ def _rule(options: dict[str, Any]) -> WindowRule:
 
 
 async def _print(
-    pixels: AsyncIterator[DrilledPixel], *, as_csv: bool, nodata: str | None, out_of_bounds: str
+    pixels: AsyncGenerator[DrilledPixel], *, as_csv: bool, nodata: str | None, out_of_bounds: str
 ) -> int:
     """Print every pixel as it comes, or all of them as a table; return how many files failed."""
     n_failed = 0
@@ -69,15 +69,16 @@ async def _print(
     lines = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv:
         lines.writerow(_COLUMNS)
-    async for pixel in pixels:
-        n_failed += pixel.status.is_failure and pixel.status is not Status.OUTSIDE
-        if pixel.reason and pixel.status is not Status.OUTSIDE:
-            click.echo(f"{pixel.source.href}: {pixel.reason}", err=True)
-        for line in _lines(pixel, nodata, out_of_bounds):
-            if as_csv:
-                lines.writerow(line)
-            else:
-                table.add_row(*line)
+    async with aclosing(pixels):
+        async for pixel in pixels:
+            n_failed += pixel.status.is_failure and pixel.status is not Status.OUTSIDE
+            if pixel.reason and pixel.status is not Status.OUTSIDE:
+                click.echo(f"{pixel.source.href}: {pixel.reason}", err=True)
+            for line in _lines(pixel, nodata, out_of_bounds):
+                if as_csv:
+                    lines.writerow(line)
+                else:
+                    table.add_row(*line)
     if not as_csv:
         Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True).print(table)
     return n_failed

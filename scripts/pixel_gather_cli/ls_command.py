@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ def ls_command(*, prefix: str, glob: str | None, regex: str | None, is_long: boo
         policy=IN_PROCESS.within(str(Path.cwd())),
         settings=stores_of(options),
     )
+    first = next(found, None)
+    if first is None:
+        click.echo(f"nothing below {prefix} matches", err=True)
+        return
+    found = chain((first,), found)
     if not is_long:
         for item in found:
             click.echo(item.href)

@@ -1,7 +1,7 @@
 """The ``pixel-gather`` command: parse, call a use case, print.
 
 Results go to standard output, everything else to standard error. Exit codes: 0 all gathered,
-1 finished with sources that failed, 2 bad usage or refused.
+1 finished with sources that failed, 2 bad usage or refused, 130 interrupted.
 """
 
 import sys
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
         error.show()
         sys.exit(REFUSED)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; the same command goes on where it stopped", err=True)
+        click.echo("interrupted; a run goes on where it stopped when it is run again", err=True)
         sys.exit(INTERRUPTED)
     except GatherError as error:
         click.echo(f"pixel-gather: {error}", err=True)

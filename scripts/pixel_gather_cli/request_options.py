@@ -21,13 +21,14 @@ class Numbers(click.ParamType[Any]):
 
     def __init__(self, names: str, *, kind: type[int] | type[float]) -> None:
         self.names = names
+        self.shown = names
         self.kind = kind
         self.wanted = None if names.endswith("...") else len(names.split(","))
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Return what the help shows."""
         del param, ctx
-        return self.names
+        return self.shown
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a list of numbers."""
@@ -36,7 +37,7 @@ class Numbers(click.ParamType[Any]):
         except ValueError:
             numbers = []
         if not numbers or (self.wanted is not None and len(numbers) != self.wanted):
-            self.fail(f"{value!r} is not {self.names}", param, ctx)
+            self.fail(f"{value!r} is not {self.shown}", param, ctx)
         return numbers
 
 
@@ -45,11 +46,7 @@ class Tile(Numbers):
 
     def __init__(self) -> None:
         super().__init__("ROW,COL", kind=int)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return what the help shows."""
-        del param, ctx
-        return "ROW,COL|centre"
+        self.shown = "ROW,COL|centre"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return [row, column] or the word."""
@@ -61,11 +58,7 @@ class LayoutOption(Numbers):
 
     def __init__(self) -> None:
         super().__init__("ROWS,Y,X", kind=int)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return what the help shows."""
-        del param, ctx
-        return "balanced|slice|series|ROWS,Y,X"
+        self.shown = "balanced|slice|series|ROWS,Y,X"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the name, or the shape of a chunk."""

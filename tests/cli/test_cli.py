@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +161,50 @@ def test_run_refuses_a_folder_that_holds_something_else(
     assert code == 2
     assert "it is not empty (thesis.txt is there)" in capsys.readouterr().err
     assert [path.name for path in to.iterdir()] == ["thesis.txt"]
+
+
+def test_run_refuses_a_place_that_is_a_file(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a sentence; the file is left alone."""
+    before = list_file.read_text()
+
+    codes = [
+        run("run", "--sources", list_file, "--tile", "centre", "--to", to, "--quiet")
+        for to in (list_file, list_file / "below")
+    ]
+
+    printed = capsys.readouterr()
+    assert codes == [2, 2]
+    assert printed.err.count("cannot be written to") == 2
+    assert "Traceback" not in printed.err
+    assert list_file.read_text() == before
+
+
+def test_drill_that_nobody_reads_to_the_end_ends_quietly(list_file: Path) -> None:
+    """As under `head`."""
+    list_file.write_text(list_file.read_text() * 500)
+    command = [sys.executable, "-m", "pixel_gather_cli", "drill", str(list_file), "--pixel", "1,1", "--csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as drill:  # noqa: S603 # ours
+        assert drill.stdout is not None
+        assert drill.stderr is not None
+        drill.stdout.readline()
+        drill.stdout.close()
+        said = drill.stderr.read().decode()
+
+    assert "Traceback" not in said
+    assert "Error" not in said
+
+
+def test_plan_takes_the_other_dtype_where_the_window_is_only_on_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever of them the list names first."""
+    small = SERIES / "titiler/B01.tif"
+    for number, order in enumerate(((OHC[0], small), (small, OHC[0]))):
+        listed = tmp_path / f"{number}.txt"
+        listed.write_text("".join(f"{path}\n" for path in order))
+
+        assert run("plan", "--sources", listed, "--pixels", "300,100,8,8", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["measurements"][0]["dtype"] == "float32"
 
 
 def test_a_request_file_and_options_go_together(

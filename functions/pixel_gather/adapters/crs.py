@@ -93,12 +93,14 @@ def grid_mapping(crs: str, *, transform: Transform | None) -> Mapping[str, str]:
 @functools.lru_cache(maxsize=256)
 def _parse(crs: str, field: str) -> Any:
     """Return rasterio's CRS."""
+    from rasterio import Env  # noqa: PLC0415 # see above
     from rasterio.crs import CRS  # noqa: PLC0415 # see above
     from rasterio.errors import CRSError  # noqa: PLC0415 # see above
 
     try:
-        parsed = CRS.from_user_input(crs)
-        parsed.to_wkt()
+        with Env():  # otherwise GDAL writes its own words to standard error
+            parsed = CRS.from_user_input(crs)
+            parsed.to_wkt()
     except (CRSError, ValueError) as error:
         shown = crs if len(crs) <= 80 else f"{crs[:77]}..."  # noqa: PLR2004 # a line's length
         raise RequestError(f"{shown!r} is no CRS that PROJ knows; give EPSG:n or WKT", field=field) from error

@@ -22,7 +22,7 @@ from obstore.exceptions import (
 )
 from obstore.store import HTTPStore, LocalStore, S3Store
 
-from pixel_gather.errors import SourceError
+from pixel_gather.errors import SourceError, StoreError
 from pixel_gather.source import Cost
 from pixel_gather.status import Status
 
@@ -114,10 +114,18 @@ def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None)
 
 
 def open_place(href: str, settings: StoreSettings) -> Store:
-    """Make the client that writes below a folder: ``s3://bucket/prefix`` or ``file:///folder``."""
+    """Make the client that writes below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
+
+    Raises:
+        StoreError: The folder cannot be made.
+    """
     root, path = split_href(href)
     if root == "file://":
-        return LocalStore(f"/{path}", mkdir=True, automatic_cleanup=True)
+        try:
+            return LocalStore(f"/{path}", mkdir=True, automatic_cleanup=True)
+        except OSError as error:
+            said = str(error).partition("\n")[0]
+            raise StoreError(f"/{path} cannot be written to: {said}; choose another place") from error
     return _open_store(root, settings, prefix=path or None, retry={"max_retries": settings.max_retries})
 
 

@@ -7,7 +7,7 @@ they name no scene, share a row; the nth repeat of a band goes to the nth row of
 import hashlib
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import groupby
@@ -155,7 +155,7 @@ class SqliteSourceTable:
             digest.update(b"\n")
         return digest.hexdigest()
 
-    def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
+    def rows(self, start: int, stop: int) -> Generator[CubeRow]:
         """Yield rows [start, stop) in the cube's order."""
         query = "SELECT * FROM cube WHERE place >= ? AND place < ? ORDER BY place"
         n_slots = self._n_slots
