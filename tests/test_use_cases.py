@@ -374,7 +374,7 @@ def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
 
 def test_finish_gather_writes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that are no whole number of shards leave no row out."""
-    monkeypatch.setattr(use_cases, "ROWS_PER_BATCH", 3)
+    monkeypatch.setattr(use_cases, "CHUNK_ROWS", 3)
     gather = Gather()
 
     gather.run()

@@ -18,6 +18,9 @@ from pixel_gather.status import Status
 NO_TIME: Final = np.iinfo(np.int64).min
 """Stands for a missing time, as NumPy's NaT does."""
 
+CHUNK_ROWS: Final = 16_384
+"""Rows in one chunk of every coordinate, which are also written at one time."""
+
 NOT_GATHERED: Final = 255
 """Fill of ``status`` before a row is written."""
 

@@ -16,6 +16,7 @@ import msgspec
 
 from pixel_gather.assemble import measure_row
 from pixel_gather.coordinates import (
+    CHUNK_ROWS,
     coordinate_values,
     coordinates_of,
     difference_coordinates,
@@ -34,9 +35,6 @@ from pixel_gather.stores import ControlStore, CubeStore, FoundCube
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request import GatherRequest
-
-ROWS_PER_BATCH: Final = 16_384
-"""Rows of the coordinates written at one time, which is also their chunk."""
 
 _SIDECARS_AHEAD: Final = 32
 
@@ -173,10 +171,10 @@ async def finish_gather(
             for row, outcomes in rows:
                 tally.add_row(row, outcomes)
                 batch.append((row, outcomes))
-            while len(batch) >= ROWS_PER_BATCH:
-                await _write_batch(cube, plan, written, batch[:ROWS_PER_BATCH])
-                written += ROWS_PER_BATCH
-                del batch[:ROWS_PER_BATCH]
+            while len(batch) >= CHUNK_ROWS:
+                await _write_batch(cube, plan, written, batch[:CHUNK_ROWS])
+                written += CHUNK_ROWS
+                del batch[:CHUNK_ROWS]
     if batch:
         await _write_batch(cube, plan, written, batch)
     report = tally.report(concurrency=concurrency)

@@ -25,7 +25,7 @@ from pixel_gather.adapters.zarr_metadata import (
     write_small_array,
     zarr_codecs,
 )
-from pixel_gather.coordinates import Coordinate, Values
+from pixel_gather.coordinates import CHUNK_ROWS, Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.read import Pixels
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 ROOT_KEY: Final = "zarr.json"
 CONTROL_FOLDER: Final = ".gather/"
-_COORDINATE_CHUNK: Final = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class ZarrCube:
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
         group = self._group()
         for each in coordinates:
-            rows = min(_COORDINATE_CHUNK, plan.n_rows)
+            rows = min(CHUNK_ROWS, plan.n_rows)
             group.create_array(
                 each.name,
                 shape=each.shape,
