@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, override
@@ -62,7 +62,8 @@ def serving(script: Script) -> Iterator[LocalServer]:
             for name, value in ({"Content-Length": str(len(answer.body))} | answer.headers).items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(answer.body[: answer.n_sent])
+            with suppress(ConnectionError):  # a reader may have had enough
+                self.wfile.write(answer.body[: answer.n_sent])
             self.close_connection = answer.n_sent is not None
 
         @override

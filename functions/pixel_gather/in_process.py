@@ -21,7 +21,7 @@ from pixel_gather.adapters.fixed_slots import FixedSlots
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store import Objects, StoreSettings, open_place, split_href
-from pixel_gather.adapters.source_list import SourceList, open_source_list, sources_below, sources_of_hrefs
+from pixel_gather.adapters.source_list import named_sources
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.adapters.source_table import SqliteSourceTable
 from pixel_gather.adapters.zarr_cube import CONTROL_FOLDER, ZarrCube
@@ -219,12 +219,15 @@ class _Job:
 @asynccontextmanager
 async def _opened(sources: Sources, settings: Settings) -> AsyncIterator[_Job]:
     objects = Objects(settings.stores)
+    policy = IN_PROCESS.within(str(Path.cwd()))
     reader = CogReader.over(
         objects, fast=GeoTiffSettings(head_nbytes=settings.header_nbytes), fall_back=GdalSettings()
     )
     async with AsyncExitStack() as stack:
         table = await asyncio.to_thread(
-            lambda: SqliteSourceTable(name_sources(sources, objects=objects, stores=settings.stores))
+            lambda: SqliteSourceTable(
+                named_sources(sources, objects=objects, policy=policy, list_policy=policy)
+            )
         )
         stack.enter_context(table)
         yield _Job(
@@ -234,21 +237,6 @@ async def _opened(sources: Sources, settings: Settings) -> AsyncIterator[_Job]:
             projector=RasterioProjector(),
             concurrency=settings.concurrency or _default_concurrency(table),
         )
-
-
-def name_sources(
-    sources: Sources, *, objects: Objects, stores: StoreSettings, policy: HrefPolicy | None = None
-) -> SourceList:
-    """Return the sources that a request names; relative places start from the working folder."""
-    policy = policy or IN_PROCESS.within(str(Path.cwd()))
-    if sources.hrefs is not None:
-        return sources_of_hrefs(sources.hrefs, policy=policy)
-    if sources.list is not None:
-        return open_source_list(sources.list, list_policy=policy, policy=policy, objects=objects)
-    assert sources.prefix is not None  # noqa: S101 # the model has checked that it is one of the three
-    return sources_below(
-        sources.prefix, glob=sources.glob, regex=sources.regex, policy=policy, settings=stores
-    )
 
 
 def check_place(to: str) -> str:

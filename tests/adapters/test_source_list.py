@@ -505,6 +505,7 @@ def test_sources_below_yields_checked_sources() -> None:
         ("https://h.org/x/", {}, "web servers cannot be listed"),
         ("s3://bucket/x", {"regex": "("}, "not a regular expression"),
         ("s3://bucket/x", {"regex": "a" * 1001}, "longer than 1000"),
+        ("s3://bucket/root", {"regex": r"^((\w|\W|.)+)+(?<!f)$"}, "over 1 s to match"),
     ],
 )
 def test_list_objects_says_what_is_wrong(prefix: str, asked: dict[str, str], says: str) -> None:

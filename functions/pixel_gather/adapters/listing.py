@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import obstore
+import regex as timed_re
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.object_store import Store, StoreSettings, judge, open_store, split_href
@@ -20,6 +21,9 @@ from pixel_gather.href import IN_PROCESS, HrefPolicy, check_href
 
 _N_PER_PAGE: Final = 1000
 _LONGEST_PATTERN: Final = 1000
+_LONGEST_SEARCH_S: Final = 1.0
+type _Pattern = timed_re.Pattern[str]
+
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -66,8 +70,8 @@ def list_objects(
     """
     folder = _check_folder(prefix, policy)
     glob = glob and glob.lstrip("/")
-    matches = _matcher(glob)
-    wanted = _compiled(regex, "sources.regex")
+    below_matches = _compiled(glob and _as_regex(glob), "sources.glob")
+    whole_matches = _compiled(regex, "sources.regex")
     literal = _WILDCARD.split(glob, maxsplit=1)[0] if glob else ""
     below, _, _ = literal.rpartition("/")
     start = f"{folder}/{below}" if below and ".." not in below else folder
@@ -78,10 +82,10 @@ def list_objects(
     for item in found:
         relative = f"{below}/{item.path}" if start != folder else item.path
         is_folder_marker = item.nbytes == 0 and "." not in relative.rpartition("/")[2]
-        if is_folder_marker or not matches(relative):
+        if is_folder_marker or (below_matches and not _matches(below_matches, relative, "sources.glob")):
             continue
         href = _file_href(f"/{path}/{item.path}") if is_local else f"{folder}/{relative}"
-        if wanted is None or wanted.search(href):
+        if whole_matches is None or _matches(whole_matches, href, "sources.regex"):
             yield ListedObject(href=href, nbytes=item.nbytes, last_modified=item.last_modified)
 
 
@@ -108,23 +112,30 @@ def _file_href(path: str) -> str:
         ) from error
 
 
-def _compiled(pattern: str | None, field: str) -> re.Pattern[str] | None:
+def _as_regex(glob: str) -> str:
+    return r"\A" + translate(glob, recursive=True, include_hidden=True, seps="/")
+
+
+def _compiled(pattern: str | None, field: str) -> _Pattern | None:
     if pattern is None:
         return None
     if len(pattern) > _LONGEST_PATTERN:
         raise RequestError(f"the pattern is longer than {_LONGEST_PATTERN} characters", field=field)
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        return timed_re.compile(pattern)
+    except timed_re.error as error:
         raise RequestError(f"this is not a regular expression: {error}", field=field) from error
 
 
-def _matcher(glob: str | None) -> Callable[[str], object]:
-    if glob is None:
-        return lambda _path: True
-    pattern = _compiled(translate(glob, recursive=True, include_hidden=True, seps="/"), "sources.glob")
-    assert pattern is not None  # noqa: S101 # a pattern was given
-    return pattern.match
+def _matches(pattern: _Pattern, text: str, field: str) -> bool:
+    """Search within bounded time, for a pattern may backtrack without end."""
+    try:
+        return pattern.search(text, timeout=_LONGEST_SEARCH_S) is not None
+    except TimeoutError as error:
+        raise RequestError(
+            f"it takes over {_LONGEST_SEARCH_S:.0f} s to match {text}: write it without repeats in repeats",
+            field=field,
+        ) from error
 
 
 def _list_store(store: Store, folder: str, start: str, settings: StoreSettings) -> Iterator[_Found]:

@@ -7,6 +7,7 @@ worth another try, and what every request cost.
 import asyncio
 import os
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ from obstore.exceptions import (
 )
 from obstore.store import HTTPStore, LocalStore, S3Store
 
+from pixel_gather.adapters.fixed_host import FixedHost, HttpRefusedError, RangeAnswer
 from pixel_gather.errors import SourceError, StoreError
 from pixel_gather.source import Cost
 from pixel_gather.status import Status
@@ -76,6 +78,9 @@ class StoreSettings:
     """Send S3 requests without credentials, as public buckets allow."""
 
     requester_pays: bool = False
+    stays_on_host: bool = False
+    """Refuse redirects of http and https, as a deployment must; obstore follows them to any host."""
+
     connect_timeout_s: float = 5.0
     request_timeout_s: float = 30.0
     """Longest one request may take, body included."""
@@ -174,7 +179,10 @@ class Objects:
     """Reads ranges of any object by href; one client per bucket or host."""
 
     settings: StoreSettings
-    _stores: dict[str, Store] = field(default_factory=dict)
+    by_root: Mapping[str, StoreSettings] = field(default_factory=dict)
+    """What is different for some of ``s3://bucket`` and ``https://host``."""
+
+    _stores: dict[str, Store | FixedHost] = field(default_factory=dict)
 
     async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
         """Read bytes [start, stop) of one version of an object.
@@ -199,8 +207,10 @@ class Objects:
             cost.requests += 1
             try:
                 store = self._store(root)
-                answer = await obstore.get_async(store, path, options=options)  # type: ignore[arg-type] # as above
-                content = memoryview(await answer.bytes_async())
+                if isinstance(store, FixedHost):
+                    answer = await store.get(path, start, stop, if_match=options.get("if_match"))
+                else:
+                    answer = await _get(store, path, options)
             except (BaseError, OSError, ValueError) as error:
                 attempt += 1
                 status, reason, tries = judge(error)
@@ -209,16 +219,30 @@ class Objects:
                 cost.retries += 1
                 await asyncio.sleep(self._pause_s(attempt))
                 continue
-            cost.nbytes += content.nbytes
-            if etag is not None and answer.meta["e_tag"] != etag:
+            cost.nbytes += answer.content.nbytes
+            if etag is not None and answer.etag != etag:
                 raise SourceError("replaced while it was being read", href=href, status=Status.CHANGED)
             return Fetched(
-                content=content, start=start, etag=answer.meta["e_tag"], object_nbytes=answer.meta["size"]
+                content=answer.content, start=start, etag=answer.etag, object_nbytes=answer.object_nbytes
             )
 
-    def _store(self, root: str) -> Store:
+    def settings_of(self, href: str) -> StoreSettings:
+        """Return how the store of a checked href is reached."""
+        return self.by_root.get(split_href(href)[0], self.settings)
+
+    def _store(self, root: str) -> Store | FixedHost:
         if root not in self._stores:
-            self._stores[root] = open_store(root, self.settings)
+            settings = self.by_root.get(root, self.settings)
+            is_http = root.startswith(("http://", "https://"))
+            self._stores[root] = (
+                FixedHost(
+                    root,
+                    connect_timeout_s=settings.connect_timeout_s,
+                    request_timeout_s=settings.request_timeout_s,
+                )
+                if is_http and settings.stays_on_host
+                else open_store(root, settings)
+            )
         return self._stores[root]
 
     def _pause_s(self, attempt: int) -> float:
@@ -227,8 +251,16 @@ class Objects:
         return random.uniform(0, longest)  # noqa: S311 # not for secrets
 
 
+async def _get(store: Store, path: str, options: dict[str, Any]) -> RangeAnswer:
+    answer = await obstore.get_async(store, path, options=options)  # type: ignore[arg-type] # as above
+    content = memoryview(await answer.bytes_async())
+    return RangeAnswer(content=content, etag=answer.meta["e_tag"], object_nbytes=answer.meta["size"])
+
+
 def judge(error: Exception) -> tuple[Status, str, int]:
     """Translate a store's error into a status, a sentence and how many retries it is worth."""
+    if isinstance(error, HttpRefusedError):
+        return error.status, error.reason, error.tries
     text = str(error)
     for kinds, verdict in _BY_CLASS:
         if isinstance(error, kinds):

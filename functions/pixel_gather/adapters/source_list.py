@@ -15,6 +15,7 @@ from pixel_gather.adapters.listing import list_objects
 from pixel_gather.adapters.object_store import Objects, Store, StoreSettings, open_store
 from pixel_gather.errors import RequestError
 from pixel_gather.href import HrefPolicy, check_href, parent_of
+from pixel_gather.request import Sources
 from pixel_gather.source import Source
 
 _TIME_EXAMPLES: Final = "2024-03-01, 2024-03-01T10:20:30Z, 2024-03 or 20240301"
@@ -32,6 +33,31 @@ class SourceList:
 
     sources: Iterator[Source]
     """Raises RequestError for a line that is wrong, and at the end where there was none."""
+
+
+def named_sources(
+    sources: Sources, *, objects: Objects, policy: HrefPolicy, list_policy: HrefPolicy
+) -> SourceList:
+    """Return the sources that a request names, in whichever of the three ways.
+
+    Args:
+        sources: The request's.
+        objects: Reads lists; its settings reach what is listed.
+        policy: Which sources may be read or listed.
+        list_policy: Where a list may lie.
+    """
+    if sources.hrefs is not None:
+        return sources_of_hrefs(sources.hrefs, policy=policy)
+    if sources.list is not None:
+        return open_source_list(sources.list, list_policy=list_policy, policy=policy, objects=objects)
+    assert sources.prefix is not None  # noqa: S101 # the model has checked that it is one of the three
+    return sources_below(
+        sources.prefix,
+        glob=sources.glob,
+        regex=sources.regex,
+        policy=policy,
+        settings=objects.settings_of(sources.prefix),
+    )
 
 
 def sources_of_hrefs(hrefs: Sequence[str], *, policy: HrefPolicy, field: str = "sources.hrefs") -> SourceList:
