@@ -178,6 +178,11 @@ class FakeProjector:
         west, south, east, north = bounds
         return west + self.shift, south, east + self.shift, north
 
+    def check(self, crs: str, *, field: str) -> None:
+        """Refuse the unknown ones."""
+        if crs in self.unknown:
+            raise RequestError(f"{crs} is not known", field=field)
+
     def _check(self, *names: str) -> None:
         for crs in names:
             if crs in self.unknown:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from pixel_gather.errors import RequestError
-from pixel_gather.request import GatherRequest, parse_request, request_schema
+from pixel_gather.request import GatherRequest, Limits, parse_request, request_schema
 from pixel_gather.window import WindowRule
 from strategies import requests
 
@@ -69,6 +69,8 @@ def test_digest_changes_with_any_field(change: dict[str, Any]) -> None:
         {"window": "center"},
         {"bands": None, "masked": False, "grid": "any"},
         {"output": {"codec": "blosc-lz4"}},
+        {"output": {"name": "bolzano"}},
+        {"limits": {"usd": 1, "workers": 7}},
     ],
     ids=json.dumps,
 )
@@ -112,7 +114,9 @@ MISTAKES = [
     Mistake("no object", [], "request", "at least sources and window"),
     Mistake("nothing", {}, "sources", r"is needed \(also wrong: window\)"),
     Mistake("typing error", PLAIN | {"widnow": 1}, "widnow", "no such field; a request takes sources"),
-    Mistake("typing error below", PLAIN | {"output": {"kodek": 1}}, "output.kodek", "takes layout, codec"),
+    Mistake(
+        "typing error below", PLAIN | {"output": {"kodek": 1}}, "output.kodek", "takes name, layout, codec"
+    ),
     Mistake("no sources", PLAIN | {"sources": []}, "sources.hrefs", "at least 1"),
     Mistake("two ways", PLAIN | {"sources": {"list": "a", "prefix": "b"}}, "sources", "list and prefix are"),
     Mistake("glob of a list", PLAIN | {"sources": {"list": "a", "glob": "*"}}, "sources", "go with prefix"),
@@ -161,6 +165,28 @@ def test_parse_request_takes_a_request_as_it_is() -> None:
     request = parse_request(PLAIN)
 
     assert parse_request(request) is request
+
+
+def test_cube_name_is_given_or_the_digest() -> None:
+    """A cube without a name is found again by whoever makes the same request."""
+    assert parse_request(PLAIN | {"output": {"name": "bolzano"}}).cube_name == "bolzano"
+    assert parse_request(PLAIN).cube_name == parse_request(PLAIN).digest()
+
+
+@pytest.mark.parametrize("name", ["", ".x", "-x", "a/b", "..", "a b", "x" * 61, "a\n", "é"])
+def test_cube_name_is_one_plain_word(name: str) -> None:
+    """A name cannot lead out of its folder, nor be one that an execution cannot have."""
+    with pytest.raises(RequestError, match=r"output\.name"):
+        parse_request(PLAIN | {"output": {"name": name}})
+
+
+def test_limits_within_a_deployment_are_the_lower_ones() -> None:
+    """What a request does not limit, the deployment does."""
+    asked = Limits(usd=5, files=10, failed_shards=0.5)
+
+    held = asked.within(Limits(usd=2, files=100, workers=50, failed_shards=0.1))
+
+    assert held == Limits(usd=2, files=10, workers=50, failed_shards=0.1)
 
 
 def test_request_schema_is_json_that_names_every_field() -> None:

@@ -80,10 +80,17 @@ class Gather:
             )
         )
 
-    def finish(self, plan: CubePlan, tasks: tuple[ShardTask, ...]) -> Report:
+    def finish(self, plan: CubePlan, tasks: tuple[ShardTask, ...], *, max_lost_share: float = 0.0) -> Report:
         """Finish."""
         return asyncio.run(
-            finish_gather(plan=plan, tasks=tasks, cube=self.cube, control=self.control, concurrency=8)
+            finish_gather(
+                plan=plan,
+                tasks=tasks,
+                cube=self.cube,
+                control=self.control,
+                concurrency=8,
+                max_lost_share=max_lost_share,
+            )
         )
 
     def run(self) -> Report:
@@ -280,10 +287,30 @@ def test_finish_gather_refuses_where_a_shard_is_missing(missing: int) -> None:
         if task.index != missing:
             gather.shard(task, plan)
 
-    with pytest.raises(StoreError, match=f"shard {missing} has not been gathered: run the gather again"):
+    with pytest.raises(
+        StoreError,
+        match=rf"1 of \d+ shards have not been gathered, shard {missing} among them: run the gather",
+    ):
         gather.finish(plan, tasks)
 
     assert "complete" not in gather.cube.calls
+
+
+def test_finish_gather_marks_the_rows_of_lost_shards() -> None:
+    """Where the request allows as many, the cube is complete and their sources are lost in status."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    for task in tasks[1:]:
+        gather.shard(task, plan)
+
+    report = gather.finish(plan, tasks, max_lost_share=1 / len(tasks))
+
+    n_lost = tasks[0].n_rows
+    assert report.status_counts == {"lost": n_lost, "ok": 7 - n_lost}
+    assert (report.n_shards, report.n_lost_shards, report.n_failed) == (len(tasks), 1, n_lost)
+    assert "1 of" in report.warnings[-1]
+    assert report.causes[0].reason == "shard 0 was lost to a worker that failed"
+    assert gather.cube.calls[-1] == "complete"
 
 
 def test_load_plan_says_where_there_is_none() -> None:

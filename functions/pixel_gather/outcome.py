@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import xxhash
 
+from pixel_gather.source import CubeRow
 from pixel_gather.status import Status
 from pixel_gather.window import Transform
 
@@ -81,6 +82,24 @@ class ShardResult:
     stored_nbytes: int
     peak_rss_mib: float
     """Most memory that the worker's process has held so far."""
+
+
+def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outcome]:
+    """Return what is to be said of a row whose task left no evidence.
+
+    Args:
+        row: The sources of the row.
+        n_bands: How many bands are read of the source in each slot.
+        task_index: Of the task that was lost.
+    """
+    return [
+        Outcome(
+            status=Status.ABSENT if source is None else Status.LOST,
+            reason=None if source is None else f"shard {task_index} was lost to a worker that failed",
+            bands=[BandStats() for _ in range(n)],
+        )
+        for source, n in zip(row.sources, n_bands, strict=True)
+    ]
 
 
 def merged(parts: Sequence[Outcome]) -> Outcome:

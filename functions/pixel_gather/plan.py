@@ -50,6 +50,8 @@ async def plan_cube(
         BudgetError: The plan is over one of the request's limits.
     """
     rule = request.window.rule()
+    if rule.crs is not None:
+        projector.check(rule.crs, field="window.crs")
     names: tuple[str | None, ...] = table.bands or (None,)
     if table.bands and request.bands is not None and len(request.bands) > 1:
         raise RequestError("name one band only: the list's band column names the measurements", field="bands")
@@ -196,5 +198,5 @@ def _check_limits(plan: CubePlan, limits: "Limits") -> None:
         if limit is not None and planned > limit:
             raise BudgetError(
                 f"limits.{name}: the plan takes {form.format(planned)}, the limit is {form.format(limit)}: "
-                "raise the limit or ask for less"
+                "ask for less, or raise the limit (on AWS the lower one of request and deployment holds)"
             )

@@ -60,6 +60,9 @@ class Slots(Protocol):
 class Projector(Protocol):
     """Transforms coordinates between CRSs; x is always easting or longitude."""
 
+    def check(self, crs: str, *, field: str) -> None:
+        """Refuse a CRS that is not known, naming the request's field."""
+
     def points(
         self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
     ) -> tuple[list[float], list[float]]:

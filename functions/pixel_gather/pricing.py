@@ -15,6 +15,9 @@ USD_PER_TRANSITION: Final = 0.025 / 1000
 TRANSITIONS_PER_TASK: Final = 3
 """Start of a child, its one Task, its end."""
 
+TRANSITIONS_BESIDE: Final = 5
+"""Start, plan, choice, map, finish."""
+
 WORKER_BYTES_PER_S: Final = 78_000_000
 """625 Mbit/s, what one Lambda environment gets."""
 
@@ -63,6 +66,25 @@ class Estimate:
     assumptions: tuple[str, ...]
 
 
+def usd_on_aws(
+    *, n_gets: int, n_puts: int, n_tasks: int, worker_s: float, worker_gb: float
+) -> dict[str, float]:
+    """Price what was planned or done, by service.
+
+    Args:
+        n_gets: GET requests.
+        n_puts: PUT requests.
+        n_tasks: Shards, each an invocation and a child of the map.
+        worker_s: Seconds that workers are paid for, their starts included.
+        worker_gb: Memory of a worker, in GB.
+    """
+    return {
+        "s3": n_gets * USD_PER_GET + n_puts * USD_PER_PUT,
+        "lambda": worker_s * worker_gb * USD_PER_GB_S + (n_tasks + 2) * USD_PER_INVOCATION,
+        "step_functions": (n_tasks * TRANSITIONS_PER_TASK + TRANSITIONS_BESIDE) * USD_PER_TRANSITION,
+    }
+
+
 def estimate_on_aws(work: Workload) -> Estimate:
     """Price a gather on AWS."""
     n_workers = min(work.n_tasks, MAX_WORKERS)
@@ -73,12 +95,13 @@ def estimate_on_aws(work: Workload) -> Estimate:
     )
     dispatch_s = work.n_tasks / CHILDREN_PER_S
     seconds = OVERHEAD_S + max(dispatch_s, task_s / n_workers)
-    usd = {
-        "s3": work.n_gets * USD_PER_GET + work.n_puts * USD_PER_PUT,
-        "lambda": (task_s + OVERHEAD_S + work.n_tasks) * WORKER_GB * USD_PER_GB_S
-        + (work.n_tasks + 2) * USD_PER_INVOCATION,
-        "step_functions": (work.n_tasks * TRANSITIONS_PER_TASK + 5) * USD_PER_TRANSITION,
-    }
+    usd = usd_on_aws(
+        n_gets=work.n_gets,
+        n_puts=work.n_puts,
+        n_tasks=work.n_tasks,
+        worker_s=task_s + OVERHEAD_S + work.n_tasks,
+        worker_gb=WORKER_GB,
+    )
     return Estimate(
         n_gets=work.n_gets,
         n_puts=work.n_puts,

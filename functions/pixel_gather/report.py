@@ -102,6 +102,13 @@ class Report:
     write_s: float
     """Compressing and storing, summed over shards."""
 
+    worker_s: float
+    """Reading, compressing and storing, summed over shards: what workers are paid for beside their starts."""
+
+    n_shards: int
+    n_lost_shards: int
+    """Shards that no worker committed, as the request's ``limits.failed_shards`` allowed."""
+
     peak_rss_mib: float
 
     @property
@@ -178,6 +185,9 @@ class Tally:
     scaling_differs: bool = False
     stored_nbytes: int = 0
     write_s: float = 0.0
+    worker_s: float = 0.0
+    n_shards: int = 0
+    n_lost_shards: int = 0
     peak_rss_mib: float = 0.0
     requests: int = 0
     retries: int = 0
@@ -214,7 +224,14 @@ class Tally:
         """Take in what a task tells of itself."""
         self.stored_nbytes += result.stored_nbytes
         self.write_s += result.write_s
+        self.worker_s += result.read_s + result.write_s
+        self.n_shards += 1
         self.peak_rss_mib = max(self.peak_rss_mib, result.peak_rss_mib)
+
+    def add_lost_shard(self) -> None:
+        """Count a task that left no evidence; its rows come as outcomes of status lost."""
+        self.n_shards += 1
+        self.n_lost_shards += 1
 
     def _add_read(self, outcome: Outcome, slot: int) -> None:
         self._first_start_s = min(self._first_start_s, outcome.start_s)
@@ -245,6 +262,11 @@ class Tally:
         warnings = list(plan.warnings)
         if self.nodata_differs:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
+        if self.n_lost_shards:
+            warnings.append(
+                f"{self.n_lost_shards:,} of {self.n_shards:,} shards were lost to workers that failed: their "
+                "sources are lost in status"
+            )
         if self.scaling_differs:
             warnings.append(
                 "sources declare different scales or offsets: pixels are raw, see the coordinates "
@@ -279,5 +301,8 @@ class Tally:
             wait_s=sum(totals),
             wall_s=self._last_end_s - self._first_start_s if totals else 0.0,
             write_s=self.write_s,
+            worker_s=self.worker_s,
+            n_shards=self.n_shards,
+            n_lost_shards=self.n_lost_shards,
             peak_rss_mib=self.peak_rss_mib,
         )

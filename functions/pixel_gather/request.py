@@ -129,8 +129,14 @@ type CodecName = Literal["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp"]
 
 
 class Output(_Model):
-    """How the cube is stored."""
+    """How the cube is stored, and under what name a deployment keeps it."""
 
+    name: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$",
+        description="The cube's name in a deployment's bucket; made from the request if not given. "
+        "In process, the place says it.",
+    )
     layout: LayoutName | ExplicitLayout = Field(
         "balanced",
         description="balanced: both a time slice and one pixel's series read few bytes; "
@@ -153,12 +159,30 @@ class Output(_Model):
 
 
 class Limits(_Model):
-    """What the plan must stay below; it refuses before a pixel is read."""
+    """What the plan must stay below, or it refuses before a pixel is read; and how the work is spread."""
 
     usd: float | None = Field(None, ge=0, description="Dollars by the plan's own estimate.")
     files: int | None = Field(None, ge=1, description="Sources in the list.")
     pixels: int | None = Field(None, ge=1, description="Pixels of all sources together.")
     fetched_bytes: int | None = Field(None, ge=1, description="Bytes to be read, as estimated.")
+    workers: int | None = Field(
+        None, ge=1, le=10_000, description="Workers at one time on AWS; the deployment's number if not given."
+    )
+    failed_shards: float = Field(
+        0,
+        ge=0,
+        le=1,
+        description="Share of the shards, 0 to 1, that may be lost to workers that fail, on AWS; their "
+        "sources are then lost in status. A gather that loses more stops, and can be redriven.",
+    )
+
+    def within(self, caps: Self) -> Self:
+        """Return these limits, none of them above a deployment's; what is not given is the deployment's."""
+        lower = {}
+        for name in type(self).model_fields:
+            given = [value for value in (getattr(self, name), getattr(caps, name)) if value is not None]
+            lower[name] = min(given, default=None)
+        return self.model_copy(update=lower)
 
 
 class GatherRequest(_Model):
@@ -195,6 +219,11 @@ class GatherRequest(_Model):
             raise ValueError("bands names a band twice")
         return self
 
+    @property
+    def cube_name(self) -> str:
+        """What a deployment calls the cube."""
+        return self.output.name or self.digest()
+
     def to_json(self) -> dict[str, Any]:
         """Return what makes the same request again, without what was left to defaults; NaN is a text."""
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
@@ -203,11 +232,11 @@ class GatherRequest(_Model):
     def digest(self) -> str:
         """Return 16 hexadecimal digits that two requests share only if they ask for the same thing.
 
-        Limits do not count: they decide whether a gather may run, not what it makes.
+        Limits do not count: they decide whether a gather may run, not what it makes. Nor does the cube's
+        name, which is where it lies.
         """
-        canonical = json.dumps(
-            self.model_dump(mode="json", exclude={"limits"}), sort_keys=True, separators=(",", ":")
-        )
+        made_of = self.model_dump(mode="json", exclude={"limits": True, "output": {"name"}})
+        canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 

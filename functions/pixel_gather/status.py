@@ -26,6 +26,8 @@ class Status(IntEnum):
     """The object was replaced while it was being read."""
     UNSUPPORTED = 9
     """A sound file that neither reader can read, or one over a stated limit."""
+    LOST = 10
+    """Never recorded: the worker that had it failed, and the request allowed as much."""
 
     @property
     def is_failure(self) -> bool:

@@ -24,7 +24,7 @@ from pixel_gather.coordinates import (
 )
 from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, StoreError
-from pixel_gather.outcome import Outcome, ShardResult, merged
+from pixel_gather.outcome import Outcome, ShardResult, lost, merged
 from pixel_gather.plan import gather_digest, plan_cube
 from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
 from pixel_gather.read import Pixels, ShardBuffers, read_shard
@@ -147,15 +147,36 @@ async def gathered_indexes(control: ControlStore) -> frozenset[int]:
 
 
 async def finish_gather(
-    *, plan: CubePlan, tasks: Sequence[ShardTask], cube: CubeStore, control: ControlStore, concurrency: int
+    *,
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    cube: CubeStore,
+    control: ControlStore,
+    concurrency: int,
+    max_lost_share: float = 0.0,
 ) -> Report:
     """Make coordinates of the sidecars and say that the cube is complete.
 
     Memory holds one batch of rows and, for the report's medians, four numbers a source.
 
+    Args:
+        plan: The cube.
+        tasks: All of its tasks, in order.
+        cube: Where it lies.
+        control: Where its sidecars are.
+        concurrency: Sources that were read at one time, for the report.
+        max_lost_share: Share of the tasks, 0 to 1, that may have left no sidecar; the rows of those are lost
+            in the cube's status, whatever was stored of them.
+
     Raises:
-        StoreError: A shard has not been gathered; nothing says that the cube is complete.
+        StoreError: More tasks than that have not been gathered; nothing says that the cube is complete.
     """
+    missing = {task.index for task in tasks} - await gathered_indexes(control)
+    if len(missing) > max_lost_share * len(tasks):
+        raise StoreError(
+            f"{len(missing):,} of {len(tasks):,} shards have not been gathered, shard {min(missing)} among "
+            "them: run the gather again to go on"
+        )
     coordinates = coordinates_of(plan)
     await cube.create_coordinates(plan, coordinates)
     tally = Tally(plan=plan)
@@ -165,9 +186,12 @@ async def finish_gather(
     groups = [tasks[start : start + strips] for start in range(0, len(tasks), strips)]
     for first in range(0, len(groups), _SIDECARS_AHEAD):
         ahead = groups[first : first + _SIDECARS_AHEAD]
-        for rows, results in await asyncio.gather(*(_evidence(group, control) for group in ahead)):
+        for rows, results in await asyncio.gather(*(_evidence(plan, group, control) for group in ahead)):
             for result in results:
-                tally.add_shard(result)
+                if result is None:
+                    tally.add_lost_shard()
+                else:
+                    tally.add_shard(result)
             for row, outcomes in rows:
                 tally.add_row(row, outcomes)
                 batch.append((row, outcomes))
@@ -243,17 +267,25 @@ def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -
 
 
 async def _evidence(
-    group: Sequence[ShardTask], control: ControlStore
-) -> tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult]]:
-    """Return the rows of one range, each with its outcomes over all strips merged, and the results."""
+    plan: CubePlan, group: Sequence[ShardTask], control: ControlStore
+) -> tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]:
+    """Return the rows of one range, each with its outcomes over all strips merged, and the tasks' results.
+
+    The result of a task that left no sidecar is None, and its rows are lost.
+    """
     rows = await _rows_of(group[0], control)
-    results = []
+    n_bands = [len(slot.bands) for slot in plan.slots]
+    results: list[ShardResult | None] = []
+    strips: list[list[list[Outcome]]] = []
     for task in group:
         content = await control.get(_sidecar_key(task.index))
-        if content is None:
-            raise StoreError(f"shard {task.index} has not been gathered: run the gather again to go on")
-        results.append(msgspec.msgpack.decode(content, type=ShardResult))
-    strips = (result.rows for result in results)
+        result = None if content is None else msgspec.msgpack.decode(content, type=ShardResult)
+        results.append(result)
+        strips.append(
+            [lost(row, n_bands=n_bands, task_index=task.index) for row in rows]
+            if result is None
+            else result.rows
+        )
     merged_rows = [
         (row, [merged(parts) for parts in zip(*outcomes, strict=True)])
         for row, *outcomes in zip(rows, *strips, strict=True)
@@ -280,7 +312,7 @@ async def _write_differences(
     await cube.create_coordinates(plan, coordinates)
     start = 0
     for group in groups:
-        rows, _ = await _evidence(group, control)
+        rows, _ = await _evidence(plan, group, control)
         values = difference_values(plan, [outcomes for _, outcomes in rows])
         await cube.write_rows(start, {each.name: values[each.name] for each in coordinates})
         start += len(rows)

@@ -20,6 +20,14 @@ _EPSG: Final = re.compile(r"epsg:(\d+)", re.IGNORECASE)
 class RasterioProjector:
     """The ``Projector`` of production; answers are kept, as the sources of one gather share few CRSs."""
 
+    def check(self, crs: str, *, field: str) -> None:
+        """Refuse a CRS that PROJ does not know.
+
+        Raises:
+            RequestError: It names ``field``.
+        """
+        _parse(crs, field)
+
     def points(
         self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
     ) -> tuple[list[float], list[float]]:
@@ -40,15 +48,6 @@ class RasterioProjector:
             RequestError: As ``points``; also where the box has no place in the target.
         """
         return _bounds(bounds, source_crs, target_crs)
-
-
-def check_crs(crs: str, *, field: str) -> None:
-    """Refuse a CRS that PROJ does not know.
-
-    Raises:
-        RequestError: It names ``field``.
-    """
-    _parse(crs, field)
 
 
 def authority_code(crs: str) -> str | None:
