@@ -1,7 +1,7 @@
 """The ``pixel-gather`` command: parse, call a use case, print.
 
 Results go to standard output, everything else to standard error. Exit codes: 0 all gathered,
-1 finished with sources that failed, 2 bad usage or refused, 130 interrupted.
+1 finished with sources that failed, 2 bad usage, refused, or a gather on AWS that failed, 130 interrupted.
 """
 
 import sys
@@ -11,10 +11,16 @@ import click
 
 from pixel_gather.errors import GatherError
 from pixel_gather.version import __version__
+from pixel_gather_cli.cancel_command import cancel_command
 from pixel_gather_cli.drill_command import drill_command
+from pixel_gather_cli.list_command import list_command
 from pixel_gather_cli.ls_command import ls_command
 from pixel_gather_cli.plan_command import plan_command
+from pixel_gather_cli.redrive_command import redrive_command
 from pixel_gather_cli.run_command import run_command
+from pixel_gather_cli.status_command import status_command
+from pixel_gather_cli.submit_command import submit_command
+from pixel_gather_cli.watch_command import watch_command
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -29,6 +35,7 @@ def command() -> None:
     pixel-gather ls s3://bucket/landsat/ --glob '**/*_B4.TIF' > list.txt
     pixel-gather plan --sources list.txt --tile centre
     pixel-gather run --sources list.txt --tile centre --to cube.zarr
+    pixel-gather submit --sources list.txt --tile centre --watch
     """
 
 
@@ -36,6 +43,12 @@ command.add_command(plan_command)
 command.add_command(run_command)
 command.add_command(ls_command)
 command.add_command(drill_command)
+command.add_command(submit_command)
+command.add_command(status_command)
+command.add_command(watch_command)
+command.add_command(list_command)
+command.add_command(cancel_command)
+command.add_command(redrive_command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,0 +1,201 @@
+"""What became of a gather, as the one document that the API and the command line show. Pure.
+
+It is made from what Step Functions tells of the execution and its Map Run, and from the summary
+that the plan wrote. Nothing here needs the request's model, which a small function is spared.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+STATES: Final = {
+    "RUNNING": "running",
+    "PENDING_REDRIVE": "running",
+    "SUCCEEDED": "succeeded",
+    "FAILED": "failed",
+    "ABORTED": "stopped",
+    "TIMED_OUT": "timed_out",
+}
+"""Step Functions' words and ours."""
+
+REFUSALS: Final = frozenset({"RequestError", "BudgetError", "ArrayExistsError"})
+"""Errors by which the plan refuses a request: running it again refuses it again."""
+
+_ENDS: Final = {
+    "States.ExceedToleratedFailureThreshold": (
+        "more shards failed than limits.failed_shards allows; a redrive runs those again that are missing"
+    ),
+    "States.Timeout": (
+        "it took longer than the deployment allows; a redrive goes on with the shards that are missing"
+    ),
+}
+
+
+def status_document(
+    found: Mapping[str, Any],
+    *,
+    counts: Mapping[str, int] | None,
+    summary: Mapping[str, Any] | None,
+    now: datetime,
+    links_from: str,
+) -> dict[str, Any]:
+    """Describe one gather.
+
+    Args:
+        found: Answer of DescribeExecution.
+        counts: Item counts of the Map Run, where it has begun.
+        summary: The plan's, where it has been written.
+        now: Time that a running gather's seconds are counted to.
+        links_from: Address that links to the gather itself start with.
+    """
+    summary = summary or {}
+    result = _result(found)
+    shards = _finished_shards(result) if result else _running_shards(counts, summary)
+    cube = (result or summary).get("cube")
+    document = gather_line(found, now=now, links_from=links_from) | {
+        "request": _object(found.get("input")),
+        "cube": cube,
+        "shards": shards,
+        "sources": _sources(shards, summary, result),
+        "usd": _usd(shards, summary, result),
+        "error": _error(found),
+        "result": result,
+        "warnings": list(summary.get("warnings", ())),
+    }
+    document["links"] |= _links(found, document["links"]["self"], cube, result)
+    return document
+
+
+def gather_line(found: Mapping[str, Any], *, now: datetime, links_from: str) -> dict[str, Any]:
+    """Describe one gather by what Step Functions tells of it in a listing."""
+    started, ended = found["startDate"], found.get("stopDate")
+    return {
+        "id": found["name"],
+        "state": STATES[found["status"]],
+        "submitted_at": _isoformat(started),
+        "ended_at": None if ended is None else _isoformat(ended),
+        "seconds": round(max(((ended or now) - started).total_seconds(), 0.0), 1),
+        "links": {"self": f"{links_from}/gathers/{found['name']}"},
+    }
+
+
+def why_not_redrivable(found: Mapping[str, Any]) -> str | None:
+    """Return why a gather cannot be redriven and what to do instead, or None where it can be."""
+    name, state = found["name"], STATES[found["status"]]
+    if state == "running":
+        return f"the gather {name} is still running: wait for it, or cancel it first"
+    if state == "succeeded":
+        return f"the gather {name} has succeeded: there is nothing left to run again"
+    if found.get("error") in REFUSALS:
+        return f"the request of {name} was refused: change what its error names and submit it again"
+    if found.get("redriveStatus") == "NOT_REDRIVABLE":
+        reason = str(found.get("redriveStatusReason") or "Step Functions does not say why").rstrip(".")
+        if "period" in reason:
+            reason = "it began or ended too long ago; Step Functions redrives for 14 days"
+        return (
+            f"the gather {name} cannot be redriven ({reason}): submit its request again, which goes on with "
+            "the shards that are missing"
+        )
+    return None
+
+
+def _result(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    output = _object(found.get("output"))
+    return output if output and "n_sources" in output else None
+
+
+def _running_shards(counts: Mapping[str, int] | None, summary: Mapping[str, Any]) -> dict[str, int] | None:
+    """Count shards; those that an earlier attempt has committed are no items of this Map Run."""
+    if counts is None:
+        n_shards = summary.get("n_shards")
+        return None if n_shards is None else _shards(total=n_shards)
+    earlier = max(summary.get("n_shards", 0) - counts["total"], 0)
+    return _shards(
+        total=earlier + counts["total"],
+        running=counts["running"],
+        succeeded=earlier + counts["succeeded"],
+        failed=counts["failed"] + counts["timedOut"],
+    )
+
+
+def _finished_shards(result: Mapping[str, Any]) -> dict[str, int] | None:
+    total, lost = result.get("n_shards"), result.get("n_lost_shards", 0)
+    return None if total is None else _shards(total=total, succeeded=total - lost, failed=lost)
+
+
+def _shards(*, total: int, running: int = 0, succeeded: int = 0, failed: int = 0) -> dict[str, int]:
+    return {
+        "total": total,
+        "pending": max(total - running - succeeded - failed, 0),
+        "running": running,
+        "succeeded": succeeded,
+        "failed": failed,
+    }
+
+
+def _share_done(shards: Mapping[str, int] | None) -> float:
+    return shards["succeeded"] / shards["total"] if shards and shards["total"] else 0.0
+
+
+def _sources(
+    shards: Mapping[str, int] | None, summary: Mapping[str, Any], result: Mapping[str, Any] | None
+) -> dict[str, int | None] | None:
+    if result:
+        return {"total": result["n_sources"], "done": result["n_sources"], "failed": result["n_failed"]}
+    if "n_sources" not in summary:
+        return None
+    total = summary["n_sources"]
+    return {"total": total, "done": round(total * _share_done(shards)), "failed": None}
+
+
+def _usd(
+    shards: Mapping[str, int] | None, summary: Mapping[str, Any], result: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    planned = summary.get("usd")
+    if result:
+        basis = "what the report counts, at list prices; not a bill"
+        return {"planned": planned, "so_far": result.get("usd"), "basis": basis}
+    if planned is None:
+        return {"planned": None, "so_far": None, "basis": "no plan, no price"}
+    basis = "the plan's estimate, times the share of shards that are done; not a bill"
+    return {"planned": planned, "so_far": planned * _share_done(shards), "basis": basis}
+
+
+def _error(found: Mapping[str, Any]) -> dict[str, str] | None:
+    state = STATES[found["status"]]
+    if state in ("running", "succeeded"):
+        return None
+    error = found.get("error") or ("States.Timeout" if state == "timed_out" else "Stopped")
+    said = _said_by_function(found.get("cause") or "")
+    return {"type": error, "detail": _ENDS.get(error) or said or f"the gather is {state}"}
+
+
+def _said_by_function(cause: str) -> str:
+    """Return what a failed function said, without the trace that Lambda wraps it in."""
+    wrapped = _object(cause)
+    return str(wrapped.get("errorMessage", cause)) if wrapped else cause
+
+
+def _links(
+    found: Mapping[str, Any], itself: str, cube: str | None, result: Mapping[str, Any] | None
+) -> dict[str, str]:
+    links = {
+        "stop": itself if STATES[found["status"]] == "running" else None,
+        "redrive": f"{itself}/redrive" if why_not_redrivable(found) is None else None,
+        "cube": cube,
+        "report": (result or {}).get("report"),
+    }
+    return {name: link for name, link in links.items() if link}
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text or "null")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _isoformat(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,194 @@
+"""``pixel-gather emulate``: the real stack on this machine, without Docker or an account."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from pixel_gather_emulator.deploy import Deployment
+
+_TERMINATED: Final = 128 + signal.SIGTERM
+_EXAMPLE: Final = (
+    'pixel-gather submit --sources "$PIXEL_GATHER_SAMPLES" --bbox -109.1,36.9,-101.9,41.1 --watch'
+)
+
+
+@click.command("emulate", context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; one that is free by default."
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Most Lambda workers of one gather at a time.")
+@click.option(
+    "--source-bucket", "source_buckets", multiple=True, metavar="NAME", help="One more that gathers may read."
+)
+@click.option(
+    "--context", "-c", "given", multiple=True, metavar="KEY=VALUE", help="A setting, as cdk takes them."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of export lines.")
+@click.option(
+    "--env-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the environment there too."
+)
+def emulate_command(
+    *,
+    command: tuple[str, ...],
+    port: int,
+    workers: int | None,
+    source_buckets: tuple[str, ...],
+    given: tuple[str, ...],
+    as_json: bool,
+    env_file: Path | None,
+) -> int:
+    """Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM.
+
+    Prints the environment that leads the AWS tools and pixel-gather there and stays until Ctrl-C; with a
+    COMMAND it runs that in this environment instead and ends with it. Everything is gone afterwards.
+
+    \b
+    pixel-gather emulate -- bash
+    pixel-gather emulate -- aws s3 ls s3://pixel-gather-samples/demo/
+    """
+    deployed, error_class = _emulator()
+    try:
+        with (
+            _ends_when_terminated(),
+            deployed(
+                port=port,
+                max_workers=workers,
+                source_buckets=source_buckets,
+                context=_context(given),
+                on_step=_steps(),
+            ) as there,
+            _env_file(env_file, there.variables),
+        ):
+            return _run(command, there) if command else _stay(there, as_json=as_json)
+    except error_class as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _emulator() -> tuple[Any, type[Exception]]:
+    try:
+        from pixel_gather_emulator.deploy import deployed  # noqa: PLC0415 # not installed with the library
+        from pixel_gather_emulator.emulator import EmulatorError  # noqa: PLC0415 # as above
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"the emulator needs {error.name}, which is not installed: run `uv sync` in a checkout of the project"
+        ) from error
+    return deployed, EmulatorError
+
+
+def _context(given: tuple[str, ...]) -> dict[str, str]:
+    for each in given:
+        if "=" not in each:
+            raise click.UsageError(f"--context {each}: give it as KEY=VALUE")
+    return dict(each.split("=", 1) for each in given)
+
+
+def _steps() -> Callable[[str], None]:
+    started = time.monotonic()
+
+    def show(step: str) -> None:
+        click.echo(f"{time.monotonic() - started:5.1f} s  {step}", err=True)
+
+    return show
+
+
+@contextmanager
+def _ends_when_terminated() -> Generator[None]:
+    """Leave through every context on SIGTERM and when the terminal goes, as on Ctrl-C."""
+
+    def leave(*_: int | FrameType | None) -> None:
+        sys.exit(_TERMINATED)
+
+    earlier = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _env_file(path: Path | None, variables: Mapping[str, str]) -> Generator[None]:
+    """Have a file of ``NAME=value`` lines, complete from its first moment on, until the context ends."""
+    if path is None:
+        yield
+        return
+    new = path.with_name(f"{path.name}.new")
+    new.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in variables.items()))
+    new.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _run(command: tuple[str, ...], there: "Deployment") -> int:
+    """Run a command in the foreground; a Ctrl-C is its to answer."""
+    try:
+        running = subprocess.Popen(command, env=there.environment)
+    except OSError as error:
+        raise click.ClickException(f"{command[0]}: {error.strerror}") from error
+    earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code = running.wait()
+    except SystemExit:
+        running.terminate()
+        running.wait()
+        raise
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+    return code if code >= 0 else 128 - code
+
+
+def _stay(there: "Deployment", *, as_json: bool) -> int:
+    click.echo(_as_json(there) if as_json else _as_exports(there))
+    sys.stdout.flush()
+    click.echo(
+        f"\nReady: {there.api_url}\nIn another terminal, paste these lines; then for example\n  {_EXAMPLE}\n"
+        "Ctrl-C here ends it, and with it all that is in it.",
+        err=True,
+    )
+    try:
+        there.emulator.wait()
+    except KeyboardInterrupt:
+        click.echo("ending", err=True)
+    return 0
+
+
+def _as_exports(there: "Deployment") -> str:
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in there.variables.items()]
+    in_the_way = sorted(
+        name
+        for name in os.environ.keys() | {"AWS_PROFILE", "AWS_SESSION_TOKEN"}
+        if name.startswith("AWS_") and name not in there.variables
+    )
+    return "\n".join([f"unset {' '.join(in_the_way)}", *exports])
+
+
+def _as_json(there: "Deployment") -> str:
+    return json.dumps(
+        {
+            "endpoint": there.endpoint,
+            "region": there.region,
+            "api_url": there.api_url,
+            "state_machine_arn": there.state_machine_arn,
+            "array_bucket": there.array_bucket,
+            "control_bucket": there.control_bucket,
+            "samples": there.samples.list_href,
+            "environment": dict(there.variables),
+        },
+        indent=2,
+    )

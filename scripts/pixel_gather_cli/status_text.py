@@ -1,0 +1,87 @@
+"""A gather's status document as text. Pure."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+_STATES = {"timed_out": "timed out"}
+
+
+def status_text(document: Mapping[str, Any]) -> str:
+    """Return one fact a line."""
+    return "\n".join(f"{name:<13} {value}" for name, value in _facts(document))
+
+
+def list_text(lines: list[dict[str, Any]]) -> str:
+    """Return gathers as a table, one a line."""
+    rows = [("gather", "state", "submitted", "took")]
+    rows += [
+        (each["id"], state_text(each), _moment(each["submitted_at"]), duration_text(each["seconds"]))
+        for each in lines
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def state_text(document: Mapping[str, Any]) -> str:
+    """Return the state as one says it."""
+    return _STATES.get(document["state"], str(document["state"]))
+
+
+def shards_text(shards: Mapping[str, int]) -> str:
+    """Return what has become of the shards; those that there are none of are left out."""
+    others = [f"{shards[name]:,} {name}" for name in ("running", "pending", "failed") if shards[name]]
+    return ", ".join([f"{shards['succeeded']:,} of {shards['total']:,} done", *others])
+
+
+def sources_text(sources: Mapping[str, Any]) -> str:
+    """Return how many files have been read; a number that is an estimate says so."""
+    if sources["failed"] is None:
+        return f"about {sources['done']:,} of {sources['total']:,}"
+    return f"{sources['done'] - sources['failed']:,} of {sources['total']:,}" + (
+        f", {sources['failed']:,} failed" if sources["failed"] else ""
+    )
+
+
+def usd_text(usd: Mapping[str, Any]) -> str:
+    """Return dollars so far and planned, where they are known."""
+    so_far = "" if usd["so_far"] is None else f"about ${usd['so_far']:.4f}"
+    planned = "" if usd["planned"] is None else f"${usd['planned']:.4f} planned"
+    return " of ".join(filter(None, (so_far, planned)))
+
+
+def duration_text(seconds: float) -> str:
+    """Return seconds as people say them."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    took = duration_text(document["seconds"])
+    is_running = document["state"] == "running"
+    yield "gather", document["id"]
+    yield "state", f"{state_text(document)} {'for' if is_running else 'after'} {took}"
+    yield "submitted", _moment(document["submitted_at"])
+    if document.get("cube"):
+        yield "cube", document["cube"]
+    if document.get("shards"):
+        yield "shards", shards_text(document["shards"])
+    if document.get("sources"):
+        yield "files", sources_text(document["sources"])
+    if usd := usd_text(document["usd"]):
+        yield "cost", f"{usd} ({document['usd']['basis']})"
+    if document["links"].get("report"):
+        yield "report", document["links"]["report"]
+    for warning in document.get("warnings", ()):
+        yield "warning", warning
+    if document.get("error"):
+        yield "error", f"{document['error']['type']}: {document['error']['detail']}"
+
+
+def _moment(text: str) -> str:
+    return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S %Z}"

@@ -1,0 +1,897 @@
+"""Gathers on AWS by the command: through an API on loopback that checks signatures, and directly on moto."""
+
+import gzip
+import hashlib
+import hmac
+import io
+import json
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any, override
+from urllib.parse import parse_qs, urlsplit
+
+import boto3
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from moto import mock_aws
+
+from pixel_gather.adapters.gather_document import gather_line, status_document
+from pixel_gather.request import parse_request
+from pixel_gather_cli.main import main
+
+SECRET = "fake-secret"  # noqa: S105 # of nobody
+ID = "0123456789abcdef"
+BEGAN = datetime(2026, 11, 20, 10, 0, tzinfo=UTC)
+SUMMARY = {
+    "cube": "s3://arrays/a.zarr",
+    "n_sources": 1000,
+    "n_shards": 10,
+    "usd": 0.5,
+    "warnings": ["far away"],
+}
+RESULT = {
+    "cube": "s3://arrays/a.zarr",
+    "report": "s3://arrays/a.zarr/report.json",
+    "n_sources": 1000,
+    "n_failed": 0,
+    "n_shards": 10,
+    "usd": 0.4,
+}
+
+
+def run(*arguments: str | Path) -> int:
+    """Run the command and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+def document(status: str = "RUNNING", *, done: int = 0, running: int = 0, **more: Any) -> dict[str, Any]:
+    """Return the status document of a gather."""
+    found = {"name": ID, "status": status, "startDate": BEGAN, "input": "{}"} | more
+    if status != "RUNNING":
+        found["stopDate"] = BEGAN + timedelta(seconds=95)
+    counts = {"total": 10, "running": running, "succeeded": done, "failed": 0, "timedOut": 0}
+    now = BEGAN + timedelta(seconds=30)
+    return status_document(found, counts=counts, summary=SUMMARY, now=now, links_from="")
+
+
+def succeeded(**result: Any) -> dict[str, Any]:
+    """Return the status document of a gather that succeeded."""
+    return document("SUCCEEDED", output=json.dumps(RESULT | result))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One request as it came in."""
+
+    method: str
+    path: str
+    query: dict[str, list[str]]
+    headers: Message
+    body: bytes
+    is_signed: bool
+    """By the secret, in this Region, for this very request."""
+
+    @property
+    def json(self) -> Any:
+        """The body."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer; a body that is no bytes is sent as JSON."""
+
+    body: Any = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class FakeApi:
+    """An API that answers by method and path what it is told to, the last answer again and again."""
+
+    root: str = ""
+    asked: list[Asked] = field(default_factory=list)
+    replies: dict[str, list[Reply]] = field(default_factory=dict)
+
+    def on(self, route: str, *replies: Reply | dict[str, Any]) -> None:
+        """Say what a route answers, such as ``GET /gathers``."""
+        self.replies[route] = [each if isinstance(each, Reply) else Reply(each) for each in replies]
+
+    def answer(self, asked: Asked) -> Reply:
+        """Return the next answer."""
+        self.asked.append(asked)
+        replies = self.replies.get(f"{asked.method} {asked.path}")
+        if not replies:
+            return Reply({"message": "Missing Authentication Token"}, 403)
+        return replies.pop(0) if len(replies) > 1 else replies[0]
+
+
+def is_signed(
+    method: str, target: str, headers: Message, body: bytes, *, region: str = "eu-central-1"
+) -> bool:
+    """Check a signature of version 4, by its specification."""
+    scheme, _, rest = headers.get("Authorization", "").partition(" ")
+    parts = dict(part.strip().split("=", 1) for part in rest.split(",") if "=" in part)
+    if scheme != "AWS4-HMAC-SHA256":
+        return False
+    names = parts["SignedHeaders"].split(";")
+    url = urlsplit(target)
+    canonical = "\n".join(
+        [
+            method,
+            url.path,
+            "&".join(sorted(url.query.split("&"))),
+            *(f"{name}:{headers[name].strip()}" for name in names),
+            "",
+            parts["SignedHeaders"],
+            hashlib.sha256(body).hexdigest(),
+        ]
+    )
+    moment = headers["X-Amz-Date"]
+    scope = (moment[:8], region, "execute-api", "aws4_request")
+    signed = "\n".join(
+        ["AWS4-HMAC-SHA256", moment, "/".join(scope), hashlib.sha256(canonical.encode()).hexdigest()]
+    )
+    key = f"AWS4{SECRET}".encode()
+    for part in scope:
+        key = hmac.digest(key, part.encode(), "sha256")
+    return "host" in names and hmac.new(key, signed.encode(), "sha256").hexdigest() == parts["Signature"]
+
+
+@contextmanager
+def serving(fake: FakeApi, *, tls: ssl.SSLContext | None = None) -> Iterator[FakeApi]:
+    """Serve on loopback for as long as the context lasts."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _do(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            url = urlsplit(self.path)
+            asked = Asked(
+                method=self.command,
+                path=url.path,
+                query=parse_qs(url.query),
+                headers=self.headers,
+                body=body,
+                is_signed=is_signed(self.command, self.path, self.headers, body),
+            )
+            reply = fake.answer(asked)
+            content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            for name, value in ({"Content-Length": str(len(content))} | reply.headers).items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_DELETE = _do  # noqa: N815 # the base class's names
+
+        @override
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    fake.root = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
+    try:
+        yield fake
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials of nobody, and nothing of whoever runs the tests."""
+    for name in (
+        "AWS_PROFILE",
+        "AWS_ENDPOINT_URL",
+        "AWS_CA_BUNDLE",
+        "AWS_SESSION_TOKEN",
+        "PIXEL_GATHER_API",
+        "PIXEL_GATHER_API_KEY",
+        "PIXEL_GATHER_STACK",
+        "PIXEL_GATHER_STATE_MACHINE",
+        "PIXEL_GATHER_CONTROL_BUCKET",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+    """An API that the environment names."""
+    with serving(FakeApi()) as fake:
+        monkeypatch.setenv("PIXEL_GATHER_API", f"{fake.root}/v1/")
+        yield fake
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was slept, instead of sleeping."""
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    return slept
+
+
+STARTED = Reply({"id": ID, "is_new": True, "state": "running", "links": {}}, 202)
+BY_S3 = ("--sources", "s3://lists/a.txt", "--tile", "centre")
+
+
+def test_submit_sends_the_plain_request_signed(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """And prints the gather's id to standard output, what to do next to standard error."""
+    api.on("POST /v1/gathers", STARTED)
+
+    code = run("submit", *BY_S3, "--name", "alps", "--max-usd", "3")
+
+    (asked,) = api.asked
+    printed = capsys.readouterr()
+    assert code == 0
+    assert asked.is_signed
+    assert asked.query == {}
+    assert asked.headers["X-Api-Key"] is None
+    assert asked.json == {
+        "sources": {"list": "s3://lists/a.txt"},
+        "window": {"tile": "centre"},
+        "output": {"name": "alps"},
+        "limits": {"usd": 3.0},
+    }
+    assert printed.out == f"gather        {ID}\nstate         running\n"
+    assert f"pixel-gather watch {ID}" in printed.err
+
+
+def test_submit_force_and_api_key_go_along(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one in the query, which is signed too, the other as a header."""
+    monkeypatch.setenv("PIXEL_GATHER_API_KEY", "key-1")
+    api.on("POST /v1/gathers", STARTED)
+
+    run("submit", *BY_S3, "--force", "--json")
+
+    assert api.asked[0].is_signed
+    assert api.asked[0].query == {"force": ["true"]}
+    assert api.asked[0].headers["X-Api-Key"] == "key-1"
+
+
+def test_an_api_key_alone_is_enough_where_there_are_no_credentials(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deployment may let callers in who are none of AWS's."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("PIXEL_GATHER_API_KEY", "key-1")
+    api.on("GET /v1/gathers", {"gathers": [], "next": None})
+
+    assert run("list") == 0
+    assert api.asked[0].headers["X-Api-Key"] == "key-1"
+    assert api.asked[0].headers["Authorization"] is None
+
+
+def test_submit_as_json_prints_the_answer(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """For machines."""
+    api.on("POST /v1/gathers", STARTED)
+
+    run("submit", *BY_S3, "--json")
+
+    assert json.loads(capsys.readouterr().out) == STARTED.body
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("running", f"is being gathered already: pixel-gather watch {ID}"),
+        ("succeeded", f"(--force gathers it again): pixel-gather status {ID}"),
+    ],
+)
+def test_submit_says_that_there_is_such_a_gather_already(
+    state: str, said: str, api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same request is the same gather."""
+    api.on("POST /v1/gathers", {"id": ID, "is_new": False, "state": state, "links": {}})
+
+    assert run("submit", *BY_S3) == 0
+    assert said in capsys.readouterr().err
+
+
+@dataclass(frozen=True)
+class ListCase:
+    """A list file of this machine, and what its upload is called."""
+
+    id: str
+    name: str
+    content: bytes
+    suffix: str
+
+
+LISTS = (
+    ListCase("csv", "list.CSV", b"href,time\ns3://b/a.tif,2020-01-01\n", "csv"),
+    ListCase("gzip", "list.jsonl.gz", gzip.compress(b'{"href": "s3://b/a.tif"}\n'), "jsonl"),
+    ListCase("no format's ending", "scenes.2020", b"s3://b/a.tif\n", "list"),
+)
+
+
+@pytest.mark.parametrize("case", LISTS, ids=lambda case: case.id)
+def test_submit_uploads_a_list_of_this_machine(case: ListCase, api: FakeApi, tmp_path: Path) -> None:
+    """Under its digest, so that the same list makes the same request."""
+    file = tmp_path / case.name
+    file.write_bytes(case.content)
+    digest = hashlib.sha256(case.content).hexdigest()
+    href = f"s3://control/lists/{digest}.{case.suffix}"
+    place = {"href": href, "upload": f"{api.root}/s3/put?X-Amz-Signature=1", "headers": {"X-Amz-Meta": "m"}}
+    api.on("POST /v1/lists", place)
+    api.on("PUT /s3/put", Reply())
+    api.on("POST /v1/gathers", STARTED)
+
+    code = run("submit", "--sources", file, "--tile", "centre")
+
+    asked, put, submitted = api.asked
+    assert code == 0
+    assert asked.is_signed
+    assert asked.json == {"sha256": digest, "suffix": case.suffix, "nbytes": len(case.content)}
+    assert put.body == case.content
+    assert put.headers["X-Amz-Meta"] == "m"
+    assert put.headers["Authorization"] is None
+    assert put.headers["Transfer-Encoding"] is None
+    assert submitted.json["sources"] == {"list": href}
+
+
+def test_submit_uploads_no_list_that_is_there(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deployment says so; here the list comes from standard input."""
+    api.on("POST /v1/lists", {"href": "s3://control/lists/x.list", "upload": None})
+    api.on("POST /v1/gathers", STARTED)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"s3://b/a.tif\n")))
+
+    run("submit", "--sources", "-", "--tile", "centre")
+
+    assert [each.path for each in api.asked] == ["/v1/lists", "/v1/gathers"]
+    assert api.asked[0].json["sha256"] == hashlib.sha256(b"s3://b/a.tif\n").hexdigest()
+    assert api.asked[1].json["sources"] == {"list": "s3://control/lists/x.list"}
+
+
+def test_submit_says_why_an_upload_was_refused(
+    api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In S3's words; nothing is submitted."""
+    (tmp_path / "a.txt").write_text("s3://b/a.tif\n")
+    api.on("POST /v1/lists", {"href": "s3://control/lists/x.txt", "upload": f"{api.root}/s3/put"})
+    api.on("PUT /s3/put", Reply(b"<Error><Message>Request has expired</Message></Error>", 403))
+
+    code = run("submit", "--sources", tmp_path / "a.txt", "--tile", "centre")
+
+    assert code == 2
+    assert "could not be uploaded (403): Request has expired" in capsys.readouterr().err
+    assert len(api.asked) == 2
+
+
+def test_submit_of_a_list_that_is_not_there_asks_nobody(
+    api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is named."""
+    assert run("submit", "--sources", "no-such-list.txt", "--tile", "centre") == 2
+    assert "no-such-list.txt: the list cannot be read" in capsys.readouterr().err
+    assert api.asked == []
+
+
+def test_status_prints_one_fact_a_line(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """Aligned, and with what an estimate is."""
+    api.on(f"GET /v1/gathers/{ID}", document(done=4, running=3))
+
+    code = run("status", ID)
+
+    assert code == 0
+    assert api.asked[0].is_signed
+    basis = "the plan's estimate, times the share of shards that are done; not a bill"
+    assert capsys.readouterr().out.splitlines() == [
+        f"gather        {ID}",
+        "state         running for 30 s",
+        "submitted     2026-11-20 10:00:00 UTC",
+        "cube          s3://arrays/a.zarr",
+        "shards        4 of 10 done, 3 running, 3 pending",
+        "files         about 400 of 1,000",
+        f"cost          about $0.2000 of $0.5000 planned ({basis})",
+        "warning       far away",
+    ]
+
+
+def test_status_of_a_failure_names_it_and_the_way_on(
+    api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A redrive, where there can be one."""
+    failed = document("FAILED", done=9, error="StoreError", cause="the bucket is gone")
+    api.on(f"GET /v1/gathers/{ID}", failed)
+
+    run("status", ID)
+
+    printed = capsys.readouterr()
+    assert "state         failed after 1 min 35 s" in printed.out
+    assert "error         StoreError: the bucket is gone" in printed.out
+    assert f"pixel-gather redrive {ID}" in printed.err
+
+
+def test_status_as_json_is_the_document(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing added, nothing left out."""
+    api.on(f"GET /v1/gathers/{ID}", succeeded())
+
+    run("status", ID, "--json")
+
+    assert json.loads(capsys.readouterr().out) == succeeded()
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        pytest.param(succeeded(), 0, id="all"),
+        pytest.param(succeeded(n_failed=2), 1, id="some"),
+        pytest.param(document("FAILED", error="BudgetError", cause="too dear"), 2, id="refused"),
+        pytest.param(document("ABORTED"), 2, id="stopped"),
+        pytest.param(document("TIMED_OUT"), 2, id="time"),
+    ],
+)
+def test_watch_ends_with_the_gather_and_its_code(
+    end: dict[str, Any], code: int, api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Looking every five seconds, and printing the last document only."""
+    api.on(f"GET /v1/gathers/{ID}", document(), document(done=4, running=3), document(done=9), end)
+
+    assert run("watch", ID, "--json") == code
+
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == end
+    assert pauses == [5.0, 5.0, 5.0]
+    assert "4 of 10 done, 3 running, 3 pending" in printed.err
+
+
+def test_watch_says_nothing_twice_in_a_log(
+    api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line for every change."""
+    api.on(f"GET /v1/gathers/{ID}", *[document(done=1)] * 5, succeeded())
+
+    run("watch", ID, "--every", "1")
+
+    assert len(pauses) == 5
+    assert capsys.readouterr().err.count("1 of 10 done") == 1
+
+
+def test_watch_on_a_terminal_shows_a_bar(
+    api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And leaves standard output to the end's text."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    api.on(f"GET /v1/gathers/{ID}", document(done=4, running=3), Reply({}, 429), succeeded())
+
+    assert run("watch", ID) == 0
+
+    printed = capsys.readouterr()
+    assert "━" in printed.err
+    assert "4 of 10 done, 3 running, 3 pending" in printed.err
+    assert "about $0.2000 of $0.5000 planned" in printed.err
+    assert "asked too often" in printed.err
+    assert "━" not in printed.out
+    assert "files         1,000 of 1,000" in printed.out
+    assert len(pauses) == 2
+
+
+def test_watch_quietly_shows_the_end_only(
+    api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As run does."""
+    api.on(f"GET /v1/gathers/{ID}", document(), succeeded())
+
+    run("watch", ID, "--quiet")
+
+    assert capsys.readouterr().err == ""
+    assert len(pauses) == 1
+
+
+def test_watch_backs_off_while_the_deployment_is_busy(api: FakeApi, pauses: list[float]) -> None:
+    """Twice as long each time, up to a minute, as long as it was told at least; then as before."""
+    busy = Reply({"type": "urn:pixel-gather:problem:throttled", "detail": "slowly, please"}, 429)
+    told = Reply({"message": "Too Many Requests"}, 429, {"Retry-After": "90"})
+    gone = Reply({"message": "Endpoint request timed out"}, 504)
+    api.on(f"GET /v1/gathers/{ID}", document(), busy, busy, gone, told, *[busy] * 3, document(), succeeded())
+
+    assert run("watch", ID) == 0
+
+    first, *backed_off, last = pauses
+    longest = [10, 20, 40, 60, 60, 60, 60]
+    assert (first, last) == (5.0, 5.0)
+    assert backed_off[3] == 90
+    del backed_off[3], longest[3]
+    assert all(most / 2 <= pause <= most for pause, most in zip(backed_off, longest, strict=True))
+
+
+def test_watch_gives_up_on_a_deployment_that_stays_busy(
+    api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After many tries, with its words."""
+    api.on(f"GET /v1/gathers/{ID}", document(), Reply({"detail": "slowly, please"}, 429))
+
+    assert run("watch", ID) == 2
+
+    assert len(pauses) == 21
+    assert "slowly, please" in capsys.readouterr().err
+
+
+def test_watch_interrupted_leaves_the_gather_running(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And says so, and how to watch again."""
+
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupt)
+    api.on(f"GET /v1/gathers/{ID}", document())
+
+    assert run("watch", ID) == 130
+
+    printed = capsys.readouterr()
+    assert f"the gather goes on: pixel-gather watch {ID}" in printed.err
+    assert printed.out == ""
+    assert {each.method for each in api.asked} == {"GET"}
+
+
+def test_submit_and_watch_waits_until_the_gather_is_known(
+    api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Step Functions may take a moment to know of what it has started."""
+    unknown = Reply({"type": "urn:pixel-gather:problem:gather_not_found", "detail": "there is none"}, 404)
+    api.on("POST /v1/gathers", STARTED)
+    api.on(f"GET /v1/gathers/{ID}", unknown, document(), succeeded(n_failed=1))
+
+    code = run("submit", *BY_S3, "--watch")
+
+    assert code == 1
+    assert len(pauses) == 3
+    assert "files         999 of 1,000, 1 failed" in capsys.readouterr().out
+
+
+def test_list_goes_page_by_page_up_to_its_limit(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a table of the latest."""
+    found = {"name": ID, "status": "TIMED_OUT", "startDate": BEGAN, "stopDate": BEGAN + timedelta(hours=2)}
+    line = gather_line(found, now=BEGAN, links_from="")
+    api.on(
+        "GET /v1/gathers",
+        {"gathers": [line] * 100, "next": "a/b+c="},
+        {"gathers": [line] * 50, "next": "more"},
+    )
+
+    assert run("list", "--state", "timed_out", "--limit", "150") == 0
+
+    first, second = api.asked
+    lines = capsys.readouterr().out.splitlines()
+    assert first.is_signed
+    assert second.is_signed
+    assert first.query == {"limit": ["100"], "state": ["timed_out"]}
+    assert second.query == {"limit": ["50"], "state": ["timed_out"], "token": ["a/b+c="]}
+    assert lines[0].split() == ["gather", "state", "submitted", "took"]
+    assert lines[1] == f"{ID}  timed out  2026-11-20 10:00:00 UTC  2 h 00 min"
+    assert len(lines) == 151
+
+
+def test_list_of_nothing_prints_nothing(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """To standard output."""
+    api.on("GET /v1/gathers", {"gathers": [], "next": None})
+
+    assert run("list") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_cancel_stops_a_gather(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """An API may answer that with nothing."""
+    api.on(f"DELETE /v1/gathers/{ID}", Reply(status=204))
+
+    assert run("cancel", ID) == 0
+    assert api.asked[0].is_signed
+    assert "state         stopped" in capsys.readouterr().out
+
+
+def test_cancel_of_what_has_ended_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """And what it has ended as."""
+    api.on(f"DELETE /v1/gathers/{ID}", {"id": ID, "state": "succeeded"})
+
+    assert run("cancel", ID) == 0
+    printed = capsys.readouterr()
+    assert "state         succeeded" in printed.out
+    assert "ended already" in printed.err
+
+
+def test_redrive_and_watch(api: FakeApi, pauses: list[float]) -> None:
+    """To the end that it then has, not to the one that it had."""
+    api.on(f"POST /v1/gathers/{ID}/redrive", Reply({"id": ID, "state": "running"}, 202))
+    api.on(f"GET /v1/gathers/{ID}", succeeded())
+
+    assert run("redrive", ID, "--watch") == 0
+    assert api.asked[0].is_signed
+    assert pauses == [5.0]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer that is none, and the line that is made of it."""
+
+    id: str
+    reply: Reply
+    line: str
+
+
+def problem(code: str, status: int, detail: str, **more: str) -> Reply:
+    """Return a problem detail."""
+    return Reply({"type": f"urn:pixel-gather:problem:{code}", "title": "T", "detail": detail} | more, status)
+
+
+REFUSALS = (
+    Refusal("not found", problem("gather_not_found", 404, "there is no gather x"), "there is no gather x"),
+    Refusal(
+        "field",
+        problem("request_error", 400, "window: is needed", field="window"),
+        "window: is needed",
+    ),
+    Refusal("field once", problem("request_error", 400, "is needed", field="window"), "window: is needed"),
+    Refusal("redrive", problem("not_redrivable", 409, "it still runs"), "it still runs"),
+    Refusal("unknown code", problem("new_code", 418, "tea only"), "tea only"),
+    Refusal("busy", problem("throttled", 429, "slowly"), "the API is asked too often: slowly"),
+    Refusal(
+        "gateway",
+        Reply({"message": "The security token is invalid."}, 403),
+        "the API refused (403): The security token is invalid.",
+    ),
+    Refusal("denied", Reply({"Message": "User: me may not"}, 403), "the API refused (403): User: me may not"),
+    Refusal(
+        "server", Reply({"message": "Internal server error"}, 500), "refused (500): Internal server error"
+    ),
+    Refusal("html", Reply(b"<html>", 502), "the API refused (502): the API answered 502"),
+    Refusal("not json", Reply(b"hello"), "answered 200 and no JSON"),
+    Refusal("not an object", Reply([1]), "answered 200 and no JSON"),
+)
+
+
+@pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.id)
+def test_a_refusal_is_one_line(case: Refusal, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the deployment's own words, with exit code 2 and nothing on standard output."""
+    api.on(f"GET /v1/gathers/{ID}", case.reply)
+
+    code = run("status", ID)
+
+    printed = capsys.readouterr()
+    assert code == 2
+    assert case.line in printed.err
+    assert printed.err.startswith("pixel-gather: ")
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+
+
+def test_no_credentials_is_one_line(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is sent."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+
+    assert run("list") == 2
+    assert "no AWS credentials were found" in capsys.readouterr().err
+    assert api.asked == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--api", "http://a.example", "--direct"), "--api or --direct"),
+        (("--api", "http://a.example", "--stack", "A"), "--api or --stack"),
+        (("--state-machine", "arn"), "go with --direct"),
+        (("--control-bucket", "b"), "go with --direct"),
+        (("--api", "a.example"), "'a.example' is not the address of an API"),
+        (("--api", "http://127.0.0.1:1"), "there was no answer"),
+        (("--profile", "nobody"), "profile (nobody) could not be found"),
+    ],
+)
+def test_a_deployment_that_cannot_be_meant_is_refused(
+    options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a sentence; no option is silently ignored."""
+    assert run("list", *options) == 2
+
+    printed = capsys.readouterr().err
+    assert said in printed
+    assert "Traceback" not in printed
+
+
+def test_the_apis_certificate_is_checked_against_aws_ca_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the AWS tools do."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    certificate = _certificate(tmp_path)
+    tls.load_cert_chain(certificate, tmp_path / "key.pem")
+    with serving(FakeApi(), tls=tls) as fake:
+        fake.on("GET /v1/gathers", {"gathers": [], "next": None})
+
+        assert run("list", "--api", f"{fake.root}/v1") == 2
+        assert "AWS_CA_BUNDLE" in capsys.readouterr().err
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
+        assert run("list", "--api", f"{fake.root}/v1") == 0
+
+
+def _certificate(folder: Path) -> Path:
+    """Write a certificate for loopback, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return folder / "certificate.pem"
+
+
+@dataclass(frozen=True)
+class OnMoto:
+    """What a deployment's stack made, in moto."""
+
+    state_machine: str
+    s3: Any
+    stepfunctions: Any
+    cloudformation: Any
+
+    def make_stack(self, name: str, **outputs: str) -> None:
+        """Make a stack that says of itself what a deployment's does."""
+        template = {
+            "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
+            "Outputs": {output: {"Value": value} for output, value in outputs.items()},
+        }
+        self.cloudformation.create_stack(StackName=name, TemplateBody=json.dumps(template))
+
+
+@pytest.fixture
+def moto_aws() -> Iterator[OnMoto]:
+    """A state machine that never ends, a control bucket and the stack PixelGather."""
+    with mock_aws():
+        s3, stepfunctions = boto3.client("s3"), boto3.client("stepfunctions")
+        s3.create_bucket(Bucket="control", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+        machine = stepfunctions.create_state_machine(
+            name="Gather",
+            definition=json.dumps({"StartAt": "A", "States": {"A": {"Type": "Pass", "End": True}}}),
+            roleArn="arn:aws:iam::123456789012:role/any",
+        )
+        made = OnMoto(
+            state_machine=machine["stateMachineArn"],
+            s3=s3,
+            stepfunctions=stepfunctions,
+            cloudformation=boto3.client("cloudformation"),
+        )
+        made.make_stack("PixelGather", StateMachineArn=made.state_machine, ControlBucket="control")
+        yield made
+
+
+def test_direct_needs_no_more_than_the_stacks_name(
+    moto_aws: OnMoto, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Submit with a list of this machine, the same again, list, cancel, and again."""
+    file = tmp_path / "list.txt"
+    file.write_text("s3://bucket/a.tif\n")
+    href = f"s3://control/lists/{hashlib.sha256(file.read_bytes()).hexdigest()}.txt"
+    request = parse_request({"sources": href, "window": "centre"})
+    submit = ("submit", "--sources", file, "--tile", "centre", "--direct", "--json")
+
+    run(*submit)
+    first = json.loads(capsys.readouterr().out)
+    run(*submit)
+    again = json.loads(capsys.readouterr().out)
+    run("cancel", first["id"], "--direct")
+    capsys.readouterr()
+    run(*submit)
+    second = json.loads(capsys.readouterr().out)
+    run("list", "--direct")
+    listed = capsys.readouterr().out
+
+    (uploaded,) = moto_aws.s3.list_objects_v2(Bucket="control")["Contents"]
+    stored = moto_aws.s3.get_object(Bucket="control", Key=uploaded["Key"])
+    arn = f"{moto_aws.state_machine.replace('stateMachine', 'execution')}:{first['id']}"
+    execution = moto_aws.stepfunctions.describe_execution(executionArn=arn)
+    assert (first["id"], first["is_new"]) == (request.digest(), True)
+    assert json.loads(execution["input"]) == request.to_json()
+    assert stored["Body"].read() == file.read_bytes()
+    assert (again["id"], again["is_new"]) == (request.digest(), False)
+    assert (second["id"], second["is_new"]) == (f"{request.digest()}.2", True)
+    assert f"{first['id']}    stopped" in listed
+    assert f"{second['id']}  running" in listed
+
+
+def test_direct_force_is_another_gather(moto_aws: OnMoto, capsys: pytest.CaptureFixture[str]) -> None:
+    """To a cube of another name."""
+    deployment = ("--direct", "--state-machine", moto_aws.state_machine, "--control-bucket", "control")
+
+    ids = set()
+    for more in ((), ("--force",), ("--force",)):
+        run("submit", *BY_S3, *deployment, "--json", *more)
+        ids.add(json.loads(capsys.readouterr().out)["id"])
+
+    assert len(ids) == 3
+
+
+def test_direct_takes_the_environment_and_an_option_before_it(
+    moto_aws: OnMoto, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stack that is named is not overruled by what happens to be set."""
+    other = moto_aws.state_machine.replace("Gather", "Other")
+    moto_aws.make_stack("Mine", StateMachineArn=moto_aws.state_machine, ControlBucket="control")
+    monkeypatch.setenv("PIXEL_GATHER_STATE_MACHINE", other)
+
+    from_environment = run("list", "--direct")
+    said = capsys.readouterr().err
+    by_option = run("list", "--direct", "--stack", "Mine")
+
+    assert (from_environment, by_option) == (2, 0)
+    assert "no such state machine" in said
+
+
+def test_the_api_is_looked_up_by_the_stacks_name(
+    moto_aws: OnMoto, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the option, from the environment, or PixelGather."""
+    with serving(FakeApi()) as fake:
+        fake.on("GET /v1/gathers", {"gathers": [], "next": None})
+        moto_aws.make_stack("Mine", ApiUrl=f"{fake.root}/v1/")
+
+        assert run("list", "--stack", "Mine") == 0
+        monkeypatch.setenv("PIXEL_GATHER_STACK", "Mine")
+        assert run("list") == 0
+        monkeypatch.setenv("PIXEL_GATHER_STACK", "PixelGather")
+        assert run("list") == 2
+        assert "the stack PixelGather has no output ApiUrl" in capsys.readouterr().err
+        assert run("list", "--stack", "Nobodys") == 2
+        assert "there is no stack Nobodys in eu-central-1" in capsys.readouterr().err
+        assert len(fake.asked) == 2
+
+
+def test_help_loads_nothing_of_aws() -> None:
+    """The command starts as quickly as without a deployment."""
+    program = "import sys, pixel_gather_cli.main; print(*sys.modules)"
+    answer = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    loaded = {name.partition(".")[0] for name in answer.stdout.split()}
+    assert loaded.isdisjoint({"boto3", "botocore"})
