@@ -1,0 +1,1 @@
+"""What Pixel Gather is on AWS: one stack, a construct per capability."""

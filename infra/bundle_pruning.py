@@ -1,0 +1,61 @@
+"""What of the wheels no function ever opens, and why."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+_CODECS: Final = "blosc|deflate|imcd|lzma|zfp|zlib|zstd"
+"""imagecodecs' modules behind the names that ``pixel_gather`` calls; ``imcd`` holds its own codecs: delta,
+floatpred, LZW and PackBits. ``imagecodecs.zarr`` loads zlib."""
+
+_CODEC_LIBRARIES: Final = "blosc|deflate|gomp|lz4|lzma|snappy|zfp|zstd"
+"""What those modules are linked to; Blosc to LZ4, Snappy and zstd."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Files that are left out."""
+
+    paths: str
+    """Regular expression for a whole path inside the bundle."""
+
+    reason: str
+    """Why nothing is missed."""
+
+
+RULES: Final = (
+    Rule(r"bin/.*", "commands; Lambda calls a handler"),
+    Rule(
+        r"[^/]+\.dist-info/(?!METADATA$|entry_points\.txt$).*",
+        "versions and entry points are all that is read",
+    ),
+    Rule(r"(.*/)?tests/.*", "test suites"),
+    Rule(r".*\.(pyi|pyx|pxd|pxi|c|h|a|typed)", "for compilers and type checkers"),
+    Rule(rf"imagecodecs/_(?!shared|({_CODECS})\.).*\.so", "codecs that pixel_gather does not call"),
+    Rule(rf"imagecodecs\.libs/lib(?!({_CODEC_LIBRARIES})-).*", "libraries of the codecs above"),
+    Rule(r"imagecodecs/licenses/.*", "texts about the sources of the wheel"),
+    Rule(r"numpy/_core/_(simd|.*_tests)\..*\.so", "modules of NumPy's test suite"),
+    Rule(r"numpy/(conftest\.py|f2py/.*|_pyinstaller/.*)", "Fortran, and other packagers"),
+    Rule(r"pyparsing/.*|pyparsing-.*", "only rasterio's command line parses expressions"),
+    Rule(r"rasterio/rio/.*", "rasterio's command line"),
+    Rule(r"rasterio/(_example|_fill|shutil)\..*\.so", "examples, filling and copying of rasters"),
+    Rule(
+        r"rasterio/gdal_data/(?!gdalvrt\.xsd).*",
+        "GDAL's processes can open no file (adapters/gdal/limits.py), and CRSs are PROJ's; "
+        "rasterio knows the folder by gdalvrt.xsd",
+    ),
+    Rule(r"aws_lambda_powertools/.*/swagger_ui/.*\.(js|css)", "pages that no function serves"),
+)
+"""A path that one of them matches is left out."""
+
+
+def prune(folder: Path) -> None:
+    """Take the files out that a rule names, and the folders that are left empty."""
+    names = re.compile("|".join(f"(?:{rule.paths})" for rule in RULES))
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif names.fullmatch(PurePosixPath(path.relative_to(folder)).as_posix()):
+            path.unlink()

@@ -1,0 +1,141 @@
+"""A deployment without AWS: moto's S3 on loopback, and handlers imported as a cold start imports them."""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Final
+from urllib.request import Request, urlopen
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+REGION: Final = "eu-central-1"
+STATE_MACHINE: Final = f"arn:aws:states:{REGION}:123456789012:stateMachine:pixel-gather"
+
+ENVIRONMENT: Final[Mapping[str, str]] = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_REGION": REGION,
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
+    "PIXEL_GATHER_STAGE": "test",
+    "PIXEL_GATHER_ARRAY_BUCKET": "cubes",
+    "PIXEL_GATHER_OUTPUT_PREFIX": "out/",
+    "PIXEL_GATHER_CONTROL_BUCKET": "control",
+    "PIXEL_GATHER_SOURCE_BUCKETS": json.dumps([{"name": "sources", "region": None}]),
+    "PIXEL_GATHER_HTTPS_HOSTS": "[]",
+    "PIXEL_GATHER_LIMITS": json.dumps({"usd": 10, "files": 1000, "workers": 500, "failed_shards": 0.5}),
+    "PIXEL_GATHER_CONCURRENCY": "16",
+    "PIXEL_GATHER_SHARD_MEMORY_MIB": "1769",
+    "PIXEL_GATHER_STATE_MACHINE_ARN": STATE_MACHINE,
+    "POWERTOOLS_SERVICE_NAME": "pixel-gather",
+    "POWERTOOLS_METRICS_NAMESPACE": "PixelGather",
+    "POWERTOOLS_LOG_LEVEL": "INFO",
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """What Lambda tells a handler of its invocation."""
+
+    left_s: float = 900.0
+    function_name: str = "function"
+    memory_limit_in_mb: int = 1769
+    invoked_function_arn: str = f"arn:aws:lambda:{REGION}:123456789012:function:function"
+    aws_request_id: str = "request-1"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return how long the invocation may go on."""
+        return int(self.left_s * 1000)
+
+
+@contextmanager
+def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | None) -> Iterator[ModuleType]:
+    """Import a handler's module as if for the first time; None takes a variable away."""
+    for variable, value in (dict(ENVIRONMENT) | environment).items():
+        if value is None:
+            monkeypatch.delenv(variable, raising=False)
+        else:
+            monkeypatch.setenv(variable, value)
+    sys.modules.pop(f"handlers.{name}", None)
+    module = importlib.import_module(f"handlers.{name}")
+    try:
+        yield module
+    finally:
+        if hasattr(module, "worker"):
+            module.worker.deployment.run(module.worker.aclose())
+            module.worker.deployment.close()
+        if hasattr(module, "planner"):
+            module.deployment.run(module.planner.reader.aclose())
+        if hasattr(module, "deployment"):
+            module.deployment.close()
+        sys.modules.pop(f"handlers.{name}", None)
+
+
+@contextmanager
+def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Serve an S3 with a deployment's buckets, and give boto3's client of it."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": url}).items():
+        monkeypatch.setenv(variable, value)
+    client = boto3.client("s3", endpoint_url=url, region_name=REGION)
+    for bucket in ("sources", "cubes", "control"):
+        client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    yield client
+    with urlopen(Request(f"{url}/moto-api/reset", method="POST")):  # noqa: S310 # our own server
+        server.stop()
+
+
+@dataclass
+class StateMachine:
+    """Runs the handlers as the state machine does, one shard after another."""
+
+    plan: ModuleType
+    shard: ModuleType
+    finish: ModuleType
+    s3: Any
+    lost: set[int] = field(default_factory=set)
+    """Shards whose worker never comes to anything."""
+
+    def run(self, request: Any) -> dict[str, Any]:
+        """Return the verdict of the plan where it ends there, else what the finish answers."""
+        verdict = self.planned(request)
+        if verdict["verdict"] != "planned":
+            return verdict
+        for item in self.manifest(verdict):
+            if item["index"] not in self.lost:
+                self.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+        return self.finished(verdict)
+
+    def planned(self, request: Any) -> dict[str, Any]:
+        """Plan."""
+        answer = self.plan.handler({"request": request, "execution": "by-hand"}, Context())
+        verdict: dict[str, Any] = json.loads(json.dumps(answer))
+        return verdict
+
+    def manifest(self, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Read the manifest as the map does."""
+        place = verdict["manifest"]
+        answer = self.s3.get_object(Bucket=place["bucket"], Key=place["key"])
+        items: list[dict[str, Any]] = json.loads(answer["Body"].read())
+        return items
+
+    def finished(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
+        """Finish."""
+        event = {"gather": verdict["gather"], "failed_shards": verdict["tolerated_failure_percentage"]}
+        answer: dict[str, Any] = json.loads(json.dumps(self.finish.handler(event, Context())))
+        return answer
+
+
+def records(out: str, *, with_: str) -> list[dict[str, Any]]:
+    """Return the JSON lines of standard output that have a key."""
+    found = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return [each for each in found if with_ in each]
