@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -319,6 +320,8 @@ async def _write_differences(
 
 
 def _peak_rss_mib() -> float:
-    """Return the most memory that this process has held; macOS counts in bytes, Linux in KiB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+    """Return the most memory that this process has held; elsewhere than on Linux, its parent's may count."""
+    if sys.platform == "linux":  # where getrusage tells of the process before exec, too
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

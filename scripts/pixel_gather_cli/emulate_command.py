@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -84,7 +83,7 @@ def _emulator() -> tuple[Any, type[Exception]]:
         from pixel_gather_emulator.emulator import EmulatorError  # noqa: PLC0415 # as above
     except ModuleNotFoundError as error:
         raise click.ClickException(
-            f"the emulator needs {error.name}, which is not installed: run `uv sync` in a checkout of the project"
+            f"the emulator needs {error.name}, which is not installed: run uv sync in a checkout"
         ) from error
     return deployed, EmulatorError
 
@@ -138,7 +137,7 @@ def _env_file(path: Path | None, variables: Mapping[str, str]) -> Generator[None
 def _run(command: tuple[str, ...], there: "Deployment") -> int:
     """Run a command in the foreground; a Ctrl-C is its to answer."""
     try:
-        running = subprocess.Popen(command, env=there.environment)
+        running = subprocess.Popen(command, env=there.environment)  # noqa: S603 # the user's own words
     except OSError as error:
         raise click.ClickException(f"{command[0]}: {error.strerror}") from error
     earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)

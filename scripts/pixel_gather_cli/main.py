@@ -13,6 +13,7 @@ from pixel_gather.errors import GatherError
 from pixel_gather.version import __version__
 from pixel_gather_cli.cancel_command import cancel_command
 from pixel_gather_cli.drill_command import drill_command
+from pixel_gather_cli.emulate_command import emulate_command
 from pixel_gather_cli.list_command import list_command
 from pixel_gather_cli.ls_command import ls_command
 from pixel_gather_cli.plan_command import plan_command
@@ -49,6 +50,7 @@ command.add_command(watch_command)
 command.add_command(list_command)
 command.add_command(cancel_command)
 command.add_command(redrive_command)
+command.add_command(emulate_command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -16,7 +16,7 @@ from pixel_gather.request import GatherRequest
 if TYPE_CHECKING:
     from pixel_gather_cli.aws_account import AwsAccount
 
-DEFAULT_STACK: Final = "PixelGather"
+DEFAULT_STACK: Final = "PixelGather-main"
 _OPTIONS = (
     click.option("--stack", metavar="NAME", help="Stack of the deployment.  [default: PixelGather]"),
     click.option("--api", metavar="URL", help="Address of its API instead."),

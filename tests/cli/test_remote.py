@@ -786,7 +786,7 @@ class OnMoto:
 
 @pytest.fixture
 def moto_aws() -> Iterator[OnMoto]:
-    """A state machine that never ends, a control bucket and the stack PixelGather."""
+    """A state machine that never ends, a control bucket and the stack PixelGather-main."""
     with mock_aws():
         s3, stepfunctions = boto3.client("s3"), boto3.client("stepfunctions")
         s3.create_bucket(Bucket="control", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
@@ -801,7 +801,7 @@ def moto_aws() -> Iterator[OnMoto]:
             stepfunctions=stepfunctions,
             cloudformation=boto3.client("cloudformation"),
         )
-        made.make_stack("PixelGather", StateMachineArn=made.state_machine, ControlBucket="control")
+        made.make_stack("PixelGather-main", StateMachineArn=made.state_machine, ControlBucket="control")
         yield made
 
 
@@ -870,7 +870,7 @@ def test_direct_takes_the_environment_and_an_option_before_it(
 def test_the_api_is_looked_up_by_the_stacks_name(
     moto_aws: OnMoto, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the option, from the environment, or PixelGather."""
+    """From the option, from the environment, or PixelGather-main."""
     with serving(FakeApi()) as fake:
         fake.on("GET /v1/gathers", {"gathers": [], "next": None})
         moto_aws.make_stack("Mine", ApiUrl=f"{fake.root}/v1/")
@@ -878,9 +878,9 @@ def test_the_api_is_looked_up_by_the_stacks_name(
         assert run("list", "--stack", "Mine") == 0
         monkeypatch.setenv("PIXEL_GATHER_STACK", "Mine")
         assert run("list") == 0
-        monkeypatch.setenv("PIXEL_GATHER_STACK", "PixelGather")
+        monkeypatch.setenv("PIXEL_GATHER_STACK", "PixelGather-main")
         assert run("list") == 2
-        assert "the stack PixelGather has no output ApiUrl" in capsys.readouterr().err
+        assert "the stack PixelGather-main has no output ApiUrl" in capsys.readouterr().err
         assert run("list", "--stack", "Nobodys") == 2
         assert "there is no stack Nobodys in eu-central-1" in capsys.readouterr().err
         assert len(fake.asked) == 2

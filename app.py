@@ -1,0 +1,40 @@
+"""Builds the CDK app: read the settings, create the stack, synthesize."""
+
+import platform
+from functools import cache
+from typing import Final
+
+from aws_cdk import App, Validations
+from aws_cdk import aws_lambda as lambda_
+from cdk_nag import AwsSolutionsChecks
+
+from handlers.openapi import request_model_schema
+from infra.bundle import bundle
+from infra.gather_stack import GatherStack
+from infra.settings import Settings
+
+_LAMBDA_MACHINE: Final = "aarch64"
+
+
+def main() -> None:
+    """Write the cloud assembly to where the CDK command line asks for it."""
+    app = App()
+    settings = Settings.from_context(app.node.try_get_context)
+    machine = platform.machine().replace("arm64", "aarch64") if settings.emulated else _LAMBDA_MACHINE
+
+    @cache
+    def code(package: str) -> lambda_.Code:
+        return lambda_.Code.from_asset(str(bundle(package, machine=machine, is_emulated=settings.emulated)))
+
+    GatherStack(
+        app,
+        settings.stack_name,
+        settings=settings,
+        code=code,
+        request_model_schema=request_model_schema(),
+    )
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()
+
+
+main()

@@ -1,0 +1,180 @@
+"""The REST API: what it answers, to whom, and what it refuses before a function is asked."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.gather_function import LOG_RETENTION, GatherFunction
+from infra.problems import answer_with_problems
+from infra.settings import ApiAuth
+
+_VERSION: Final = "v1"
+_REQUESTS_PER_S: Final = 20
+_BURST: Final = 40
+"""A hundred callers who look every 5 seconds; more would wait for Step Functions anyway."""
+
+_REQUESTS_PER_DAY: Final = 50_000
+"""Of one API key."""
+
+_LIST_SCHEMA: Final[Mapping[str, Any]] = {
+    "$schema": "http://json-schema.org/draft-04/schema#",
+    "type": "object",
+    "required": ["sha256", "suffix", "nbytes"],
+    "properties": {
+        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "suffix": {"type": "string", "pattern": r"^[a-z0-9]{1,12}(\.[a-z0-9]{1,7})?$"},
+        "nbytes": {"type": "integer", "minimum": 1},
+    },
+}
+
+_ACCESS_LOG: Final = {
+    "time": "$context.requestTime",
+    "request": "$context.requestId",
+    "caller": "$context.identity.userArn",
+    "method": "$context.httpMethod",
+    "path": "$context.path",
+    "status": "$context.status",
+    "ms": "$context.responseLatency",
+    "error": "$context.error.message",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Route:
+    method: str
+    path: str
+    function: GatherFunction
+    body: apigateway.IModel | None = None
+    query: tuple[str, ...] = ()
+
+
+class Api(Construct):
+    """The API, its stage and its access log."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        submit: GatherFunction,
+        status: GatherFunction,
+        dry_run: GatherFunction,
+        request_model_schema: Mapping[str, Any],
+        auth: ApiAuth,
+        log_role: bool,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._auth = auth
+        self.rest_api = self._rest_api(log_role=log_role)
+        answer_with_problems(self.rest_api)
+        self._validator = self.rest_api.add_request_validator(
+            "Validator", validate_request_body=True, validate_request_parameters=True
+        )
+        request = self._model("GatherRequest", request_model_schema)
+        source_list = self._model("SourceList", _LIST_SCHEMA)
+        for route in (
+            _Route(method="POST", path="gathers", function=submit, body=request, query=("force",)),
+            _Route(method="GET", path="gathers", function=status, query=("limit", "token", "state")),
+            _Route(method="GET", path="gathers/{id}", function=status),
+            _Route(method="DELETE", path="gathers/{id}", function=status),
+            _Route(method="POST", path="gathers/{id}/redrive", function=status),
+            _Route(method="POST", path="plans", function=dry_run, body=request),
+            _Route(method="POST", path="lists", function=submit, body=source_list),
+            _Route(method="GET", path="openapi.json", function=status),
+        ):
+            self._add(route)
+        self.key = self._key() if auth is ApiAuth.API_KEY else None
+        self._acknowledge(log_role=log_role)
+
+    def _rest_api(self, *, log_role: bool) -> apigateway.RestApi:
+        log = logs.LogGroup(self, "Log", retention=LOG_RETENTION, removal_policy=RemovalPolicy.DESTROY)
+        api = apigateway.RestApi(
+            self,
+            "RestApi",
+            rest_api_name=Stack.of(self).stack_name,
+            description="Pixel Gather: plan, submit and watch gathers",
+            endpoint_types=[apigateway.EndpointType.REGIONAL],
+            cloud_watch_role=log_role,
+            deploy_options=apigateway.StageOptions(
+                stage_name=_VERSION,
+                throttling_rate_limit=_REQUESTS_PER_S,
+                throttling_burst_limit=_BURST,
+                logging_level=apigateway.MethodLoggingLevel.ERROR,
+                access_log_destination=apigateway.LogGroupLogDestination(log),
+                access_log_format=apigateway.AccessLogFormat.custom(json.dumps(_ACCESS_LOG)),
+            ),
+        )
+        api.node.try_remove_child("Endpoint")  # an output of the stack, which has its own
+        return api
+
+    def _model(self, name: str, schema: Mapping[str, Any]) -> apigateway.IModel:
+        """Describe a body by a plain JSON Schema, which `apigateway.Model` does not take."""
+        model = apigateway.CfnModel(
+            self,
+            name,
+            rest_api_id=self.rest_api.rest_api_id,
+            name=name,
+            content_type="application/json",
+            schema=schema,
+        )
+        deployment = self.rest_api.latest_deployment
+        assert deployment is not None  # noqa: S101 # the API deploys itself
+        deployment.add_to_logical_id(schema)  # a stage serves a model as it was when it was deployed
+        return apigateway.Model.from_model_name(self, f"{name}Reference", model.ref)
+
+    def _add(self, route: _Route) -> None:
+        self.rest_api.root.resource_for_path(route.path).add_method(
+            route.method,
+            apigateway.LambdaIntegration(route.function.function, allow_test_invoke=False),
+            authorization_type=(
+                apigateway.AuthorizationType.IAM
+                if self._auth is ApiAuth.IAM
+                else apigateway.AuthorizationType.NONE
+            ),
+            api_key_required=self._auth is ApiAuth.API_KEY,
+            request_validator=self._validator,
+            request_models=None if route.body is None else {"application/json": route.body},
+            request_parameters={f"method.request.querystring.{name}": False for name in route.query},
+        )
+
+    def _key(self) -> apigateway.IApiKey:
+        key = self.rest_api.add_api_key("Key", description="Calls Pixel Gather's API")
+        plan = self.rest_api.add_usage_plan(
+            "UsagePlan",
+            throttle=apigateway.ThrottleSettings(rate_limit=_REQUESTS_PER_S, burst_limit=_BURST),
+            quota=apigateway.QuotaSettings(limit=_REQUESTS_PER_DAY, period=apigateway.Period.DAY),
+            api_stages=[
+                apigateway.UsagePlanPerApiStage(api=self.rest_api, stage=self.rest_api.deployment_stage)
+            ],
+        )
+        plan.add_api_key(key)
+        return key
+
+    def _acknowledge(self, *, log_role: bool) -> None:
+        acknowledge(
+            self.rest_api,
+            "APIG3",
+            "callers are known by their signature or key and throttled; who opens the API to more adds a WAF",
+        )
+        by_whom = (
+            "callers are AWS principals: IAM signs and decides"
+            if self._auth is ApiAuth.IAM
+            else "the deployment asked for an API key with a usage plan, for callers outside AWS"
+        )
+        acknowledge(self.rest_api, "COG4", by_whom)
+        if self._auth is ApiAuth.API_KEY:
+            acknowledge(self.rest_api, "APIG4", by_whom)
+        if log_role:
+            acknowledge(
+                self.rest_api,
+                "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/"
+                "AmazonAPIGatewayPushToCloudWatchLogs]",
+                "the role is the account's, for all of its APIs; AWS documents this policy for it",
+            )

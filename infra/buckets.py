@@ -1,0 +1,127 @@
+"""The two buckets: cubes, which are kept, and what gathers need while they run, which expires.
+
+Rights are granted by `Area`: the part of a bucket that one kind of object lies in.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.rights import allow
+
+_REDRIVE_WINDOW_DAYS: Final = 14
+"""How long Step Functions lets a gather that failed be redriven."""
+
+_CONTROL_DAYS: Final = 2 * _REDRIVE_WINDOW_DAYS
+_EARLIER_VERSION_DAYS: Final = 30
+_UNFINISHED_UPLOAD_DAYS: Final = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """The objects of one bucket whose keys match a pattern."""
+
+    bucket: s3.IBucket
+    pattern: str
+    """A key, or several by ``*``."""
+
+    def grant_get(self, holder: iam.Role | iam.ManagedPolicy) -> None:
+        """Allow reading objects."""
+        self._grant(holder, "s3:GetObject")
+
+    def grant_put(self, holder: iam.Role | iam.ManagedPolicy) -> None:
+        """Allow writing objects, in parts too; not removing them."""
+        self._grant(holder, "s3:PutObject", "s3:AbortMultipartUpload")
+
+    def grant_list(self, holder: iam.Role) -> None:
+        """Allow listing these keys, and being told 404 instead of 403 where an object is missing.
+
+        S3 says 404 only to who may list, and asks that of a GET, which has no prefix: hence IfExists.
+        """
+        allow(
+            holder,
+            ["s3:ListBucket"],
+            self.bucket.bucket_arn,
+            conditions={"StringLikeIfExists": {"s3:prefix": self.pattern}},
+        )
+
+    def grant_delete(self, holder: iam.Role) -> None:
+        """Allow removing objects."""
+        self._grant(holder, "s3:DeleteObject")
+
+    def _grant(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:
+        allow(
+            holder,
+            actions,
+            self.bucket.arn_for_objects(self.pattern),
+            wildcard=f"objects of gathers to come, all of them in {self.pattern} of the stack's own bucket",
+        )
+
+
+class Buckets(Construct):
+    """Both buckets, and the areas that rights are granted by."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, output_prefix: str, retain_arrays: bool
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.arrays = self._bucket(
+            "Arrays",
+            is_versioned=True,
+            removal_policy=RemovalPolicy.RETAIN if retain_arrays else RemovalPolicy.DESTROY,
+            lifecycle=s3.LifecycleRule(
+                id="forget-what-was-replaced",
+                noncurrent_version_expiration=Duration.days(_EARLIER_VERSION_DAYS),
+                expired_object_delete_marker=True,
+                abort_incomplete_multipart_upload_after=Duration.days(_UNFINISHED_UPLOAD_DAYS),
+            ),
+        )
+        self.control = self._bucket(
+            "Control",
+            is_versioned=False,
+            removal_policy=RemovalPolicy.DESTROY,
+            lifecycle=s3.LifecycleRule(
+                id="expire-after-the-redrive-window",
+                expiration=Duration.days(_CONTROL_DAYS),
+                abort_incomplete_multipart_upload_after=Duration.days(_UNFINISHED_UPLOAD_DAYS),
+            ),
+        )
+        self.cubes = Area(bucket=self.arrays, pattern=f"{output_prefix}*")
+        self.gathers = Area(bucket=self.control, pattern="gathers/*")
+        self.sidecars = Area(bucket=self.control, pattern="gathers/*/shards/*")
+        self.manifests = Area(bucket=self.control, pattern="gathers/*/manifest.json")
+        self.summaries = Area(bucket=self.control, pattern="gathers/*/summary.json")
+        self.lists = Area(bucket=self.control, pattern="lists/*")
+
+    def _bucket(
+        self,
+        name: str,
+        *,
+        is_versioned: bool,
+        removal_policy: RemovalPolicy,
+        lifecycle: s3.LifecycleRule,
+    ) -> s3.Bucket:
+        bucket = s3.Bucket(
+            self,
+            name,
+            versioned=is_versioned,
+            removal_policy=removal_policy,
+            lifecycle_rules=[lifecycle],
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            minimum_tls_version=1.2,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+        )
+        acknowledge(
+            bucket,
+            "S1",
+            "only the stack's own roles write here, which their logs tell of; who has to audit reads "
+            "records data events in CloudTrail, for the sources too",
+        )
+        return bucket

@@ -1,0 +1,107 @@
+"""Values of the CDK context, checked: they come as text from the command line and as JSON from cdk.json."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+_NO_CAP: Final = "none"
+_TRUTHS: Final = {"true": True, "false": False}
+
+
+class SettingsError(ValueError):
+    """A key of the CDK context is wrong; the sentence names it and says what it should be."""
+
+    def __init__(self, key: str, value: object, expected: str) -> None:
+        """Say what stands there and what should."""
+        super().__init__(f"context key {key}: {json.dumps(value)} should be {expected}")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Reads keys; each method returns the default where the key is not given."""
+
+    get: Callable[[str], object]
+    """Returns a key's value, or None; `constructs.Node.try_get_context`."""
+
+    def text[Default: str | None](
+        self, key: str, default: Default, *, pattern: re.Pattern[str], expected: str
+    ) -> str | Default:
+        """Return a text that matches as a whole."""
+        value = self.get(key)
+        return default if value is None else matching(key, value, pattern=pattern, expected=expected)
+
+    def truth(self, key: str, *, default: bool) -> bool:
+        """Return true or false."""
+        value = self.get(key)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        if isinstance(value, str) and value.lower() in _TRUTHS:
+            return _TRUTHS[value.lower()]
+        raise SettingsError(key, value, "true or false")
+
+    def integer(self, key: str, default: int, *, lowest: int, highest: int) -> int:
+        """Return a whole number within bounds, these included."""
+        number = self.number(key, default, lowest=lowest, highest=highest)
+        if number != int(number):
+            raise SettingsError(key, self.get(key), f"a whole number from {lowest:,} to {highest:,}")
+        return int(number)
+
+    def number(self, key: str, default: float, *, lowest: float, highest: float) -> float:
+        """Return a number within bounds, these included."""
+        value = self.get(key)
+        if value is None:
+            return default
+        number = _number(value)
+        if number is None or not lowest <= number <= highest:
+            raise SettingsError(key, value, f"a number from {lowest:,} to {highest:,}")
+        return number
+
+    def cap(self, key: str, default: float | None) -> float | None:
+        """Return a number above 0, or None where the value is the word none."""
+        value = self.get(key)
+        if value is None or value == _NO_CAP:
+            return default if value is None else None
+        number = _number(value)
+        if number is None or not 0 < number < float("inf"):
+            raise SettingsError(key, value, "a number above 0, or none for no cap")
+        return number
+
+    def count(self, key: str, default: int | None) -> int | None:
+        """Return a whole number above 0, or None where the value is the word none."""
+        number = self.cap(key, default)
+        if number is None:
+            return None
+        if number != int(number):
+            raise SettingsError(key, self.get(key), "a whole number above 0, or none for no cap")
+        return int(number)
+
+    def array(self, key: str) -> list[Any]:
+        """Return the items of a JSON array; none by default."""
+        value = self.get(key)
+        found = _from_json(value) if isinstance(value, str) else value
+        if found is None and value is None:
+            return []
+        if not isinstance(found, list):
+            raise SettingsError(key, value, "a JSON array")
+        return found
+
+
+def matching(key: str, value: object, *, pattern: re.Pattern[str], expected: str) -> str:
+    """Return a value that is a text and matches as a whole."""
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise SettingsError(key, value, expected)
+    return value
+
+
+def _number(value: object) -> float | None:
+    found = _from_json(value) if isinstance(value, str) else value
+    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+def _from_json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

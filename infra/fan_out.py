@@ -1,0 +1,122 @@
+"""The state machine that fans a gather out, its role, and the right to use it.
+
+Its input is a plain request, from the API and from the console alike.
+"""
+
+from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.acknowledge import acknowledge
+from infra.buckets import Area
+from infra.gather_function import LOG_RETENTION, GatherFunction
+from infra.rights import allow
+from infra.workflow import MAP_LABEL, Workflow
+
+
+class FanOut(Construct):
+    """The state machine, its role and its log."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        plan: GatherFunction,
+        shard: GatherFunction,
+        finish: GatherFunction,
+        manifests: Area,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            description="Pixel Gather's state machine",
+        )
+        for function in (plan, shard, finish):
+            allow(role, ["lambda:InvokeFunction"], function.function.function_arn)
+        manifests.grant_get(role)
+        log = logs.LogGroup(
+            self,
+            "Log",
+            # The prefix spares CloudWatch's resource policy, which has room for few other names.
+            log_group_name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}",
+            retention=LOG_RETENTION,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        workflow = Workflow(self, "Workflow", plan=plan, shard=shard, finish=finish)
+        self.state_machine = sfn.StateMachine(
+            self,
+            "StateMachine",
+            # As text: for a chain, CDK grants every version of each function.
+            definition_body=sfn.DefinitionBody.from_string(
+                Stack.of(self).to_json_string(workflow.definition)
+            ),
+            role=role,
+            logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ERROR),
+            tracing_enabled=True,
+        )
+        self._grant_children(role)
+        acknowledge(
+            role,
+            "IAM5[Resource::*]",
+            "X-Ray has no resources to name; log delivery is set up by Step Functions and has none either",
+        )
+        acknowledge(
+            self.state_machine,
+            "SF1",
+            "errors are logged; a gather of 10,000 shards has 50,000 events, which its history keeps anyway",
+        )
+
+    def grant_submit(self, holder: iam.Role | iam.ManagedPolicy) -> None:
+        """Allow starting gathers, and looking whether one of that name is there."""
+        allow(holder, ["states:StartExecution"], self.state_machine.state_machine_arn)
+        self._grant_gathers(holder, "states:DescribeExecution")
+
+    def grant_operate(self, holder: iam.Role | iam.ManagedPolicy) -> None:
+        """Allow listing, describing, stopping and redriving gathers."""
+        allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)
+        self._grant_gathers(
+            holder,
+            "states:DescribeExecution",
+            "states:ListMapRuns",
+            "states:RedriveExecution",
+            "states:StopExecution",
+        )
+        allow(
+            holder,
+            ["states:DescribeMapRun"],
+            self._arn("mapRun", f"/{MAP_LABEL}:*"),
+            wildcard="Map runs are named by Step Functions when they start",
+        )
+
+    def _grant_gathers(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:
+        allow(
+            holder,
+            actions,
+            self._arn("execution", ":*"),
+            wildcard="gathers to come, of this state machine alone",
+        )
+
+    def _grant_children(self, role: iam.Role) -> None:
+        """Let the Map run its children; in a policy that waits for the machine, as the role's cannot."""
+        policy = iam.Policy(self, "ChildrenPolicy", roles=[role])
+        allow(policy, ["states:StartExecution"], self.state_machine.state_machine_arn)
+        for rest in (":*", f"/{MAP_LABEL}:*"):  # AWS's own example has the one form here, the other there
+            allow(
+                policy,
+                ["states:DescribeExecution", "states:RedriveExecution", "states:StopExecution"],
+                self._arn("execution", rest),
+                wildcard="the Map's children are named by Step Functions when they start",
+            )
+
+    def _arn(self, kind: str, rest: str) -> str:
+        return Stack.of(self).format_arn(
+            service="states",
+            resource=kind,
+            resource_name=f"{self.state_machine.state_machine_name}{rest}",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )

@@ -1,0 +1,165 @@
+"""The six functions: what each runs, how large it is, and which data it may touch.
+
+A role holds only what is granted here, in `infra.gather_function` and, for the state machine, in
+`infra.fan_out`.
+"""
+
+import json
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Final
+
+from aws_cdk import Duration, Size, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.buckets import Buckets
+from infra.gather_function import GatherFunction, Platform, Sizing
+from infra.rights import allow
+from infra.settings import Settings, SourceBucket
+from pixel_gather.telemetry import NAMESPACE, SERVICE
+
+type PackageCode = Callable[[str], lambda_.Code]
+"""Returns the code of a package, as `Sizing` names it."""
+
+_API_TIMEOUT: Final = Duration.seconds(29)
+"""API Gateway waits no longer."""
+
+_LONGEST: Final = Duration.minutes(15)
+"""Lambda allows no more."""
+
+_ONE_VCPU_MIB: Final = 1769
+
+_SUBMIT: Final = Sizing(
+    package="submit",
+    module="submit",
+    memory_mib=1024,  # over half a vCPU: a cold start is imports, and callers wait for it
+    timeout=_API_TIMEOUT,
+)
+_STATUS: Final = Sizing(package="status", module="status", memory_mib=1024, timeout=_API_TIMEOUT)
+_DRY_RUN: Final = Sizing(
+    package="plan",
+    module="dry_run",
+    memory_mib=_ONE_VCPU_MIB,
+    timeout=_API_TIMEOUT,  # too short for a million lines; a gather of them is planned all the same, by plan
+    disk=Size.gibibytes(4),
+)
+_PLAN: Final = Sizing(
+    package="plan",
+    module="plan_gather",
+    memory_mib=_ONE_VCPU_MIB,  # one thread sorts, in 112 MiB for a million lines (measured)
+    timeout=_LONGEST,  # a million lines take half a minute; a million keys, 1,000 calls one after another
+    disk=Size.gibibytes(4),  # a million lines take 300 MB, up to thrice that while sorted, more with columns
+)
+_FINISH: Final = Sizing(
+    package="finish",
+    module="finish_gather",
+    memory_mib=_ONE_VCPU_MIB,  # holds four numbers a source, and one batch of rows
+    timeout=_LONGEST,  # reads up to 10,000 sidecars, 32 at a time
+)
+
+
+def _shard(memory_mib: int) -> Sizing:
+    return Sizing(
+        package="shard",
+        module="gather_shard",
+        memory_mib=memory_mib,
+        timeout=_LONGEST,  # a shard takes seconds; but a source may take 180 of them until it is given up
+    )
+
+
+class Functions(Construct):
+    """The functions, and their rights to data."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, settings: Settings, buckets: Buckets, code: PackageCode
+    ) -> None:
+        super().__init__(scope, construct_id)
+        runs_on = _platform(is_emulated=settings.emulated)
+        environment = _environment(settings, buckets)
+
+        def function(name: str, sizing: Sizing) -> GatherFunction:
+            package = code(sizing.package)
+            return GatherFunction(
+                self, name, sizing=sizing, platform=runs_on, code=package, environment=environment
+            )
+
+        self.submit = function("Submit", _SUBMIT)
+        self.status = function("Status", _STATUS)
+        self.dry_run = function("DryRun", _DRY_RUN)
+        self.plan = function("Plan", _PLAN)
+        self.shard = function("Shard", _shard(settings.worker_memory_mib))
+        self.finish = function("Finish", _FINISH)
+        self.every = (self.submit, self.status, self.dry_run, self.plan, self.shard, self.finish)
+        self._grant_data(buckets, settings.source_buckets)
+
+    def _grant_data(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
+        buckets.lists.grant_get(self.submit.role)  # is the list there already?
+        buckets.lists.grant_put(self.submit.role)  # lent to callers, in presigned URLs
+        buckets.summaries.grant_get(self.status.role)
+
+        for planner in (self.dry_run, self.plan):
+            _grant_sources(planner.role, sources, may_list=True)
+            buckets.lists.grant_get(planner.role)
+        for area in (buckets.cubes, buckets.gathers):
+            area.grant_get(self.plan.role)
+            area.grant_put(self.plan.role)
+            area.grant_list(self.plan.role)  # is the cube's place empty, which shards are there already?
+        buckets.gathers.grant_delete(self.plan.role)  # sidecars that an earlier cube of the name left behind
+
+        _grant_sources(self.shard.role, sources, may_list=False)
+        buckets.gathers.grant_get(self.shard.role)
+        buckets.cubes.grant_put(self.shard.role)
+        buckets.sidecars.grant_put(self.shard.role)
+
+        buckets.gathers.grant_get(self.finish.role)
+        buckets.gathers.grant_list(self.finish.role)
+        buckets.cubes.grant_get(self.finish.role)
+        buckets.cubes.grant_put(self.finish.role)
+        buckets.cubes.grant_list(self.finish.role)
+        buckets.cubes.grant_delete(self.finish.role)  # zarr-python removes empty chunks, and what it replaces
+
+
+def _grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list: bool) -> None:
+    for source in sources:
+        if source.unsigned:
+            continue
+        arn = Stack.of(role).format_arn(service="s3", region="", account="", resource=source.name)
+        allow(
+            role,
+            ["s3:GetObject"],
+            f"{arn}/*",
+            wildcard="which objects are sources is the request's to say; of which buckets, the deployment's",
+        )
+        if may_list:
+            allow(role, ["s3:ListBucket"], arn)
+
+
+def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
+    """Return what functions read; the same for all of them, so that it is described once."""
+    return {
+        "PIXEL_GATHER_STAGE": settings.stage,
+        "PIXEL_GATHER_ARRAY_BUCKET": buckets.arrays.bucket_name,
+        "PIXEL_GATHER_OUTPUT_PREFIX": settings.output_prefix,
+        "PIXEL_GATHER_CONTROL_BUCKET": buckets.control.bucket_name,
+        "PIXEL_GATHER_SOURCE_BUCKETS": json.dumps([asdict(each) for each in settings.source_buckets]),
+        "PIXEL_GATHER_HTTPS_HOSTS": json.dumps(settings.https_hosts),
+        "PIXEL_GATHER_LIMITS": json.dumps(asdict(settings.caps)),
+        "PIXEL_GATHER_CONCURRENCY": str(settings.worker_concurrency),
+        "PIXEL_GATHER_SHARD_MEMORY_MIB": str(settings.worker_memory_mib),
+        "POWERTOOLS_SERVICE_NAME": SERVICE,
+        "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
+        "POWERTOOLS_LOG_LEVEL": "INFO",
+    }
+
+
+def _platform(*, is_emulated: bool) -> Platform:
+    if not is_emulated:
+        return Platform(runtime=lambda_.Runtime.PYTHON_3_13, architecture=lambda_.Architecture.ARM_64)
+    is_arm = platform.machine() in ("aarch64", "arm64")
+    return Platform(
+        runtime=lambda_.Runtime.PROVIDED_AL2023,
+        architecture=lambda_.Architecture.ARM_64 if is_arm else lambda_.Architecture.X86_64,
+    )

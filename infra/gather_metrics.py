@@ -1,0 +1,44 @@
+"""The metrics of one deployment, by the names that its functions write."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from pixel_gather.telemetry import NAMESPACE, SERVICE, SERVICE_DIMENSION, STAGE_DIMENSION, Metric
+
+PERIOD: Final = Duration.minutes(5)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherMetrics:
+    """Finds a deployment's metrics by its stage."""
+
+    stage: str
+
+    def sum(
+        self, metric: Metric, *, label: str | None = None, period: Duration = PERIOD
+    ) -> cloudwatch.Metric:
+        """Return the total of each period."""
+        return self._metric(metric, "Sum", label=label, period=period)
+
+    def average(self, metric: Metric, *, label: str | None = None) -> cloudwatch.Metric:
+        """Return the mean of each period."""
+        return self._metric(metric, "Average", label=label, period=PERIOD)
+
+    def percentiles(self, metric: Metric, *percents: int) -> list[cloudwatch.IMetric]:
+        """Return several percentiles of each period."""
+        return [self._metric(metric, f"p{each}", label=f"p{each}", period=PERIOD) for each in percents]
+
+    def _metric(
+        self, metric: Metric, statistic: str, *, label: str | None, period: Duration
+    ) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace=NAMESPACE,
+            metric_name=metric.name,
+            dimensions_map={SERVICE_DIMENSION: SERVICE, STAGE_DIMENSION: self.stage},
+            statistic=statistic,
+            label=label or metric.name,
+            period=period,
+        )

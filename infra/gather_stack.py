@@ -1,0 +1,94 @@
+"""The stack: its constructs, wired."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import CfnOutput, Stack
+from constructs import Construct
+
+from infra.api import Api
+from infra.buckets import Buckets
+from infra.fan_out import FanOut
+from infra.functions import Functions, PackageCode
+from infra.gather_metrics import GatherMetrics
+from infra.monitoring import Monitoring
+from infra.operator_policy import OperatorPolicy
+from infra.settings import Settings
+
+
+class GatherStack(Stack):
+    """One deployment of Pixel Gather."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        settings: Settings,
+        code: PackageCode,
+        request_model_schema: Mapping[str, Any],
+    ) -> None:
+        """Build it.
+
+        Args:
+            scope: The app.
+            construct_id: The stack's name, `Settings.stack_name`.
+            settings: What this deployment is.
+            code: Gives each function its package.
+            request_model_schema: What the API checks requests by: JSON Schema, draft 4.
+        """
+        super().__init__(
+            scope,
+            construct_id,
+            description="Pixel Gather: a window of every one of thousands of COGs, as one Zarr cube",
+        )
+        buckets = Buckets(
+            self, "Buckets", output_prefix=settings.output_prefix, retain_arrays=settings.retain_arrays
+        )
+        functions = Functions(self, "Functions", settings=settings, buckets=buckets, code=code)
+        fan_out = FanOut(
+            self,
+            "FanOut",
+            plan=functions.plan,
+            shard=functions.shard,
+            finish=functions.finish,
+            manifests=buckets.manifests,
+        )
+        fan_out.grant_submit(functions.submit.role)
+        fan_out.grant_operate(functions.status.role)
+        for each in (functions.submit, functions.status):
+            each.function.add_environment(
+                "PIXEL_GATHER_STATE_MACHINE_ARN", fan_out.state_machine.state_machine_arn
+            )
+        api = Api(
+            self,
+            "Api",
+            submit=functions.submit,
+            status=functions.status,
+            dry_run=functions.dry_run,
+            request_model_schema=request_model_schema,
+            auth=settings.api_auth,
+            log_role=settings.api_log_role,
+        )
+        monitoring = Monitoring(
+            self,
+            "Monitoring",
+            metrics=GatherMetrics(settings.stage),
+            state_machine=fan_out.state_machine,
+            functions=functions.every,
+            shard=functions.shard,
+            email=settings.alarm_email,
+        )
+        operators = OperatorPolicy(self, "Operators", api=api.rest_api, fan_out=fan_out, buckets=buckets)
+        outputs = {
+            "ApiUrl": api.rest_api.url,
+            "StateMachineArn": fan_out.state_machine.state_machine_arn,
+            "ArrayBucket": buckets.arrays.bucket_name,
+            "ControlBucket": buckets.control.bucket_name,
+            "DashboardName": monitoring.dashboard.dashboard_name,
+            "OperatorPolicyArn": operators.policy.managed_policy_arn,
+        }
+        if api.key is not None:
+            outputs["ApiKeyId"] = api.key.key_id
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)

@@ -1,0 +1,100 @@
+"""What API Gateway answers by itself where no function does: problem details, as the functions answer."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aws_cdk import aws_apigateway as apigateway
+
+_MEDIA_TYPE: Final = "application/problem+json"
+_MESSAGE: Final = "$context.error.message"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Problem:
+    response: apigateway.ResponseType
+    status: int | None
+    """None where API Gateway chooses one of many; the body then leaves it out."""
+
+    code: str
+    title: str
+    detail: str = _MESSAGE
+
+
+_PROBLEMS: Final = (
+    _Problem(
+        response=apigateway.ResponseType.BAD_REQUEST_BODY,
+        status=400,
+        code="request_error",
+        title="The request does not fit its schema",
+        detail="$context.error.validationErrorString",
+    ),
+    _Problem(
+        response=apigateway.ResponseType.BAD_REQUEST_PARAMETERS,
+        status=400,
+        code="request_error",
+        title="A parameter is missing or wrong",
+    ),
+    _Problem(
+        response=apigateway.ResponseType.ACCESS_DENIED,
+        status=403,
+        code="access_denied",
+        title="You may not do this",
+        detail="These credentials do not allow it: ask for execute-api:Invoke on this API",
+    ),
+    _Problem(
+        response=apigateway.ResponseType.MISSING_AUTHENTICATION_TOKEN,
+        status=403,
+        code="not_signed_or_not_there",
+        title="The request is not signed, or there is no such address",
+        detail="Sign the request with AWS credentials, and compare method and path with GET /openapi.json",
+    ),
+    _Problem(
+        response=apigateway.ResponseType.THROTTLED,
+        status=429,
+        code="throttled",
+        title="Too many requests",
+        detail="Try again in a few seconds; look at a gather every 5 seconds at most",
+    ),
+    _Problem(
+        response=apigateway.ResponseType.INTEGRATION_TIMEOUT,
+        status=504,
+        code="timed_out",
+        title="It took longer than an answer may",
+        detail="A long list cannot be planned in 29 seconds: submit the gather, with a limit in dollars",
+    ),
+    _Problem(
+        response=apigateway.ResponseType.DEFAULT_4_XX,
+        status=None,
+        code="refused",
+        title="The request was refused",
+    ),
+    _Problem(
+        response=apigateway.ResponseType.DEFAULT_5_XX,
+        status=None,
+        code="failed",
+        title="The request failed on our side",
+        detail="Try again; if it fails again, the API's log tells more about request $context.requestId",
+    ),
+)
+
+
+def answer_with_problems(api: apigateway.RestApi) -> None:
+    """Let an API answer with problem details (RFC 9457) whatever it refuses or fails at by itself."""
+    for problem in _PROBLEMS:
+        api.add_gateway_response(
+            problem.response.response_type.title().replace("_", ""),
+            type=problem.response,
+            status_code=None if problem.status is None else str(problem.status),
+            templates={_MEDIA_TYPE: json.dumps(_body(problem))},
+        )
+
+
+def _body(problem: _Problem) -> dict[str, Any]:
+    status = {} if problem.status is None else {"status": problem.status}
+    return {
+        "type": f"urn:pixel-gather:problem:{problem.code}",
+        "title": problem.title,
+        **status,
+        "detail": problem.detail,
+    }

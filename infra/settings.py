@@ -1,0 +1,211 @@
+"""What one deployment is: read from the CDK context, once, and checked.
+
+Every key of the context stands at the field that it fills. It is given as ``-c KEY=VALUE`` on the
+command line or under ``context`` in cdk.json; arrays are JSON in both places.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from infra.context import Context, SettingsError, matching
+
+LEAST_WORKER_MIB: Final = 1769
+"""One vCPU, and what a shard needs: 512 MiB decoded, as much compressed, and the reader with its child."""
+
+_STAGE: Final = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
+_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
+_HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
+_PREFIX: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/)*")
+_EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_API_AUTH: Final = re.compile(r"iam|api-key")
+
+
+class ApiAuth(StrEnum):
+    """How callers of the API prove who they are."""
+
+    IAM = "iam"
+    """Signed with AWS credentials; IAM policies say who may call."""
+
+    API_KEY = "api-key"
+    """A secret in the header ``x-api-key``, held to a quota by a usage plan: for callers outside AWS."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceBucket:
+    """A bucket whose objects may be read, as sources and as lists of sources."""
+
+    name: str
+    region: str | None = None
+    """Where it is not the deployment's own; its transfer is then charged."""
+
+    requester_pays: bool = False
+    unsigned: bool = False
+    """Read without credentials, as public buckets allow; no role is then given any right to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """What no request may exceed; a request's own ``limits`` can only lower them."""
+
+    usd: float | None = 10.0
+    """``max_usd``: dollars by the plan's estimate; the word none for no cap."""
+
+    files: int | None = 1_000_000
+    """``max_files``: sources in a list; none for no cap. Plan's time and disk are sized for a million."""
+
+    pixels: int | None = None
+    """``max_pixels``: pixels of all sources together; none by default, as dollars cap them too."""
+
+    fetched_bytes: int | None = None
+    """``max_fetched_bytes``: bytes to be read, as estimated; none by default, for the same reason."""
+
+    workers: int = 500
+    """``max_workers``: workers at one time, 1 to 10,000; also the number of a request that names none.
+
+    Half of what an account may run in a Region at first, so that the API and all else there go on meanwhile.
+    """
+
+    failed_shards: float = 0.1
+    """``max_failed_shards``: share of the shards, 0 to 1, that a request may allow to be lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One deployment."""
+
+    stage: str = "main"
+    """``stage``: which of an account's deployments this is; ends the stack's name, and is a dimension of
+    every metric. 1 to 20 lower-case letters, digits and hyphens."""
+
+    source_buckets: tuple[SourceBucket, ...] = ()
+    """``source_buckets``: the only buckets that sources are read from: a JSON array of objects with ``name``
+    and, where needed, ``region``, ``requester_pays`` and ``unsigned``."""
+
+    https_hosts: tuple[str, ...] = ()
+    """``https_hosts``: hosts that sources may be read from by https, as a JSON array; none by default."""
+
+    output_prefix: str = ""
+    """``output_prefix``: where cubes lie in the array bucket; empty, or ending in a slash."""
+
+    retain_arrays: bool = True
+    """``retain_arrays``: whether the array bucket outlives the stack."""
+
+    worker_memory_mib: int = LEAST_WORKER_MIB
+    """``worker_memory_mib``: 1,769 to 10,240.
+
+    1,769 is one vCPU. A worker's network carries 78 MB/s, some 190 tiles of 400 KB a second, which take 0.6
+    seconds of CPU over TLS (measured on x86): more memory buys nothing but the wider network from 2,048 on.
+    """
+
+    worker_concurrency: int = 64
+    """``worker_concurrency``: sources that one worker reads at a time, 1 to 400.
+
+    64 was best over loopback with 0 to 30 ms to the first byte. Each may hold two connections, and a worker
+    has 1,024 file descriptors.
+    """
+
+    caps: Caps = Caps()
+    alarm_email: str | None = None
+    """``alarm_email``: who is told of alarms; AWS asks the address to confirm. Nobody by default."""
+
+    api_auth: ApiAuth = ApiAuth.IAM
+    """``api_auth``: ``iam`` or ``api-key``."""
+
+    api_log_role: bool = True
+    """``api_log_role``: whether to set the role by which API Gateway writes logs, which all APIs of the
+    account share in a Region. False where the account has one already."""
+
+    emulated: bool = False
+    """``emulated``: whether the functions run on this machine instead of in Lambda."""
+
+    @property
+    def stack_name(self) -> str:
+        """Name of the stack; each stage has its own."""
+        return f"PixelGather-{self.stage}"
+
+    @classmethod
+    def from_context(cls, get: Callable[[str], object]) -> "Settings":
+        """Read all keys.
+
+        Args:
+            get: Returns a key's value, or None; `constructs.Node.try_get_context`.
+
+        Raises:
+            SettingsError: A key's value is not what it should be.
+        """
+        context, default = Context(get), cls()
+        return cls(
+            stage=context.text(
+                "stage",
+                default.stage,
+                pattern=_STAGE,
+                expected="1 to 20 lower-case letters, digits and hyphens, beginning with a letter",
+            ),
+            source_buckets=_source_buckets(context),
+            https_hosts=tuple(
+                matching(f"https_hosts[{index}]", each, pattern=_HOST, expected="a host: data.example.org")
+                for index, each in enumerate(context.array("https_hosts"))
+            ),
+            output_prefix=context.text(
+                "output_prefix", default.output_prefix, pattern=_PREFIX, expected="folders, each with a slash"
+            ),
+            retain_arrays=context.truth("retain_arrays", default=default.retain_arrays),
+            worker_memory_mib=context.integer(
+                "worker_memory_mib", default.worker_memory_mib, lowest=LEAST_WORKER_MIB, highest=10_240
+            ),
+            worker_concurrency=context.integer(
+                "worker_concurrency", default.worker_concurrency, lowest=1, highest=400
+            ),
+            caps=_caps(context, default.caps),
+            alarm_email=context.text(
+                "alarm_email", default.alarm_email, pattern=_EMAIL, expected="an e-mail address"
+            ),
+            api_auth=ApiAuth(
+                context.text("api_auth", default.api_auth, pattern=_API_AUTH, expected="iam or api-key")
+            ),
+            api_log_role=context.truth("api_log_role", default=default.api_log_role),
+            emulated=context.truth("emulated", default=default.emulated),
+        )
+
+
+def _caps(context: Context, default: Caps) -> Caps:
+    return Caps(
+        usd=context.cap("max_usd", default.usd),
+        files=context.count("max_files", default.files),
+        pixels=context.count("max_pixels", default.pixels),
+        fetched_bytes=context.count("max_fetched_bytes", default.fetched_bytes),
+        workers=context.integer("max_workers", default.workers, lowest=1, highest=10_000),
+        failed_shards=context.number("max_failed_shards", default.failed_shards, lowest=0, highest=1),
+    )
+
+
+def _source_buckets(context: Context) -> tuple[SourceBucket, ...]:
+    found = [
+        _source_bucket(f"source_buckets[{index}]", each)
+        for index, each in enumerate(context.array("source_buckets"))
+    ]
+    names = [each.name for each in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError("source_buckets", name, "named once")
+    return tuple(found)
+
+
+def _source_bucket(key: str, value: object) -> SourceBucket:
+    known = ("name", "region", "requester_pays", "unsigned")
+    if not isinstance(value, dict) or not set(value) <= set(known) or "name" not in value:
+        raise SettingsError(key, value, f"an object with a name and, where needed, {', '.join(known[1:])}")
+    fields = Context(lambda name: value.get(name.rpartition(".")[2]))
+    bucket = SourceBucket(
+        name=matching(f"{key}.name", value["name"], pattern=_BUCKET, expected="the name of an S3 bucket"),
+        region=fields.text(f"{key}.region", None, pattern=_REGION, expected="a Region: eu-central-1"),
+        requester_pays=fields.truth(f"{key}.requester_pays", default=False),
+        unsigned=fields.truth(f"{key}.unsigned", default=False),
+    )
+    if bucket.requester_pays and bucket.unsigned:
+        raise SettingsError(key, value, "one or the other: a requester who pays has to sign")
+    return bucket

@@ -1,0 +1,126 @@
+"""The dashboard, row by row: is it fast, does it fail, has it room, what does it cost."""
+
+from typing import Final
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_stepfunctions as sfn
+
+from infra.gather_function import GatherFunction
+from infra.gather_metrics import PERIOD, GatherMetrics
+from pixel_gather.telemetry import (
+    FETCHED,
+    GATHER,
+    GATHER_USD,
+    GATHERS_REFUSED,
+    REQUESTS,
+    RETRIES,
+    SHARD,
+    SOURCE_OPEN,
+    SOURCE_READ,
+    SOURCE_TOTAL,
+    SOURCES_FAILED_BY_STATUS,
+    SOURCES_READ,
+    STORED,
+)
+
+_WIDTH: Final = 8
+"""Three to a row of 24."""
+
+_DAY: Final = Duration.days(1)
+
+type _Row = list[cloudwatch.IWidget]
+
+
+def dashboard_rows(
+    *,
+    metrics: GatherMetrics,
+    state_machine: sfn.StateMachine,
+    shard: GatherFunction,
+    throttles: cloudwatch.IMetric,
+) -> list[_Row]:
+    """Return the dashboard's widgets."""
+    return [
+        _throughput(metrics),
+        _latency(metrics),
+        _failures(metrics, state_machine),
+        _room(metrics, shard, throttles),
+        _cost(metrics),
+    ]
+
+
+def _throughput(metrics: GatherMetrics) -> _Row:
+    return [
+        _graph("Sources a second", _per_second(metrics.sum(SOURCES_READ), "sources")),
+        _graph(
+            "Bytes a second",
+            _per_second(metrics.sum(FETCHED), "fetched"),
+            _per_second(metrics.sum(STORED), "stored"),
+        ),
+        _graph(
+            "Requests a second",
+            _per_second(metrics.sum(REQUESTS), "requests"),
+            _per_second(metrics.sum(RETRIES), "retries"),
+        ),
+    ]
+
+
+def _latency(metrics: GatherMetrics) -> _Row:
+    return [
+        _graph(f"{title} a source, seconds", *metrics.percentiles(metric, 50, 95, 99))
+        for title, metric in (("Open", SOURCE_OPEN), ("Read", SOURCE_READ), ("In all", SOURCE_TOTAL))
+    ]
+
+
+def _failures(metrics: GatherMetrics, state_machine: sfn.StateMachine) -> _Row:
+    by_status = [
+        metrics.sum(metric, label=status.name.lower()) for status, metric in SOURCES_FAILED_BY_STATUS.items()
+    ]
+    return [
+        _graph("Sources that failed, by how", *by_status, is_stacked=True, width=2 * _WIDTH),
+        _graph(
+            "Gathers",
+            state_machine.metric_succeeded(period=PERIOD, label="succeeded"),
+            state_machine.metric_failed(period=PERIOD, label="failed or refused"),
+            metrics.sum(GATHERS_REFUSED, label="refused"),
+            state_machine.metric_timed_out(period=PERIOD, label="timed out"),
+            state_machine.metric_aborted(period=PERIOD, label="stopped"),
+        ),
+    ]
+
+
+def _room(metrics: GatherMetrics, shard: GatherFunction, throttles: cloudwatch.IMetric) -> _Row:
+    concurrency = shard.function.metric(
+        "ConcurrentExecutions", statistic="Maximum", period=Duration.minutes(1), label="workers"
+    )
+    return [
+        _graph("Workers at one time", concurrency),
+        _graph("Throttled invocations", throttles),
+        _graph("Seconds a shard", *metrics.percentiles(SHARD, 50, 95, 100)),
+    ]
+
+
+def _cost(metrics: GatherMetrics) -> _Row:
+    return [
+        _graph("Dollars a day, by our model", metrics.sum(GATHER_USD, label="dollars", period=_DAY)),
+        _graph("Dollars a gather, by our model", metrics.average(GATHER_USD, label="dollars")),
+        _graph("Seconds a gather", metrics.average(GATHER, label="seconds")),
+    ]
+
+
+def _per_second(metric: cloudwatch.Metric, label: str) -> cloudwatch.MathExpression:
+    return cloudwatch.MathExpression(
+        expression=f"{label} / PERIOD({label})", using_metrics={label: metric}, label=label, period=PERIOD
+    )
+
+
+def _graph(
+    title: str, *metrics: cloudwatch.IMetric, is_stacked: bool = False, width: int = _WIDTH
+) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(
+        title=title,
+        left=list(metrics),
+        stacked=is_stacked,
+        width=width,
+        left_y_axis=cloudwatch.YAxisProps(min=0, show_units=False),
+    )

@@ -1,0 +1,161 @@
+"""The workflow in Amazon States Language: plan, a Map of one Task for each shard, finish.
+
+There is no Retry or Catch on the Map: a Retry would run all shards again, a Catch would leave nothing to
+redrive. Paths are JSONPath, and results travel by S3, so that the same workflow runs emulated.
+"""
+
+from typing import Any, Final
+
+from aws_cdk import Duration
+from aws_cdk import aws_stepfunctions as sfn
+from aws_cdk import aws_stepfunctions_tasks as tasks
+from constructs import Construct
+
+from infra.gather_function import GatherFunction
+
+MAP_LABEL: Final = "Shards"
+"""In the ARNs of the Map's runs and children."""
+
+_LONGEST_GATHER: Final = Duration.days(2)
+"""10,000 shards of 15 seconds by one worker."""
+
+_START_UP: Final = Duration.seconds(60)
+"""Added to a function's own time-out, so that it is Lambda that says so, and a cold start is not counted."""
+
+_THROTTLED: Final = ["Lambda.TooManyRequestsException"]
+"""More workers than the account may run: wait, however long it takes others to end."""
+
+_TRANSIENT: Final = [
+    "Lambda.ServiceException",
+    "Lambda.AWSLambdaException",
+    "Lambda.SdkClientException",
+    "Lambda.ClientExecutionTimeoutException",
+    "Sandbox.Timedout",
+    "States.Timeout",
+    "Runtime.ExitError",
+    "StoreError",
+]
+"""What another try can mend. All else is ours, or the request's, and would only fail again."""
+
+
+class Workflow(Construct):
+    """The states, as a definition that still has CDK's references in it."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        plan: GatherFunction,
+        shard: GatherFunction,
+        finish: GatherFunction,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        planned = self._task(
+            "Plan",
+            plan,
+            comment="Read a few headers, price the gather, write the manifest of its shards",
+            payload={
+                "request": sfn.JsonPath.object_at("$$.Execution.Input"),
+                "execution": sfn.JsonPath.string_at("$$.Execution.Name"),
+            },
+            output_path="$.Payload",
+        )
+        finished = self._task(
+            "Finish",
+            finish,
+            comment="Make coordinates and the report, and say that the cube is complete",
+            payload={
+                "gather": sfn.JsonPath.string_at("$.gather"),
+                "failed_shards": sfn.JsonPath.number_at("$.tolerated_failure_percentage"),
+            },
+            output_path="$.Payload",
+        )
+        refused = sfn.Fail(
+            self,
+            "Refused",
+            comment="The request is wrong, too dear, or its place is taken: the cause says what to do",
+            error_path="$.error",
+            cause_path="$.cause",
+        )
+        complete = sfn.Succeed(
+            self,
+            "AlreadyComplete",
+            comment="The same request has been gathered before",
+            output_path="$.result",
+        )
+        verdict = (
+            sfn.Choice(self, "Verdict")
+            .when(sfn.Condition.string_equals("$.verdict", "refused"), refused)
+            .when(sfn.Condition.string_equals("$.verdict", "complete"), complete)
+            .otherwise(self._shards(shard).next(finished))
+        )
+        graph = sfn.StateGraph(planned.next(verdict).start_state, "Pixel Gather")
+        graph.timeout = _LONGEST_GATHER
+        self.definition: dict[str, Any] = dict(graph.to_graph_json())
+
+    def _shards(self, shard: GatherFunction) -> sfn.DistributedMap:
+        shards = sfn.DistributedMap(
+            self,
+            "GatherShards",
+            comment="One worker for each shard of the manifest",
+            label=MAP_LABEL,
+            map_execution_type=sfn.StateMachineType.STANDARD,
+            item_reader=sfn.S3JsonItemReader(
+                bucket_name_path=sfn.JsonPath.string_at("$.manifest.bucket"),
+                key=sfn.JsonPath.string_at("$.manifest.key"),
+            ),
+            item_selector={
+                "gather": sfn.JsonPath.string_at("$.gather"),
+                "task": sfn.JsonPath.object_at("$$.Map.Item.Value"),
+            },
+            max_concurrency_path="$.workers",
+            tolerated_failure_percentage_path="$.tolerated_failure_percentage",
+            result_path=sfn.JsonPath.DISCARD,
+        )
+        return shards.item_processor(
+            self._task(
+                "GatherShard",
+                shard,
+                comment="Read the sources of one shard and write its object; its sidecar commits it",
+                payload=None,
+                output_path=sfn.JsonPath.DISCARD,
+            )
+        )
+
+    def _task(
+        self,
+        name: str,
+        function: GatherFunction,
+        *,
+        comment: str,
+        payload: dict[str, Any] | None,
+        output_path: str,
+    ) -> tasks.LambdaInvoke:
+        task = tasks.LambdaInvoke(
+            self,
+            name,
+            comment=comment,
+            lambda_function=function.function,
+            payload=None if payload is None else sfn.TaskInput.from_object(payload),
+            output_path=output_path,
+            task_timeout=sfn.Timeout.duration(function.timeout.plus(_START_UP)),
+            retry_on_service_exceptions=False,  # CDK's own retrier leaves out throttling, and has no jitter
+        )
+        task.add_retry(
+            errors=_THROTTLED,
+            interval=Duration.seconds(1),
+            backoff_rate=2,
+            max_delay=Duration.minutes(1),
+            max_attempts=100,  # half a minute each on average: most of an hour
+            jitter_strategy=sfn.JitterType.FULL,
+        )
+        task.add_retry(
+            errors=_TRANSIENT,
+            interval=Duration.seconds(2),
+            backoff_rate=2,
+            max_delay=Duration.seconds(30),
+            max_attempts=4,
+            jitter_strategy=sfn.JitterType.FULL,
+        )
+        return task

@@ -1,0 +1,157 @@
+"""The API: who may call what, what is checked, and what it answers by itself."""
+
+import json
+from typing import Any
+
+import pytest
+
+from synthesized import REQUEST_SCHEMA, Synthesized, synthesized
+
+ROUTES = {
+    "POST /gathers": "submit",
+    "GET /gathers": "status",
+    "GET /gathers/{id}": "status",
+    "DELETE /gathers/{id}": "status",
+    "POST /gathers/{id}/redrive": "status",
+    "POST /plans": "dry_run",
+    "POST /lists": "submit",
+    "GET /openapi.json": "status",
+}
+
+
+@pytest.fixture(scope="module")
+def stack() -> Synthesized:
+    """The stack as it is by default."""
+    return synthesized()
+
+
+@pytest.fixture(scope="module")
+def by_key() -> Synthesized:
+    """A stack whose API asks for a key."""
+    return synthesized(api_auth="api-key")
+
+
+def methods(stack: Synthesized) -> dict[str, dict[str, Any]]:
+    """Return methods by what is called."""
+    return {
+        f"{each['HttpMethod']} {path_of(stack, each['ResourceId'])}": each
+        for each in stack.properties("AWS::ApiGateway::Method")
+    }
+
+
+def path_of(stack: Synthesized, resource: dict[str, Any]) -> str:
+    """Return the path of a resource of the API."""
+    if "Ref" not in resource:
+        return ""
+    properties = stack.template["Resources"][resource["Ref"]]["Properties"]
+    return f"{path_of(stack, properties['ParentId'])}/{properties['PathPart']}"
+
+
+def test_routes_lead_to_their_functions(stack: Synthesized) -> None:
+    """The API is these eight calls, each answered by one function."""
+    found = {
+        name: stack.show(each["Integration"]["Uri"]).rpartition("functions/")[2].removesuffix("/invocations")
+        for name, each in methods(stack).items()
+    }
+
+    assert found == {name: f"<{function}>" for name, function in ROUTES.items()}
+    assert {each["Integration"]["Type"] for each in methods(stack).values()} == {"AWS_PROXY"}
+
+
+def test_every_method_asks_for_a_signature(stack: Synthesized) -> None:
+    """By default nothing is answered without IAM, the description of the API included."""
+    assert {each["AuthorizationType"] for each in methods(stack).values()} == {"AWS_IAM"}
+    assert not stack.of("AWS::ApiGateway::ApiKey")
+
+
+def test_every_method_asks_for_the_key_where_the_deployment_says_so(by_key: Synthesized) -> None:
+    """With a key, every method asks for it, and a usage plan holds it to a rate and a quota."""
+    (plan,) = by_key.properties("AWS::ApiGateway::UsagePlan")
+
+    assert {each["ApiKeyRequired"] for each in methods(by_key).values()} == {True}
+    assert plan["Throttle"].keys() == {"BurstLimit", "RateLimit"}
+    assert plan["Quota"]["Period"] == "DAY"
+    assert len(plan["ApiStages"]) == 1
+    assert len(by_key.of("AWS::ApiGateway::UsagePlanKey")) == 1
+    assert "ApiKeyId" in by_key.template["Outputs"]
+
+
+def test_api_may_invoke_what_its_routes_name_and_no_more(stack: Synthesized) -> None:
+    """API Gateway may invoke three functions, each for its own methods of this API alone."""
+    permissions = stack.properties("AWS::Lambda::Permission")
+    found = {
+        (stack.show(each["FunctionName"]), stack.show(each["SourceArn"]).partition("<stage>/")[2])
+        for each in permissions
+    }
+
+    assert {each["Principal"] for each in permissions} == {"apigateway.amazonaws.com"}
+    assert found == {
+        (f"<{function}>", name.replace(" ", "").replace("{id}", "*")) for name, function in ROUTES.items()
+    }
+
+
+def test_bodies_are_checked_before_a_function_runs(stack: Synthesized) -> None:
+    """Requests and lists are held against their schemas; so are parameters."""
+    models = {each["Name"]: each["Schema"] for each in stack.properties("AWS::ApiGateway::Model")}
+    names = {id_: each["Properties"]["Name"] for id_, each in stack.of("AWS::ApiGateway::Model").items()}
+    checked = {
+        name: names[each["RequestModels"]["application/json"]["Ref"]]
+        for name, each in methods(stack).items()
+        if "RequestModels" in each
+    }
+    (validator,) = stack.properties("AWS::ApiGateway::RequestValidator")
+
+    assert checked == {
+        "POST /gathers": "GatherRequest",
+        "POST /plans": "GatherRequest",
+        "POST /lists": "SourceList",
+    }
+    assert models["GatherRequest"] == REQUEST_SCHEMA
+    assert models["SourceList"]["required"] == ["sha256", "suffix", "nbytes"]
+    assert validator["ValidateRequestBody"] is True
+    assert validator["ValidateRequestParameters"] is True
+    assert all("RequestValidatorId" in each for each in methods(stack).values())
+
+
+def test_api_is_deployed_again_when_a_schema_changes(stack: Synthesized) -> None:
+    """A stage serves what was deployed, so another schema has to be another deployment."""
+    (before,) = stack.of("AWS::ApiGateway::Deployment")
+    (after,) = synthesized(request_schema={"type": "object"}).of("AWS::ApiGateway::Deployment")
+
+    assert before != after
+
+
+def test_what_api_gateway_refuses_is_a_problem_too(stack: Synthesized) -> None:
+    """Every answer that no function makes is RFC 9457, with a stable type and a sentence."""
+    answers = {each["ResponseType"]: each for each in stack.properties("AWS::ApiGateway::GatewayResponse")}
+
+    assert {"DEFAULT_4XX", "DEFAULT_5XX", "BAD_REQUEST_BODY", "THROTTLED"} <= answers.keys()
+    for answer in answers.values():
+        ((media_type, template),) = answer["ResponseTemplates"].items()
+        problem = json.loads(template)
+        assert media_type == "application/problem+json"
+        assert problem.keys() >= {"type", "title", "detail"}
+        assert problem["type"].startswith("urn:pixel-gather:problem:")
+        assert problem.get("status") == (int(answer["StatusCode"]) if "StatusCode" in answer else None)
+    assert "validationErrorString" in str(answers["BAD_REQUEST_BODY"])
+
+
+def test_stage_is_throttled_and_logged(stack: Synthesized) -> None:
+    """All methods share one rate; who called what is in the access log, errors are in another."""
+    (stage,) = stack.properties("AWS::ApiGateway::Stage")
+    (setting,) = stage["MethodSettings"]
+
+    assert (setting["HttpMethod"], setting["ResourcePath"]) == ("*", "/*")
+    assert 0 < setting["ThrottlingRateLimit"] <= 100
+    assert 0 < setting["ThrottlingBurstLimit"] <= 200
+    assert setting["LoggingLevel"] == "ERROR"
+    assert setting["DataTraceEnabled"] is False
+    assert json.loads(stage["AccessLogSetting"]["Format"])["caller"] == "$context.identity.userArn"
+
+
+def test_accounts_log_role_is_set_unless_the_account_has_one(stack: Synthesized) -> None:
+    """It is shared by all APIs of the account: kept when the stack goes, and left alone where asked."""
+    (account,) = stack.of("AWS::ApiGateway::Account").values()
+
+    assert account["DeletionPolicy"] == "Retain"
+    assert not synthesized(api_log_role=False).of("AWS::ApiGateway::Account")

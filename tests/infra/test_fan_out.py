@@ -1,0 +1,176 @@
+"""The state machine: its flow, what it retries, and what a request decides."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthesized import Synthesized, synthesized
+
+
+@pytest.fixture(scope="module")
+def stack() -> Synthesized:
+    """The stack as it is by default."""
+    return synthesized()
+
+
+@pytest.fixture(scope="module")
+def definition(stack: Synthesized) -> dict[str, Any]:
+    """Its state machine."""
+    return stack.definition()
+
+
+def tasks_of(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every Task, those of Maps too."""
+    for name, state in states.items():
+        if state["Type"] == "Task":
+            yield name, state
+        if state["Type"] == "Map":
+            yield from tasks_of(state["ItemProcessor"]["States"])
+
+
+def test_input_is_the_plain_request(definition: dict[str, Any]) -> None:
+    """What is given in the console reaches plan as it is, beside the execution's name."""
+    plan = definition["States"][definition["StartAt"]]
+
+    assert plan["Parameters"] == {
+        "FunctionName": "<plan_gather>",
+        "Payload": {"request.$": "$$.Execution.Input", "execution.$": "$$.Execution.Name"},
+    }
+    assert plan["OutputPath"] == "$.Payload"
+
+
+def test_refused_request_ends_in_a_failure_with_plans_own_words(definition: dict[str, Any]) -> None:
+    """The verdict decides: refused fails with plan's error and cause, complete succeeds with its result."""
+    states = definition["States"]
+    verdict = states[states[definition["StartAt"]]["Next"]]
+    ways = {choice["StringEquals"]: states[choice["Next"]] for choice in verdict["Choices"]}
+
+    assert {choice["Variable"] for choice in verdict["Choices"]} == {"$.verdict"}
+    assert ways.keys() == {"refused", "complete"}
+    assert ways["refused"]["Type"] == "Fail"
+    assert (ways["refused"]["ErrorPath"], ways["refused"]["CausePath"]) == ("$.error", "$.cause")
+    assert (ways["complete"]["Type"], ways["complete"]["OutputPath"]) == ("Succeed", "$.result")
+    assert states[verdict["Default"]]["Type"] == "Map"
+
+
+def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(definition: dict[str, Any]) -> None:
+    """One STANDARD child for each item; plan says how many at a time, and how many may fail."""
+    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
+
+    assert shards["ItemProcessor"]["ProcessorConfig"] == {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}
+    assert shards["ItemReader"] == {
+        "Resource": "arn:<partition>:states:::s3:getObject",
+        "ReaderConfig": {"InputType": "JSON"},
+        "Parameters": {"Bucket.$": "$.manifest.bucket", "Key.$": "$.manifest.key"},
+    }
+    assert shards["ItemSelector"] == {"gather.$": "$.gather", "task.$": "$$.Map.Item.Value"}
+    assert shards["MaxConcurrencyPath"] == "$.workers"
+    assert shards["ToleratedFailurePercentagePath"] == "$.tolerated_failure_percentage"
+    assert shards["ResultPath"] is None
+    assert not {"MaxConcurrency", "ToleratedFailurePercentage", "ToleratedFailureCount"} & shards.keys()
+
+
+def test_map_is_never_retried_or_caught(definition: dict[str, Any]) -> None:
+    """A Retry would run all shards again; a Catch would leave nothing to redrive."""
+    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
+
+    assert not {"Retry", "Catch", "ResultWriter", "ItemBatcher"} & shards.keys()
+
+
+def test_child_is_one_task_whose_output_is_dropped(definition: dict[str, Any]) -> None:
+    """A child's history is as short as can be, and its result is the sidecar, not a payload."""
+    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
+    (child,) = shards["ItemProcessor"]["States"].values()
+
+    assert child["Parameters"] == {"FunctionName": "<gather_shard>", "Payload.$": "$"}
+    assert child["OutputPath"] is None
+    assert child["End"] is True
+
+
+def test_finish_is_told_what_it_needs_and_its_result_is_the_gathers(definition: dict[str, Any]) -> None:
+    """Finish gets the gather and the tolerance, and what it returns is the execution's output."""
+    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
+    finish = definition["States"][shards["Next"]]
+
+    assert finish["Parameters"] == {
+        "FunctionName": "<finish_gather>",
+        "Payload": {"gather.$": "$.gather", "failed_shards.$": "$.tolerated_failure_percentage"},
+    }
+    assert finish["OutputPath"] == "$.Payload"
+    assert finish["End"] is True
+
+
+def test_tasks_wait_out_throttling_and_retry_what_another_try_mends(definition: dict[str, Any]) -> None:
+    """Every Task has two retriers, both with full jitter and a longest pause; nothing else is retried."""
+    tasks = dict(tasks_of(definition["States"]))
+
+    assert len(tasks) == 3
+    for task in tasks.values():
+        throttled, transient = task["Retry"]
+        assert throttled["ErrorEquals"] == ["Lambda.TooManyRequestsException"]
+        assert throttled["MaxAttempts"] >= 50
+        assert set(transient["ErrorEquals"]) == {
+            "Lambda.ServiceException",
+            "Lambda.AWSLambdaException",
+            "Lambda.SdkClientException",
+            "Lambda.ClientExecutionTimeoutException",
+            "Sandbox.Timedout",
+            "States.Timeout",
+            "Runtime.ExitError",
+            "StoreError",
+        }
+        assert 1 <= transient["MaxAttempts"] <= 5
+        for retrier in (throttled, transient):
+            assert retrier["JitterStrategy"] == "FULL"
+            assert retrier["MaxDelaySeconds"] <= 60
+        assert "Catch" not in task
+
+
+def test_tasks_wait_a_little_longer_than_their_functions(
+    stack: Synthesized, definition: dict[str, Any]
+) -> None:
+    """A function's own time-out is what is reported; the Task's only catches an answer that never comes."""
+    functions = stack.functions()
+
+    for _, task in tasks_of(definition["States"]):
+        function = functions[task["Parameters"]["FunctionName"].strip("<>")]
+        assert 0 < task["TimeoutSeconds"] - function["Timeout"] <= 120
+    assert definition["TimeoutSeconds"] <= 14 * 24 * 3600
+
+
+def test_definition_is_jsonpath_all_over(definition: dict[str, Any]) -> None:
+    """No state asks for JSONata, so that the same definition runs emulated."""
+    assert "QueryLanguage" not in json.dumps(definition)
+    assert "{%" not in json.dumps(definition)
+
+
+def test_machine_logs_errors_without_payloads_and_is_traced(stack: Synthesized) -> None:
+    """Errors go to a log group that is not kept for ever; requests may name private buckets and stay out."""
+    (machine,) = stack.properties("AWS::StepFunctions::StateMachine")
+
+    assert machine["LoggingConfiguration"]["Level"] == "ERROR"
+    assert not machine["LoggingConfiguration"].get("IncludeExecutionData")
+    assert machine["TracingConfiguration"] == {"Enabled": True}
+    assert machine.get("StateMachineType", "STANDARD") == "STANDARD"
+
+
+def test_definition_is_valid_amazon_states_language(
+    definition: dict[str, Any], node_commands: Path, tmp_path: Path
+) -> None:
+    """The validator of the language has nothing to say."""
+    arn = "arn:aws:lambda:eu-central-1:123456789012:function:"
+    text = json.dumps(definition).replace("<partition>", "aws")
+    for name in ("plan_gather", "gather_shard", "finish_gather"):
+        text = text.replace(f"<{name}>", arn + name)
+    path = tmp_path / "definition.json"
+    path.write_text(text)
+
+    done = subprocess.run(  # noqa: S603 # our own command
+        [node_commands / "asl-validator", "--json-path", path], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr

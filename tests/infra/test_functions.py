@@ -1,0 +1,117 @@
+"""The functions: what they run, how large they are, what they are told."""
+
+import json
+
+import pytest
+
+from pixel_gather.request import Limits
+from synthesized import SOURCES, Synthesized, synthesized
+
+API_FUNCTIONS = ("submit", "status", "dry_run")
+STEPS = ("plan_gather", "gather_shard", "finish_gather")
+
+
+@pytest.fixture(scope="module")
+def stack() -> Synthesized:
+    """The stack as it is by default."""
+    return synthesized()
+
+
+def test_functions_are_those_six_on_arm_and_python_3_13(stack: Synthesized) -> None:
+    """Each runs its own module, zipped."""
+    functions = stack.functions()
+
+    assert functions.keys() == {*API_FUNCTIONS, *STEPS}
+    for module, function in functions.items():
+        assert function["Handler"] == f"handlers.{module}.handler"
+        assert function["Runtime"] == "python3.13"
+        assert function["Architectures"] == ["arm64"]
+        assert function.get("PackageType", "Zip") == "Zip"
+
+
+def test_functions_behind_the_api_end_when_it_stops_waiting(stack: Synthesized) -> None:
+    """API Gateway waits 29 seconds; what runs longer would be paid for and thrown away."""
+    functions = stack.functions()
+
+    assert {functions[name]["Timeout"] for name in API_FUNCTIONS} == {29}
+    assert {functions[name]["Timeout"] for name in STEPS} == {900}
+
+
+def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
+    """The list is sorted on disk, in /tmp; nobody else pays for more than is free."""
+    disks = {
+        module: function.get("EphemeralStorage", {"Size": 512})["Size"]
+        for module, function in stack.functions().items()
+    }
+
+    assert disks["plan_gather"] >= 2048
+    assert disks["dry_run"] == disks["plan_gather"]
+    assert all(disks[name] == 512 for name in ("submit", "status", "gather_shard", "finish_gather"))
+
+
+def test_worker_is_as_large_as_the_deployment_says() -> None:
+    """The key sets the worker's memory alone; the planners are told of it, as they size the shards."""
+    small, large = synthesized().functions(), synthesized(worker_memory_mib=3008).functions()
+
+    assert small["gather_shard"]["MemorySize"] == 1769
+    assert large["gather_shard"]["MemorySize"] == 3008
+    assert {name: large[name]["MemorySize"] for name in large if name != "gather_shard"} == {
+        name: small[name]["MemorySize"] for name in small if name != "gather_shard"
+    }
+    assert {each["Environment"]["Variables"]["PIXEL_GATHER_SHARD_MEMORY_MIB"] for each in large.values()} == {
+        "3008"
+    }
+
+
+def test_functions_reserve_no_concurrency(stack: Synthesized) -> None:
+    """What a gather may use is the request's and the deployment's to say, not taken from the account."""
+    assert all("ReservedConcurrentExecutions" not in each for each in stack.functions().values())
+
+
+def test_environment_tells_the_deployment(stack: Synthesized) -> None:
+    """Every function is told the same; only those that work with executions know the machine."""
+    for module, function in stack.functions().items():
+        told = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
+        machine = told.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
+        assert machine == ("<machine>" if module in ("submit", "status") else None)
+        buckets = json.loads(told.pop("PIXEL_GATHER_SOURCE_BUCKETS"))
+        assert buckets == [
+            {"region": None, "requester_pays": False, "unsigned": False} | each for each in SOURCES
+        ]
+        assert json.loads(told.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []
+        assert json.loads(told.pop("PIXEL_GATHER_LIMITS")) == {
+            "usd": 10,
+            "files": 1_000_000,
+            "pixels": None,
+            "fetched_bytes": None,
+            "workers": 500,
+            "failed_shards": 0.1,
+        }
+        assert told == {
+            "PIXEL_GATHER_STAGE": "main",
+            "PIXEL_GATHER_ARRAY_BUCKET": "<arrays>",
+            "PIXEL_GATHER_OUTPUT_PREFIX": "",
+            "PIXEL_GATHER_CONTROL_BUCKET": "<control>",
+            "PIXEL_GATHER_CONCURRENCY": "64",
+            "PIXEL_GATHER_SHARD_MEMORY_MIB": "1769",
+            "POWERTOOLS_SERVICE_NAME": "pixel-gather",
+            "POWERTOOLS_METRICS_NAMESPACE": "PixelGather",
+            "POWERTOOLS_LOG_LEVEL": "INFO",
+        }
+
+
+def test_caps_are_limits_that_requests_understand(stack: Synthesized) -> None:
+    """What the deployment caps goes by the names, and within the bounds, of a request's own limits."""
+    caps = json.loads(stack.functions()["submit"]["Environment"]["Variables"]["PIXEL_GATHER_LIMITS"])
+
+    assert Limits.model_validate(caps).model_dump() == caps
+
+
+def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
+    """Each function writes to its own log group, which forgets after a while and goes with the stack."""
+    logs = stack.of("AWS::Logs::LogGroup")
+    used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
+
+    assert len(set(used)) == 6
+    assert all(0 < each["Properties"]["RetentionInDays"] <= 365 for each in logs.values())
+    assert all(each["DeletionPolicy"] == "Delete" for each in logs.values())

@@ -1,0 +1,219 @@
+"""Who may do what: every right of every role, in full."""
+
+from typing import Any
+
+import pytest
+
+from synthesized import Synthesized, synthesized
+
+EXECUTIONS = "arn:<partition>:states:<region>:<accountid>:execution:<machine>:*"
+CHILDREN = "arn:<partition>:states:<region>:<accountid>:execution:<machine>/Shards:*"
+MAP_RUNS = "arn:<partition>:states:<region>:<accountid>:mapRun:<machine>/Shards:*"
+SCENES = "arn:<partition>:s3:::scenes"
+
+OWN_LOG = {("logs:CreateLogStream", "<loggroup>"), ("logs:PutLogEvents", "<loggroup>")}
+READ_SOURCES = {("s3:GetObject", f"{SCENES}/*")}
+LIST_SOURCES = {("s3:ListBucket", SCENES)}
+
+
+def put(place: str) -> set[tuple[str, str]]:
+    """What writing objects takes."""
+    return {("s3:PutObject", place), ("s3:AbortMultipartUpload", place)}
+
+
+def operate(*actions: str) -> set[tuple[str, str]]:
+    """Actions on gathers."""
+    return {(f"states:{action}", EXECUTIONS) for action in actions}
+
+
+RIGHTS = {
+    "submit": OWN_LOG
+    | {("s3:GetObject", "<control>/lists/*"), ("states:StartExecution", "<machine>")}
+    | put("<control>/lists/*")
+    | operate("DescribeExecution"),
+    "status": OWN_LOG
+    | {
+        ("s3:GetObject", "<control>/gathers/*/summary.json"),
+        ("states:ListExecutions", "<machine>"),
+        ("states:DescribeMapRun", MAP_RUNS),
+    }
+    | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution"),
+    "dry_run": OWN_LOG | READ_SOURCES | LIST_SOURCES | {("s3:GetObject", "<control>/lists/*")},
+    "plan_gather": OWN_LOG
+    | READ_SOURCES
+    | LIST_SOURCES
+    | {
+        ("s3:GetObject", "<control>/lists/*"),
+        ("s3:GetObject", "<control>/gathers/*"),
+        ("s3:GetObject", "<arrays>/cubes/*"),
+        ("s3:DeleteObject", "<control>/gathers/*"),
+        ("s3:ListBucket", "<control> gathers/*"),
+        ("s3:ListBucket", "<arrays> cubes/*"),
+    }
+    | put("<control>/gathers/*")
+    | put("<arrays>/cubes/*"),
+    "gather_shard": OWN_LOG
+    | READ_SOURCES
+    | {("s3:GetObject", "<control>/gathers/*")}
+    | put("<control>/gathers/*/shards/*")
+    | put("<arrays>/cubes/*"),
+    "finish_gather": OWN_LOG
+    | {
+        ("s3:GetObject", "<control>/gathers/*"),
+        ("s3:GetObject", "<arrays>/cubes/*"),
+        ("s3:ListBucket", "<control> gathers/*"),
+        ("s3:ListBucket", "<arrays> cubes/*"),
+        ("s3:DeleteObject", "<arrays>/cubes/*"),
+    }
+    | put("<arrays>/cubes/*"),
+    "state machine": {
+        ("lambda:InvokeFunction", "<plan_gather>"),
+        ("lambda:InvokeFunction", "<gather_shard>"),
+        ("lambda:InvokeFunction", "<finish_gather>"),
+        ("s3:GetObject", "<control>/gathers/*/manifest.json"),
+        ("states:StartExecution", "<machine>"),
+    }
+    | operate("DescribeExecution", "RedriveExecution", "StopExecution")
+    | {
+        (f"states:{action}", CHILDREN)
+        for action in ("DescribeExecution", "RedriveExecution", "StopExecution")
+    }
+    | {
+        (f"logs:{action}", "*")
+        for action in (
+            "CreateLogDelivery",
+            "DeleteLogDelivery",
+            "DescribeLogGroups",
+            "DescribeResourcePolicies",
+            "GetLogDelivery",
+            "ListLogDeliveries",
+            "PutResourcePolicy",
+            "UpdateLogDelivery",
+        )
+    }
+    | {
+        (f"xray:{action}", "*")
+        for action in (
+            "GetSamplingRules",
+            "GetSamplingTargets",
+            "PutTelemetryRecords",
+            "PutTraceSegments",
+        )
+    },
+}
+
+OPERATOR = (
+    {
+        ("execute-api:Invoke", "arn:<partition>:execute-api:<region>:<accountid>:<restapi>/<stage>/*/*"),
+        ("states:StartExecution", "<machine>"),
+        ("states:ListExecutions", "<machine>"),
+        ("states:DescribeMapRun", MAP_RUNS),
+        ("s3:GetObject", "<control>/lists/*"),
+        ("s3:GetObject", "<control>/gathers/*/summary.json"),
+    }
+    | put("<control>/lists/*")
+    | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution")
+)
+
+
+@pytest.fixture(scope="module")
+def stack() -> Synthesized:
+    """A stack that keeps its cubes below a prefix."""
+    return synthesized(output_prefix="cubes/")
+
+
+@pytest.mark.parametrize("holder", RIGHTS)
+def test_role_holds_these_rights_and_no_others(stack: Synthesized, holder: str) -> None:
+    """Each role may do what its step needs, in the places that it needs it, and nothing else."""
+    role = role_of(stack, holder)
+    attached = [
+        policy["PolicyDocument"]
+        for policy in stack.properties("AWS::IAM::Policy")
+        if {"Ref": role} in policy["Roles"]
+    ]
+
+    assert set().union(*(rights_in(stack, document) for document in attached)) == RIGHTS[holder]
+
+
+def test_roles_have_no_policies_but_those(stack: Synthesized) -> None:
+    """No role has rights by inline or AWS's own policies, but for the account's API Gateway log role."""
+    roles = stack.of("AWS::IAM::Role")
+    ours = {role_of(stack, holder) for holder in RIGHTS}
+    (other,) = set(roles) - ours
+
+    assert all("Policies" not in role["Properties"] for role in roles.values())
+    assert all("ManagedPolicyArns" not in roles[name]["Properties"] for name in ours)
+    assert stack.show(roles[other]["Properties"]["ManagedPolicyArns"][0]).endswith(
+        "AmazonAPIGatewayPushToCloudWatchLogs"
+    )
+
+
+def test_few_may_delete_and_nobody_may_pass_a_role(stack: Synthesized) -> None:
+    """Sources are never removed; cubes, whose versions are kept, by finish alone; no role is handed on."""
+    deletes = {
+        (holder, place)
+        for holder, rights in RIGHTS.items()
+        for action, place in rights
+        if action.startswith("s3:Delete")
+    }
+    actions = {
+        action
+        for type_ in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+        for policy in stack.properties(type_)
+        for action, _ in rights_in(stack, policy["PolicyDocument"])
+    }
+
+    assert deletes == {("plan_gather", "<control>/gathers/*"), ("finish_gather", "<arrays>/cubes/*")}
+    assert "s3:DeleteObjectVersion" not in actions
+    assert not any(action.startswith("iam:") or "*" in action for action in actions)
+
+
+def test_operators_policy_reaches_gathers_and_no_cube(stack: Synthesized) -> None:
+    """Who runs gathers needs the API, or the state machine; neither buckets of sources nor the cubes."""
+    (policy,) = stack.properties("AWS::IAM::ManagedPolicy")
+
+    assert rights_in(stack, policy["PolicyDocument"]) == OPERATOR
+
+
+def test_roles_are_assumed_by_the_service_that_runs_them(stack: Synthesized) -> None:
+    """Each role is one service's, and no account's."""
+    services = {
+        stack.template["Resources"][role_of(stack, holder)]["Properties"]["AssumeRolePolicyDocument"][
+            "Statement"
+        ][0]["Principal"]["Service"]
+        for holder in RIGHTS
+    }
+
+    assert services == {"lambda.amazonaws.com", "states.amazonaws.com"}
+
+
+def test_source_bucket_that_is_read_unsigned_gives_no_right(stack: Synthesized) -> None:
+    """Anonymous reads need no right, so that none is granted."""
+    for policy in stack.properties("AWS::IAM::Policy"):
+        assert not any("open-data" in place for _, place in rights_in(stack, policy["PolicyDocument"]))
+
+
+def role_of(stack: Synthesized, holder: str) -> str:
+    """Return the logical id of the role of a function, by its module, or of the state machine."""
+    if holder == "state machine":
+        (machine,) = stack.properties("AWS::StepFunctions::StateMachine")
+        return str(machine["RoleArn"]["Fn::GetAtt"][0])
+    return str(stack.functions()[holder]["Role"]["Fn::GetAtt"][0])
+
+
+def rights_in(stack: Synthesized, document: dict[str, Any]) -> set[tuple[str, str]]:
+    """Return each action with its resource; a prefix that listing is bound to stands behind its bucket."""
+    found = set()
+    for statement in document["Statement"]:
+        assert statement["Effect"] == "Allow"
+        bound = statement.get("Condition")
+        prefix = "" if bound is None else f" {bound['StringLikeIfExists']['s3:prefix']}"
+        for action in as_list(statement["Action"]):
+            for resource in as_list(statement["Resource"]):
+                found.add((action, stack.show(resource) + prefix))
+    return found
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return one or several as several."""
+    return value if isinstance(value, list) else [value]

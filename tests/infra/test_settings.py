@@ -1,0 +1,137 @@
+"""Settings: what a deployment may be, and what is said of a key that is wrong."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from infra.context import SettingsError
+from infra.settings import ApiAuth, Caps, Settings, SourceBucket
+
+
+def settings_of(**context: Any) -> Settings:
+    """Read settings from a context."""
+    return Settings.from_context(context.get)
+
+
+def test_settings_need_no_key() -> None:
+    """A deployment without any key is complete, reads no bucket, and is capped."""
+    settings = settings_of()
+
+    assert settings == Settings()
+    assert settings.source_buckets == ()
+    assert settings.caps.usd == 10
+    assert settings.stack_name == "PixelGather-main"
+
+
+def test_settings_are_the_same_from_the_command_line_and_from_cdk_json() -> None:
+    """The command line gives texts, cdk.json gives values; they mean the same."""
+    as_text = settings_of(
+        source_buckets='[{"name": "scenes", "requester_pays": true}]',
+        https_hosts='["data.example.org"]',
+        worker_memory_mib="2048",
+        max_usd="2.5",
+        max_files="none",
+        max_failed_shards="0",
+        retain_arrays="false",
+        emulated="True",
+        api_auth="api-key",
+    )
+    as_values = settings_of(
+        source_buckets=[{"name": "scenes", "requester_pays": True}],
+        https_hosts=["data.example.org"],
+        worker_memory_mib=2048,
+        max_usd=2.5,
+        max_files="none",
+        max_failed_shards=0,
+        retain_arrays=False,
+        emulated=True,
+        api_auth="api-key",
+    )
+
+    assert as_text == as_values
+    assert as_text == Settings(
+        source_buckets=(SourceBucket(name="scenes", requester_pays=True),),
+        https_hosts=("data.example.org",),
+        worker_memory_mib=2048,
+        caps=Caps(usd=2.5, files=None, failed_shards=0),
+        retain_arrays=False,
+        emulated=True,
+        api_auth=ApiAuth.API_KEY,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """A value that a key may not have."""
+
+    key: str
+    value: Any
+    named: str | None = None
+    """What the sentence names, where it is not the key itself."""
+
+    @property
+    def id(self) -> str:
+        """Name of the case."""
+        return f"{self.key}={self.value}"
+
+
+WRONG = (
+    Wrong(key="stage", value="Main"),
+    Wrong(key="stage", value="a-name-of-more-than-20-letters"),
+    Wrong(key="stage", value=7),
+    Wrong(key="source_buckets", value="scenes"),
+    Wrong(key="source_buckets", value={"name": "scenes"}),
+    Wrong(key="source_buckets", value=[{"region": "eu-west-1"}], named="source_buckets[0]"),
+    Wrong(key="source_buckets", value=[{"name": "scenes", "reqester_pays": True}], named="source_buckets[0]"),
+    Wrong(key="source_buckets", value=[{"name": "s3://scenes"}], named="source_buckets[0].name"),
+    Wrong(key="source_buckets", value=[{"name": "a*"}], named="source_buckets[0].name"),
+    Wrong(key="source_buckets", value=[{"name": "scenes"}, {"name": "scenes"}]),
+    Wrong(
+        key="source_buckets",
+        value=[{"name": "open"}, {"name": "scenes", "region": "Ireland"}],
+        named="source_buckets[1].region",
+    ),
+    Wrong(
+        key="source_buckets",
+        value=[{"name": "scenes", "unsigned": "perhaps"}],
+        named="source_buckets[0].unsigned",
+    ),
+    Wrong(
+        key="source_buckets",
+        value=[{"name": "scenes", "unsigned": True, "requester_pays": True}],
+        named="source_buckets[0]",
+    ),
+    Wrong(key="https_hosts", value=["https://data.example.org/"], named="https_hosts[0]"),
+    Wrong(key="https_hosts", value=["*"], named="https_hosts[0]"),
+    Wrong(key="output_prefix", value="cubes"),
+    Wrong(key="output_prefix", value="/cubes/"),
+    Wrong(key="output_prefix", value="../"),
+    Wrong(key="output_prefix", value="*/"),
+    Wrong(key="retain_arrays", value="maybe"),
+    Wrong(key="worker_memory_mib", value=1024),
+    Wrong(key="worker_memory_mib", value="lots"),
+    Wrong(key="worker_concurrency", value=0),
+    Wrong(key="worker_concurrency", value=1.5),
+    Wrong(key="max_workers", value=10_001),
+    Wrong(key="max_usd", value=-1),
+    Wrong(key="max_usd", value=True),
+    Wrong(key="max_files", value=2.5),
+    Wrong(key="max_pixels", value="many"),
+    Wrong(key="max_fetched_bytes", value=0),
+    Wrong(key="max_failed_shards", value=5),
+    Wrong(key="alarm_email", value="somebody"),
+    Wrong(key="api_auth", value="none"),
+    Wrong(key="api_log_role", value=1),
+    Wrong(key="emulated", value="yes"),
+)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.id)
+def test_settings_name_the_key_that_is_wrong(wrong: Wrong) -> None:
+    """A wrong value is refused at synth, by a sentence that names its key and says what it should be."""
+    expected = rf"context key {re.escape(wrong.named or wrong.key)}: .* should be "
+
+    with pytest.raises(SettingsError, match=expected):
+        settings_of(**{wrong.key: wrong.value})

@@ -1,0 +1,198 @@
+"""The stack as a whole: it stands alone, beside others, emulated, and before every checker."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk.assertions import Template
+
+from synthesized import ROOT, add_stack, app_of, stub_in, synthesized
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "as it is": {},
+    "without sources": {"source_buckets": []},
+    "by key, with a prefix": {"api_auth": "api-key", "api_log_role": False, "output_prefix": "a/b/"},
+    "telling somebody": {"alarm_email": "operator@example.org", "retain_arrays": False},
+    "emulated": {"emulated": True},
+}
+
+STUBBED_APP = f"""
+import sys
+from pathlib import Path
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
+from synthesized import add_stack, stub_in
+from aws_cdk import App
+app = App()
+add_stack(app, stub_in(Path(sys.argv[1])))
+app.synth()
+"""
+
+
+@pytest.mark.parametrize("context", VARIANTS.values(), ids=VARIANTS.keys())
+def test_stack_passes_cdk_nag(context: Mapping[str, Any], tmp_path: Path) -> None:
+    """No finding of AWS Solutions' rules is left that we have not acknowledged with a reason."""
+    app = app_of(tmp_path / "assembly", **context)
+    add_stack(app, stub_in(tmp_path))
+
+    app.synth()  # raises with the findings
+
+
+def test_cdk_nag_would_say_so(tmp_path: Path) -> None:
+    """The check above is no formality: one more wildcard is a finding."""
+    from aws_cdk import aws_iam as iam  # noqa: PLC0415 # after `synthesized` has put Node on the path
+
+    app = app_of(tmp_path / "assembly")
+    stack = add_stack(app, stub_in(tmp_path))
+    role = iam.Role(stack, "Mighty", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    role.add_to_policy(iam.PolicyStatement(actions=["s3:*"], resources=["*"]))
+
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        app.synth()
+
+
+def test_templates_pass_cfn_lint(tmp_path: Path) -> None:
+    """The templates are valid; W3005 is about dependencies that CDK states twice."""
+    paths = [tmp_path / f"{name}.json" for name in VARIANTS]
+    for path, context in zip(paths, VARIANTS.values(), strict=True):
+        path.write_text(json.dumps(synthesized(**context).template))
+    cfn_lint = Path(sys.executable).parent / "cfn-lint"
+
+    done = subprocess.run(  # noqa: S603 # our own command
+        [cfn_lint, "--ignore-checks", "W3005", "--", *paths], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_two_stages_live_in_one_account(tmp_path: Path) -> None:
+    """Two stages are two stacks, no physical name or metric of which is the other's."""
+    app = app_of(tmp_path / "assembly")
+    stacks = [add_stack(app, stub_in(tmp_path / stage), stage=stage) for stage in ("blue", "green")]
+    app.synth()
+    named = [names_in(Template.from_stack(stack).to_json()) for stack in stacks]
+
+    assert [stack.stack_name for stack in stacks] == ["PixelGather-blue", "PixelGather-green"]
+    assert named[0]
+    assert not named[0] & named[1]
+
+
+def names_in(template: Mapping[str, Any]) -> set[str]:
+    """Return what resources are called, but for those whose names only their parent shares."""
+    return {
+        str(value)
+        for resource in template["Resources"].values()
+        for key, value in resource.get("Properties", {}).items()
+        if key.endswith("Name")
+        and isinstance(value, str)
+        and resource["Type"] not in ("AWS::ApiGateway::Stage", "AWS::ApiGateway::Model", "AWS::IAM::Policy")
+        and key != "MetricName"
+    }
+
+
+def test_stack_has_no_resources_that_run_code_of_others() -> None:
+    """No custom resources and no nested stacks: what CloudFormation makes is all in the template."""
+    types = {each["Type"] for each in synthesized().template["Resources"].values()}
+
+    assert not any(type_.startswith(("Custom::", "AWS::CloudFormation::")) for type_ in types)
+    assert len(synthesized().of("AWS::Lambda::Function")) == 6
+
+
+def test_outputs_are_what_the_command_line_looks_for() -> None:
+    """These names are an interface."""
+    assert synthesized().template["Outputs"].keys() == {
+        "ApiUrl",
+        "StateMachineArn",
+        "ArrayBucket",
+        "ControlBucket",
+        "DashboardName",
+        "OperatorPolicyArn",
+    }
+
+
+def test_emulated_stack_differs_in_runtime_architecture_and_code_alone(tmp_path: Path) -> None:
+    """What runs on one machine is the stack that runs on AWS, but for what executes a function."""
+    real, emulated = (
+        Template.from_stack(add_stack(app_of(tmp_path / name, emulated=name == "emulated"), code)).to_json()
+        for name, code in (
+            ("real", stub_in(tmp_path / "a")),
+            ("emulated", stub_in(tmp_path / "b", content="other = 1")),
+        )
+    )
+    machine = "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
+    functions = [each for each in emulated["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
+
+    assert {each["Properties"]["Runtime"] for each in functions} == {"provided.al2023"}
+    assert {tuple(each["Properties"]["Architectures"]) for each in functions} == {(machine,)}
+    assert real != emulated
+    assert without_execution(real) == without_execution(emulated)
+
+
+def without_execution(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a template without what executes its functions."""
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::Lambda::Function":
+            for name in ("Runtime", "Architectures", "Code"):
+                del resource["Properties"][name]
+            resource["Metadata"] = {
+                key: value
+                for key, value in resource.get("Metadata", {}).items()
+                if not key.startswith("aws:asset:")
+            }
+    return template
+
+
+def test_wrong_context_stops_the_synthesis_with_its_key(node_commands: Path, tmp_path: Path) -> None:
+    """The sentence about a wrong key reaches whoever deploys."""
+    done = synthesize(node_commands, tmp_path, "-c", "max_workers=0")
+
+    assert done.returncode != 0
+    assert "context key max_workers: " in done.stdout + done.stderr
+
+
+def test_synthesis_needs_no_credentials_and_no_network(node_commands: Path, tmp_path: Path) -> None:
+    """The pinned command line synthesizes with no account, no Region and nowhere to ask for them."""
+    done = synthesize(node_commands, tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "assembly" / "PixelGather-main.template.json").exists()
+
+
+def synthesize(node_commands: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `cdk synth` of our stack with stubs for code, in an environment that knows nothing of AWS."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    nowhere = "http://127.0.0.1:9"
+    environment |= {
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(tmp_path / "none"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "CDK_DISABLE_VERSION_CHECK": "true",
+        "HTTPS_PROXY": nowhere,
+        "HTTP_PROXY": nowhere,
+        "NO_PROXY": "",
+    }
+    (tmp_path / "app.py").write_text(STUBBED_APP)
+    app = f"{sys.executable} {tmp_path / 'app.py'} {tmp_path}"
+    return subprocess.run(  # noqa: S603 # our own command
+        [
+            node_commands / "cdk",
+            "synth",
+            "--quiet",
+            "--app",
+            app,
+            "--output",
+            tmp_path / "assembly",
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=environment,
+    )

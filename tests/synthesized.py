@@ -1,0 +1,132 @@
+"""The stack as CloudFormation would get it, with a stub for each function's code."""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # jsii: the locked Node
+
+from aws_cdk import App, Validations
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Template
+from cdk_nag import AwsSolutionsChecks
+
+from infra.gather_stack import GatherStack
+from infra.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[1]
+REQUEST_SCHEMA: Mapping[str, Any] = {
+    "$schema": "http://json-schema.org/draft-04/schema#",
+    "type": "object",
+    "required": ["sources", "window"],
+}
+SOURCES = [
+    {"name": "scenes", "region": "us-west-2", "requester_pays": True},
+    {"name": "open-data", "unsigned": True},
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesized:
+    """One stack's template."""
+
+    template: Mapping[str, Any]
+
+    def of(self, type_: str) -> dict[str, dict[str, Any]]:
+        """Return the resources of a type, such as ``AWS::S3::Bucket``, by their logical ids."""
+        return {name: each for name, each in self.template["Resources"].items() if each["Type"] == type_}
+
+    def properties(self, type_: str) -> list[dict[str, Any]]:
+        """Return the properties of all resources of a type."""
+        return [each["Properties"] for each in self.of(type_).values()]
+
+    def functions(self) -> dict[str, dict[str, Any]]:
+        """Return the functions' properties by the module that they run."""
+        return {each["Handler"].split(".")[1]: each for each in self.properties("AWS::Lambda::Function")}
+
+    def definition(self) -> dict[str, Any]:
+        """Return the state machine's definition, with the module of ``handlers`` for a function's ARN."""
+        (machine,) = self.properties("AWS::StepFunctions::StateMachine")
+        definition: dict[str, Any] = json.loads(self.show(machine["DefinitionString"]))
+        return definition
+
+    def show(self, value: Any) -> str:
+        """Return a resolved text with what it refers to in angle brackets, by purpose and not by id."""
+        match value:
+            case {"Ref": name}:
+                return self._named(name)
+            case {"Fn::GetAtt": [name, _]}:
+                return self._named(name)
+            case {"Fn::Join": [separator, parts]}:
+                return str(separator).join(self.show(part) for part in parts)
+            case _:
+                return str(value)
+
+    def _named(self, name: str) -> str:
+        if name.startswith("AWS::"):
+            return f"<{name.removeprefix('AWS::').lower()}>"
+        resource = self.template["Resources"][name]
+        match resource["Type"]:
+            case "AWS::S3::Bucket":
+                return "<arrays>" if "VersioningConfiguration" in resource["Properties"] else "<control>"
+            case "AWS::Lambda::Function":
+                return f"<{resource['Properties']['Handler'].split('.')[1]}>"
+            case "AWS::StepFunctions::StateMachine":
+                return "<machine>"
+            case type_:
+                return f"<{type_.rpartition('::')[2].lower()}>"
+
+
+def synthesized(request_schema: Mapping[str, Any] = REQUEST_SCHEMA, **context: Any) -> Synthesized:
+    """Return the stack of a context; the same one is made once."""
+    return _synthesized(json.dumps(request_schema), json.dumps(context, sort_keys=True))
+
+
+@cache
+def _synthesized(request_schema: str, context: str) -> Synthesized:
+    with tempfile.TemporaryDirectory() as folder:
+        app = app_of(Path(folder) / "assembly", **json.loads(context))
+        stack = add_stack(app, stub_in(Path(folder)), request_schema=json.loads(request_schema))
+        return Synthesized(Template.from_stack(stack).to_json())
+
+
+def app_of(assembly: Path, **context: Any) -> App:
+    """Return an app with the context of cdk.json and more, which cdk-nag checks when it is synthesized."""
+    standard = json.loads((ROOT / "cdk.json").read_text())["context"]
+    app = App(context=standard | {"source_buckets": SOURCES} | context, outdir=str(assembly))
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    return app
+
+
+def add_stack(
+    app: App,
+    code: lambda_.Code,
+    *,
+    stage: str | None = None,
+    request_schema: Mapping[str, Any] = REQUEST_SCHEMA,
+) -> GatherStack:
+    """Add the stack of the app's context, or of another stage."""
+    settings = Settings.from_context(app.node.try_get_context)
+    if stage is not None:
+        settings = replace(settings, stage=stage)
+    return GatherStack(
+        app,
+        settings.stack_name,
+        settings=settings,
+        code=lambda _: code,
+        request_model_schema=request_schema,
+    )
+
+
+def stub_in(folder: Path, *, content: str = "") -> lambda_.Code:
+    """Return code that does nothing, as bundling takes minutes."""
+    stub = folder / "stub"
+    stub.mkdir(parents=True)
+    (stub / "stub.py").write_text(content)
+    return lambda_.Code.from_asset(str(stub))
