@@ -78,20 +78,22 @@ def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | 
 
 
 @contextmanager
-def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Serve an S3 with a deployment's buckets, and give boto3's client of it."""
+def s3_server() -> Iterator[str]:
+    """Serve an empty S3 on loopback; gives its address."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": url}).items():
-        monkeypatch.setenv(variable, value)
-    client = boto3.client("s3", endpoint_url=url, region_name=REGION)
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def emptied(url: str) -> Any:
+    """Return boto3's client of an S3 that has a deployment's buckets and nothing in them."""
+    with urlopen(Request(f"{url}/moto-api/reset", method="POST")):  # noqa: S310 # our own server
+        client = boto3.client("s3", endpoint_url=url, region_name=REGION)
     for bucket in ("sources", "cubes", "control"):
         client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
-    yield client
-    with urlopen(Request(f"{url}/moto-api/reset", method="POST")):  # noqa: S310 # our own server
-        server.stop()
+    return client
 
 
 @dataclass

@@ -1,0 +1,114 @@
+"""Lambda entry point: POST /plans prices a gather, reading a few headers and no pixel. Writes nothing."""
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.api import answered, body_of, resolver
+from handlers.memory import max_task_nbytes
+from handlers.planning import admitted, opened_table
+from handlers.problems import TooSlowError
+from handlers.reading import reader_of
+from handlers.settings import Settings
+from handlers.wiring import Deployment
+from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.cube import CubePlan
+from pixel_gather.plan import plan_cube
+from pixel_gather.request import parse_request
+
+_TO_ANSWER_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class DryPlanner:
+    """Plans gathers of one deployment, for whoever wants to know before."""
+
+    deployment: Deployment
+    reader: CogReader
+    projector: RasterioProjector
+
+    async def plan(self, given: Any, *, left_s: float) -> CubePlan:
+        """Plan a gather.
+
+        Raises:
+            RequestError: The request is wrong, or does not fit the sources.
+            BudgetError: It is over a limit.
+            TooSlowError: The list is too long to be read while someone waits.
+        """
+        settings = self.deployment.settings
+        request = admitted(parse_request(given), settings)
+        try:
+            async with (
+                asyncio.timeout(left_s),
+                opened_table(request, self.deployment, left_s=left_s) as table,
+            ):
+                return await plan_cube(
+                    request,
+                    table=table,
+                    reader=self.reader,
+                    projector=self.projector,
+                    max_task_nbytes=max_task_nbytes(settings.shard_memory_mib),
+                    now=0.0,
+                )
+        except TimeoutError as error:
+            raise TooSlowError(
+                f"it cannot be planned in {left_s:.0f} s: submit the gather with limits.usd, whose plan may "
+                "take 15 minutes and refuses what costs more"
+            ) from error
+
+
+def plan_to_json(plan: CubePlan) -> dict[str, Any]:
+    """Return a plan as ``pixel-gather plan --json`` prints it; sizes in bytes."""
+    rows, strips = plan.layout.n_shards(plan.shape)
+    return {
+        "digest": plan.digest,
+        "sources": plan.n_sources,
+        "dims": [plan.dim, "y", "x"],
+        "shape": list(plan.shape),
+        "measurements": [
+            {
+                "name": each.name,
+                "dtype": each.dtype,
+                "nodata": None if each.nodata is None else str(each.nodata),
+                "scale": each.scale,
+                "offset": each.offset,
+            }
+            for each in plan.measurements
+        ],
+        "crs": plan.placement.crs,
+        "transform": plan.placement.transform,
+        "layout": asdict(plan.layout) | {"codec": plan.codec},
+        "shards": rows * strips,
+        "estimate": asdict(plan.estimate),
+        "warnings": list(plan.warnings),
+    }
+
+
+def app_of(planner: DryPlanner, logger: Logger) -> APIGatewayRestResolver:
+    """Return the route over one deployment."""
+    app = resolver(logger)
+
+    @app.post("/plans")
+    def plan() -> dict[str, Any]:
+        left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
+        return plan_to_json(planner.deployment.run(planner.plan(body_of(app), left_s=left_s)))
+
+    return app
+
+
+settings = Settings.from_environment()
+logger = Logger()
+deployment = Deployment(settings)
+planner = DryPlanner(deployment, reader_of(deployment, holds_a_shard=False), RasterioProjector())
+app = app_of(planner, logger)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Answer one request."""
+    return answered(app, logger, event, context)

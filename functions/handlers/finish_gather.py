@@ -1,0 +1,60 @@
+"""Lambda entry point: make the cube of the shards. Event: a gather's name and the share that may be lost."""
+
+from typing import Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.measured import metrics_of_gather
+from handlers.result import publish, report_of
+from handlers.settings import Settings
+from handlers.wiring import Deployment
+from pixel_gather.adapters.metrics import EmfMetrics
+from pixel_gather.report import Report
+from pixel_gather.use_cases import finish_gather, load_plan, load_tasks
+
+settings = Settings.from_environment()
+logger = Logger()
+metrics = EmfMetrics(stage=settings.stage)
+deployment = Deployment(settings)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Finish a gather and answer with its result."""
+    del context
+    gather, percentage = event["gather"], event["failed_shards"]
+    logger.append_keys(gather_id=gather)
+    report, result = deployment.run(_finish(gather, max_lost_share=percentage / 100))
+    shown = (
+        "n_sources",
+        "n_failed",
+        "n_shards",
+        "n_lost_shards",
+        "requests",
+        "fetched_nbytes",
+        "wall_s",
+        "usd",
+    )
+    logger.info("gather finished", extra={name: result[name] for name in shown})
+    metrics.write(metrics_of_gather(report, result["usd"]), gather_id=gather)
+    return result
+
+
+async def _finish(gather: str, *, max_lost_share: float) -> tuple[Report, dict[str, Any]]:
+    """Complete the cube, unless an earlier try of the same plan has."""
+    cube, control = deployment.cube(gather), deployment.control(gather)
+    plan = await load_plan(control)
+    found = await cube.found()
+    if found is not None and found.report is not None and found.digest == plan.digest:
+        report = report_of(found)
+    else:
+        report = await finish_gather(
+            plan=plan,
+            tasks=await load_tasks(control),
+            cube=cube,
+            control=control,
+            concurrency=settings.concurrency,
+            max_lost_share=max_lost_share,
+        )
+    return report, await publish(report, gather, deployment)

@@ -1,0 +1,138 @@
+"""Lambda entry point: plan a gather. Event: the request as the execution was given it. Answer: a verdict.
+
+What the user can mend comes back as a value, refused, with a sentence; what another try can mend is raised.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.manifest import MANIFEST_KEY, manifest
+from handlers.memory import max_task_nbytes
+from handlers.planning import admitted, opened_table
+from handlers.reading import reader_of
+from handlers.result import publish, report_of
+from handlers.settings import Settings
+from handlers.wiring import Deployment
+from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.metrics import EmfMetrics
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.cube import CubePlan
+from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
+from pixel_gather.plan import gather_digest
+from pixel_gather.pricing import MAX_WORKERS
+from pixel_gather.request import GatherRequest, parse_request
+from pixel_gather.telemetry import GATHERS_REFUSED
+from pixel_gather.use_cases import gathered_indexes, plan_gather
+
+_FOR_THE_LIST: Final = 0.75
+"""Of the function's time; what follows takes less: headers, the list in shard order, the manifest."""
+
+_SUMMARY_KEY: Final = "summary.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans gathers of one deployment."""
+
+    deployment: Deployment
+    reader: CogReader
+    projector: RasterioProjector
+
+    async def plan(self, given: Any, *, left_s: float) -> dict[str, Any]:
+        """Plan a gather and write what its workers need; safe to run twice.
+
+        Raises:
+            RequestError: The request is wrong, or does not fit the sources.
+            BudgetError: It is over a limit.
+            ArrayExistsError: Another cube is at its place.
+            StoreError: A store refused.
+        """
+        deployment = self.deployment
+        request = admitted(parse_request(given), deployment.settings)
+        gather = request.cube_name
+        cube, control = deployment.cube(gather), deployment.control(gather)
+        async with opened_table(request, deployment, left_s=left_s * _FOR_THE_LIST) as table:
+            found = await cube.found()
+            if found is not None and found.digest != gather_digest(request, table):
+                raise ArrayExistsError(
+                    f"{cube.place}: a cube of another request or another list is there: give this one "
+                    "another output.name, or submit it with force"
+                )
+            if found is not None and found.report is not None:
+                result = await publish(report_of(found), gather, deployment)
+                return {"verdict": "complete", "result": result}
+            plan, tasks = await plan_gather(
+                request,
+                table=table,
+                reader=self.reader,
+                projector=self.projector,
+                cube=cube,
+                control=control,
+                max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
+            )
+        done = await gathered_indexes(control)
+        missing = [task for task in tasks if task.index not in done]
+        await control.put(MANIFEST_KEY, manifest(missing, plan))
+        summary = _summary(plan, gather, cube=cube.place, n_shards=len(tasks))
+        await control.put(_SUMMARY_KEY, json.dumps(summary).encode())
+        return {
+            "verdict": "planned",
+            "gather": gather,
+            "manifest": {"bucket": deployment.settings.control_bucket, "key": control.prefix + MANIFEST_KEY},
+            "workers": request.limits.workers or MAX_WORKERS,
+            "tolerated_failure_percentage": _percentage(request),
+            "cube": cube.place,
+            "n_shards": len(tasks),
+            "n_missing": len(missing),
+        }
+
+
+def _percentage(request: GatherRequest) -> float:
+    return round((request.limits.failed_shards or 0) * 100, 6)
+
+
+def _summary(plan: CubePlan, gather: str, *, cube: str, n_shards: int) -> dict[str, Any]:
+    return {
+        "gather": gather,
+        "cube": cube,
+        "digest": plan.digest,
+        "n_sources": plan.n_sources,
+        "n_rows": plan.n_rows,
+        "n_shards": n_shards,
+        "shape": list(plan.shape),
+        "usd": plan.estimate.usd,
+        "seconds": plan.estimate.seconds,
+        "warnings": list(plan.warnings),
+    }
+
+
+settings = Settings.from_environment()
+logger = Logger()
+metrics = EmfMetrics(stage=settings.stage)
+deployment = Deployment(settings)
+planner = Planner(deployment, reader_of(deployment, holds_a_shard=False), RasterioProjector())
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Plan a gather and answer with the verdict."""
+    logger.append_keys(execution=event.get("execution"))
+    left_s = context.get_remaining_time_in_millis() / 1000
+    try:
+        verdict = deployment.run(planner.plan(event["request"], left_s=left_s))
+    except (RequestError, BudgetError, ArrayExistsError) as error:
+        verdict = _refused(error)
+    except TimeoutError as error:
+        verdict = _refused(BudgetError(str(error)))
+    shown = ("verdict", "gather", "n_shards", "n_missing", "error", "cause")
+    logger.info("gather planned", extra={name: verdict[name] for name in shown if name in verdict})
+    return verdict
+
+
+def _refused(error: RequestError | BudgetError | ArrayExistsError) -> dict[str, Any]:
+    metrics.write({GATHERS_REFUSED: [1]})
+    return {"verdict": "refused", "error": type(error).__name__, "cause": str(error)}

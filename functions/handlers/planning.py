@@ -1,0 +1,77 @@
+"""What planning a gather and a dry run share: the request within the deployment's limits, and its list."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from handlers.policy import check_sources, list_policy, source_policy
+from handlers.settings import Settings
+from handlers.wiring import Deployment
+from pixel_gather.adapters.source_list import SourceList, named_sources
+from pixel_gather.adapters.source_table import SqliteSourceTable
+from pixel_gather.errors import BudgetError
+from pixel_gather.request import GatherRequest, Limits, Sources
+from pixel_gather.source import Source
+
+
+def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
+    """Return the request with limits no higher than the deployment's; its digest stays what it was.
+
+    Raises:
+        RequestError: It names sources that are not read here.
+    """
+    check_sources(request.sources, settings)
+    caps = Limits.model_validate(settings.limits)
+    return request.model_copy(update={"limits": request.limits.within(caps)})
+
+
+@asynccontextmanager
+async def opened_table(
+    request: GatherRequest, deployment: Deployment, *, left_s: float
+) -> AsyncIterator[SqliteSourceTable]:
+    """Read the list that a request names; at the end of the context it is gone again.
+
+    Args:
+        request: Admitted.
+        deployment: Whose stores are read.
+        left_s: How long the list may take.
+
+    Raises:
+        RequestError: The list is wrong.
+        BudgetError: It is longer than the limits allow.
+        TimeoutError: It takes too long.
+    """
+    until = time.monotonic() + left_s
+
+    def load() -> SqliteSourceTable:
+        named = _named(request.sources, deployment)
+        limited = _limited(named.sources, most=request.limits.files, until=until)
+        return SqliteSourceTable(replace(named, sources=limited))
+
+    with await asyncio.to_thread(load) as table:
+        yield table
+
+
+def _named(sources: Sources, deployment: Deployment) -> SourceList:
+    settings = deployment.settings
+    return named_sources(
+        sources,
+        objects=deployment.objects,
+        policy=source_policy(settings),
+        list_policy=list_policy(settings),
+    )
+
+
+def _limited(sources: Iterator[Source], *, most: int | None, until: float) -> Iterator[Source]:
+    """Yield sources until there are too many or the time is up, so that no list fills the disk."""
+    for n, source in enumerate(sources, start=1):
+        if most is not None and n > most:
+            raise BudgetError(
+                f"limits.files: the list names more than {most:,} files, which is the limit: ask for less, "
+                "or raise the limit (on AWS the lower one of request and deployment holds)"
+            )
+        if time.monotonic() > until:
+            raise TimeoutError(f"the list is longer than can be read in time: {n:,} sources were read")
+        yield source

@@ -1,0 +1,117 @@
+"""What the API answers when it refuses or fails: problem details (RFC 9457), on every path."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
+
+from pixel_gather.adapters.deployment_errors import (
+    DeniedError,
+    DeploymentError,
+    GatherNotFoundError,
+    NotRedrivableError,
+    ThrottledError,
+    UnreachableError,
+)
+from pixel_gather.errors import ArrayExistsError, BudgetError, GatherError, RequestError, StoreError
+
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE_PREFIX: Final = "urn:pixel-gather:problem:"
+NO_SUCH_ADDRESS: Final = "no_such_address"
+INTERNAL_ERROR: Final = "internal_error"
+_RETRY_AFTER_S: Final = 5
+
+
+class BodyError(GatherError):
+    """The request's body cannot be read."""
+
+    code = "body_error"
+
+
+class TooSlowError(GatherError):
+    """The answer takes longer than API Gateway waits."""
+
+    code = "timed_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What one class of errors means to the caller."""
+
+    status: HTTPStatus
+    title: str
+    is_told: bool = True
+    """Whether the error's own sentence is for the caller; else it is for the log alone."""
+
+
+KINDS: Final[Mapping[type[GatherError], Kind]] = {
+    BodyError: Kind(HTTPStatus.BAD_REQUEST, "The body cannot be read"),
+    RequestError: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "The request is wrong"),
+    BudgetError: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "The plan is over a limit"),
+    GatherNotFoundError: Kind(HTTPStatus.NOT_FOUND, "There is no such gather"),
+    NotRedrivableError: Kind(HTTPStatus.CONFLICT, "The gather cannot be redriven"),
+    ArrayExistsError: Kind(HTTPStatus.CONFLICT, "Another cube is there"),
+    ThrottledError: Kind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
+    UnreachableError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "AWS did not answer", is_told=False),
+    StoreError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "A store did not answer", is_told=False),
+    TooSlowError: Kind(HTTPStatus.GATEWAY_TIMEOUT, "It took longer than an answer may"),
+    DeniedError: Kind(
+        HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment may not do what it has to", is_told=False
+    ),
+    DeploymentError: Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment is not in order", is_told=False),
+}
+_UNEXPECTED: Final = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on our side", is_told=False)
+
+
+def answer_with_problems(app: APIGatewayRestResolver, logger: Logger) -> None:
+    """Let whatever a route raises be answered by a problem, and what the caller is not told be logged."""
+
+    def answer(error: Exception) -> Response[Any]:
+        kind = next((KINDS[each] for each in type(error).__mro__ if each in KINDS), _UNEXPECTED)
+        if not kind.is_told:
+            logger.error("request failed", exc_info=error)
+        return _problem(error, kind, request_id=app.lambda_context.aws_request_id)
+
+    app.exception_handler(Exception)(answer)
+    app.not_found(lambda _: _no_such_address(app))
+
+
+def _problem(error: Exception, kind: Kind, *, request_id: str) -> Response[Any]:
+    detail = (
+        str(error)
+        if kind.is_told
+        else f"Try again; if it fails again, the function's log tells more about request {request_id}"
+    )
+    body: dict[str, Any] = {
+        "type": TYPE_PREFIX + getattr(error, "code", INTERNAL_ERROR),
+        "title": kind.title,
+        "status": kind.status.value,
+        "detail": detail,
+    }
+    if isinstance(error, RequestError):
+        body["field"] = error.field
+    headers = {}
+    if isinstance(error, ThrottledError):
+        headers["Retry-After"] = f"{error.retry_after_s or _RETRY_AFTER_S:.0f}"
+    return _response(body, headers)
+
+
+def _no_such_address(app: APIGatewayRestResolver) -> Response[Any]:
+    event = app.current_event
+    body = {
+        "type": TYPE_PREFIX + NO_SUCH_ADDRESS,
+        "title": "There is no such address",
+        "status": HTTPStatus.NOT_FOUND.value,
+        "detail": f"nothing answers {event.http_method} {event.path}; GET /openapi.json lists what does",
+    }
+    return _response(body, {})
+
+
+def _response(body: Mapping[str, Any], headers: Mapping[str, str]) -> Response[Any]:
+    return Response(
+        status_code=body["status"], content_type=MEDIA_TYPE, body=json.dumps(body), headers=dict(headers)
+    )

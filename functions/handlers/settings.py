@@ -1,0 +1,160 @@
+"""What a function's environment tells it of its deployment: read once, at the cold start, and checked."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+_PREFIX: Final = "PIXEL_GATHER_"
+_OWN_MEMORY: Final = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_BUCKET_FIELDS: Final = frozenset({"name", "region", "requester_pays", "unsigned"})
+_LIMITS: Final = frozenset({"usd", "files", "pixels", "fetched_bytes", "workers", "failed_shards"})
+
+
+class SettingsError(Exception):
+    """A variable of the environment is missing or wrong: the deployment has to be mended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceBucket:
+    """A bucket that sources and lists may be read from."""
+
+    name: str
+    region: str | None = None
+    """None for the function's own."""
+
+    requester_pays: bool = False
+    unsigned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One deployment, as all of its functions see it."""
+
+    stage: str
+    array_bucket: str
+    output_prefix: str
+    """Empty, or ends in a slash."""
+
+    control_bucket: str
+    source_buckets: tuple[SourceBucket, ...]
+    https_hosts: frozenset[str]
+    limits: Mapping[str, float | int | None]
+    """What no request may exceed, by the names of the request's ``limits``."""
+
+    concurrency: int
+    """Sources that one worker reads at one time."""
+
+    shard_memory_mib: int
+    """Memory of the function that fills shards."""
+
+    memory_mib: int
+    """Memory of this function."""
+
+    endpoint: str | None
+    """Of S3, where it is not AWS's own."""
+
+    state_machine_arn: str | None
+    """Given only to the functions that start and watch gathers."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """Read all variables.
+
+        Raises:
+            SettingsError: It names the variable that is missing or wrong.
+        """
+        variables = _Variables(environment)
+        return cls(
+            stage=variables.text("STAGE"),
+            array_bucket=variables.text("ARRAY_BUCKET"),
+            output_prefix=_checked_prefix(variables.text("OUTPUT_PREFIX", may_be_empty=True)),
+            control_bucket=variables.text("CONTROL_BUCKET"),
+            source_buckets=tuple(_source_bucket(each) for each in variables.array("SOURCE_BUCKETS")),
+            https_hosts=frozenset(str(each) for each in variables.array("HTTPS_HOSTS")),
+            limits=_checked_limits(variables.json("LIMITS")),
+            concurrency=variables.count("CONCURRENCY"),
+            shard_memory_mib=variables.count("SHARD_MEMORY_MIB"),
+            memory_mib=_count(_OWN_MEMORY, environment.get(_OWN_MEMORY, "")),
+            endpoint=next((environment[name] for name in _ENDPOINTS if environment.get(name)), None),
+            state_machine_arn=environment.get(f"{_PREFIX}STATE_MACHINE_ARN") or None,
+        )
+
+    @property
+    def state_machine(self) -> str:
+        """ARN of the state machine.
+
+        Raises:
+            SettingsError: This function was not told.
+        """
+        if self.state_machine_arn is None:
+            raise _missing(f"{_PREFIX}STATE_MACHINE_ARN")
+        return self.state_machine_arn
+
+    def cube_href(self, gather: str) -> str:
+        """Return where the cube of a name lies, without a closing slash."""
+        return f"s3://{self.array_bucket}/{self.output_prefix}{gather}.zarr"
+
+
+@dataclass(frozen=True, slots=True)
+class _Variables:
+    environment: Mapping[str, str]
+
+    def text(self, name: str, *, may_be_empty: bool = False) -> str:
+        found = self.environment.get(_PREFIX + name)
+        if found is None or not (found or may_be_empty):
+            raise _missing(_PREFIX + name)
+        return found
+
+    def count(self, name: str) -> int:
+        return _count(_PREFIX + name, self.text(name))
+
+    def json(self, name: str) -> Any:
+        text = self.text(name)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise SettingsError(f"{_PREFIX}{name} is {text!r}; it has to be JSON") from error
+
+    def array(self, name: str) -> list[Any]:
+        found = self.json(name)
+        if not isinstance(found, list):
+            raise SettingsError(f"{_PREFIX}{name} is {found!r}; it has to be a JSON array")
+        return found
+
+
+def _missing(name: str) -> SettingsError:
+    return SettingsError(f"{name} is not set: the stack gives it to every function that needs it")
+
+
+def _count(name: str, text: str) -> int:
+    if not text:
+        raise _missing(name)
+    if not text.isdecimal() or int(text) == 0:
+        raise SettingsError(f"{name} is {text!r}; it has to be a whole number above 0")
+    return int(text)
+
+
+def _checked_prefix(prefix: str) -> str:
+    if prefix and not prefix.endswith("/"):
+        raise SettingsError(f"{_PREFIX}OUTPUT_PREFIX is {prefix!r}; it has to be empty or end in a slash")
+    return prefix
+
+
+def _source_bucket(value: Any) -> SourceBucket:
+    if not isinstance(value, dict) or "name" not in value or not set(value) <= _BUCKET_FIELDS:
+        raise SettingsError(
+            f"{_PREFIX}SOURCE_BUCKETS has {value!r}; each has a name and may have region, requester_pays "
+            "and unsigned"
+        )
+    return SourceBucket(**value)
+
+
+def _checked_limits(value: Any) -> dict[str, float | int | None]:
+    if not isinstance(value, dict) or not set(value) <= _LIMITS:
+        raise SettingsError(
+            f"{_PREFIX}LIMITS is {value!r}; it is a JSON object of {', '.join(sorted(_LIMITS))}"
+        )
+    return value

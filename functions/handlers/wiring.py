@@ -1,0 +1,53 @@
+"""Joins the steps to a deployment's stores; all of it is kept for as long as the function lives."""
+
+import asyncio
+from collections.abc import Coroutine
+from functools import lru_cache
+from typing import Any
+
+from uvloop import new_event_loop
+
+from handlers.settings import Settings
+from pixel_gather.adapters.control_store import ObjectControlStore
+from pixel_gather.adapters.object_store import Objects, StoreSettings, open_place
+from pixel_gather.adapters.zarr_cube import ZarrCube
+
+
+class Deployment:
+    """The stores of one deployment, and the event loop that everything runs on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
+        self.objects = Objects(own, by_root=_by_root(settings))
+        self._control = open_place(f"s3://{settings.control_bucket}", own)
+        self._runner = asyncio.Runner(loop_factory=new_event_loop)
+        self._opened = lru_cache(maxsize=1)(lambda href: ZarrCube(open_place(href, own), href))
+
+    def run[T](self, work: Coroutine[Any, Any, T]) -> T:
+        """Run on the one loop that connections, limits and child processes belong to."""
+        return self._runner.run(work)
+
+    def cube(self, gather: str) -> ZarrCube:
+        """Return the cube of a name; its connections are kept until another is asked for."""
+        return self._opened(self.settings.cube_href(gather))
+
+    def control(self, gather: str) -> ObjectControlStore:
+        """Return the control files of a gather."""
+        return ObjectControlStore(self._control, f"gathers/{gather}/")
+
+    def close(self) -> None:
+        """End the loop; Lambda never does."""
+        self._runner.close()
+
+
+def _by_root(settings: Settings) -> dict[str, StoreSettings]:
+    return {
+        f"s3://{each.name}": StoreSettings(
+            endpoint=settings.endpoint,
+            region=each.region,
+            requester_pays=each.requester_pays,
+            unsigned=each.unsigned,
+        )
+        for each in settings.source_buckets
+    }

@@ -1,0 +1,485 @@
+"""The functions behind the API: what they answer, and problems for whatever they refuse."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import pytest
+from aws_lambda_powertools import Logger
+from jsonschema import Draft202012Validator
+
+from handlers.api_wiring import ControlPlane
+from handlers.openapi import openapi_document
+from handlers.problems import KINDS
+from handlers.settings import Settings
+from lambda_functions import ENVIRONMENT, Context, cold_start
+from pixel_gather.adapters import deployment_errors
+from pixel_gather.adapters.deployment_errors import (
+    DeniedError,
+    DeploymentError,
+    GatherNotFoundError,
+    NotRedrivableError,
+    ThrottledError,
+    UnreachableError,
+)
+from pixel_gather.errors import GatherError
+from pixel_gather.naming import execution_name
+from pixel_gather.request import parse_request
+from pixel_gather_cli.plan_command import plan_to_json
+
+REQUEST: dict[str, Any] = {"sources": ["s3://sources/a.tif"], "window": "centre"}
+ADDRESS = "https://abc123.execute-api.eu-central-1.amazonaws.com/v1"
+
+
+@dataclass
+class FakeExecutions:
+    """What is needed of `pixel_gather.adapters.executions.Executions`; fails when told to."""
+
+    error: Exception | None = None
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    known: set[str] = field(default_factory=set)
+    links_from: str = ""
+
+    def __replace__(self, *, links_from: str) -> "FakeExecutions":
+        """Be the same with other links."""
+        self.links_from = links_from
+        return self
+
+    def submit(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+        """Start each name once."""
+        self._called("submit", request, name)
+        is_new = name not in self.known
+        self.known.add(name)
+        return self._line(name) | {"is_new": is_new}
+
+    def status(self, id_: str) -> dict[str, Any]:
+        """Tell of a gather."""
+        self._called("status", id_)
+        return self._line(id_)
+
+    def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
+        """Tell of one."""
+        self._called("list", limit, token, state)
+        return {"gathers": [self._line("a")], "next": None}
+
+    def stop(self, id_: str) -> dict[str, Any]:
+        """Stop."""
+        self._called("stop", id_)
+        return self._line(id_)
+
+    def redrive(self, id_: str) -> dict[str, Any]:
+        """Redrive."""
+        self._called("redrive", id_)
+        return self._line(id_)
+
+    def _called(self, *call: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.calls.append(call)
+
+    def _line(self, name: str) -> dict[str, Any]:
+        return {
+            "id": name,
+            "state": "running",
+            "submitted_at": "2026-11-21T00:00:00Z",
+            "ended_at": None,
+            "seconds": 0.0,
+            "links": {"self": f"{self.links_from}/gathers/{name}"},
+        }
+
+
+@dataclass
+class Api:
+    """The routes of one function over fakes."""
+
+    app: Any
+    executions: FakeExecutions
+
+    def ask(self, method: str, path: str, **more: Any) -> tuple[int, Any]:
+        """Send a request as API Gateway hands it on; return status and body."""
+        answer = self.answer(method, path, **more)
+        return answer["statusCode"], json.loads(answer["body"])
+
+    def answer(
+        self, method: str, path: str, *, body: Any = None, query: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Return the answer whole."""
+        content = body if isinstance(body, str | None) else json.dumps(body)
+        found: dict[str, Any] = self.app.resolve(event(method, path, content, query), Context())
+        return found
+
+
+def event(method: str, path: str, body: str | None, query: dict[str, str] | None) -> dict[str, Any]:
+    """Return what API Gateway gives a function (proxy, payload 1.0)."""
+    is_gather = path.startswith("/gathers/")
+    parameters = {"id": path.split("/")[2]} if is_gather else None
+    resource = path.replace(f"/{parameters['id']}", "/{id}", 1) if parameters else path
+    return {
+        "resource": resource,
+        "path": path,
+        "httpMethod": method,
+        "headers": {"Content-Type": "application/json"},
+        "multiValueHeaders": {},
+        "queryStringParameters": query,
+        "multiValueQueryStringParameters": None,
+        "pathParameters": parameters,
+        "stageVariables": None,
+        "requestContext": {
+            "domainName": "abc123.execute-api.eu-central-1.amazonaws.com",
+            "path": f"/v1{path}",
+            "stage": "v1",
+            "requestId": "api-request-1",
+        },
+        "body": body,
+        "isBase64Encoded": False,
+    }
+
+
+@pytest.fixture
+def submit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """Open POST /gathers."""
+    with cold_start(monkeypatch, "submit") as module:
+        yield _api(module, None)
+
+
+@pytest.fixture
+def lists(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """Open POST /lists over S3."""
+    with cold_start(monkeypatch, "submit") as module:
+        yield _api(module, s3)
+
+
+@pytest.fixture
+def status(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """Open the rest."""
+    with cold_start(monkeypatch, "status") as module:
+        yield _api(module, None)
+
+
+@pytest.fixture
+def dry_run(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """Open POST /plans over S3."""
+    del s3
+    with cold_start(monkeypatch, "dry_run") as module:
+        yield Api(module.app, FakeExecutions())
+
+
+def _api(module: ModuleType, s3: Any) -> Api:
+    executions = FakeExecutions()
+    plane = ControlPlane(
+        settings=Settings.from_environment(ENVIRONMENT),
+        executions=executions,  # type: ignore[arg-type] # a fake of it
+        s3=s3,
+    )
+    return Api(module.app_of(plane, Logger(service="api-test")), executions)
+
+
+def _is_a(schema: str, document: Any) -> bool:
+    components = openapi_document()["components"]
+    whole = {"$ref": f"#/components/schemas/{schema}", "components": components}
+    return not list(Draft202012Validator(whole).iter_errors(document))
+
+
+def test_submit_starts_a_gather_once(submit: Api) -> None:
+    """202 with links for a new one, 200 for the same request again."""
+    code, first = submit.ask("POST", "/gathers", body=REQUEST)
+    again_code, again = submit.ask("POST", "/gathers", body=REQUEST | {"limits": {"usd": 3}})
+
+    name = execution_name(parse_request(REQUEST))
+    assert (code, again_code) == (202, 200)
+    assert first["id"] == again["id"] == name
+    assert (first["is_new"], again["is_new"]) == (True, False)
+    assert first["links"]["self"] == f"{ADDRESS}/gathers/{name}"
+    assert _is_a("Submitted", first)
+    assert submit.executions.calls[0] == ("submit", parse_request(REQUEST).to_json(), name)
+
+
+def test_submit_with_force_starts_another(submit: Api) -> None:
+    """Under a name of its own, so that its cube is another, too."""
+    submit.ask("POST", "/gathers", body=REQUEST)
+    code, forced = submit.ask("POST", "/gathers", body=REQUEST, query={"force": "true"})
+
+    assert (code, forced["is_new"]) == (202, True)
+    _, request, name = submit.executions.calls[1]
+    assert request["output"]["name"].startswith(parse_request(REQUEST).digest())
+    assert forced["id"] == name == execution_name(parse_request(request))
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A request that is refused at once, and what its problem says."""
+
+    id: str
+    body: Any
+    status: int
+    field: str | None
+    says: str
+    query: dict[str, str] | None = None
+
+
+REFUSED = (
+    Refused("no-json", "{", 400, None, "no JSON"),
+    Refused("no-body", None, 400, None, "empty"),
+    Refused("deep", "[" * 200_000, 400, None, "no JSON"),
+    Refused("text", '"gather"', 422, "request", "must be an object"),
+    Refused("unknown-field", REQUEST | {"colour": 1}, 422, "colour", "no such field"),
+    Refused("no-window", {"sources": ["s3://sources/a.tif"]}, 422, "window", "needed"),
+    Refused(
+        "bucket", REQUEST | {"sources": ["s3://sources/a", "s3://other/b"]}, 422, "sources.hrefs.1", "other"
+    ),
+    Refused(
+        "file", REQUEST | {"sources": ["file:///etc/passwd"]}, 422, "sources.hrefs.0", "file:// is not read"
+    ),
+    Refused(
+        "path", REQUEST | {"sources": ["/etc/passwd"]}, 422, "sources.hrefs.0", "local files are not read"
+    ),
+    Refused("relative", REQUEST | {"sources": ["a.tif"]}, 422, "sources.hrefs.0", "write the whole address"),
+    Refused("http", REQUEST | {"sources": ["http://host/a"]}, 422, "sources.hrefs.0", "http:// is not read"),
+    Refused(
+        "metadata-server",
+        REQUEST | {"sources": ["https://169.254.169.254/latest"]},
+        422,
+        "sources.hrefs.0",
+        "https:// is not read",
+    ),
+    Refused("vsi", REQUEST | {"sources": ["/vsicurl/x"]}, 422, "sources.hrefs.0", "/vsi"),
+    Refused("up", REQUEST | {"sources": ["s3://sources/../b"]}, 422, "sources.hrefs.0", ".."),
+    Refused("stdin", REQUEST | {"sources": "-"}, 422, "sources.list", "upload the list"),
+    Refused("list", REQUEST | {"sources": "s3://other/list.csv"}, 422, "sources.list", "other"),
+    Refused(
+        "control", REQUEST | {"sources": "s3://control/gathers/a/x.csv"}, 422, "sources.list", "not allowed"
+    ),
+    Refused("control-up", REQUEST | {"sources": "s3://control/lists/../x.csv"}, 422, "sources.list", ".."),
+    Refused(
+        "source-in-control",
+        REQUEST | {"sources": ["s3://control/lists/a.tif"]},
+        422,
+        "sources.hrefs.0",
+        "not allowed",
+    ),
+    Refused("prefix", REQUEST | {"sources": {"prefix": "s3://other/"}}, 422, "sources.prefix", "other"),
+    Refused("force", REQUEST, 422, "force", "true or false", {"force": "maybe"}),
+)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
+def test_submit_refuses_at_once(case: Refused, submit: Api) -> None:
+    """Nothing is started, and the problem names the field and says what to do."""
+    code, problem = submit.ask("POST", "/gathers", body=case.body, query=case.query)
+
+    assert (code, problem["status"]) == (case.status, case.status)
+    assert problem.get("field") == case.field
+    assert case.says in problem["detail"]
+    assert problem["type"].startswith("urn:pixel-gather:problem:")
+    assert _is_a("Problem", problem)
+    assert submit.executions.calls == []
+
+
+def test_submit_takes_an_uploaded_list(submit: Api) -> None:
+    """Of the control bucket, only what lies below lists/."""
+    code, _ = submit.ask("POST", "/gathers", body=REQUEST | {"sources": "s3://control/lists/ab.csv"})
+
+    assert code == 202
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of the service below, and how the API tells it."""
+
+    error: Exception
+    status: int
+    says: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+FAILURES = (
+    Failure(GatherNotFoundError("there is no gather x"), 404, "there is no gather x"),
+    Failure(NotRedrivableError("it is still running"), 409, "it is still running"),
+    Failure(ThrottledError("asked too often"), 429, "asked too often", {"Retry-After": "5"}),
+    Failure(ThrottledError("too often", retry_after_s=9), 429, "too often", {"Retry-After": "9"}),
+    Failure(DeniedError("secret role name"), 500, "request request-1"),
+    Failure(DeploymentError("secret ARN"), 500, "request request-1"),
+    Failure(UnreachableError("secret address"), 503, "request request-1"),
+    Failure(GatherError("secret"), 500, "request request-1"),
+    Failure(KeyError("secret"), 500, "request request-1"),
+)
+
+
+@pytest.mark.parametrize("case", FAILURES, ids=lambda case: type(case.error).__name__)
+def test_status_tells_failures_as_problems(case: Failure, status: Api) -> None:
+    """What the caller can use is told; what is ours stays in the log."""
+    status.executions.error = case.error
+    answer = status.answer("POST", "/gathers/x/redrive")
+
+    problem = json.loads(answer["body"])
+    assert answer["statusCode"] == problem["status"] == case.status
+    assert answer["multiValueHeaders"]["Content-Type"] == ["application/problem+json"]
+    assert case.says in problem["detail"]
+    assert "secret" not in answer["body"]
+    for name, value in case.headers.items():
+        assert answer["multiValueHeaders"][name] == [value]
+
+
+def test_every_error_of_a_deployment_has_a_kind() -> None:
+    """A new class must be given a status."""
+    classes = [each for each in vars(deployment_errors).values() if isinstance(each, type)]
+    assert {each for each in classes if issubclass(each, GatherError)} - {GatherError} <= set(KINDS)
+
+
+def test_status_passes_on_what_is_asked(status: Api) -> None:
+    """Each route calls its verb, and answers with what that tells."""
+    asked = [
+        status.ask("GET", "/gathers/abc"),
+        status.ask("DELETE", "/gathers/abc"),
+        status.ask("POST", "/gathers/abc/redrive"),
+        status.ask("GET", "/gathers"),
+        status.ask("GET", "/gathers", query={"limit": "7", "token": "t", "state": "failed"}),
+    ]
+
+    assert [code for code, _ in asked] == [200, 200, 202, 200, 200]
+    assert status.executions.calls == [
+        ("status", "abc"),
+        ("stop", "abc"),
+        ("redrive", "abc"),
+        ("list", 50, None, None),
+        ("list", 7, "t", "failed"),
+    ]
+    assert asked[0][1]["links"]["self"] == f"{ADDRESS}/gathers/abc"
+    assert _is_a("Gather", asked[1][1])
+    assert _is_a("Gathers", asked[3][1])
+
+
+def test_status_refuses_a_limit_that_is_no_number(status: Api) -> None:
+    """By a problem that names it."""
+    code, problem = status.ask("GET", "/gathers", query={"limit": "all"})
+
+    assert (code, problem["field"]) == (422, "limit")
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nowhere"), ("PUT", "/gathers"), ("GET", "/")])
+def test_address_that_is_not_there_is_a_problem(method: str, path: str, status: Api) -> None:
+    """Which says where the addresses are listed."""
+    code, problem = status.ask(method, path)
+
+    assert code == 404
+    assert "/openapi.json" in problem["detail"]
+
+
+def test_openapi_is_served_with_the_servers_own_address(status: Api) -> None:
+    """So that a client made from it finds its way."""
+    code, document = status.ask("GET", "/openapi.json")
+
+    assert code == 200
+    assert document["servers"] == [{"url": ADDRESS}]
+    assert document | {"servers": None} == openapi_document() | {"servers": None}
+
+
+def test_every_path_of_the_document_has_a_route(submit: Api, status: Api, dry_run: Api) -> None:
+    """And every route is in the document."""
+    routes = {
+        (route.method.lower(), route.path.replace("<gather_id>", "{id}"))
+        for api in (submit, status, dry_run)
+        for route in (*api.app._static_routes, *api.app._dynamic_routes)
+    }
+    documented = {
+        (method, path)
+        for path, operations in openapi_document()["paths"].items()
+        for method in operations
+        if method != "parameters"
+    }
+
+    assert routes == documented
+
+
+SHA256 = "ab" * 32
+
+
+def test_lists_lends_a_place_named_by_content(lists: Api) -> None:
+    """An address that takes this content alone, and the href to name it by."""
+    code, place = lists.ask("POST", "/lists", body={"sha256": SHA256, "suffix": "csv", "nbytes": 12})
+
+    assert code == 200
+    assert place["href"] == f"s3://control/lists/{SHA256}.csv"
+    assert f"lists/{SHA256}.csv" in place["upload"]
+    assert "X-Amz-Signature" in place["upload"]
+    signed = place["upload"].partition("X-Amz-SignedHeaders=")[2].partition("&")[0].split("%3B")
+    assert {"host", "content-length", "x-amz-checksum-sha256"} <= set(signed)
+    assert place["headers"].keys() == {"x-amz-checksum-sha256"}
+    assert _is_a("ListPlace", place)
+
+
+def test_lists_that_are_there_need_no_upload(lists: Api, s3: Any) -> None:
+    """Their name says their content."""
+    s3.put_object(Bucket="control", Key=f"lists/{SHA256}.csv", Body=b"href\n")
+
+    _, place = lists.ask("POST", "/lists", body={"sha256": SHA256, "suffix": "csv", "nbytes": 5})
+
+    assert place == {"href": f"s3://control/lists/{SHA256}.csv", "upload": None, "headers": {}}
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"sha256": "AB" * 32}, "sha256"),
+        ({"sha256": "../" + "a" * 61}, "sha256"),
+        ({"suffix": "csv/../x"}, "suffix"),
+        ({"suffix": None}, "suffix"),
+        ({"nbytes": 0}, "nbytes"),
+        ({"nbytes": 6 * 2**30}, "nbytes"),
+        ({"nbytes": True}, "nbytes"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_lists_refuses_what_is_no_list(change: dict[str, Any], wrong: str, submit: Api) -> None:
+    """Naming the field."""
+    body = {"sha256": SHA256, "suffix": "csv", "nbytes": 12} | change
+    code, problem = submit.ask("POST", "/lists", body=body)
+
+    assert (code, problem["field"]) == (422, wrong)
+
+
+def test_plans_prices_a_gather_and_writes_nothing(dry_run: Api, s3: Any) -> None:
+    """As `pixel-gather plan --json` prints it."""
+    request = {"sources": {"prefix": "s3://sources/landsat"}, "window": {"pixels": [0, 0, 50, 40]}}
+    code, plan = dry_run.ask("POST", "/plans", body=request)
+
+    assert code == 200
+    assert plan["shape"] == [8, 40, 50]
+    assert plan["estimate"]["usd"] > 0
+    assert _is_a("Plan", plan)
+    for bucket in ("cubes", "control"):
+        assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+
+
+def test_plans_answers_what_the_command_prints(
+    s3: Any, monkeypatch: pytest.MonkeyPatch, dry_run: Api
+) -> None:
+    """The same keys and values of the same plan."""
+    del s3, dry_run
+    with cold_start(monkeypatch, "dry_run") as module:
+        request = {"sources": {"prefix": "s3://sources/heat"}, "window": "centre"}
+        plan = module.deployment.run(module.planner.plan(request, left_s=60))
+
+        assert module.plan_to_json(plan) == plan_to_json(plan)
+
+
+def test_plans_refuses_what_is_over_a_limit(dry_run: Api) -> None:
+    """A problem with the sentence of the plan."""
+    request = {"sources": {"prefix": "s3://sources/landsat"}, "window": "centre", "limits": {"files": 7}}
+    code, problem = dry_run.ask("POST", "/plans", body=request)
+
+    assert code == 422
+    assert problem["type"] == "urn:pixel-gather:problem:budget_error"
+    assert "7 files" in problem["detail"]
+
+
+def test_plans_that_take_too_long_say_what_to_do_instead(dry_run: Api) -> None:
+    """Before API Gateway gives up."""
+    request = {"sources": {"prefix": "s3://sources/landsat"}, "window": "centre"}
+    made = event("POST", "/plans", json.dumps(request), None)
+    answer = dry_run.app.resolve(made, Context(left_s=2.0))
+
+    assert answer["statusCode"] == 504
+    assert "submit the gather" in json.loads(answer["body"])["detail"]

@@ -1,0 +1,303 @@
+"""The three functions of a gather, one after another as the state machine calls them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+from obstore.store import S3Store
+from zarr.storage import ObjectStore
+
+from lambda_functions import REGION, Context, StateMachine, records
+from pixel_gather import gather
+from pixel_gather.request import parse_request
+
+SERIES = Path(__file__).parents[1] / "data/series/files"
+LANDSAT = sorted(SERIES.glob("gdalcubes/*_B2.TIF"))
+IN_SHARDS = {"layout": {"chunk": [1, 64, 64], "shard_rows": 3}}
+REQUEST: dict[str, Any] = {
+    "sources": {"prefix": "s3://sources/landsat"},
+    "window": {"pixels": [10, 20, 100, 90]},
+    "output": IN_SHARDS,
+}
+NAME = parse_request(REQUEST).cube_name
+
+
+def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tmp_path: Path) -> None:
+    """The same digest and the same cube, wherever the steps run."""
+    local = gather(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "cube")
+
+    result = machine.run(REQUEST)
+
+    assert result["digest"] == local.report.digest
+    assert result["status"] == {"ok": 8}
+    assert (result["n_shards"], result["n_lost_shards"], result["n_failed"]) == (3, 0, 0)
+    assert result["cube"] == f"s3://cubes/out/{NAME}.zarr"
+    assert result["usd"] > 0
+    cube = _cube(NAME)
+    assert cube.attrs["complete"] is True
+    xr.testing.assert_equal(_bare(cube), _bare(xr.open_zarr(tmp_path / "cube")))
+    assert cube.href.values.tolist() == [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
+
+
+def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMachine) -> None:
+    """What the result says, and all else that the gather tells of itself."""
+    result = machine.run(REQUEST)
+
+    report = _json(machine.s3, "cubes", result["report"].removeprefix("s3://cubes/"))
+    assert result["report"] == f"s3://cubes/out/{NAME}.zarr/report.json"
+    assert {name: report[name] for name in ("gather", "cube", "digest", "n_sources", "usd")} == {
+        name: result[name] for name in ("gather", "cube", "digest", "n_sources", "usd")
+    }
+    assert sum(report["usd_by_service"].values()) == result["usd"]
+    assert report["requests"] == result["requests"] > 8
+
+
+def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
+    """Where the manifest lies, how many workers, how many shards may be lost: within the caps."""
+    verdict = machine.planned(REQUEST | {"limits": {"workers": 9000, "failed_shards": 0.25}})
+
+    assert verdict["verdict"] == "planned"
+    assert verdict["gather"] == NAME
+    assert verdict["manifest"] == {"bucket": "control", "key": f"gathers/{NAME}/manifest.json"}
+    assert verdict["workers"] == 500
+    assert verdict["tolerated_failure_percentage"] == 25
+    assert verdict["cube"] == f"s3://cubes/out/{NAME}.zarr"
+    assert [item["index"] for item in machine.manifest(verdict)] == [0, 1, 2]
+    summary = _json(machine.s3, "control", f"gathers/{NAME}/summary.json")
+    assert summary["gather"] == NAME
+    assert summary["cube"] == verdict["cube"]
+    assert (summary["n_sources"], summary["n_rows"], summary["n_shards"]) == (8, 8, 3)
+    assert summary["shape"] == [8, 90, 100]
+    assert summary["usd"] > 0
+    assert summary["seconds"] > 0
+    assert summary["warnings"][0].startswith("sampled sources do not share one grid")
+
+
+def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -> None:
+    """After a shard has been gathered the manifest has the others, and the gather goes on."""
+    verdict = machine.planned(REQUEST)
+    first = machine.manifest(verdict)[0]
+    machine.shard.handler({"gather": NAME, "task": first}, Context())
+
+    again = machine.planned(REQUEST)
+
+    assert [item["index"] for item in machine.manifest(again)] == [1, 2]
+    assert machine.run(REQUEST)["status"] == {"ok": 8}
+
+
+def test_plan_gather_of_a_complete_cube_answers_with_its_result(machine: StateMachine) -> None:
+    """The same request again reads nothing, whatever has become of its control files."""
+    result = machine.run(REQUEST)
+    for item in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
+        machine.s3.delete_object(Bucket="control", Key=item["Key"])
+
+    again = machine.run(REQUEST)
+
+    assert again == {"verdict": "complete", "result": result}
+
+
+def test_gather_shard_twice_writes_the_same_bytes(machine: StateMachine) -> None:
+    """As Lambda may invoke a function twice for one event."""
+    verdict = machine.planned(REQUEST)
+    event = {"gather": NAME, "task": machine.manifest(verdict)[1]}
+    key = f"out/{NAME}.zarr/band_1/c/1/0/0"
+
+    first = machine.shard.handler(event, Context())
+    bytes_of_first = machine.s3.get_object(Bucket="cubes", Key=key)["Body"].read()
+    second = machine.shard.handler(event, Context())
+
+    assert machine.s3.get_object(Bucket="cubes", Key=key)["Body"].read() == bytes_of_first
+    assert first["windows_read"] == second["windows_read"] == 3
+    assert machine.run(REQUEST)["status"] == {"ok": 8}
+
+
+def test_finish_gather_twice_gives_the_same_result(machine: StateMachine) -> None:
+    """The second time the cube is complete already, and is left as it is."""
+    verdict = machine.planned(REQUEST)
+    for item in machine.manifest(verdict):
+        machine.shard.handler({"gather": NAME, "task": item}, Context())
+
+    assert machine.finished(verdict) == machine.finished(verdict)
+
+
+def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMachine, tmp_path: Path) -> None:
+    """Its plan and memory are those of the gather in hand."""
+    other = REQUEST | {"sources": {"prefix": "s3://sources/heat"}, "window": {"pixels": [0, 0, 30, 20]}}
+    verdict, other_verdict = machine.planned(REQUEST), machine.planned(other)
+    items, other_items = machine.manifest(verdict), machine.manifest(other_verdict)
+
+    for item, other_item in zip(items, [*other_items, None], strict=False):
+        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+        if other_item is not None:
+            machine.shard.handler({"gather": other_verdict["gather"], "task": other_item}, Context())
+
+    files = sorted(SERIES.glob("stactools-noaa-cdr/heat_content_anomaly_0-2000*.tif"))
+    local = gather(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "a")
+    other_local = gather(other | {"sources": [str(file) for file in files]}, to=tmp_path / "b")
+    assert machine.finished(verdict)["digest"] == local.report.digest
+    assert machine.finished(other_verdict)["digest"] == other_local.report.digest
+
+
+def test_gather_shard_refuses_a_task_of_an_earlier_plan(machine: StateMachine) -> None:
+    """A redrive after the cube was removed and planned anew with other shards must not mix the two."""
+    old = machine.manifest(machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}}))[0]
+    _remove_cubes(machine.s3)
+    new_layout = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
+    new = machine.manifest(machine.planned(REQUEST | {"output": {"name": "mine", **new_layout}}))[0]
+
+    machine.shard.handler({"gather": "mine", "task": new}, Context())
+    with pytest.raises(Exception, match="planned anew") as raised:
+        machine.shard.handler({"gather": "mine", "task": old}, Context())
+
+    assert type(raised.value).__name__ == "ArrayExistsError"
+
+
+def test_gather_shard_takes_a_task_of_the_same_shards_planned_twice(machine: StateMachine) -> None:
+    """As where two tries of the plan overlap, one's manifest is left beside the other's plan."""
+    old = machine.manifest(machine.planned(REQUEST))[0]
+    _remove_cubes(machine.s3)
+    new = machine.manifest(machine.planned(REQUEST))[0]
+
+    assert old["plan"] != new["plan"]
+    assert machine.shard.handler({"gather": NAME, "task": old}, Context())["windows_read"] == 3
+
+
+def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_path: Path) -> None:
+    """What the fast path leaves is read in child processes, which outlive an invocation."""
+    files = sorted(SERIES.glob("mapchete-eo/*.jp2"))
+    for file in files:
+        machine.s3.upload_file(str(file), "sources", f"jp2/{file.name}")
+    request = {
+        "window": {"pixels": [5, 5, 20, 20]},
+        "output": {"layout": {"chunk": [1, 20, 20], "shard_rows": 1}},
+    }
+
+    result = machine.run(request | {"sources": {"prefix": "s3://sources/jp2"}})
+
+    local = gather(request | {"sources": [str(file) for file in files]}, to=tmp_path / "cube")
+    assert (result["status"], result["n_shards"]) == ({"ok": len(files)}, len(files))
+    assert result["digest"] == local.report.digest
+
+
+def test_gather_shard_takes_an_item_without_a_mark(machine: StateMachine) -> None:
+    """A plain ShardTask, as someone may write by hand."""
+    item = machine.manifest(machine.planned(REQUEST))[0]
+    del item["plan"]
+
+    assert machine.shard.handler({"gather": NAME, "task": item}, Context())["windows_read"] == 3
+
+
+def test_lost_shard_is_tolerated_where_the_request_allows_it(machine: StateMachine) -> None:
+    """Its rows are lost in status, and the cube is complete."""
+    machine.lost = {1}
+
+    result = machine.run(REQUEST | {"limits": {"failed_shards": 0.4}})
+
+    assert result["status"] == {"ok": 5, "lost": 3}
+    assert (result["n_failed"], result["n_lost_shards"]) == (3, 1)
+    assert _cube(NAME).status.values.tolist() == [0, 0, 0, 10, 10, 10, 0, 0]
+
+
+def test_more_lost_shards_than_are_allowed_fail_the_finish(machine: StateMachine) -> None:
+    """Two of three are more than two fifths."""
+    machine.lost = {0, 1}
+
+    with pytest.raises(Exception, match="2 of 3 shards have not been gathered"):
+        machine.run(REQUEST | {"limits": {"failed_shards": 0.4}})
+
+
+def test_lost_shard_fails_the_finish_where_none_may_be(machine: StateMachine) -> None:
+    """By an error that says what to do."""
+    machine.lost = {1}
+
+    with pytest.raises(Exception, match="1 of 3 shards have not been gathered") as raised:
+        machine.run(REQUEST)
+
+    assert type(raised.value).__name__ == "StoreError"
+
+
+def test_shards_tell_every_time_of_every_source(
+    machine: StateMachine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As values of metrics, with the gather and the shard as properties and two dimensions."""
+    hrefs = [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
+    capsys.readouterr()
+
+    machine.run(REQUEST | {"sources": [*hrefs[:7], "s3://sources/landsat/not-there.tif"]})
+
+    emitted = records(capsys.readouterr().out, with_="_aws")
+    shards = [each for each in emitted if "shard_index" in each]
+    assert [each["shard_index"] for each in shards] == [0, 1, 2]
+    assert {tuple(each["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]) for each in emitted} == {
+        ("service", "stage")
+    }
+    assert {each["stage"] for each in emitted} == {"test"}
+    for name in ("SourceOpenSeconds", "SourceReadSeconds", "SourceTotalSeconds"):
+        assert [len(each[name]) for each in shards] == [3, 3, 2]
+    assert [each["SourcesFailed"] for each in shards] == [[0], [0], [1]]
+    assert shards[2]["SourcesMissing"] == [1]
+    assert emitted[-1]["GatherSeconds"][0] > 0
+    assert emitted[-1]["GatherUsd"][0] > 0
+
+
+def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pytest.LogCaptureFixture) -> None:
+    """Constant message, values in keys."""
+    item = machine.manifest(machine.planned(REQUEST))[0]
+    caplog.clear()
+
+    machine.shard.handler({"gather": NAME, "task": item}, Context())
+
+    [record] = [each for each in caplog.records if each.name == "pixel-gather"]
+    line = json.loads(machine.shard.logger.registered_formatter.format(record))
+    assert line["message"] == "shard finished"
+    assert line["gather_id"] == NAME
+    assert line["shard_index"] == 0
+    assert (line["windows_read"], line["windows_failed"]) == (3, 0)
+    assert line["decoded_bytes"] == 3 * 90 * 100 * 2
+    assert line["requests"] > 3
+    assert line["fetched_bytes"] > 0
+    assert {"read_s", "write_s", "peak_rss_mib", "function_request_id", "cold_start"} <= line.keys()
+
+
+def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) -> None:
+    """The worker commits what it has instead of being ended with nothing."""
+    item = machine.manifest(machine.planned(REQUEST))[0]
+
+    answer = machine.shard.handler({"gather": NAME, "task": item}, Context(left_s=0.0))
+
+    assert (answer["windows_read"], answer["windows_failed"]) == (0, 3)
+
+
+def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine: StateMachine) -> None:
+    """The state machine retries StoreError, and tells it by this name."""
+    item = machine.manifest(machine.planned(REQUEST))[0]
+    for each in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
+        machine.s3.delete_object(Bucket="control", Key=each["Key"])
+
+    with pytest.raises(Exception, match="has not been planned") as raised:
+        machine.shard.handler({"gather": NAME, "task": item}, Context())
+
+    assert type(raised.value).__name__ == "StoreError"
+
+
+def _remove_cubes(s3: Any) -> None:
+    for item in s3.list_objects_v2(Bucket="cubes")["Contents"]:
+        s3.delete_object(Bucket="cubes", Key=item["Key"])
+
+
+def _json(s3: Any, bucket: str, key: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+    return found
+
+
+def _cube(name: str) -> xr.Dataset:
+    store = S3Store("cubes", prefix=f"out/{name}.zarr", region=REGION, client_options={"allow_http": True})
+    cube: xr.Dataset = xr.open_zarr(ObjectStore(store, read_only=True))
+    return cube
+
+
+def _bare(cube: xr.Dataset) -> xr.DataArray:
+    bare: xr.DataArray = cube.band_1.drop_vars(list(cube.band_1.coords))
+    return bare

@@ -1,0 +1,80 @@
+"""Metrics of large shards: every value reaches CloudWatch, within the format's limits."""
+
+import json
+
+import pytest
+
+from handlers.measured import metrics_of_shard
+from pixel_gather.adapters.metrics import EmfMetrics
+from pixel_gather.outcome import Outcome, ShardResult
+from pixel_gather.status import Status
+
+N_SOURCES = 1024
+
+
+def test_every_value_of_a_large_shard_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """In records of at most 100 values a metric and 1 MB."""
+    EmfMetrics(stage="test").write(metrics_of_shard(_result()), gather_id="g", shard_index=7)
+
+    lines = capsys.readouterr().out.splitlines()
+    written = [json.loads(line) for line in lines]
+    assert len(written) == 11
+    assert max(len(line) for line in lines) < 1_000_000
+    for name, expected in (
+        ("SourceOpenSeconds", [n / 1000 for n in range(N_SOURCES)]),
+        ("SourceReadSeconds", [(n + 2 * n) / 1000 for n in range(N_SOURCES)]),
+        ("SourceTotalSeconds", [n + 0.5 for n in range(N_SOURCES)]),
+    ):
+        parts = [record[name] for record in written]
+        assert max(map(len, parts)) <= 100
+        assert [value for part in parts for value in part] == pytest.approx(expected)
+    assert [record["Requests"] for record in written if "Requests" in record] == [[2 * N_SOURCES]]
+    for record in written:
+        [definition] = record["_aws"]["CloudWatchMetrics"]
+        assert definition["Namespace"] == "PixelGather"
+        assert definition["Dimensions"] == [["service", "stage"]]
+        assert (record["service"], record["stage"]) == ("pixel-gather", "test")
+        assert (record["gather_id"], record["shard_index"]) == ("g", 7)
+        assert {each["Name"] for each in definition["Metrics"]} == {
+            name for name in record if name[0].isupper()
+        }
+
+
+def test_failures_are_told_by_their_status_and_absent_sources_not_at_all() -> None:
+    """A source that the list does not name has no time and no failure."""
+    result = _result()
+    result.rows[0][0].status = Status.ABSENT
+    result.rows[1][0].status = Status.TIMED_OUT
+    result.rows[2][0].status = Status.MISSING
+    result.rows[3][0].status = Status.MISSING
+
+    told = {metric.name: values for metric, values in metrics_of_shard(result).items()}
+
+    assert len(told["SourceTotalSeconds"]) == N_SOURCES - 1
+    assert told["SourcesRead"] == [N_SOURCES - 4]
+    assert told["SourcesFailed"] == [3]
+    assert (told["SourcesTimedOut"], told["SourcesMissing"]) == ([1], [2])
+
+
+def _result() -> ShardResult:
+    return ShardResult(
+        index=7,
+        rows=[[_outcome(n)] for n in range(N_SOURCES)],
+        read_s=3.0,
+        write_s=1.0,
+        stored_nbytes=10,
+        peak_rss_mib=100.0,
+    )
+
+
+def _outcome(n: int) -> Outcome:
+    return Outcome(
+        status=Status.OK,
+        start_s=float(n),
+        end_s=2.0 * n + 0.5,
+        open_s=n / 1000,
+        read_s=n / 1000,
+        decode_s=2 * n / 1000,
+        nbytes=1000,
+        requests=2,
+    )

@@ -1,0 +1,142 @@
+"""What the plan refuses: as a value with a sentence, so that the execution fails with a readable cause."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lambda_functions import Context, StateMachine, cold_start, records
+
+LANDSAT: dict[str, Any] = {
+    "sources": {"prefix": "s3://sources/landsat"},
+    "window": {"pixels": [0, 0, 40, 30]},
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request that is refused."""
+
+    id: str
+    request: Any
+    error: str
+    says: str
+    objects: dict[str, bytes] = field(default_factory=dict)
+    """What lies in the bucket of sources beside the files."""
+
+
+REFUSED = (
+    Case("nothing", None, "RequestError", "must be an object"),
+    Case("empty", {}, "RequestError", "sources: is needed"),
+    Case("field", LANDSAT | {"colour": 1}, "RequestError", "colour: there is no such field"),
+    Case("bucket", LANDSAT | {"sources": ["s3://other/a.tif"]}, "RequestError", "the bucket other"),
+    Case("file", LANDSAT | {"sources": ["file:///etc/passwd"]}, "RequestError", "file:// is not read here"),
+    Case("stdin", LANDSAT | {"sources": "-"}, "RequestError", "sources.list: nothing is typed in here"),
+    Case("missing-list", LANDSAT | {"sources": "s3://sources/no.csv"}, "RequestError", "cannot be read"),
+    Case(
+        "bucket-in-list",
+        LANDSAT | {"sources": "s3://sources/list.csv"},
+        "RequestError",
+        "list.csv line 2: the bucket other is not allowed",
+        {"list.csv": b"href\ns3://other/a.tif\n"},
+    ),
+    Case(
+        "file-in-list",
+        LANDSAT | {"sources": "s3://sources/list.csv"},
+        "RequestError",
+        "list.csv line 3: local files are not read here",
+        {"list.csv": b"href\nlandsat/a.tif\n/etc/passwd\n"},
+    ),
+    Case(
+        "nothing-there", LANDSAT | {"sources": {"prefix": "s3://sources/no"}}, "RequestError", "nothing below"
+    ),
+    Case("files", LANDSAT | {"limits": {"files": 7}}, "BudgetError", "7 files"),
+    Case("usd", LANDSAT | {"limits": {"usd": 0}}, "BudgetError", "limits.usd"),
+    Case("bands", LANDSAT | {"bands": [9]}, "RequestError", "9"),
+)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
+def test_plan_gather_refuses_with_a_sentence(case: Case, machine: StateMachine) -> None:
+    """The error's class and what to do; nothing is written."""
+    for key, content in case.objects.items():
+        machine.s3.put_object(Bucket="sources", Key=key, Body=content)
+
+    verdict = machine.planned(case.request)
+
+    assert verdict.keys() == {"verdict", "error", "cause"}
+    assert (verdict["verdict"], verdict["error"]) == ("refused", case.error)
+    assert case.says in verdict["cause"]
+    assert machine.s3.list_objects_v2(Bucket="cubes")["KeyCount"] == 0
+
+
+def test_plan_gather_refuses_a_place_that_another_request_holds(machine: StateMachine) -> None:
+    """And says how to have both."""
+    named = LANDSAT | {"output": {"name": "mine"}}
+    machine.planned(named)
+
+    verdict = machine.planned(named | {"window": {"pixels": [0, 0, 20, 20]}})
+
+    assert (verdict["verdict"], verdict["error"]) == ("refused", "ArrayExistsError")
+    assert "s3://cubes/out/mine.zarr" in verdict["cause"]
+    assert "another output.name" in verdict["cause"]
+
+
+def test_plan_gather_counts_refusals(machine: StateMachine, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a metric, which says nothing of whose they were."""
+    machine.planned({})
+
+    [record] = records(capsys.readouterr().out, with_="_aws")
+    assert record["GathersRefused"] == [1]
+
+
+def test_plan_gather_lowers_a_requests_limits_to_the_deployments(
+    s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks for more gets what there is."""
+    del s3
+    limits = '{"usd": 10, "files": 3, "workers": 5, "failed_shards": 0.1}'
+    with cold_start(monkeypatch, "plan_gather", PIXEL_GATHER_LIMITS=limits) as module:
+        asked = {"files": 1000, "workers": 50, "failed_shards": 1}
+        event = {"request": LANDSAT | {"limits": asked}, "execution": "x"}
+        refused = module.handler(event, Context())
+        event["request"] = {
+            "sources": {"prefix": "s3://sources/landsat", "glob": "*201801*.TIF"},
+            "window": "centre",
+            "limits": asked,
+        }
+        planned = module.handler(event, Context())
+
+    assert "more than 3 files" in refused["cause"]
+    assert (planned["workers"], planned["tolerated_failure_percentage"]) == (5, 10)
+
+
+def test_plan_gather_reads_an_uploaded_list(machine: StateMachine) -> None:
+    """Which lies in the control bucket, where no source may lie."""
+    hrefs = ["s3://sources/landsat/" + name for name in _names(machine.s3)]
+    machine.s3.put_object(Bucket="control", Key="lists/ab.txt", Body="\n".join(hrefs).encode())
+    machine.s3.put_object(Bucket="control", Key="lists/relative.txt", Body=b"a.tif\n")
+
+    result = machine.run(LANDSAT | {"sources": "s3://control/lists/ab.txt"})
+    refused = machine.run(LANDSAT | {"sources": "s3://control/lists/relative.txt"})
+
+    assert result["status"] == {"ok": 8}
+    assert "the bucket control is not allowed" in refused["cause"]
+
+
+def test_plan_gather_raises_what_another_try_can_mend(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket that refuses is the deployment's fault, not the request's."""
+    del s3
+    with (
+        cold_start(monkeypatch, "plan_gather", PIXEL_GATHER_CONTROL_BUCKET="not-there") as module,
+        pytest.raises(Exception, match="could not be") as raised,
+    ):
+        module.handler({"request": LANDSAT, "execution": "x"}, Context())
+
+    assert type(raised.value).__name__ == "StoreError"
+
+
+def _names(s3: Any) -> Iterator[str]:
+    for item in s3.list_objects_v2(Bucket="sources", Prefix="landsat/")["Contents"]:
+        yield item["Key"].removeprefix("landsat/")

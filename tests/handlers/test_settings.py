@@ -1,0 +1,77 @@
+"""What a cold start refuses."""
+
+import pytest
+
+from handlers.memory import gdal_settings, max_task_nbytes
+from handlers.settings import Settings, SettingsError
+from lambda_functions import ENVIRONMENT, cold_start
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name in ENVIRONMENT
+        if name.startswith(("PIXEL_GATHER_", "AWS_LAMBDA")) and not name.endswith("STATE_MACHINE_ARN")
+    ],
+)
+def test_settings_name_the_variable_that_is_missing(name: str) -> None:
+    """So that a deployment can be mended from the log's first line."""
+    environment = {each: value for each, value in ENVIRONMENT.items() if each != name}
+
+    with pytest.raises(SettingsError, match=name):
+        Settings.from_environment(environment)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PIXEL_GATHER_OUTPUT_PREFIX", "out"),
+        ("PIXEL_GATHER_SOURCE_BUCKETS", "{}"),
+        ("PIXEL_GATHER_SOURCE_BUCKETS", '[{"bucket": "a"}]'),
+        ("PIXEL_GATHER_SOURCE_BUCKETS", "a"),
+        ("PIXEL_GATHER_HTTPS_HOSTS", '"host"'),
+        ("PIXEL_GATHER_LIMITS", '{"dollars": 1}'),
+        ("PIXEL_GATHER_CONCURRENCY", "0"),
+        ("PIXEL_GATHER_CONCURRENCY", "many"),
+        ("PIXEL_GATHER_SHARD_MEMORY_MIB", "-1"),
+    ],
+)
+def test_settings_name_the_variable_that_is_wrong(name: str, value: str) -> None:
+    """And what it is."""
+    with pytest.raises(SettingsError, match=name):
+        Settings.from_environment({**ENVIRONMENT, name: value})
+
+
+def test_output_prefix_may_be_empty() -> None:
+    """Cubes then lie at the bucket's top."""
+    settings = Settings.from_environment({**ENVIRONMENT, "PIXEL_GATHER_OUTPUT_PREFIX": ""})
+
+    assert settings.cube_href("mine") == "s3://cubes/mine.zarr"
+
+
+@pytest.mark.parametrize("name", ["submit", "status"])
+def test_cold_start_fails_without_the_state_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the functions that need it."""
+    with (
+        pytest.raises(SettingsError, match="PIXEL_GATHER_STATE_MACHINE_ARN"),
+        cold_start(monkeypatch, name, PIXEL_GATHER_STATE_MACHINE_ARN=None),
+    ):
+        pass
+
+
+def test_smallest_worker_holds_as_large_a_shard_as_one_process() -> None:
+    """So that a window that is read in strips has the same strips, and the same digest."""
+    assert max_task_nbytes(1769) == 512 * MIB
+
+
+@pytest.mark.parametrize("memory_mib", [1769, 2048, 3538, 10_240])
+def test_shards_and_gdal_fit_the_workers_memory(memory_mib: int) -> None:
+    """A shard decoded and compressed, Python, and all of GDAL's children at their limits."""
+    gdal = gdal_settings(memory_mib, holds_a_shard=True)
+    shard_mib = max_task_nbytes(memory_mib) // MIB
+
+    assert 2 * shard_mib + 300 + gdal.max_children * gdal.child_memory_mib <= memory_mib
+    assert gdal.child_memory_mib >= 256
