@@ -4,16 +4,14 @@ Conventions: https://github.com/zarr-conventions/spatial (v1) and
 https://github.com/zarr-experimental/geo-proj (v1).
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from pixel_gather.adapters.object_store import Store
 from pixel_gather.adapters.zarr_metadata import write_small_array
 from pixel_gather.cube import CubePlan
 from pixel_gather.window import Transform
-
-if TYPE_CHECKING:
-    import zarr
 
 SPATIAL_REF: Final = "spatial_ref"
 
@@ -33,7 +31,7 @@ _PROJ: Final = {
 }
 
 
-def write_georeference(group: "zarr.Group", plan: CubePlan) -> dict[str, Any]:
+def write_georeference(store: Store, plan: CubePlan) -> dict[str, Any]:
     """Write the arrays that place the cube on the map, as far as the template is placed.
 
     Returns:
@@ -62,14 +60,14 @@ def write_georeference(group: "zarr.Group", plan: CubePlan) -> dict[str, Any]:
         code = authority_code(crs)
         attributes |= {"proj:code": code} if code else {"proj:wkt2": wkt2(crs)}
         attributes["zarr_conventions"] = [_SPATIAL, _PROJ]
-    write_small_array(group, SPATIAL_REF, np.array(0, dtype="int64"), dims=(), attributes=mapping)
+    write_small_array(store, SPATIAL_REF, np.array(0, dtype="int64"), dims=(), attributes=mapping)
     if transform.is_rectilinear:
-        _write_axes(group, plan, transform, is_geographic=is_geographic, has_crs=crs is not None)
+        _write_axes(store, plan, transform, is_geographic=is_geographic, has_crs=crs is not None)
     return attributes
 
 
 def _write_axes(
-    group: "zarr.Group", plan: CubePlan, transform: Transform, *, is_geographic: bool, has_crs: bool
+    store: Store, plan: CubePlan, transform: Transform, *, is_geographic: bool, has_crs: bool
 ) -> None:
     """Write x and y at pixel centres."""
     xs = transform.c + transform.a * (np.arange(plan.width) + 0.5)
@@ -81,7 +79,7 @@ def _write_axes(
             attributes |= {"standard_name": degrees[0], "units": degrees[1]}
         elif has_crs:
             attributes["standard_name"] = f"projection_{name}_coordinate"
-        write_small_array(group, name, values, dims=(name,), attributes=attributes)
+        write_small_array(store, name, values, dims=(name,), attributes=attributes)
 
 
 def _bounds(transform: Transform, width: int, height: int) -> list[float]:

@@ -21,6 +21,7 @@ from pixel_gather.adapters.zarr_metadata import (
     coordinate_attributes,
     group_attributes,
     measurement_attributes,
+    put_array,
     scaling_attributes,
     write_small_array,
     zarr_codecs,
@@ -67,13 +68,16 @@ class ZarrCube:
             ) from error
 
     async def _check_empty(self) -> None:
-        async for page in obstore.list(self.store, chunk_size=2):
-            others = [item["path"] for item in page if not item["path"].startswith(CONTROL_FOLDER)]
-            if others:
-                raise ArrayExistsError(
-                    f"{self.place}: it is not empty ({others[0]} is there) and holds no cube: "
-                    "choose another place"
-                )
+        try:
+            async for page in obstore.list(self.store, chunk_size=2):
+                others = [item["path"] for item in page if not item["path"].startswith(CONTROL_FOLDER)]
+                if others:
+                    raise ArrayExistsError(
+                        f"{self.place}: it is not empty ({others[0]} is there) and holds no cube: "
+                        "choose another place"
+                    )
+        except (BaseError, OSError) as error:
+            raise self._failed("listed", error) from error
 
     async def create(self, plan: CubePlan) -> None:
         """Claim the place and describe the measurements; goes on with a claim of the same digest."""
@@ -134,19 +138,16 @@ class ZarrCube:
             raise self._failed("written", error) from error
 
     def _group(self) -> "zarr.Group":
-        import zarr  # noqa: PLC0415 # costs 0.3 s, and a worker that fills shards needs none of it
+        import zarr  # noqa: PLC0415 # as in zarr_metadata.put_array
         from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
 
         return zarr.open_group(ObjectStore(self.store), mode="r+", use_consolidated=False)
 
     def _create_measurements(self, plan: CubePlan) -> None:
-        """Put the arrays' metadata; zarr-python would remove the shards of an earlier try first."""
-        import zarr  # noqa: PLC0415 # as in _group
-
         for measurement in plan.measurements:
-            described: dict[str, Any] = {}
-            zarr.create_array(
-                described,
+            put_array(
+                self.store,
+                measurement.name,
                 shape=plan.shape,
                 chunks=plan.layout.chunk,
                 shards=plan.layout.shard,
@@ -156,14 +157,12 @@ class ZarrCube:
                 attributes=measurement_attributes(measurement),
                 **zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize),
             )
-            content = described[ROOT_KEY].to_bytes()
-            obstore.put(self.store, f"{measurement.name}/{ROOT_KEY}", content, use_multipart=False)
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
-        group = self._group()
+        rows = min(CHUNK_ROWS, plan.n_rows)
         for each in coordinates:
-            rows = min(CHUNK_ROWS, plan.n_rows)
-            group.create_array(
+            put_array(
+                self.store,
                 each.name,
                 shape=each.shape,
                 chunks=(rows, *each.shape[1:]),
@@ -171,21 +170,21 @@ class ZarrCube:
                 fill_value=each.fill,
                 dimension_names=each.dims,
                 attributes=coordinate_attributes(each),
-                overwrite=True,
             )
 
     def _write_rows(self, start: int, values: Mapping[str, Values]) -> None:
         group = self._group()
         for name, rows in values.items():
             array: Any = group[name]
+            array = array.with_config({"write_empty_chunks": True})  # else zarr-python deletes them
             array[start : start + len(rows)] = rows
 
     def _complete(self, plan: CubePlan, report: Report) -> None:
         group = self._group()
-        on_map = write_georeference(group, plan) if report.is_aligned else {}
+        on_map = write_georeference(self.store, plan) if report.is_aligned else {}
         if len(plan.measurements) > 1:
             names = np.array([each.name for each in plan.measurements], dtype=object)
-            write_small_array(group, "measurement", names, dims=("measurement",))
+            write_small_array(self.store, "measurement", names, dims=("measurement",))
         measurements = {each.name for each in plan.measurements}
         arrays = self._array_names()
         beside = sorted(set(arrays) - measurements - {"x", "y", plan.dim, "measurement"})

@@ -4,18 +4,17 @@ import base64
 import struct
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import obstore
 
+from pixel_gather.adapters.object_store import Store
 from pixel_gather.adapters.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
 from pixel_gather.coordinates import Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement
 from pixel_gather.report import Report
 from pixel_gather.version import __version__
-
-if TYPE_CHECKING:
-    import zarr
 
 
 def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
@@ -79,7 +78,7 @@ def group_attributes(plan: CubePlan, report: Report | None = None) -> dict[str, 
 
 
 def write_small_array(
-    group: "zarr.Group",
+    store: Store,
     name: str,
     values: Values,
     *,
@@ -87,16 +86,37 @@ def write_small_array(
     attributes: dict[str, Any] | None = None,
 ) -> None:
     """Write an array of one chunk, in place of any from an earlier try."""
-    array = group.create_array(
+    put_array(
+        store,
         name,
+        values=values,
         shape=values.shape,
         chunks=values.shape or "auto",
         dtype=str if values.dtype == object else values.dtype,
         dimension_names=tuple(dims),
         attributes=attributes or {},
-        overwrite=True,
     )
-    array[...] = values
+
+
+def put_array(store: Store, name: str, *, values: Values | None = None, **described: Any) -> None:
+    """Put an array's metadata, and its values if they are given, over what an earlier try has left.
+
+    Nothing is deleted, as zarr-python would first, for who writes cubes need not have that right.
+
+    Args:
+        store: The cube.
+        name: Of the array.
+        values: All of them; every chunk is written, also where it holds but the fill value.
+        described: As zarr-python's ``create_array`` takes it.
+    """
+    import zarr  # noqa: PLC0415 # costs 0.3 s, and a worker that fills shards needs none of it
+
+    parts: dict[str, Any] = {}
+    array = zarr.create_array(parts, config={"write_empty_chunks": True}, **described)
+    if values is not None:
+        array[...] = values
+    for key, part in parts.items():
+        obstore.put(store, f"{name}/{key}", part.to_bytes(), use_multipart=False)
 
 
 def _title(plan: CubePlan) -> str:
