@@ -95,7 +95,7 @@ class Buckets(Construct):
         self.gathers = Area(bucket=self.control, pattern="gathers/*")
         self.sidecars = Area(bucket=self.control, pattern="gathers/*/shards/*")
         self.manifests = Area(bucket=self.control, pattern="gathers/*/manifest.json")
-        self.summaries = Area(bucket=self.control, pattern="gathers/*/summary.json")
+        self.summaries = Area(bucket=self.control, pattern="summaries/*")
         self.lists = Area(bucket=self.control, pattern="lists/*")
 
     def _bucket(

@@ -92,7 +92,7 @@ def unpack(requirements: str, folder: Path, *, machine: str) -> None:
 
 def _uv(*arguments: str) -> str:
     done = subprocess.run(  # noqa: S603 # our own words
-        [_find_uv(), *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False
+        [_find_uv(), "--color=never", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise BundleError(f"`uv {' '.join(arguments)}` failed:\n{done.stderr.strip()}")

@@ -107,6 +107,7 @@ class Functions(Construct):
             area.grant_get(self.plan.role)
             area.grant_put(self.plan.role)
             area.grant_list(self.plan.role)  # is the cube's place empty, which shards are there already?
+        buckets.summaries.grant_put(self.plan.role)
         buckets.gathers.grant_delete(self.plan.role)  # sidecars that an earlier cube of the name left behind
 
         _grant_sources(self.shard.role, sources, may_list=False)
@@ -119,7 +120,6 @@ class Functions(Construct):
         buckets.cubes.grant_get(self.finish.role)
         buckets.cubes.grant_put(self.finish.role)
         buckets.cubes.grant_list(self.finish.role)
-        buckets.cubes.grant_delete(self.finish.role)  # zarr-python removes empty chunks, and what it replaces
 
 
 def _grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list: bool) -> None:

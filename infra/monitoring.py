@@ -15,7 +15,7 @@ from constructs import Construct
 from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
 from infra.widgets import dashboard_rows
-from pixel_gather.telemetry import SOURCES_FAILED, SOURCES_READ
+from pixel_gather.telemetry import GATHERS_REFUSED, SOURCES_FAILED, SOURCES_READ
 
 _FAILED_PERCENT: Final = 5
 """Of the sources of 5 minutes; a list with more gaps than that is an alarm worth looking at."""
@@ -55,16 +55,17 @@ class Monitoring(Construct):
         self._alarm(
             "FailedGather",
             cloudwatch.MathExpression(
-                expression="failed + timed_out",
+                expression="failed + timed_out - FILL(refused, 0)",
                 using_metrics={
                     "failed": state_machine.metric_failed(period=PERIOD),
                     "timed_out": state_machine.metric_timed_out(period=PERIOD),
+                    "refused": metrics.sum(GATHERS_REFUSED),
                 },
-                label="gathers failed, refused or timed out",
+                label="gathers failed or timed out",
                 period=PERIOD,
             ),
             threshold=1,
-            description="A gather failed, was refused or timed out: pixel-gather status ID says why",
+            description="A gather failed or timed out, refusals apart: pixel-gather status ID says why",
         )
         self._alarm(
             "FailedSources",

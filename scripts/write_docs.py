@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
+from handlers.openapi import OPENAPI_FILE, openapi_text
 from pixel_gather.request import request_schema
 from pixel_gather_cli.main import command
 
@@ -38,10 +39,11 @@ def help_text(name: str) -> str:
 
 
 def write() -> None:
-    """Write both."""
+    """Write them all."""
+    OPENAPI_FILE.write_text(openapi_text())
     (DOCS / "request.schema.json").write_text(schema_text())
     (DOCS / "commands.md").write_text(commands_text())
-    click.echo("wrote docs/request.schema.json and docs/commands.md")
+    click.echo("wrote docs/request.schema.json, docs/commands.md and the functions' openapi.json")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Lambda entry point: POST /plans prices a gather, reading a few headers and no pixel. Writes nothing."""
 
 import asyncio
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -62,33 +62,6 @@ class DryPlanner:
             ) from error
 
 
-def plan_to_json(plan: CubePlan) -> dict[str, Any]:
-    """Return a plan as ``pixel-gather plan --json`` prints it; sizes in bytes."""
-    rows, strips = plan.layout.n_shards(plan.shape)
-    return {
-        "digest": plan.digest,
-        "sources": plan.n_sources,
-        "dims": [plan.dim, "y", "x"],
-        "shape": list(plan.shape),
-        "measurements": [
-            {
-                "name": each.name,
-                "dtype": each.dtype,
-                "nodata": None if each.nodata is None else str(each.nodata),
-                "scale": each.scale,
-                "offset": each.offset,
-            }
-            for each in plan.measurements
-        ],
-        "crs": plan.placement.crs,
-        "transform": plan.placement.transform,
-        "layout": asdict(plan.layout) | {"codec": plan.codec},
-        "shards": rows * strips,
-        "estimate": asdict(plan.estimate),
-        "warnings": list(plan.warnings),
-    }
-
-
 def app_of(planner: DryPlanner, logger: Logger) -> APIGatewayRestResolver:
     """Return the route over one deployment."""
     app = resolver(logger)
@@ -96,7 +69,7 @@ def app_of(planner: DryPlanner, logger: Logger) -> APIGatewayRestResolver:
     @app.post("/plans")
     def plan() -> dict[str, Any]:
         left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
-        return plan_to_json(planner.deployment.run(planner.plan(body_of(app), left_s=left_s)))
+        return planner.deployment.run(planner.plan(body_of(app), left_s=left_s)).to_json()
 
     return app
 

@@ -18,6 +18,7 @@ from handlers.result import publish, report_of
 from handlers.settings import Settings
 from handlers.wiring import Deployment
 from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.gather_document import summary_key
 from pixel_gather.adapters.metrics import EmfMetrics
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.cube import CubePlan
@@ -31,8 +32,6 @@ from pixel_gather.use_cases import gathered_indexes, plan_gather
 _FOR_THE_LIST: Final = 0.75
 """Of the function's time; what follows takes less: headers, the list in shard order, the manifest."""
 
-_SUMMARY_KEY: Final = "summary.json"
-
 
 @dataclass(frozen=True, slots=True)
 class Planner:
@@ -42,7 +41,7 @@ class Planner:
     reader: CogReader
     projector: RasterioProjector
 
-    async def plan(self, given: Any, *, left_s: float) -> dict[str, Any]:
+    async def plan(self, given: Any, *, execution: str, left_s: float) -> dict[str, Any]:
         """Plan a gather and write what its workers need; safe to run twice.
 
         Raises:
@@ -78,7 +77,7 @@ class Planner:
         missing = [task for task in tasks if task.index not in done]
         await control.put(MANIFEST_KEY, manifest(missing, plan))
         summary = _summary(plan, gather, cube=cube.place, n_shards=len(tasks))
-        await control.put(_SUMMARY_KEY, json.dumps(summary).encode())
+        await deployment.summaries.put(summary_key(execution), json.dumps(summary).encode())
         return {
             "verdict": "planned",
             "gather": gather,
@@ -123,7 +122,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     logger.append_keys(execution=event.get("execution"))
     left_s = context.get_remaining_time_in_millis() / 1000
     try:
-        verdict = deployment.run(planner.plan(event["request"], left_s=left_s))
+        verdict = deployment.run(planner.plan(event["request"], execution=event["execution"], left_s=left_s))
     except (RequestError, BudgetError, ArrayExistsError) as error:
         verdict = _refused(error)
     except TimeoutError as error:

@@ -9,15 +9,19 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 
-from pixel_gather.adapters.deployment_errors import (
+from pixel_gather.errors import (
+    ArrayExistsError,
+    BudgetError,
     DeniedError,
     DeploymentError,
+    GatherError,
     GatherNotFoundError,
     NotRedrivableError,
+    RequestError,
+    StoreError,
     ThrottledError,
     UnreachableError,
 )
-from pixel_gather.errors import ArrayExistsError, BudgetError, GatherError, RequestError, StoreError
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:pixel-gather:problem:"

@@ -21,6 +21,7 @@ class Deployment:
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
         self.objects = Objects(own, by_root=_by_root(settings))
         self._control = open_place(f"s3://{settings.control_bucket}", own)
+        self.summaries = ObjectControlStore(self._control, "")
         self._runner = asyncio.Runner(loop_factory=new_event_loop)
         self._opened = lru_cache(maxsize=1)(lambda href: ZarrCube(open_place(href, own), href))
 

@@ -1,6 +1,6 @@
 """The cube that a gather will make, as decided before a pixel is read."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -117,3 +117,29 @@ class CubePlan:
         """Where the template's window lies: what the other rows are compared with."""
         slot = self.slots[0]
         return Placement.on(slot.grid, slot.window)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a dry run tells of it; sizes in bytes."""
+        rows, strips = self.layout.n_shards(self.shape)
+        return {
+            "digest": self.digest,
+            "sources": self.n_sources,
+            "dims": [self.dim, "y", "x"],
+            "shape": list(self.shape),
+            "measurements": [
+                {
+                    "name": each.name,
+                    "dtype": each.dtype,
+                    "nodata": None if each.nodata is None else str(each.nodata),
+                    "scale": each.scale,
+                    "offset": each.offset,
+                }
+                for each in self.measurements
+            ],
+            "crs": self.placement.crs,
+            "transform": self.placement.transform,
+            "layout": asdict(self.layout) | {"codec": self.codec},
+            "shards": rows * strips,
+            "estimate": asdict(self.estimate),
+            "warnings": list(self.warnings),
+        }

@@ -7,7 +7,15 @@
     ├── BudgetError        the plan is over a limit: ask for less or raise the limit
     ├── SourceError        one source cannot be used: recorded in ``status``, and the gather goes on
     ├── StoreError         the place that the cube is written to refused: mend it, run again
-    └── ArrayExistsError   something else lies at the cube's place: choose another
+    ├── ArrayExistsError   something else lies at the cube's place: choose another
+    │
+    │   and of a deployment on AWS:
+    ├── GatherNotFoundError   no gather of this id: list them
+    ├── NotRedrivableError    nothing to run again: the message says what to do instead
+    ├── ThrottledError        asked too often: ask again later
+    ├── DeniedError           credentials are missing or too weak: get others
+    ├── UnreachableError      no answer: mend the network, the address or the certificate
+    └── DeploymentError       it is not there, or not as it should be: deploy it again
 """
 
 from typing import ClassVar
@@ -66,3 +74,44 @@ class ArrayExistsError(GatherError):
     """The cube's place holds another cube, or half of one that this request cannot continue."""
 
     code = "array_exists"
+
+
+class GatherNotFoundError(GatherError):
+    """There is no gather of this id, or it ended more than 90 days ago."""
+
+    code = "gather_not_found"
+
+
+class NotRedrivableError(GatherError):
+    """The gather has nothing that could be run again: the message says what to do instead."""
+
+    code = "not_redrivable"
+
+
+class ThrottledError(GatherError):
+    """Asked too often: ask again later."""
+
+    code = "throttled"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        """Say who is busy, and when to come back where that was said."""
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class DeniedError(GatherError):
+    """Credentials are missing or expired, or do not allow this."""
+
+    code = "access_denied"
+
+
+class UnreachableError(GatherError):
+    """No answer: the network, the address or the certificate is wrong."""
+
+    code = "unreachable"
+
+
+class DeploymentError(GatherError):
+    """The deployment is not there, not configured, or answered what it should not."""
+
+    code = "deployment_error"

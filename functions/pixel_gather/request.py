@@ -264,7 +264,7 @@ def request_schema() -> dict[str, Any]:
     parts["WindowRequest"]["oneOf"] = [{"required": [name]} for name in _WINDOW_KINDS]
     hrefs = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     fields["sources"] = {"anyOf": [fields["sources"], {"type": "string", "minLength": 1}, hrefs]}
-    fields["window"] = {"anyOf": [fields["window"], {"const": "centre"}]}
+    fields["window"] = {"anyOf": [fields["window"], {"enum": ["centre", "center"]}]}
     return schema
 
 

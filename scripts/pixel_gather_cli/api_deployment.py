@@ -10,15 +10,16 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 
 from pixel_gather.adapters.aws_errors import aws_errors_in_words
-from pixel_gather.adapters.deployment_errors import (
+from pixel_gather.errors import (
     DeniedError,
     DeploymentError,
+    GatherError,
     GatherNotFoundError,
     NotRedrivableError,
+    RequestError,
     ThrottledError,
     UnreachableError,
 )
-from pixel_gather.errors import GatherError, RequestError
 from pixel_gather.request import GatherRequest
 from pixel_gather_cli.aws_account import AwsAccount
 from pixel_gather_cli.remote import LocalList

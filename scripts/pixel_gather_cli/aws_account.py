@@ -9,7 +9,7 @@ from botocore.httpsession import URLLib3Session
 from botocore.utils import get_environ_proxies
 
 from pixel_gather.adapters.aws_errors import aws_errors_in_words, code_of
-from pixel_gather.adapters.deployment_errors import DeploymentError
+from pixel_gather.errors import DeploymentError
 
 _TIMEOUT_S = 60
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -59,21 +60,59 @@ def emulate_command(
     pixel-gather emulate -- bash
     pixel-gather emulate -- aws s3 ls s3://pixel-gather-samples/demo/
     """
-    deployed, error_class = _emulator()
+    deployed, failures = _emulator()
+    options = Options(
+        port=port,
+        workers=workers,
+        source_buckets=source_buckets,
+        context=_context(given),
+        as_json=as_json,
+        env_file=env_file,
+    )
+    return emulate(command, options, deployed=deployed, failures=failures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the options say, each as its help text does."""
+
+    port: int = 0
+    workers: int | None = None
+    source_buckets: tuple[str, ...] = ()
+    context: Mapping[str, str] = field(default_factory=dict)
+    as_json: bool = False
+    env_file: Path | None = None
+
+
+def emulate(
+    command: tuple[str, ...],
+    options: Options,
+    *,
+    deployed: Callable[..., AbstractContextManager[Any]],
+    failures: type[Exception],
+) -> int:
+    """Deploy, run the command or wait for Ctrl-C, and clean up; return the exit code.
+
+    Args:
+        command: Empty for none.
+        options: As the command's own.
+        deployed: `pixel_gather_emulator.deploy.deployed`.
+        failures: What it raises.
+    """
     try:
         with (
             _ends_when_terminated(),
             deployed(
-                port=port,
-                max_workers=workers,
-                source_buckets=source_buckets,
-                context=_context(given),
+                port=options.port,
+                max_workers=options.workers,
+                source_buckets=options.source_buckets,
+                context=options.context,
                 on_step=_steps(),
             ) as there,
-            _env_file(env_file, there.variables),
+            _env_file(options.env_file, there.variables),
         ):
-            return _run(command, there) if command else _stay(there, as_json=as_json)
-    except error_class as error:
+            return _run(command, there) if command else _stay(there, as_json=options.as_json)
+    except failures as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -126,6 +165,7 @@ def _env_file(path: Path | None, variables: Mapping[str, str]) -> Generator[None
         yield
         return
     new = path.with_name(f"{path.name}.new")
+    new.touch(mode=0o600)
     new.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in variables.items()))
     new.replace(path)
     try:

@@ -1,7 +1,6 @@
 """``pixel-gather plan``: the dry run."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -24,34 +23,7 @@ def plan_command(*, as_json: bool, **options: Any) -> None:
     pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
     """
     plan = dry_run(request_of(options), settings=settings_of(options))
-    click.echo(json.dumps(plan_to_json(plan), indent=2) if as_json else plan_to_text(plan))
-
-
-def plan_to_json(plan: CubePlan) -> dict[str, Any]:
-    """Return the plan as plain values; sizes in bytes."""
-    rows, strips = plan.layout.n_shards(plan.shape)
-    return {
-        "digest": plan.digest,
-        "sources": plan.n_sources,
-        "dims": [plan.dim, "y", "x"],
-        "shape": list(plan.shape),
-        "measurements": [
-            {
-                "name": each.name,
-                "dtype": each.dtype,
-                "nodata": None if each.nodata is None else str(each.nodata),
-                "scale": each.scale,
-                "offset": each.offset,
-            }
-            for each in plan.measurements
-        ],
-        "crs": plan.placement.crs,
-        "transform": plan.placement.transform,
-        "layout": asdict(plan.layout) | {"codec": plan.codec},
-        "shards": rows * strips,
-        "estimate": asdict(plan.estimate),
-        "warnings": list(plan.warnings),
-    }
+    click.echo(json.dumps(plan.to_json(), indent=2) if as_json else plan_to_text(plan))
 
 
 def plan_to_text(plan: CubePlan) -> str:

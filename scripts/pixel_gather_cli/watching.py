@@ -13,8 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from pixel_gather.adapters.deployment_errors import GatherNotFoundError, ThrottledError, UnreachableError
-from pixel_gather.errors import GatherError
+from pixel_gather.errors import GatherError, GatherNotFoundError, ThrottledError, UnreachableError
 from pixel_gather_cli.remote import Deployment
 from pixel_gather_cli.status_text import (
     duration_text,

@@ -16,16 +16,18 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from botocore.validate import validate_parameters
 from moto import mock_aws
 
-from pixel_gather.adapters.deployment_errors import (
+from pixel_gather.adapters.executions import Executions
+from pixel_gather.adapters.gather_document import summary_key
+from pixel_gather.errors import (
     DeniedError,
     DeploymentError,
+    GatherError,
     GatherNotFoundError,
     NotRedrivableError,
+    RequestError,
     ThrottledError,
     UnreachableError,
 )
-from pixel_gather.adapters.executions import Executions
-from pixel_gather.errors import GatherError, RequestError
 from pixel_gather.naming import execution_name, forced
 from pixel_gather.request import parse_request
 
@@ -169,10 +171,10 @@ class FakeBucket:
 
 
 def gathers(
-    machine: FakeStepFunctions, *, summary: dict[str, Any] | None = None, **bucket: str
+    machine: FakeStepFunctions, *, summary: dict[str, Any] | None = None, of: str = NAME, **bucket: str
 ) -> Executions:
     """Return what is tested, on fakes."""
-    objects = {} if summary is None else {f"gathers/{NAME}/summary.json": json.dumps(summary).encode()}
+    objects = {} if summary is None else {summary_key(of): json.dumps(summary).encode()}
     return Executions(
         MACHINE,
         stepfunctions=machine,
@@ -331,7 +333,7 @@ def test_status_of_a_next_attempt_counts_what_an_earlier_one_has_committed() -> 
     machine = FakeStepFunctions(counts={"total": 3, "succeeded": 1, "running": 2})
     machine.add(f"{NAME}.2")
 
-    found = gathers(machine, summary=SUMMARY).status(f"{NAME}.2")
+    found = gathers(machine, summary=SUMMARY, of=f"{NAME}.2").status(f"{NAME}.2")
 
     assert found["shards"] == {"total": 10, "pending": 0, "running": 2, "succeeded": 8, "failed": 0}
     assert found["sources"]["done"] == 800
@@ -428,13 +430,12 @@ def test_status_of_a_gather_that_failed_says_why(case: Ended) -> None:
     assert found["result"] is None
 
 
-def test_status_finds_the_summary_of_a_named_cube_whatever_the_execution_is_called() -> None:
-    """A console execution has a name of its own; the request says the cube's."""
+def test_status_finds_the_summary_whatever_the_execution_is_called() -> None:
+    """A console execution has a name of its own."""
     machine = FakeStepFunctions()
-    named = REQUEST | {"output": {"name": NAME}}
-    machine.add("by-hand", input=json.dumps(named))
+    machine.add("by-hand")
 
-    assert gathers(machine, summary=SUMMARY).status("by-hand")["cube"] == SUMMARY["cube"]
+    assert gathers(machine, summary=SUMMARY, of="by-hand").status("by-hand")["cube"] == SUMMARY["cube"]
 
 
 @pytest.mark.parametrize("input_", ["[]", "not json", "null", '{"output": 1}', '{"output": {"name": 1}}'])

@@ -65,7 +65,7 @@ def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
     assert verdict["tolerated_failure_percentage"] == 25
     assert verdict["cube"] == f"s3://cubes/out/{NAME}.zarr"
     assert [item["index"] for item in machine.manifest(verdict)] == [0, 1, 2]
-    summary = _json(machine.s3, "control", f"gathers/{NAME}/summary.json")
+    summary = _json(machine.s3, "control", "summaries/by-hand.json")
     assert summary["gather"] == NAME
     assert summary["cube"] == verdict["cube"]
     assert (summary["n_sources"], summary["n_rows"], summary["n_shards"]) == (8, 8, 3)

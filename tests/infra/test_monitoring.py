@@ -93,7 +93,7 @@ def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesiz
     assert {tuple(each[1:5]) for each in told} == {("service", SERVICE, "stage", "test")}
     assert {each[0] for each in told} <= names_in_telemetry()
     assert names_in_telemetry() - {each[0] for each in told} <= {"SourcesFailed"}
-    assert {each["MetricName"] for each in watched} == {"SourcesFailed", "SourcesRead"}
+    assert {each["MetricName"] for each in watched} == {"GathersRefused", "SourcesFailed", "SourcesRead"}
 
 
 def test_dashboard_shows_room_and_cost(stack: Synthesized) -> None:

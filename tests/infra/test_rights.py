@@ -33,7 +33,7 @@ RIGHTS = {
     | operate("DescribeExecution"),
     "status": OWN_LOG
     | {
-        ("s3:GetObject", "<control>/gathers/*/summary.json"),
+        ("s3:GetObject", "<control>/summaries/*"),
         ("states:ListExecutions", "<machine>"),
         ("states:DescribeMapRun", MAP_RUNS),
     }
@@ -51,6 +51,7 @@ RIGHTS = {
         ("s3:ListBucket", "<arrays> cubes/*"),
     }
     | put("<control>/gathers/*")
+    | put("<control>/summaries/*")
     | put("<arrays>/cubes/*"),
     "gather_shard": OWN_LOG
     | READ_SOURCES
@@ -63,7 +64,6 @@ RIGHTS = {
         ("s3:GetObject", "<arrays>/cubes/*"),
         ("s3:ListBucket", "<control> gathers/*"),
         ("s3:ListBucket", "<arrays> cubes/*"),
-        ("s3:DeleteObject", "<arrays>/cubes/*"),
     }
     | put("<arrays>/cubes/*"),
     "state machine": {
@@ -109,7 +109,7 @@ OPERATOR = (
         ("states:ListExecutions", "<machine>"),
         ("states:DescribeMapRun", MAP_RUNS),
         ("s3:GetObject", "<control>/lists/*"),
-        ("s3:GetObject", "<control>/gathers/*/summary.json"),
+        ("s3:GetObject", "<control>/summaries/*"),
     }
     | put("<control>/lists/*")
     | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution")
@@ -163,7 +163,7 @@ def test_few_may_delete_and_nobody_may_pass_a_role(stack: Synthesized) -> None:
         for action, _ in rights_in(stack, policy["PolicyDocument"])
     }
 
-    assert deletes == {("plan_gather", "<control>/gathers/*"), ("finish_gather", "<arrays>/cubes/*")}
+    assert deletes == {("plan_gather", "<control>/gathers/*")}
     assert "s3:DeleteObjectVersion" not in actions
     assert not any(action.startswith("iam:") or "*" in action for action in actions)
 

@@ -19,13 +19,13 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
 
-from pixel_gather.adapters.deployment_errors import (
+from pixel_gather.errors import (
     DeniedError,
     DeploymentError,
+    GatherError,
     ThrottledError,
     UnreachableError,
 )
-from pixel_gather.errors import GatherError
 
 _BUSY: Final = frozenset(
     {

@@ -14,20 +14,19 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from pixel_gather.adapters.aws_errors import aws_errors_in_words, code_of
-from pixel_gather.adapters.deployment_errors import GatherNotFoundError, NotRedrivableError
 from pixel_gather.adapters.gather_document import (
     STATES,
     gather_line,
     status_document,
+    summary_key,
     why_not_redrivable,
 )
-from pixel_gather.errors import RequestError
+from pixel_gather.errors import GatherNotFoundError, NotRedrivableError, RequestError
 
 LONGEST_LIST: Final = 1000
 _LONGEST_INPUT_NBYTES: Final = 262_144
 _MOST_ATTEMPTS: Final = 99
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_DIGEST_NAME: Final = re.compile(r"([0-9a-f]{16})(\.[0-9]+)?")
 _NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 """S3 answers 403 for a missing key to who may not list the bucket."""
 
@@ -90,7 +89,11 @@ class Executions:
         found = self._get(id_)
         counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
         return status_document(
-            found, counts=counts, summary=self._summary(found), now=self.now(), links_from=self.links_from
+            found,
+            counts=counts,
+            summary=self._summary(found["name"]),
+            now=self.now(),
+            links_from=self.links_from,
         )
 
     def list_(self, *, limit: int, token: str | None = None, state: str | None = None) -> dict[str, Any]:
@@ -203,15 +206,11 @@ class Executions:
         counts: Mapping[str, int] = run["itemCounts"]
         return counts
 
-    def _summary(self, found: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _summary(self, name: str) -> Mapping[str, Any] | None:
         """Return what the plan wrote of the gather, or None before it has, or after it has expired."""
-        cube_name = _cube_name(found)
-        if cube_name is None:
-            return None
-        key = f"gathers/{cube_name}/summary.json"
         with aws_errors_in_words():
             try:
-                answer = self.s3.get_object(Bucket=self.control_bucket, Key=key)
+                answer = self.s3.get_object(Bucket=self.control_bucket, Key=summary_key(name))
             except ClientError as error:
                 if code_of(error) in _NOT_THERE:
                     return None
@@ -249,18 +248,3 @@ def _filter_of(state: str) -> str:
         if state == ours:
             return theirs
     raise RequestError(f"it must be one of {', '.join(dict.fromkeys(STATES.values()))}", field="state")
-
-
-def _cube_name(found: Mapping[str, Any]) -> str | None:
-    """Return the cube's name: the request says it, or the digest that the gather is called by.
-
-    None for an execution that was started by hand, under a name of its own, from a request without one.
-    """
-    try:
-        given = json.loads(found.get("input") or "null")["output"]["name"]
-    except (ValueError, TypeError, KeyError, IndexError):
-        given = None
-    if isinstance(given, str):
-        return given
-    match = _DIGEST_NAME.fullmatch(found["name"])
-    return match[1] if match else None

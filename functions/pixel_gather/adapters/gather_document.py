@@ -32,6 +32,11 @@ _ENDS: Final = {
 }
 
 
+def summary_key(id_: str) -> str:
+    """Return where in the control bucket the plan says what a gather will be."""
+    return f"summaries/{id_}.json"
+
+
 def status_document(
     found: Mapping[str, Any],
     *,
