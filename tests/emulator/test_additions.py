@@ -1,0 +1,145 @@
+"""The additions to ministack: each is still needed, and what in them is more than a hook does its part."""
+
+import inspect
+import random
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ministack.core import iam_actions, lambda_runtime
+from ministack.services import stepfunctions
+from ministack.services.cloudformation import provisioners
+
+from pixel_gather_emulator.additions import MINISTACK, alarms, rights, tasks, workers
+
+
+def test_additions_are_for_the_version_that_is_installed() -> None:
+    """Whoever takes another version reads the additions again."""
+    assert version("ministack") == MINISTACK
+
+
+@pytest.mark.parametrize(
+    ("lacking", "where"),
+    [
+        ("RedriveExecution", stepfunctions.handle_request),
+        ("TIMED_OUT", stepfunctions._run_execution),
+        ('found["input"]', stepfunctions._start_execution),
+        ("InvalidName", stepfunctions._start_execution),
+        ("redriveStatus", stepfunctions._describe_execution),
+        ("_map_runs", stepfunctions._stop_execution),
+        ("MaxConcurrencyPath", stepfunctions),
+        ("ToleratedFailurePercentagePath", stepfunctions),
+        ("ToleratedFailureCountPath", stepfunctions),
+        ("ABORTED", stepfunctions._run_distributed_map),
+        ("MaxDelaySeconds", stepfunctions),
+        ("JitterStrategy", stepfunctions),
+        ("DataLimitExceeded", stepfunctions),
+        ("TooManyRequestsException", stepfunctions._call_lambda),
+        ("MemorySize", lambda_runtime.ProvidedWorker),
+        ("mapRunArn", iam_actions.extract_resource_arn),
+        ("roleArn", stepfunctions._call_lambda),
+        ("roleArn", stepfunctions._s3_object_text),
+        ("errorType", lambda_runtime.ProvidedWorker._await_init),
+        ("disable_nagle_algorithm", lambda_runtime),
+    ],
+)
+def test_ministack_still_lacks_what_is_added(lacking: str, where: Any) -> None:
+    """Once it does not, the addition goes."""
+    assert lacking not in inspect.getsource(where)
+
+
+def test_alarm_on_metric_math_is_made() -> None:
+    """It is described by its expression; ministack itself refuses it."""
+    properties = {
+        "Metrics": [
+            {"Id": "sum", "Expression": "a + b"},
+            {"Id": "a", "MetricStat": {}, "ReturnData": False},
+        ],
+        "Threshold": 1,
+        "ComparisonOperator": "GreaterThanThreshold",
+    }
+    with pytest.raises(ValueError, match="metric math"):
+        provisioners._cw_metric_alarm_record("name", properties)
+
+    record = alarms.alarm_record("name", properties)
+
+    assert (record["MetricName"], record["Namespace"]) == ("a + b", alarms.NAMESPACE)
+
+
+def test_retrier_waits_longer_each_time_up_to_its_maximum() -> None:
+    """Without jitter the waits are exact."""
+    retrier = {"ErrorEquals": ["a"], "IntervalSeconds": 2, "BackoffRate": 3, "MaxDelaySeconds": 10}
+
+    waits = []
+    for tried in range(3):
+        found, index = tasks.find_matching_retrier([retrier], "a", {0: tried})
+        assert found is not None
+        waits.append(found["IntervalSeconds"] * found["BackoffRate"] ** tried)
+
+    assert waits == [2, 6, 10]
+    assert index == 0
+
+
+def test_retrier_with_full_jitter_waits_anything_up_to_that() -> None:
+    """So that workers turned away together do not come back together."""
+    random.seed(1)
+    retrier = {"ErrorEquals": ["a"], "IntervalSeconds": 8, "JitterStrategy": "FULL"}
+
+    waits = [
+        (tasks.find_matching_retrier([retrier], "a", {})[0] or {})["IntervalSeconds"] for _ in range(200)
+    ]
+
+    assert 0 <= min(waits) < 1
+    assert 7 < max(waits) <= 8
+
+
+def test_retrier_gives_up_as_often_as_ministack_does() -> None:
+    """MaxAttempts stays with ministack."""
+    retrier = {"ErrorEquals": ["a"], "MaxAttempts": 1}
+
+    assert tasks.find_matching_retrier([retrier], "a", {0: 1}) == (None, -1)
+    assert tasks.find_matching_retrier([retrier], "b", {}) == (None, -1)
+
+
+def test_all_matches_all_but_what_cannot_be_caught() -> None:
+    """AWS's list of two."""
+    assert tasks.error_matches(["States.ALL"], "Anything")
+    assert not tasks.error_matches(["States.ALL"], "States.DataLimitExceeded")
+    assert not tasks.error_matches(["States.ALL"], "States.Runtime")
+
+
+def write_process(proc: Path, pid: int, *, parent: int, own: int, of_files: int) -> None:
+    """Write what Linux tells of a process whose name is made to confuse."""
+    folder = proc / str(pid)
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text(f"{pid} (a) b 9) S {parent} 1 1 0 -1")
+    (folder / "statm").write_text(f"9999 {own + of_files} {of_files} 1 0 1 0")
+
+
+def test_memory_of_a_worker_is_its_and_its_childrens(tmp_path: Path) -> None:
+    """Pages of shared files count once, and other processes do not."""
+    write_process(tmp_path, 10, parent=1, own=100, of_files=30)
+    write_process(tmp_path, 11, parent=10, own=50, of_files=40)
+    write_process(tmp_path, 12, parent=11, own=7, of_files=1)
+    write_process(tmp_path, 13, parent=1, own=1000, of_files=1)
+    (tmp_path / "self").mkdir()
+
+    family = [10, *workers.descendants(10, workers.children_by_parent(tmp_path))]
+
+    assert family == [10, 11, 12]
+    page = workers.memory_nbytes([13], tmp_path) // 1001
+    assert workers.memory_nbytes(family, tmp_path) == (100 + 50 + 7 + 40) * page
+
+
+def test_right_to_a_map_run_is_checked_against_the_map_run() -> None:
+    """What names another resource, or none, is ministack's."""
+
+    def checked(service: str, body: bytes) -> str:
+        headers: dict[str, str] = {}
+        return rights.extract_resource_arn(service, "POST", "/", headers, body, {}, "us-east-1", "0" * 12)
+
+    assert checked("states", b'{"mapRunArn": "arn:run"}') == "arn:run"
+    assert checked("states", b'{"executionArn": "arn:execution"}') == "arn:execution"
+    assert checked("states", b"not JSON") == "*"
+    assert checked("sns", b'{"mapRunArn": "arn:run"}') == "*"

@@ -1,0 +1,156 @@
+"""The emulator as a process: what it serves, and that nothing is left of it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pixel_gather_emulator.emulator import Emulator, EmulatorError, emulator
+
+pytestmark = pytest.mark.slow
+
+CALLER = """
+import sys, time
+from pixel_gather_emulator.emulator import emulator
+with emulator() as running:
+    print(running.work, flush=True)
+    time.sleep(600)
+"""
+READ = """
+import boto3, obstore
+from obstore.store import S3Store
+print(bytes(obstore.get(S3Store("by-obstore"), "key").bytes()).decode())
+print(boto3.client("s3").get_object(Bucket="by-obstore", Key="key")["Body"].read().decode())
+"""
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that is bound to happen; the test's own time-out is the limit."""
+    while not is_so():
+        time.sleep(0.05)
+
+
+def named(folder: Path) -> list[int]:
+    """Return the processes that have a folder in their environment."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdecimal() and str(folder).encode() in (process / "environ").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue  # it has just ended, or belongs to somebody else
+    return found
+
+
+def test_environment_leads_boto3_and_obstore_there(running: Emulator) -> None:
+    """Over TLS, with nothing else said, whatever the caller's own environment leads to."""
+    s3 = running.client("s3")
+    s3.create_bucket(Bucket="by-obstore")
+    s3.put_object(Bucket="by-obstore", Key="key", Body=b"value")
+    astray = {
+        **os.environ,
+        "AWS_PROFILE": "none",
+        "AWS_SESSION_TOKEN": "x",
+        "AWS_ENDPOINT_URL_S3": "http://x",
+    }
+    astray |= {"HTTPS_PROXY": "http://127.0.0.1:9", "AWS_CA_BUNDLE": "/dev/null"}
+
+    said = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", READ],
+        env=running.environment(astray),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert said.stdout.split() == ["value", "value"]
+
+
+def test_emulator_speaks_tls_only(running: Emulator) -> None:
+    """Buckets deny plain HTTP, and so does the port."""
+    host, _, port = running.endpoint.removeprefix("https://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        try:
+            answer = plain.recv(100)
+        except ConnectionResetError:
+            answer = b""
+
+    assert not answer.startswith(b"HTTP")
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+def test_emulator_listens_on_one_loopback_port(running: Emulator) -> None:
+    """Nothing is reachable from another machine, and nothing needs a right to a low port."""
+    group = os.getpgid(next(pid for pid in named(running.work) if os.getpgid(pid) == pid))
+    sockets = {
+        str(link.readlink())
+        for pid in named(running.work)
+        if os.getpgid(pid) == group
+        for link in Path(f"/proc/{pid}/fd").iterdir()
+        if link.is_symlink()
+    }
+    listening = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                listening.add(fields[1])
+    port = int(running.endpoint.rpartition(":")[2])
+
+    assert f"0100007F:{port:04X}" in listening
+    assert all(address.startswith("0100007F:") for address in listening)  # workers have a Runtime API each
+    assert "0100007F:01BB" not in listening
+
+
+def test_emulator_leaves_nothing_when_it_ends() -> None:
+    """No folder and no process."""
+    with emulator() as started:
+        assert started.work.is_dir()
+        assert started.client("s3").list_buckets()["Buckets"] == []
+
+    assert not started.work.exists()
+    assert named(started.work) == []
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_emulator_leaves_nothing_when_its_caller_is_killed() -> None:
+    """SIGKILL leaves a caller no time to clean up."""
+    command = [sys.executable, "-c", CALLER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as caller:  # noqa: S603 # as above
+        assert caller.stdout is not None
+        work = Path(caller.stdout.readline().strip())
+        assert len(named(work)) >= 1
+        caller.send_signal(signal.SIGKILL)
+
+    until(lambda: not work.exists())
+    until(lambda: named(work) == [])
+
+
+def kill_from_within() -> None:
+    """Run an emulator, kill it and notice."""
+    with emulator() as started:
+        (server,) = (pid for pid in named(started.work) if pid == os.getpgid(pid))
+        os.kill(server, signal.SIGKILL)
+        started.wait()
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_emulator_that_ends_by_itself_shows_its_log() -> None:
+    """The caller is told at the latest when it is done."""
+    with pytest.raises(EmulatorError, match=r"(?s)ended by itself.*services available"):
+        kill_from_within()
+
+
+def test_emulator_that_cannot_start_shows_why() -> None:
+    """A port that is taken."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(EmulatorError, match="Address already in use"), emulator(port=port):
+            pass
