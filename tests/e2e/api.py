@@ -1,0 +1,67 @@
+"""A client of the deployed API as a stranger would write it: boto3's signature, plain HTTP."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import urllib3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from pixel_gather_emulator.deploy import Deployment
+
+ENDED: Final = {"succeeded", "failed", "stopped", "timed_out"}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One answer of the API."""
+
+    status: int
+    content_type: str
+    body: Any
+
+
+def call(
+    deployment: Deployment, method: str, path: str, body: Any = None, *, signed: bool = True
+) -> Answered:
+    """Send one request, signed by the operator's credentials."""
+    content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = AWSRequest(
+        method=method,
+        url=f"{deployment.api_url}{path}",
+        data=content,
+        headers={"Content-Type": "application/json"},
+    )
+    if signed:
+        emulator = deployment.emulator
+        credentials = Credentials(emulator.access_key, emulator.secret_key)
+        SigV4Auth(credentials, "execute-api", deployment.region).add_auth(request)
+    pool = urllib3.PoolManager(ca_certs=str(deployment.emulator.bundle), retries=False)
+    answer = pool.request(method, request.url, body=content, headers=dict(request.headers), timeout=60)
+    text = answer.data.decode()
+    return Answered(
+        status=answer.status,
+        content_type=answer.headers.get("Content-Type", "").partition(";")[0],
+        body=json.loads(text) if text else None,
+    )
+
+
+def wait_for(deployment: Deployment, id_: str, *, longest_s: float = 120) -> dict[str, Any]:
+    """Poll a gather through the API until it has ended."""
+    until = time.monotonic() + longest_s
+    while True:
+        document: dict[str, Any] = call(deployment, "GET", f"/gathers/{id_}").body
+        if document["state"] in ENDED:
+            return document
+        assert time.monotonic() < until, document
+        time.sleep(0.3)
+
+
+def gathered(deployment: Deployment, request: dict[str, Any]) -> dict[str, Any]:
+    """Submit a request and wait for its end."""
+    answered = call(deployment, "POST", "/gathers", request)
+    assert answered.status == 202, answered
+    return wait_for(deployment, answered.body["id"])

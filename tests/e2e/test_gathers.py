@@ -1,0 +1,358 @@
+"""The whole of it: the real stack, deployed by the real CDK, every Lambda function a process of its own.
+
+The emulator differs from AWS in a few ways, which the tests concerned name; what it cannot show, such as
+the definition of the state machine and the rights of each role, tests/infra asserts of the template.
+"""
+
+import json
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import xarray as xr
+from obstore.store import S3Store
+from zarr.storage import ObjectStore
+
+from e2e.api import call, gathered, wait_for
+from pixel_gather import gather
+from pixel_gather_emulator.deploy import Deployment
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+DATA: Final = Path(__file__).parents[1] / "data"
+SERIES: Final = (
+    "nclimgrid-prcp-189501.tif",
+    "nclimgrid-prcp-189502.tif",
+    "prcp-202201-grd-prelim-01.tif",
+    "prcp-202201-grd-scaled-01.tif",
+    "prcp-202201-grd-scaled-02.tif",
+)
+IN_SAMPLES: Final = "series/files/stactools-nclimgrid"
+N: Final = len(SERIES)
+WINDOW: Final = {"bbox": [-109, 37, -102, 41]}
+
+
+def hrefs(deployment: Deployment) -> list[str]:
+    """Name the sample files of one series in their bucket."""
+    return [f"s3://{deployment.samples.bucket}/{IN_SAMPLES}/{name}" for name in SERIES]
+
+
+def opened(deployment: Deployment, cube: str, monkeypatch: pytest.MonkeyPatch) -> xr.Dataset:
+    """Open a cube of the emulated S3 as any user of xarray would who has the emulator's environment."""
+    for name, value in deployment.variables.items():
+        monkeypatch.setenv(name, value)
+    found: xr.Dataset = xr.open_zarr(ObjectStore(S3Store.from_url(cube), read_only=True))
+    return found
+
+
+@contextmanager
+def refused_writes(deployment: Deployment, name: str) -> Iterator[None]:
+    """Let the array bucket refuse the pixels of one cube, as a policy or a full quota would."""
+    s3 = deployment.client("s3")
+    kept = s3.get_bucket_policy(Bucket=deployment.array_bucket)["Policy"]
+    policy = json.loads(kept)
+    policy["Statement"].append(
+        {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "s3:PutObject",
+            "Resource": f"arn:aws:s3:::{deployment.array_bucket}/*{name}.zarr/band_1/c/*",
+        }
+    )
+    s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=json.dumps(policy))
+    try:
+        yield
+    finally:
+        s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=kept)
+
+
+def run_cli(
+    deployment: Deployment, *arguments: str, typed: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user who has the emulator's environment."""
+    return subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-m", "pixel_gather_cli", *arguments],
+        env=deployment.environment,
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_gather_through_the_api_is_the_gather_in_process(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Request through API Gateway, a map over workers, a cube on S3: the same pixels, to the bit."""
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "api"}}
+
+    document = gathered(deployment, request)
+
+    files = [str(DATA / IN_SAMPLES / name) for name in SERIES]
+    here = gather({"sources": files, "window": WINDOW}, to=tmp_path)
+    assert document["state"] == "succeeded", document
+    assert document["result"]["digest"] == here.report.digest
+    assert document["sources"] == {"total": N, "done": N, "failed": 0}
+    assert document["result"]["usd"] > 0
+    cube = opened(deployment, document["cube"], monkeypatch)
+    np.testing.assert_array_equal(cube.band_1.values, xr.open_zarr(tmp_path).band_1.values)
+    report = deployment.client("s3").get_object(Bucket=deployment.array_bucket, Key="api.zarr/report.json")
+    assert json.loads(report["Body"].read())["digest"] == here.report.digest
+
+
+def test_same_request_twice_is_the_same_gather(deployment: Deployment) -> None:
+    """Nothing is gathered twice unless it is forced, which makes another cube."""
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "twice"}}
+    first = call(deployment, "POST", "/gathers", request)
+    again = call(deployment, "POST", "/gathers", request)
+    done = wait_for(deployment, first.body["id"])
+    after = call(deployment, "POST", "/gathers", request)
+    forced = call(deployment, "POST", "/gathers?force=true", request)
+    other = wait_for(deployment, forced.body["id"])
+
+    assert (first.status, again.status, after.status, forced.status) == (202, 200, 200, 202)
+    assert first.body["id"] == again.body["id"] == after.body["id"] != forced.body["id"]
+    assert other["cube"] != done["cube"]
+    assert other["result"]["digest"] == done["result"]["digest"]
+
+
+def test_console_execution_takes_the_plain_request(deployment: Deployment) -> None:
+    """Whoever starts an execution by hand gets the same; done already, it says so and reads nothing."""
+    request = {"sources": hrefs(deployment), "window": {"tile": "centre"}, "output": {"name": "console"}}
+    states = deployment.client("stepfunctions")
+
+    outputs = []
+    for _ in range(2):
+        arn = states.start_execution(
+            stateMachineArn=deployment.state_machine_arn, name=str(uuid.uuid4()), input=json.dumps(request)
+        )["executionArn"]
+        outputs.append(ended(states, arn))
+
+    assert [each["status"] for each in outputs] == ["SUCCEEDED", "SUCCEEDED"]
+    first, second = (json.loads(each["output"]) for each in outputs)
+    assert first["digest"] == second["digest"]
+    assert first["n_sources"] == N
+
+
+def test_console_execution_of_a_wrong_request_fails_with_a_sentence(deployment: Deployment) -> None:
+    """The cause names the field; nothing is written."""
+    states = deployment.client("stepfunctions")
+    arn = states.start_execution(
+        stateMachineArn=deployment.state_machine_arn,
+        input=json.dumps({"sources": hrefs(deployment), "window": "centre", "colour": 1}),
+    )["executionArn"]
+
+    found = ended(states, arn)
+
+    assert found["status"] == "FAILED"
+    assert found["error"] == "RequestError"
+    assert "colour: there is no such field" in found["cause"]
+
+
+def ended(states: Any, arn: str, *, longest_s: float = 120) -> dict[str, Any]:
+    """Wait for an execution."""
+    until = time.monotonic() + longest_s
+    while True:
+        found: dict[str, Any] = states.describe_execution(executionArn=arn)
+        if found["status"] != "RUNNING":
+            return found
+        assert time.monotonic() < until
+        time.sleep(0.3)
+
+
+def test_command_line_gathers_and_tells(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list file of this machine is taken along; watch ends with the gather; list and status know it."""
+    sources = tmp_path / "list.csv"
+    sources.write_text("href,note\n" + "".join(f"{href},n{i}\n" for i, href in enumerate(hrefs(deployment))))
+
+    asked = ("--sources", str(sources), "--bbox", "-109,37,-102,41", "--name", "cli")
+    done = run_cli(deployment, "submit", *asked, "--watch", "--json")
+
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["state"] == "succeeded"
+    assert list(opened(deployment, document["cube"], monkeypatch).note.values) == [f"n{i}" for i in range(N)]
+    assert document["id"] in run_cli(deployment, "list").stdout
+    status = json.loads(run_cli(deployment, "status", document["id"], "--json").stdout)
+    assert status["result"] == document["result"]
+    direct = json.loads(run_cli(deployment, "status", document["id"], "--direct", "--json").stdout)
+    assert direct["result"] == document["result"]
+
+
+def test_failing_source_costs_its_row_alone(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is not there is status, not failure; the command line ends with 1."""
+    missing = f"s3://{deployment.samples.bucket}/no/such.tif"
+    sources = [*hrefs(deployment), missing]
+    request = {"sources": sources, "window": WINDOW, "output": {"name": "holes"}}
+
+    done = run_cli(deployment, "submit", "-", "--watch", "--json", typed=json.dumps(request))
+
+    assert done.returncode == 1, done.stderr
+    document = json.loads(done.stdout)
+    assert document["state"] == "succeeded"
+    assert document["sources"] == {"total": N + 1, "done": N + 1, "failed": 1}
+    assert sum(document["result"]["status"].values()) == N + 1
+    cube = opened(deployment, document["cube"], monkeypatch)
+    assert bool(cube.band_1[-1].isnull().all())
+
+
+def test_gdal_path_runs_in_the_worker(deployment: Deployment) -> None:
+    """What the fast path does not know goes to GDAL in a child of the Lambda process."""
+    jpeg = f"s3://{deployment.samples.bucket}/files/gdal-autotest/stefan_full_rgba_jpeg_contig.tif"
+
+    document = gathered(deployment, {"sources": [jpeg], "window": "centre", "output": {"name": "gdal"}})
+
+    assert document["state"] == "succeeded", document
+    assert document["sources"]["failed"] == 0, document
+
+
+def test_failing_shard_is_tried_again(deployment: Deployment) -> None:
+    """A store that refuses for a while costs time and nothing else."""
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "retried"}}
+    with refused_writes(deployment, "retried"):
+        id_ = call(deployment, "POST", "/gathers", request).body["id"]
+        wait_for_a_failed_try(deployment, id_)
+    document = wait_for(deployment, id_)
+
+    assert document["state"] == "succeeded", document
+    assert document["shards"]["failed"] == 0
+
+
+def wait_for_a_failed_try(deployment: Deployment, id_: str, *, longest_s: float = 60) -> None:
+    """Wait until the child of a gather has seen its task fail."""
+    states = deployment.client("stepfunctions")
+    arn = f"{deployment.state_machine_arn.replace(':stateMachine:', ':execution:')}:{id_}"
+    until = time.monotonic() + longest_s
+    while time.monotonic() < until:
+        for run in states.list_map_runs(executionArn=arn)["mapRuns"]:
+            for child in states.list_executions(mapRunArn=run["mapRunArn"])["executions"]:
+                history = states.get_execution_history(executionArn=child["executionArn"])["events"]
+                if any(event["type"] in ("TaskFailed", "LambdaFunctionFailed") for event in history):
+                    return
+        time.sleep(0.1)
+    raise AssertionError("no try has failed")
+
+
+def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: Deployment) -> None:
+    """What was lost is run again on demand, and no more than that."""
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "redriven"}}
+    with refused_writes(deployment, "redriven"):
+        failed = gathered(deployment, request)
+    answered = call(deployment, "POST", f"/gathers/{failed['id']}/redrive")
+    document = wait_for(deployment, failed["id"])
+    once_more = call(deployment, "POST", f"/gathers/{failed['id']}/redrive")
+
+    assert failed["state"] == "failed"
+    assert failed["error"]["type"] == "States.ExceedToleratedFailureThreshold"
+    assert "redrive" in failed["links"]
+    assert answered.status == 202, answered
+    assert document["state"] == "succeeded", document
+    assert (once_more.status, once_more.content_type) == (409, "application/problem+json")
+
+
+def test_shards_may_be_lost_where_the_request_says_so(deployment: Deployment) -> None:
+    """The cube is complete, and its status says whose rows are lost."""
+    request = {
+        "sources": hrefs(deployment),
+        "window": WINDOW,
+        "output": {"name": "lost"},
+        "limits": {"failed_shards": 1},
+    }
+    with refused_writes(deployment, "lost"):
+        document = gathered(deployment, request)
+
+    assert document["state"] == "succeeded", document
+    assert document["result"]["status"] == {"lost": N}
+    assert document["shards"]["failed"] == 1
+
+
+def test_gather_is_stopped(deployment: Deployment) -> None:
+    """DELETE stops it; the same request goes on with it later."""
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "stopped"}}
+    with refused_writes(deployment, "stopped"):
+        id_ = call(deployment, "POST", "/gathers", request).body["id"]
+        wait_for_a_failed_try(deployment, id_)
+        answered = call(deployment, "DELETE", f"/gathers/{id_}")
+        stopped = wait_for(deployment, id_)
+    again = gathered(deployment, request)
+
+    assert answered.status == 200, answered
+    assert stopped["state"] == "stopped"
+    assert again["state"] == "succeeded"
+    assert again["id"] == f"{id_}.2"
+
+
+def test_dry_run_tells_shape_and_price(deployment: Deployment) -> None:
+    """POST /plans reads headers, writes nothing and starts nothing."""
+    answered = call(deployment, "POST", "/plans", {"sources": hrefs(deployment), "window": WINDOW})
+
+    assert answered.status == 200, answered
+    assert answered.body["shape"] == [N, 97, 169]
+    assert answered.body["estimate"]["usd"] > 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ({"sources": ["s3://not-allowed/a.tif"], "window": "centre"}, "not-allowed"),
+        ({"sources": ["https://example.org/a.tif"], "window": "centre"}, "https"),
+        ({"sources": ["/vsis3/bucket/a.tif"], "window": "centre"}, "vsi"),
+        ({"sources": ["http://169.254.169.254/latest"], "window": "centre"}, "http"),
+        ({"sources": ["s3://{samples}/../a.tif"], "window": "centre"}, ".."),
+        ({"sources": "s3://{control}/gathers/x/plan.msgpack", "window": "centre"}, "{control}"),
+        ({"sources": ["s3://{samples}/a.tif"], "window": "centre", "output": {"name": "../x"}}, "name"),
+        ({"sources": ["s3://{samples}/a.tif"]}, "window"),
+        ({"sources": ["s3://{samples}/a.tif"], "window": "centre", "colour": 1}, "colour"),
+    ],
+)
+def test_refused_requests_are_problems_that_say_why(deployment: Deployment, request_: Any, says: str) -> None:
+    """Nothing is started, and the answer names what to change."""
+    names = {"samples": deployment.samples.bucket, "control": deployment.control_bucket}
+    text = json.dumps(request_)
+    for name, value in names.items():
+        text = text.replace(f"{{{name}}}", value)
+
+    answered = call(deployment, "POST", "/gathers", json.loads(text))
+
+    assert answered.status in (400, 403, 422), answered
+    assert answered.content_type == "application/problem+json"
+    assert says.format(**names) in json.dumps(answered.body)
+
+
+def test_api_wants_credentials(deployment: Deployment) -> None:
+    """Nobody gathers at another's cost."""
+    answered = call(deployment, "POST", "/gathers", {}, signed=False)
+
+    assert answered.status == 403
+
+
+def test_api_describes_itself(deployment: Deployment) -> None:
+    """GET /openapi.json names every route that there is."""
+    answered = call(deployment, "GET", "/openapi.json")
+
+    assert answered.status == 200
+    assert set(answered.body["paths"]) >= {
+        "/gathers",
+        "/gathers/{id}",
+        "/gathers/{id}/redrive",
+        "/lists",
+        "/openapi.json",
+        "/plans",
+    }
+
+
+def test_unknown_gather_is_a_problem(deployment: Deployment) -> None:
+    """404, in the media type of problems."""
+    answered = call(deployment, "GET", "/gathers/never-was")
+
+    assert (answered.status, answered.content_type) == (404, "application/problem+json")
