@@ -2,10 +2,12 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import infra.settings
 from infra.context import SettingsError
 from infra.settings import ApiAuth, Caps, Settings, SourceBucket
 
@@ -135,3 +137,14 @@ def test_settings_name_the_key_that_is_wrong(wrong: Wrong) -> None:
 
     with pytest.raises(SettingsError, match=expected):
         settings_of(**{wrong.key: wrong.value})
+
+
+def test_readme_names_every_setting() -> None:
+    """The table has each key of the context, but the one that is the emulation's own, and no other."""
+    source = Path(infra.settings.__file__).read_text(encoding="utf-8")
+    keys = set(re.findall(r'context\.\w+\(\s*"(\w+)"', source)) - {"emulated"}
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("| key | default | meaning |")[2].partition("\n\n")[0]
+    named = {key for line in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", line.split("|")[1])}
+
+    assert named == keys
