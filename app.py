@@ -1,6 +1,7 @@
 """Builds the CDK app: read the settings, create the stack, synthesize."""
 
 import platform
+import sys
 from functools import cache
 from typing import Final
 
@@ -9,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from cdk_nag import AwsSolutionsChecks
 
 from handlers.openapi import request_model_schema
-from infra.bundle import bundle
+from infra.bundle import bundle, unzipped_nbytes
 from infra.gather_stack import GatherStack
 from infra.settings import Settings
 
@@ -24,7 +25,9 @@ def main() -> None:
 
     @cache
     def code(package: str) -> lambda_.Code:
-        return lambda_.Code.from_asset(str(bundle(package, machine=machine, is_emulated=settings.emulated)))
+        folder = bundle(package, machine=machine, is_emulated=settings.emulated)
+        print(f"{package}: {unzipped_nbytes(folder) / 1e6:.1f} MB unzipped", file=sys.stderr)  # noqa: T201 # cdk shows it
+        return lambda_.Code.from_asset(str(folder))
 
     GatherStack(
         app,

@@ -50,10 +50,6 @@ class Area:
             conditions={"StringLikeIfExists": {"s3:prefix": self.pattern}},
         )
 
-    def grant_delete(self, holder: iam.Role) -> None:
-        """Allow removing objects."""
-        self._grant(holder, "s3:DeleteObject")
-
     def _grant(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:
         allow(
             holder,
@@ -94,7 +90,7 @@ class Buckets(Construct):
         self.cubes = Area(bucket=self.arrays, pattern=f"{output_prefix}*")
         self.gathers = Area(bucket=self.control, pattern="gathers/*")
         self.sidecars = Area(bucket=self.control, pattern="gathers/*/shards/*")
-        self.manifests = Area(bucket=self.control, pattern="gathers/*/manifest.json")
+        self.manifests = Area(bucket=self.control, pattern="gathers/*/manifests/*")
         self.summaries = Area(bucket=self.control, pattern="summaries/*")
         self.lists = Area(bucket=self.control, pattern="lists/*")
 

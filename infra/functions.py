@@ -108,7 +108,6 @@ class Functions(Construct):
             area.grant_put(self.plan.role)
             area.grant_list(self.plan.role)  # is the cube's place empty, which shards are there already?
         buckets.summaries.grant_put(self.plan.role)
-        buckets.gathers.grant_delete(self.plan.role)  # sidecars that an earlier cube of the name left behind
 
         _grant_sources(self.shard.role, sources, may_list=False)
         buckets.gathers.grant_get(self.shard.role)

@@ -233,16 +233,18 @@ class FakeControl:
 
     files: dict[str, bytes] = field(default_factory=dict)
     keys_put: list[str] = field(default_factory=list)
-    fails_on: str | None = None
-    """Putting this key fails, once."""
+    failing: list[str] = field(default_factory=list)
+    """Putting the last part of one of these keys fails, once."""
+
+    folder: str = ""
 
     async def put(self, key: str, content: bytes) -> None:
         """Keep a file."""
-        if key == self.fails_on:
-            self.fails_on = None
+        if key in self.failing:
+            self.failing.remove(key)
             raise OSError("the machine was switched off")
         self.keys_put.append(key)
-        self.files[key] = content
+        self.files[self.folder + key] = content
 
     async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
         """Keep a file."""
@@ -250,19 +252,25 @@ class FakeControl:
 
     async def get(self, key: str) -> bytes | None:
         """Return a file."""
-        return self.files.get(key)
+        return self.files.get(self.folder + key)
 
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
         """Return a part of a file."""
-        return self.files[key][start:stop]
+        return self.files[self.folder + key][start:stop]
 
     async def list_(self, prefix: str) -> set[str]:
         """Return the keys below a prefix."""
-        return {key for key in self.files if key.startswith(prefix)}
+        whole = self.folder + prefix
+        return {key.removeprefix(self.folder) for key in self.files if key.startswith(whole)}
 
     async def clear(self) -> None:
         """Forget everything."""
-        self.files.clear()
+        for key in [key for key in self.files if key.startswith(self.folder)]:
+            del self.files[key]
+
+    def below(self, folder: str) -> "FakeControl":
+        """Return the store of one folder, on the same files."""
+        return replace(self, folder=f"{self.folder}{folder}/")
 
 
 @dataclass
@@ -281,16 +289,19 @@ class FakeCube:
         if self.claimed is None:
             return None
         report = None if self.report is None else self.report.to_json()
-        return FoundCube(digest=self.claimed.digest, report=report)
+        return FoundCube(digest=self.claimed.digest, planned_at=self.claimed.planned_at, report=report)
 
-    async def create(self, plan: CubePlan) -> None:
+    async def create(self, plan: CubePlan) -> CubePlan:
         """Claim, and make room full of the fill value."""
-        if self.claimed is not None and self.claimed.digest != plan.digest:
-            raise ArrayExistsError("taken")
         self.calls.append("create")
+        if self.claimed is not None:
+            if self.claimed.digest != plan.digest:
+                raise ArrayExistsError("taken")
+            return replace(plan, planned_at=self.claimed.planned_at)
         self.claimed = plan
         for each in plan.measurements:
             self.pixels[each.name] = np.full(plan.shape, each.fill_value, dtype=each.dtype)
+        return plan
 
     async def write_shard(
         self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels

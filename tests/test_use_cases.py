@@ -8,7 +8,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from fakes import FakeControl, FakeCube, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from fakes import (
+    FakeControl,
+    FakeCube,
+    FakeImage,
+    FakeOpened,
+    FakeProjector,
+    FakeReader,
+    FakeSlots,
+    FakeTable,
+    table_of,
+)
 from pixel_gather import use_cases
 from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, BudgetError, SourceError, StoreError
@@ -17,8 +27,9 @@ from pixel_gather.read import ShardBuffers
 from pixel_gather.report import Report
 from pixel_gather.request import parse_request
 from pixel_gather.shards import ShardTask
-from pixel_gather.source import CubeRow, Source
+from pixel_gather.source import Cost, CubeRow, Source
 from pixel_gather.status import Status
+from pixel_gather.stores import FoundCube
 from pixel_gather.use_cases import (
     finish_gather,
     gather_shard,
@@ -64,6 +75,12 @@ class Gather:
             )
         )
 
+    def plan_of_the_claim(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+        """Return what was planned, as a worker finds it."""
+        assert self.cube.claimed is not None
+        control = self.control.below(self.cube.claimed.claim)
+        return asyncio.run(load_plan(control)), asyncio.run(load_tasks(control))
+
     def shard(self, task: ShardTask, plan: CubePlan) -> None:
         """Gather one shard."""
         asyncio.run(
@@ -75,7 +92,7 @@ class Gather:
                 slots=FakeSlots(),
                 buffers=ShardBuffers(plan),
                 cube=self.cube,
-                control=self.control,
+                control=self.control.below(plan.claim),
                 source_timeout_s=5.0,
             )
         )
@@ -87,7 +104,7 @@ class Gather:
                 plan=plan,
                 tasks=tasks,
                 cube=self.cube,
-                control=self.control,
+                control=self.control.below(plan.claim),
                 concurrency=8,
                 max_lost_share=max_lost_share,
             )
@@ -96,7 +113,7 @@ class Gather:
     def run(self) -> Report:
         """Do all that is not done yet."""
         plan, tasks = self.plan()
-        done = asyncio.run(gathered_indexes(self.control))
+        done = asyncio.run(gathered_indexes(self.control.below(plan.claim)))
         for task in tasks:
             if task.index not in done:
                 self.shard(task, plan)
@@ -128,8 +145,8 @@ def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
     assert gather.cube.calls[0] == "create"
     assert [call.partition(" ")[0] for call in gather.cube.calls[1:-2]] == ["shard"] * 4
     assert gather.cube.calls[-2:] == ["coordinates", "complete"]
-    assert gather.control.keys_put[:3] == ["sources.msgpack", "tasks.json", "plan.msgpack"]
-    assert gather.control.keys_put[3:] == [f"shards/{index:05d}.msgpack" for index in range(4)]
+    assert gather.control.keys_put[:4] == ["claim", "sources.msgpack", "tasks.json", "plan.msgpack"]
+    assert gather.control.keys_put[4:] == [f"shards/{index:05d}.msgpack" for index in range(4)]
 
 
 def test_gather_in_strips_makes_the_same_cube() -> None:
@@ -142,7 +159,7 @@ def test_gather_in_strips_makes_the_same_cube() -> None:
     np.testing.assert_array_equal(strips.cube.pixels["band_1"], whole.cube.pixels["band_1"])
     for name in ("min", "max", "mean", "valid_fraction", "status"):
         np.testing.assert_array_equal(strips.cube.coordinates[name], whole.cube.coordinates[name])
-    assert len(strips.control.keys_put) == 3 + 7 * 3
+    assert len(strips.control.keys_put) == 4 + 7 * 3
     assert reports[1].requests == 3 * reports[0].requests
 
 
@@ -190,7 +207,7 @@ class Crash:
 )
 def test_gather_goes_on_after_a_crash(crash: Crash) -> None:
     """The second run repeats only what was not committed, and makes the same cube."""
-    gather = Gather(control=FakeControl(fails_on=crash.fails_on))
+    gather = Gather(control=FakeControl(failing=[crash.fails_on]))
     with pytest.raises(OSError, match="switched off"):
         gather.run()
     gather.reader.windows.clear()
@@ -211,8 +228,39 @@ def test_plan_gather_keeps_the_plan_that_was_written_first() -> None:
 
     assert gather.plan() == first
     assert gather.reader.opened == []
-    assert asyncio.run(load_plan(gather.control)) == first[0]
-    assert asyncio.run(load_tasks(gather.control)) == first[1]
+    assert asyncio.run(load_plan(gather.control.below(first[0].claim))) == first[0]
+    assert asyncio.run(load_tasks(gather.control.below(first[0].claim))) == first[1]
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_plan_gather_beside_another_leaves_what_that_has_made(is_same: bool) -> None:  # noqa: FBT001 # a case
+    """Whoever claims the place first decides; the other goes on with its plan, or is refused."""
+    first = Gather()
+    other = Gather(cube=first.cube, control=first.control)
+    if not is_same:
+        other.request = {"window": {"pixels": [0, 0, 3, 3]}}
+    seen_as_free = first.cube.found
+    made: list[tuple[CubePlan, tuple[ShardTask, ...]]] = []
+
+    async def found_before_the_first_has_claimed() -> FoundCube | None:
+        answer = await seen_as_free()
+        plan, tasks = await asyncio.to_thread(first.plan)
+        await asyncio.to_thread(first.shard, tasks[0], plan)
+        made.append((plan, tasks))
+        return answer
+
+    other.cube = replace(first.cube)
+    other.cube.found = found_before_the_first_has_claimed  # type: ignore[method-assign] # the moment between
+    other.cube.create = first.cube.create  # type: ignore[method-assign] # both at one place
+    if is_same:
+        assert other.plan() == made[0]
+    else:
+        with pytest.raises(ArrayExistsError):
+            other.plan()
+
+    report = first.run()
+    assert report.status_counts == {"ok": 7}
+    assert report.digest == Gather().run().digest
 
 
 def test_plan_gather_starts_anew_where_the_cube_is_gone() -> None:
@@ -266,7 +314,7 @@ def test_plan_gather_writes_nothing_where_the_plan_is_refused() -> None:
 
 
 def test_gather_shard_is_the_same_when_it_is_run_twice() -> None:
-    """A retry writes the same objects, and its evidence replaces the first one's."""
+    """A retry leaves what has been committed as it is."""
     gather = Gather()
     plan, tasks = gather.plan()
     for task in (*tasks, tasks[1]):
@@ -276,6 +324,37 @@ def test_gather_shard_is_the_same_when_it_is_run_twice() -> None:
 
     assert report.digest == Gather().run().digest
     assert report.status_counts == {"ok": 7}
+
+
+def test_gather_shard_of_a_late_worker_leaves_what_another_has_committed() -> None:
+    """A worker whom nobody waits for any more, and whose sources fail, does not blank a complete cube."""
+    gather = Gather()
+    report = gather.run()
+    plan, tasks = gather.plan_of_the_claim()
+    before = gather.cube.pixels["band_1"].copy()
+    gather.reader = FakeReader({})
+
+    gather.shard(tasks[0], plan)
+
+    np.testing.assert_array_equal(gather.cube.pixels["band_1"], before)
+    assert report.status_counts == {"ok": 7}
+
+
+def test_gather_shard_looks_again_before_it_writes() -> None:
+    """What was committed while it read its own sources stays, too."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    slow = Gather(images={}, cube=gather.cube, control=gather.control)
+    reads = slow.reader.open_
+
+    async def open_late(href: str, *, overview: int | None, cost: Cost) -> FakeOpened:
+        await asyncio.to_thread(gather.shard, tasks[0], plan)
+        return await reads(href, overview=overview, cost=cost)
+
+    slow.reader.open_ = open_late  # type: ignore[method-assign] # the moment at which the other is faster
+    slow.shard(tasks[0], plan)
+
+    np.testing.assert_array_equal(gather.cube.pixels["band_1"][0], IMAGES[NAMES[0]][0])
 
 
 @pytest.mark.parametrize("missing", [0, 3])
@@ -311,6 +390,22 @@ def test_finish_gather_marks_the_rows_of_lost_shards() -> None:
     assert "1 of" in report.warnings[-1]
     assert report.causes[0].reason == "shard 0 was lost to a worker that failed"
     assert gather.cube.calls[-1] == "complete"
+
+
+def test_finish_gather_takes_a_share_as_decimals_spell_it() -> None:
+    """58 % of 50 shards are 29, though not in binary fractions."""
+    names = [f"{index:02d}.tif" for index in range(50)]
+    gather = Gather(
+        table=table_of(*names),
+        images=dict.fromkeys(names, IMAGES[NAMES[0]]),
+        request={"output": {"layout": {"chunk": [1, 8, 8], "shard_rows": 1}}},
+    )
+    plan, tasks = gather.plan()
+    for task in tasks[29:]:
+        gather.shard(task, plan)
+
+    assert 58.0 / 100 * 50 < 29
+    assert gather.finish(plan, tasks, max_lost_share=58.0 / 100).n_lost_shards == 29
 
 
 def test_load_plan_says_where_there_is_none() -> None:
@@ -425,7 +520,7 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
             slots=FakeSlots(),
             buffers=ShardBuffers(plan),
             cube=gather.cube,
-            control=gather.control,
+            control=gather.control.below(plan.claim),
             source_timeout_s=5.0,
             on_source=seen.append,
         )
@@ -434,7 +529,7 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
     assert len(seen) == 2
     assert result.stored_nbytes == 2 * 20 * 16 * 2
     assert result.peak_rss_mib > 10
-    assert asyncio.run(gathered_indexes(gather.control)) == {0}
+    assert asyncio.run(gathered_indexes(gather.control.below(plan.claim))) == {0}
 
 
 def test_report_is_kept_in_the_cube_and_read_back() -> None:

@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.measured import metrics_of_gather
 from handlers.result import publish, report_of
 from handlers.settings import Settings
-from handlers.wiring import Deployment
+from handlers.wiring import Deployment, cube_name
 from pixel_gather.adapters.metrics import EmfMetrics
 from pixel_gather.report import Report
 from pixel_gather.use_cases import finish_gather, load_plan, load_tasks
@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Finish a gather and answer with its result."""
     del context
     gather, percentage = event["gather"], event["failed_shards"]
-    logger.append_keys(gather_id=gather)
+    logger.append_keys(gather_id=cube_name(gather))
     report, result = deployment.run(_finish(gather, max_lost_share=percentage / 100))
     shown = (
         "n_sources",
@@ -37,7 +37,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         "usd",
     )
     logger.info("gather finished", extra={name: result[name] for name in shown})
-    metrics.write(metrics_of_gather(report, result["usd"]), gather_id=gather)
+    metrics.write(metrics_of_gather(report, result["usd"]), gather_id=cube_name(gather))
     return result
 
 
@@ -46,7 +46,7 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[Report, dict[s
     cube, control = deployment.cube(gather), deployment.control(gather)
     plan = await load_plan(control)
     found = await cube.found()
-    if found is not None and found.report is not None and found.digest == plan.digest:
+    if found is not None and found.report is not None and found.claim == plan.claim:
         report = report_of(found)
     else:
         report = await finish_gather(
@@ -57,4 +57,4 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[Report, dict[s
             concurrency=settings.concurrency,
             max_lost_share=max_lost_share,
         )
-    return report, await publish(report, gather, deployment)
+    return report, await publish(report, cube_name(gather), deployment)

@@ -4,24 +4,24 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.deadline import DeadlineReader, reading_s
-from handlers.manifest import has_same_shards, plan_mark, task_of
 from handlers.measured import metrics_of_shard, summary_of_shard
 from handlers.reading import reader_of
 from handlers.settings import Settings
-from handlers.wiring import Deployment
+from handlers.wiring import Deployment, claim_in, cube_name
+from pixel_gather.adapters.control_store import ObjectControlStore
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.fixed_slots import FixedSlots
 from pixel_gather.adapters.metrics import EmfMetrics
 from pixel_gather.cube import CubePlan
-from pixel_gather.errors import ArrayExistsError
-from pixel_gather.outcome import ShardResult
+from pixel_gather.outcome import Outcome, ShardResult
 from pixel_gather.read import ShardBuffers
 from pixel_gather.shards import ShardTask
-from pixel_gather.use_cases import gather_shard, load_plan
+from pixel_gather.use_cases import check_claim, gather_shard, load_plan
 
 _LONGEST_SOURCE_S: Final = 180.0
 
@@ -31,7 +31,6 @@ class _Prepared:
     """What shards of one plan share: the plan, and memory that they are read into."""
 
     gather: str
-    mark: str
     plan: CubePlan
     buffers: ShardBuffers
 
@@ -42,6 +41,8 @@ class Filled:
 
     plan: CubePlan
     result: ShardResult
+    is_new: bool
+    """Whether this worker filled it; another may have committed it before."""
 
 
 class ShardWorker:
@@ -54,21 +55,28 @@ class ShardWorker:
         self._slots = FixedSlots(deployment.settings.concurrency)
         self._prepared: _Prepared | None = None
 
-    async def gather(self, gather: str, task: ShardTask, mark: str | None, *, left_s: float) -> Filled:
+    async def gather(self, gather: str, task: ShardTask, *, left_s: float) -> Filled:
         """Fill and commit one shard; safe to run twice.
 
         Args:
-            gather: Name of the cube.
+            gather: The cube's name and claim.
             task: Which shard.
-            mark: Of the plan that the task was cut from.
             left_s: How long this worker has to live; sources not read in time are timed out.
 
         Raises:
             StoreError: A store refused.
-            ArrayExistsError: The gather has been planned anew since, with other shards.
+            ArrayExistsError: The cube was removed and has been planned anew since.
         """
-        prepared = await self._prepare(gather, mark)
+        control = self.deployment.control(gather, may_list=False)
+        await check_claim(self.deployment.control(cube_name(gather), may_list=False), claim_in(gather))
+        prepared = await self._prepare(gather, control)
         deadline = asyncio.get_running_loop().time() + reading_s(left_s)
+        n_read = 0
+
+        def note(_: Outcome) -> None:
+            nonlocal n_read
+            n_read += 1
+
         result = await gather_shard(
             task,
             plan=prepared.plan,
@@ -77,28 +85,21 @@ class ShardWorker:
             slots=self._slots,
             buffers=prepared.buffers,
             cube=self.deployment.cube(gather),
-            control=self.deployment.control(gather),
+            control=control,
             source_timeout_s=_LONGEST_SOURCE_S,
+            on_source=note,
         )
-        return Filled(prepared.plan, result)
+        return Filled(prepared.plan, result, is_new=n_read > 0)
 
     async def aclose(self) -> None:
         """End the reader's processes; Lambda never does."""
         await self._reader.aclose()
 
-    async def _prepare(self, gather: str, mark: str | None) -> _Prepared:
-        kept = self._prepared
-        if kept is not None and (kept.gather, kept.mark) == (gather, mark):
-            return kept
-        self._prepared = kept = None  # before the next buffers are made
-        plan = await load_plan(self.deployment.control(gather))
-        found = plan_mark(plan)
-        if mark is not None and not has_same_shards(mark, found):
-            raise ArrayExistsError(
-                f"the gather {gather} has been planned anew since this shard was cut: submit its request "
-                "again instead of redriving"
-            )
-        self._prepared = _Prepared(gather, found, plan, ShardBuffers(plan))
+    async def _prepare(self, gather: str, control: ObjectControlStore) -> _Prepared:
+        if self._prepared is None or self._prepared.gather != gather:
+            self._prepared = None  # before the next buffers are made
+            plan = await load_plan(control)
+            self._prepared = _Prepared(gather, plan, ShardBuffers(plan))
         return self._prepared
 
 
@@ -111,12 +112,14 @@ worker = ShardWorker(Deployment(settings))
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Fill one shard and answer with what it took."""
-    gather = event["gather"]
-    task, mark = task_of(event["task"])
-    logger.append_keys(gather_id=gather, shard_index=task.index)
+    gather, task = event["gather"], msgspec.convert(event["task"], ShardTask)
+    logger.append_keys(gather_id=cube_name(gather), shard_index=task.index)
     left_s = context.get_remaining_time_in_millis() / 1000
-    filled = worker.deployment.run(worker.gather(gather, task, mark, left_s=left_s))
+    filled = worker.deployment.run(worker.gather(gather, task, left_s=left_s))
     summary = summary_of_shard(filled.result, plan=filled.plan, task=task)
-    logger.info("shard finished", extra=summary)
-    metrics.write(metrics_of_shard(filled.result), gather_id=gather, shard_index=task.index)
+    if filled.is_new:
+        logger.info("shard finished", extra=summary)
+        metrics.write(metrics_of_shard(filled.result), gather_id=cube_name(gather), shard_index=task.index)
+    else:
+        logger.info("shard was there already", extra=summary)
     return {"gather": gather, "shard_index": task.index} | summary

@@ -10,7 +10,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.manifest import MANIFEST_KEY, manifest
+from handlers.manifest import manifest, manifest_key
 from handlers.memory import max_task_nbytes
 from handlers.planning import admitted, opened_table
 from handlers.reading import reader_of
@@ -29,6 +29,7 @@ from pixel_gather.request import GatherRequest, parse_request
 from pixel_gather.telemetry import GATHERS_REFUSED
 from pixel_gather.use_cases import gathered_indexes, plan_gather
 
+_LONGEST_CAUSE: Final = 2000
 _FOR_THE_LIST: Final = 0.75
 """Of the function's time; what follows takes less: headers, the list in shard order, the manifest."""
 
@@ -73,15 +74,19 @@ class Planner:
                 control=control,
                 max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
             )
+        control = control.below(plan.claim)
         done = await gathered_indexes(control)
         missing = [task for task in tasks if task.index not in done]
-        await control.put(MANIFEST_KEY, manifest(missing, plan))
-        summary = _summary(plan, gather, cube=cube.place, n_shards=len(tasks))
+        await control.put(manifest_key(execution), manifest(missing))
+        summary = _summary(plan, gather, cube=cube.place, n_shards=len(tasks), n_missing=len(missing))
         await deployment.summaries.put(summary_key(execution), json.dumps(summary).encode())
         return {
             "verdict": "planned",
-            "gather": gather,
-            "manifest": {"bucket": deployment.settings.control_bucket, "key": control.prefix + MANIFEST_KEY},
+            "gather": f"{gather}/{plan.claim}",
+            "manifest": {
+                "bucket": deployment.settings.control_bucket,
+                "key": control.prefix + manifest_key(execution),
+            },
             "workers": request.limits.workers or MAX_WORKERS,
             "tolerated_failure_percentage": _percentage(request),
             "cube": cube.place,
@@ -94,7 +99,7 @@ def _percentage(request: GatherRequest) -> float:
     return round((request.limits.failed_shards or 0) * 100, 6)
 
 
-def _summary(plan: CubePlan, gather: str, *, cube: str, n_shards: int) -> dict[str, Any]:
+def _summary(plan: CubePlan, gather: str, *, cube: str, n_shards: int, n_missing: int) -> dict[str, Any]:
     return {
         "gather": gather,
         "cube": cube,
@@ -102,6 +107,7 @@ def _summary(plan: CubePlan, gather: str, *, cube: str, n_shards: int) -> dict[s
         "n_sources": plan.n_sources,
         "n_rows": plan.n_rows,
         "n_shards": n_shards,
+        "n_missing": n_missing,
         "shape": list(plan.shape),
         "usd": plan.estimate.usd,
         "seconds": plan.estimate.seconds,
@@ -126,7 +132,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     except (RequestError, BudgetError, ArrayExistsError) as error:
         verdict = _refused(error)
     except TimeoutError as error:
-        verdict = _refused(BudgetError(str(error)))
+        verdict = _refused(BudgetError(str(error) or "planning takes longer than the function may run"))
     shown = ("verdict", "gather", "n_shards", "n_missing", "error", "cause")
     logger.info("gather planned", extra={name: verdict[name] for name in shown if name in verdict})
     return verdict
@@ -134,4 +140,4 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 def _refused(error: RequestError | BudgetError | ArrayExistsError) -> dict[str, Any]:
     metrics.write({GATHERS_REFUSED: [1]})
-    return {"verdict": "refused", "error": type(error).__name__, "cause": str(error)}
+    return {"verdict": "refused", "error": type(error).__name__, "cause": str(error)[:_LONGEST_CAUSE]}

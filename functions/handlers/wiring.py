@@ -30,16 +30,35 @@ class Deployment:
         return self._runner.run(work)
 
     def cube(self, gather: str) -> ZarrCube:
-        """Return the cube of a name; its connections are kept until another is asked for."""
-        return self._opened(self.settings.cube_href(gather))
+        """Return the cube of a gather; its connections are kept until another is asked for.
 
-    def control(self, gather: str) -> ObjectControlStore:
-        """Return the control files of a gather."""
-        return ObjectControlStore(self._control, f"gathers/{gather}/")
+        Args:
+            gather: The cube's name, be it followed by a slash and the claim.
+        """
+        return self._opened(self.settings.cube_href(cube_name(gather)))
+
+    def control(self, gather: str, *, may_list: bool = True) -> ObjectControlStore:
+        """Return the control files of a gather.
+
+        Args:
+            gather: The cube's name; with a slash and the claim, those of that making of the cube.
+            may_list: Whether this function may list them.
+        """
+        return ObjectControlStore(self._control, f"gathers/{gather}/", may_list=may_list)
 
     def close(self) -> None:
         """End the loop; Lambda never does."""
         self._runner.close()
+
+
+def cube_name(gather: str) -> str:
+    """Return the cube's name of ``name/claim``, which is how the state machine passes a gather on."""
+    return gather.partition("/")[0]
+
+
+def claim_in(gather: str) -> str:
+    """Return the claim of ``name/claim``."""
+    return gather.partition("/")[2]
 
 
 def _by_root(settings: Settings) -> dict[str, StoreSettings]:

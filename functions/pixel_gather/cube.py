@@ -1,6 +1,7 @@
 """The cube that a gather will make, as decided before a pixel is read."""
 
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class CubePlan:
     """Of the request and the list's content: equal plans make equal cubes."""
 
     planned_at: float
-    """Seconds since 1970-01-01 UTC; the timings count from here."""
+    """Seconds since 1970-01-01 UTC; the timings count from here. Whole microseconds."""
 
     request: dict[str, Any]
     """As it was given, for the record."""
@@ -82,6 +83,11 @@ class CubePlan:
     zfp_tolerance: float | None
     estimate: Estimate
     warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def claim(self) -> str:
+        """Names this making of the cube, and no other of the same request: control files lie below it."""
+        return claim_of(self.planned_at)
 
     @property
     def dim(self) -> str:
@@ -143,3 +149,8 @@ class CubePlan:
             "estimate": asdict(self.estimate),
             "warnings": list(self.warnings),
         }
+
+
+def claim_of(planned_at: float) -> str:
+    """Name the making of a cube by when it was planned, in seconds since 1970-01-01 UTC."""
+    return datetime.fromtimestamp(planned_at, UTC).strftime("%Y%m%dT%H%M%S.%fZ")

@@ -149,7 +149,7 @@ async def gather_async(
     async with _opened(request.sources, settings or Settings()) as job:
         store = open_place(place, job.settings.stores)
         cube = ZarrCube(store, _shown(place))
-        control = ObjectControlStore(store, CONTROL_FOLDER)
+        controls = ObjectControlStore(store, CONTROL_FOLDER)
         found = await cube.found()
         if found is not None and found.digest != gather_digest(request, job.table):
             raise ArrayExistsError(
@@ -164,14 +164,15 @@ async def gather_async(
             reader=job.reader,
             projector=job.projector,
             cube=cube,
-            control=control,
+            control=controls,
             max_task_nbytes=job.settings.max_task_nbytes,
         )
+        control = controls.below(plan.claim)
         await _gather_shards(plan, tasks, job=job, cube=cube, control=control, on_progress=on_progress)
         report = await finish_gather(
             plan=plan, tasks=tasks, cube=cube, control=control, concurrency=job.concurrency
         )
-        await control.clear()
+        await controls.clear()
         return Gathered(place=_shown(place), report=report, was_complete=False)
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from pixel_gather.coordinates import Coordinate, Values
-from pixel_gather.cube import CubePlan, Measurement
+from pixel_gather.cube import CubePlan, Measurement, claim_of
 from pixel_gather.read import Pixels
 from pixel_gather.report import Report
 
@@ -17,8 +17,16 @@ class FoundCube:
     digest: str
     """Of the plan that it was made by."""
 
+    planned_at: float
+    """When that was made, in seconds since 1970-01-01 UTC."""
+
     report: Mapping[str, Any] | None
     """Its report, where it is complete."""
+
+    @property
+    def claim(self) -> str:
+        """As `CubePlan.claim`."""
+        return claim_of(self.planned_at)
 
 
 class CubeStore(Protocol):
@@ -31,8 +39,11 @@ class CubeStore(Protocol):
             ArrayExistsError: Something else is there.
         """
 
-    async def create(self, plan: CubePlan) -> None:
-        """Claim the place and describe the measurements; goes on with a claim of the same digest.
+    async def create(self, plan: CubePlan) -> CubePlan:
+        """Claim the place and describe the measurements.
+
+        Returns:
+            The plan, or as it was made by whoever has claimed the place for the same digest before.
 
         Raises:
             ArrayExistsError: Another gather has claimed it meanwhile, or the cube is complete.
@@ -80,3 +91,6 @@ class ControlStore(Protocol):
 
     async def clear(self) -> None:
         """Remove every file: the cube is complete and says itself what they said."""
+
+    def below(self, folder: str) -> Self:
+        """Return the store of the files in one folder."""

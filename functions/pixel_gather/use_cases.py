@@ -38,6 +38,8 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request import GatherRequest
 
 _SIDECARS_AHEAD: Final = 32
+_ROUNDING: Final = 1e-6
+"""Of a share that decimal fractions spell, so that seven of a thousand are 0.007 of them."""
 
 
 async def plan_gather(
@@ -52,8 +54,8 @@ async def plan_gather(
 ) -> tuple[CubePlan, tuple[ShardTask, ...]]:
     """Plan a gather, claim the cube's place and write down what each worker has to do.
 
-    Safe to run twice: the plan that was written first is kept and returned. Control files of a cube that
-    is no longer there are removed, as its shards are gone with it.
+    Safe to run twice, one after the other or at the same time: whoever claims the place first decides, and
+    the control files lie below that claim. What an earlier cube of this place has left there is ignored.
 
     Raises:
         RequestError: The request does not fit the sources.
@@ -63,25 +65,50 @@ async def plan_gather(
     found = await cube.found()
     if found is not None:
         _check_is_unfinished(found, gather_digest(request, table))
-        earlier = await control.get(_PLAN_KEY)
-        if earlier is not None and (kept := _decoded_plan(earlier)).digest == found.digest:
-            return kept, await load_tasks(control)
+        if (earlier := await _planned(control.below(found.claim))) is not None:
+            return earlier
     plan = await plan_cube(
         request,
         table=table,
         reader=reader,
         projector=projector,
         max_task_nbytes=max_task_nbytes,
-        now=time.time(),
+        now=time.time() if found is None else found.planned_at,
     )
-    await control.clear()
-    await cube.create(plan)
+    plan = await cube.create(plan)
+    await control.put(_CLAIM_KEY, plan.claim.encode())
+    control = control.below(plan.claim)
+    if (earlier := await _planned(control)) is not None:  # by whoever claimed the place meanwhile
+        return earlier
     stops: list[int] = []
     await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
     tasks = cut_tasks(plan, stops)
     await control.put(_TASKS_KEY, msgspec.json.encode(tasks))
     await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it says that the rest is there
     return plan, tasks
+
+
+async def _planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+    content = await control.get(_PLAN_KEY)
+    return None if content is None else (_decoded_plan(content), await load_tasks(control))
+
+
+async def check_claim(control: ControlStore, claim: str) -> None:
+    """Refuse to go on with a gather whose cube was removed and has been planned anew since.
+
+    Args:
+        control: As it was given to `plan_gather`.
+        claim: Of the plan at hand.
+
+    Raises:
+        ArrayExistsError: The cube is another's now.
+        StoreError: Nobody has planned it, or the control files have expired.
+    """
+    if await _needed(control, _CLAIM_KEY) != claim.encode():
+        raise ArrayExistsError(
+            "the cube has been planned anew since this shard was cut: submit its request again instead of "
+            "redriving"
+        )
 
 
 async def load_plan(control: ControlStore) -> CubePlan:
@@ -109,8 +136,11 @@ async def gather_shard(
 ) -> ShardResult:
     """Fill one shard of every measurement, then commit it by its sidecar.
 
-    Safe to run twice: the same task writes the same objects.
+    Safe to run twice: a shard that has been committed, before or meanwhile, is left as it is. So a worker for
+    whom nobody waits any more, and whose sources time out, cannot write over what another has read.
     """
+    if (committed := await _committed(task, control)) is not None:
+        return committed
     rows = await _rows_of(task, control)
     with buffers.borrowed(task) as arrays:
         started = time.perf_counter()
@@ -127,6 +157,8 @@ async def gather_shard(
         )
         read = time.perf_counter()
         await asyncio.to_thread(_measure, arrays, outcomes)
+        if (committed := await _committed(task, control)) is not None:
+            return committed
         stored_nbytes = 0
         for measurement, pixels in zip(plan.measurements, _per_measurement(arrays), strict=True):
             stored_nbytes += await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
@@ -173,7 +205,7 @@ async def finish_gather(
         StoreError: More tasks than that have not been gathered; nothing says that the cube is complete.
     """
     missing = {task.index for task in tasks} - await gathered_indexes(control)
-    if len(missing) > max_lost_share * len(tasks):
+    if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
         raise StoreError(
             f"{len(missing):,} of {len(tasks):,} shards have not been gathered, shard {min(missing)} among "
             "them: run the gather again to go on"
@@ -210,6 +242,7 @@ async def finish_gather(
 
 
 # MessagePack, for JSON has no NaN, which nodata and statistics often are.
+_CLAIM_KEY: Final = "claim"
 _PLAN_KEY: Final = "plan.msgpack"
 _TASKS_KEY: Final = "tasks.json"
 _LIST_KEY: Final = "sources.msgpack"
@@ -221,6 +254,11 @@ def _check_is_unfinished(found: FoundCube, digest: str) -> None:
         raise ArrayExistsError("a cube of another request or another list is there: choose another place")
     if found.report is not None:
         raise ArrayExistsError("the cube of this request is complete: there is nothing to gather")
+
+
+async def _committed(task: ShardTask, control: ControlStore) -> ShardResult | None:
+    content = await control.get(_sidecar_key(task.index))
+    return None if content is None else msgspec.msgpack.decode(content, type=ShardResult)
 
 
 def _sidecar_key(index: int) -> str:
@@ -279,8 +317,7 @@ async def _evidence(
     results: list[ShardResult | None] = []
     strips: list[list[list[Outcome]]] = []
     for task in group:
-        content = await control.get(_sidecar_key(task.index))
-        result = None if content is None else msgspec.msgpack.decode(content, type=ShardResult)
+        result = await _committed(task, control)
         results.append(result)
         strips.append(
             [lost(row, n_bands=n_bands, task_index=task.index) for row in rows]

@@ -83,8 +83,8 @@ class Deployment:
 
     @property
     def environment(self) -> dict[str, str]:
-        """A whole environment for a child process."""
-        return self.emulator.environment() | dict(self.variables)
+        """A whole environment for a child process, in which the commands of this installation are found."""
+        return _with_node(self.emulator.environment()) | dict(self.variables)
 
     def client(self, service: str, **options: Any) -> Any:
         """Return a boto3 client of the operator."""

@@ -20,7 +20,8 @@ from pixel_gather_emulator.supervisor import HOST, LOG, LOG_TAIL, LOOPBACK, Sett
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
 
-_END_S: Final = 30.0
+_END_S: Final = 120.0
+"""Most of it is removing the folder, which a busy machine takes half a minute for."""
 
 
 class EmulatorError(Exception):

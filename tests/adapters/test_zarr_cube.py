@@ -54,6 +54,7 @@ def gather(
             control=control,
             max_task_nbytes=2**24,
         )
+        control = control.below(plan.claim)
         for task in tasks:
             await gather_shard(
                 task,

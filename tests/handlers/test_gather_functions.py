@@ -59,8 +59,10 @@ def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
     verdict = machine.planned(REQUEST | {"limits": {"workers": 9000, "failed_shards": 0.25}})
 
     assert verdict["verdict"] == "planned"
-    assert verdict["gather"] == NAME
-    assert verdict["manifest"] == {"bucket": "control", "key": f"gathers/{NAME}/manifest.json"}
+    name, _, claim = verdict["gather"].partition("/")
+    assert name == NAME
+    assert verdict["manifest"]["bucket"] == "control"
+    assert verdict["manifest"]["key"].startswith(f"gathers/{NAME}/{claim}/manifests/")
     assert verdict["workers"] == 500
     assert verdict["tolerated_failure_percentage"] == 25
     assert verdict["cube"] == f"s3://cubes/out/{NAME}.zarr"
@@ -68,7 +70,12 @@ def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
     summary = _json(machine.s3, "control", "summaries/by-hand.json")
     assert summary["gather"] == NAME
     assert summary["cube"] == verdict["cube"]
-    assert (summary["n_sources"], summary["n_rows"], summary["n_shards"]) == (8, 8, 3)
+    assert (summary["n_sources"], summary["n_rows"], summary["n_shards"], summary["n_missing"]) == (
+        8,
+        8,
+        3,
+        3,
+    )
     assert summary["shape"] == [8, 90, 100]
     assert summary["usd"] > 0
     assert summary["seconds"] > 0
@@ -79,7 +86,7 @@ def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -
     """After a shard has been gathered the manifest has the others, and the gather goes on."""
     verdict = machine.planned(REQUEST)
     first = machine.manifest(verdict)[0]
-    machine.shard.handler({"gather": NAME, "task": first}, Context())
+    machine.shard.handler({"gather": verdict["gather"], "task": first}, Context())
 
     again = machine.planned(REQUEST)
 
@@ -98,10 +105,12 @@ def test_plan_gather_of_a_complete_cube_answers_with_its_result(machine: StateMa
     assert again == {"verdict": "complete", "result": result}
 
 
-def test_gather_shard_twice_writes_the_same_bytes(machine: StateMachine) -> None:
-    """As Lambda may invoke a function twice for one event."""
+def test_gather_shard_twice_leaves_the_first_ones_bytes(
+    machine: StateMachine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Lambda may invoke a function twice for one event; what was read is counted once."""
     verdict = machine.planned(REQUEST)
-    event = {"gather": NAME, "task": machine.manifest(verdict)[1]}
+    event = {"gather": verdict["gather"], "task": machine.manifest(verdict)[1]}
     key = f"out/{NAME}.zarr/band_1/c/1/0/0"
 
     first = machine.shard.handler(event, Context())
@@ -110,6 +119,9 @@ def test_gather_shard_twice_writes_the_same_bytes(machine: StateMachine) -> None
 
     assert machine.s3.get_object(Bucket="cubes", Key=key)["Body"].read() == bytes_of_first
     assert first["windows_read"] == second["windows_read"] == 3
+    assert (
+        len([each for each in records(capsys.readouterr().out, with_="_aws") if "shard_index" in each]) == 1
+    )
     assert machine.run(REQUEST)["status"] == {"ok": 8}
 
 
@@ -117,7 +129,7 @@ def test_finish_gather_twice_gives_the_same_result(machine: StateMachine) -> Non
     """The second time the cube is complete already, and is left as it is."""
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
-        machine.shard.handler({"gather": NAME, "task": item}, Context())
+        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
 
     assert machine.finished(verdict) == machine.finished(verdict)
 
@@ -141,27 +153,17 @@ def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMach
 
 
 def test_gather_shard_refuses_a_task_of_an_earlier_plan(machine: StateMachine) -> None:
-    """A redrive after the cube was removed and planned anew with other shards must not mix the two."""
-    old = machine.manifest(machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}}))[0]
+    """A redrive after the cube was removed and planned anew must not mix the two."""
+    old = machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}})
     _remove_cubes(machine.s3)
     new_layout = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
-    new = machine.manifest(machine.planned(REQUEST | {"output": {"name": "mine", **new_layout}}))[0]
+    new = machine.planned(REQUEST | {"output": {"name": "mine", **new_layout}})
 
-    machine.shard.handler({"gather": "mine", "task": new}, Context())
+    machine.shard.handler({"gather": new["gather"], "task": machine.manifest(new)[0]}, Context())
     with pytest.raises(Exception, match="planned anew") as raised:
-        machine.shard.handler({"gather": "mine", "task": old}, Context())
+        machine.shard.handler({"gather": old["gather"], "task": machine.manifest(old)[0]}, Context())
 
     assert type(raised.value).__name__ == "ArrayExistsError"
-
-
-def test_gather_shard_takes_a_task_of_the_same_shards_planned_twice(machine: StateMachine) -> None:
-    """As where two tries of the plan overlap, one's manifest is left beside the other's plan."""
-    old = machine.manifest(machine.planned(REQUEST))[0]
-    _remove_cubes(machine.s3)
-    new = machine.manifest(machine.planned(REQUEST))[0]
-
-    assert old["plan"] != new["plan"]
-    assert machine.shard.handler({"gather": NAME, "task": old}, Context())["windows_read"] == 3
 
 
 def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_path: Path) -> None:
@@ -179,14 +181,6 @@ def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_pa
     local = gather(request | {"sources": [str(file) for file in files]}, to=tmp_path / "cube")
     assert (result["status"], result["n_shards"]) == ({"ok": len(files)}, len(files))
     assert result["digest"] == local.report.digest
-
-
-def test_gather_shard_takes_an_item_without_a_mark(machine: StateMachine) -> None:
-    """A plain ShardTask, as someone may write by hand."""
-    item = machine.manifest(machine.planned(REQUEST))[0]
-    del item["plan"]
-
-    assert machine.shard.handler({"gather": NAME, "task": item}, Context())["windows_read"] == 3
 
 
 def test_lost_shard_is_tolerated_where_the_request_allows_it(machine: StateMachine) -> None:
@@ -244,10 +238,11 @@ def test_shards_tell_every_time_of_every_source(
 
 def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pytest.LogCaptureFixture) -> None:
     """Constant message, values in keys."""
-    item = machine.manifest(machine.planned(REQUEST))[0]
+    verdict = machine.planned(REQUEST)
+    item = machine.manifest(verdict)[0]
     caplog.clear()
 
-    machine.shard.handler({"gather": NAME, "task": item}, Context())
+    machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
 
     [record] = [each for each in caplog.records if each.name == "pixel-gather"]
     line = json.loads(machine.shard.logger.registered_formatter.format(record))
@@ -263,21 +258,23 @@ def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pyte
 
 def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) -> None:
     """The worker commits what it has instead of being ended with nothing."""
-    item = machine.manifest(machine.planned(REQUEST))[0]
+    verdict = machine.planned(REQUEST)
+    item = machine.manifest(verdict)[0]
 
-    answer = machine.shard.handler({"gather": NAME, "task": item}, Context(left_s=0.0))
+    answer = machine.shard.handler({"gather": verdict["gather"], "task": item}, Context(left_s=0.0))
 
     assert (answer["windows_read"], answer["windows_failed"]) == (0, 3)
 
 
 def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine: StateMachine) -> None:
     """The state machine retries StoreError, and tells it by this name."""
-    item = machine.manifest(machine.planned(REQUEST))[0]
+    verdict = machine.planned(REQUEST)
+    item = machine.manifest(verdict)[0]
     for each in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
         machine.s3.delete_object(Bucket="control", Key=each["Key"])
 
     with pytest.raises(Exception, match="has not been planned") as raised:
-        machine.shard.handler({"gather": NAME, "task": item}, Context())
+        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
 
     assert type(raised.value).__name__ == "StoreError"
 

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import obstore
 
@@ -17,6 +18,13 @@ class ObjectControlStore:
     store: Store
     prefix: str
     """Ends in a slash; every key lies below it."""
+
+    may_list: bool = True
+    """Whether listing is allowed: to who may not, S3 says 403 where nothing is."""
+
+    def below(self, folder: str) -> Self:
+        """Return the store of the files in one folder."""
+        return replace(self, prefix=f"{self.prefix}{folder}/")
 
     async def put(self, key: str, content: bytes) -> None:
         """Write a file whole."""
@@ -39,6 +47,10 @@ class ObjectControlStore:
             return bytes(await answer.bytes_async())
         except FileNotFoundError:
             return None
+        except obstore.exceptions.PermissionDeniedError as error:
+            if not self.may_list:
+                return None
+            raise _in_words("read", key, error) from error
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("read", key, error) from error
 

@@ -7,7 +7,8 @@ arrays' metadata, the shards, the coordinates; the group's consolidated metadata
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -55,7 +56,9 @@ class ZarrCube:
             attributes = json.loads(bytes(await answer.bytes_async()))["attributes"]
             gather = attributes["pixel_gather"]
             return FoundCube(
-                digest=str(gather["digest"]), report=gather.get("report") if attributes["complete"] else None
+                digest=str(gather["digest"]),
+                planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
+                report=gather.get("report") if attributes["complete"] else None,
             )
         except FileNotFoundError:
             await self._check_empty()
@@ -79,7 +82,7 @@ class ZarrCube:
         except (BaseError, OSError) as error:
             raise self._failed("listed", error) from error
 
-    async def create(self, plan: CubePlan) -> None:
+    async def create(self, plan: CubePlan) -> CubePlan:
         """Claim the place and describe the measurements; goes on with a claim of the same digest."""
         attributes = group_attributes(plan) | {"complete": False}
         content = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes})
@@ -91,9 +94,11 @@ class ZarrCube:
                 raise ArrayExistsError(
                     f"{self.place}: another gather has just begun there: choose another place"
                 ) from error
+            plan = replace(plan, planned_at=found.planned_at)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
         await self._write_in_thread(self._create_measurements, plan)
+        return plan
 
     async def write_shard(
         self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels

@@ -69,7 +69,7 @@ def group_attributes(plan: CubePlan, report: Report | None = None) -> dict[str, 
     gather: dict[str, Any] = {
         "version": __version__,
         "digest": plan.digest,
-        "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(),
+        "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
         "request": plan.request,
     }
     if report is not None:
