@@ -17,8 +17,7 @@ from pixel_gather_emulator.samples import Samples, seed
 from pixel_gather_emulator.tied import CommandError, Run, tied_commands
 
 REPOSITORY: Final = Path(__file__).parents[2]
-_NODE: Final = REPOSITORY / "infra" / "node"
-_CDK: Final = _NODE / "node_modules" / ".bin" / "cdk"
+_CDK: Final = REPOSITORY / "infra" / "node" / "node_modules" / ".bin" / "cdk"
 _ZIPS: Final = REPOSITORY / "build" / "emulator-zips"
 _UNUSED_S: Final = 3600.0
 """A set of packages is 190 MB; another emulator may just be using an older one."""
@@ -141,8 +140,7 @@ def _prepared() -> str:
         raise EmulatorError(f"{REPOSITORY}: there is no app.py: run this from a checkout of the project")
     environment = _with_node(dict(os.environ))
     with tied_commands() as run:
-        if not _CDK.is_file():
-            run(["npm", "ci", "--no-audit", "--no-fund"], environment, cwd=_NODE)
+        run([sys.executable, "-m", "infra.node_tools"], environment, cwd=REPOSITORY)
         return run([sys.executable, "-c", _RUNTIME_FOLDER], environment, cwd=REPOSITORY).strip()
 
 

@@ -1,0 +1,53 @@
+"""The CDK command line and the validator of state machines, from the lock in infra/node.
+
+``python -m infra.node_tools`` sets them up where they are missing, or of another lock, and prints where.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+_NODE: Final = Path(__file__).parent / "node"
+_LOCK: Final = _NODE / "package-lock.json"
+_INSTALLED: Final = _NODE / "node_modules" / ".installed"
+"""A copy of the lock that the folder was made from."""
+
+
+class NodeToolsError(Exception):
+    """npm could not set them up."""
+
+
+def node_tools() -> Path:
+    """Return the folder of ``cdk`` and ``asl-validator``.
+
+    Raises:
+        NodeToolsError: With what npm said.
+    """
+    if not _INSTALLED.is_file() or _INSTALLED.read_bytes() != _LOCK.read_bytes():
+        done = subprocess.run(
+            ["npm", "ci", "--no-audit", "--no-fund", "--loglevel", "error"],  # noqa: S607 # _with_node says which
+            cwd=_NODE,
+            env=_with_node(os.environ),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise NodeToolsError(f"npm cannot set up {_NODE}:\n{done.stdout}{done.stderr}")
+        shutil.copyfile(_LOCK, _INSTALLED)
+    return _NODE / "node_modules" / ".bin"
+
+
+def _with_node(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment that finds this installation's Node first, and trusts what Python trusts."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), environment.get("PATH", os.defpath)))
+    trusted = {"NODE_EXTRA_CA_CERTS": environment["SSL_CERT_FILE"]} if "SSL_CERT_FILE" in environment else {}
+    return {**trusted, **environment, "PATH": path}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{node_tools()}\n")
