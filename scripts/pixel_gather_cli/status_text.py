@@ -45,11 +45,12 @@ def sources_text(sources: Mapping[str, Any]) -> str:
     )
 
 
-def usd_text(usd: Mapping[str, Any]) -> str:
-    """Return dollars so far and planned, where they are known."""
+def usd_text(document: Mapping[str, Any]) -> str:
+    """Return dollars so far and planned, where they are known; at the end, one beside the other."""
+    usd = document["usd"]
     so_far = "" if usd["so_far"] is None else f"about ${usd['so_far']:.4f}"
     planned = "" if usd["planned"] is None else f"${usd['planned']:.4f} planned"
-    return " of ".join(filter(None, (so_far, planned)))
+    return (", " if document["result"] else " of ").join(filter(None, (so_far, planned)))
 
 
 def duration_text(seconds: float) -> str:
@@ -73,7 +74,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "shards", shards_text(document["shards"])
     if document.get("sources"):
         yield "files", sources_text(document["sources"])
-    if usd := usd_text(document["usd"]):
+    if usd := usd_text(document):
         yield "cost", f"{usd} ({document['usd']['basis']})"
     if document["links"].get("report"):
         yield "report", document["links"]["report"]

@@ -156,12 +156,12 @@ def _bar(console: Console) -> Iterator[Show]:
             shards = document.get("shards")
             bar.update(
                 task,
-                description=state_text(document),
+                description=phase_text(document),
                 total=shards["total"] if shards else None,
                 completed=shards["succeeded"] if shards else 0,
                 took=duration_text(document["seconds"]),
             )
-            live.update(Group(bar, Text(progress_text(document), style="dim")), refresh=True)
+            live.update(Group(bar, Text("\n".join(_progress(document)), style="dim")), refresh=True)
 
         yield show
 
@@ -172,7 +172,7 @@ def _line_by_line() -> Show:
 
     def show(document: Mapping[str, Any]) -> None:
         nonlocal last
-        line = f"{state_text(document)}: {progress_text(document) or 'planning'}"
+        line = ": ".join(filter(None, (phase_text(document), "; ".join(_progress(document)))))
         if line != last:
             click.echo(f"{line} ({duration_text(document['seconds'])})", err=True)
         last = line
@@ -180,12 +180,22 @@ def _line_by_line() -> Show:
     return show
 
 
-def progress_text(document: Mapping[str, Any]) -> str:
-    """Return how far a gather is, in one line."""
+def phase_text(document: Mapping[str, Any]) -> str:
+    """Return the state and, of a gather that runs, whether it is before or after its shards."""
+    shards = document.get("shards")
+    if document["state"] != "running":
+        return state_text(document)
+    if not shards:
+        return "planning"
+    return "finishing" if shards["succeeded"] == shards["total"] else state_text(document)
+
+
+def _progress(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return how far a gather is, in parts that each fit a narrow terminal."""
     shards, sources = document.get("shards"), document.get("sources")
+    read = f"files {sources_text(sources)}" if sources else ""
     parts = (
         f"shards {shards_text(shards)}" if shards else "",
-        f"files {sources_text(sources)}" if sources else "",
-        usd_text(document["usd"]),
+        "; ".join(filter(None, (read, usd_text(document)))),
     )
-    return "; ".join(filter(None, parts))
+    return tuple(filter(None, parts))

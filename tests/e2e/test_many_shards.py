@@ -1,0 +1,306 @@
+"""One gather over many shards and several workers at a time: all of it arrives, and a failure stays small.
+
+On AWS each worker writes a log stream of its own. The emulator begins one for every invocation, so that
+workers are told apart by what they log: when they started, and how long each shard took them.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from e2e.api import ENDED, call, gathered, wait_for
+from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, WINDOW, opened
+from pixel_gather import gather
+from pixel_gather_emulator.deploy import Deployment
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+N_SOURCES: Final = 300
+SHARD_ROWS: Final = 12
+N_SHARDS: Final = N_SOURCES // SHARD_ROWS
+N_WORKERS: Final = 2
+LAYOUT: Final = {"chunk": [4, 97, 85], "shard_rows": SHARD_ROWS}
+POLL_S: Final = 0.1
+
+type Interval = tuple[datetime, datetime]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filled:
+    """What a worker logged of a shard that it filled."""
+
+    index: int
+    was_cold: bool
+    at_work: Interval
+    """As the worker's own clock has it; whole inside one invocation."""
+
+
+def source_list(folder: str) -> str:
+    """Name the samples again and again, each time as the file of another day."""
+    lines = (
+        f"{folder}/{SERIES[n % len(SERIES)]},{date(1990, 1, 1) + timedelta(days=n)},n{n}\n"
+        for n in range(N_SOURCES)
+    )
+    return "href,time,note\n" + "".join(lines)
+
+
+@pytest.fixture(scope="module")
+def listed(deployment: Deployment) -> str:
+    """Put the list beside the samples and return its href."""
+    bucket, key = deployment.samples.bucket, "many/sources.csv"
+    text = source_list(f"s3://{bucket}/{IN_SAMPLES}")
+    deployment.client("s3").put_object(Bucket=bucket, Key=key, Body=text.encode())
+    return f"s3://{bucket}/{key}"
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """The same gather without any of AWS."""
+
+    place: Path
+    digest: str
+
+
+@pytest.fixture(scope="module")
+def in_process(tmp_path_factory: pytest.TempPathFactory) -> InProcess:
+    """Gather the same files here."""
+    folder = tmp_path_factory.mktemp("many")
+    (folder / "sources.csv").write_text(source_list(str(DATA / IN_SAMPLES)))
+    request = {"sources": str(folder / "sources.csv"), "window": WINDOW, "output": {"layout": LAYOUT}}
+    here = gather(request, to=folder / "cube.zarr")
+    return InProcess(folder / "cube.zarr", here.report.digest)
+
+
+def requested(name: str, listed: str, **limits: float) -> dict[str, Any]:
+    """Ask for the gather under a name of its own."""
+    return {
+        "sources": listed,
+        "window": WINDOW,
+        "output": {"name": name, "layout": LAYOUT},
+        "limits": {"workers": N_WORKERS, **limits},
+    }
+
+
+@contextmanager
+def one_shard_refused(deployment: Deployment, name: str, index: int) -> Iterator[None]:
+    """Let the array bucket refuse the object of one shard and take all others."""
+    s3 = deployment.client("s3")
+    kept = s3.get_bucket_policy(Bucket=deployment.array_bucket)["Policy"]
+    policy = json.loads(kept)
+    policy["Statement"].append(
+        {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "s3:PutObject",
+            "Resource": f"arn:aws:s3:::{deployment.array_bucket}/{name}.zarr/band_1/c/{index}/0/0",
+        }
+    )
+    s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=json.dumps(policy))
+    try:
+        yield
+    finally:
+        s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=kept)
+
+
+def map_run(deployment: Deployment, id_: str) -> dict[str, Any] | None:
+    """Describe the Map Run of a gather, or return None before it has begun."""
+    states = deployment.client("stepfunctions")
+    arn = f"{deployment.state_machine_arn.replace(':stateMachine:', ':execution:')}:{id_}"
+    runs = states.list_map_runs(executionArn=arn)["mapRuns"]
+    if not runs:
+        return None
+    found: dict[str, Any] = states.describe_map_run(mapRunArn=runs[0]["mapRunArn"])
+    return found
+
+
+def children(deployment: Deployment, run: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Describe the executions of a Map Run that have begun, by shard."""
+    states = deployment.client("stepfunctions")
+    pages = states.get_paginator("list_executions").paginate(mapRunArn=run["mapRunArn"])
+    found = [
+        states.describe_execution(executionArn=child["executionArn"])
+        for page in pages
+        for child in page["executions"]
+    ]
+    return {json.loads(child["input"])["task"]["index"]: child for child in found}
+
+
+def n_events(deployment: Deployment, child: dict[str, Any], type_: str) -> int:
+    """Count the events of one kind in the history of an execution."""
+    states = deployment.client("stepfunctions")
+    history = states.get_execution_history(executionArn=child["executionArn"])["events"]
+    return sum(event["type"] == type_ for event in history)
+
+
+def filled_shards(deployment: Deployment, gather_id: str) -> list[Filled]:
+    """Read what the workers logged of a gather."""
+    logs = deployment.client("logs")
+    groups = logs.get_paginator("describe_log_groups").paginate()
+    (name,) = (
+        group["logGroupName"]
+        for page in groups
+        for group in page["logGroups"]
+        if "FunctionsShardLog" in group["logGroupName"]
+    )
+    lines = (
+        json.loads(event["message"])
+        for page in logs.get_paginator("filter_log_events").paginate(logGroupName=name)
+        for event in page["events"]
+        if event["message"].startswith("{")
+    )
+    return [
+        _filled(line)
+        for line in lines
+        if line.get("message") == "shard finished" and line["gather_id"] == gather_id
+    ]
+
+
+def _filled(line: dict[str, Any]) -> Filled:
+    end = datetime.strptime(line["timestamp"], "%Y-%m-%d %H:%M:%S,%f%z")
+    begin = end - timedelta(seconds=line["read_s"] + line["write_s"])
+    return Filled(index=line["shard_index"], was_cold=line["cold_start"], at_work=(begin, end))
+
+
+def most_at_once(intervals: Iterable[Interval]) -> int:
+    """Return how many intervals overlap where most of them do."""
+    moments = sorted(moment for begin, end in intervals for moment in ((begin, 1), (end, -1)))
+    n, most = 0, 0
+    for _, change in moments:
+        n += change
+        most = max(most, n)
+    return most
+
+
+def fewest_workers(shards: list[Filled]) -> int:
+    """Return how many workers it must have been at least, each of which fills one shard at a time.
+
+    A worker is cold for its first shard alone, so that one which was warm before any of those is another.
+    """
+    n_cold = sum(shard.was_cold for shard in shards)
+    first = min(shards, key=lambda shard: shard.at_work[1])
+    is_another = n_cold > 0 and not first.was_cold
+    return max(n_cold + is_another, most_at_once(shard.at_work for shard in shards))
+
+
+def watched(deployment: Deployment, id_: str) -> list[dict[str, Any]]:
+    """Look at a gather through the API until it has ended, and return all that was seen."""
+    seen: list[dict[str, Any]] = []
+    until = time.monotonic() + 120
+    while not seen or seen[-1]["state"] not in ENDED:
+        assert time.monotonic() < until, seen[-1]
+        seen.append(call(deployment, "GET", f"/gathers/{id_}").body)
+        time.sleep(POLL_S)
+    return seen
+
+
+def test_many_shards_over_two_workers_are_the_gather_in_process(
+    deployment: Deployment, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every source arrives, to the bit, from two workers at a time, and the status only ever grows."""
+    id_ = call(deployment, "POST", "/gathers", requested("many", listed)).body["id"]
+
+    *running, document = watched(deployment, id_)
+
+    assert document["state"] == "succeeded", document
+    assert document["result"]["digest"] == in_process.digest
+    assert document["result"]["status"] == {"ok": N_SOURCES}
+    assert document["sources"] == {"total": N_SOURCES, "done": N_SOURCES, "failed": 0}
+    cube = opened(deployment, document["cube"], monkeypatch)
+    here = xr.open_zarr(in_process.place)
+    np.testing.assert_array_equal(cube.band_1.values, here.band_1.values)
+    np.testing.assert_array_equal(cube.time.values, here.time.values)
+
+    run = map_run(deployment, id_)
+    assert run is not None
+    assert run["maxConcurrency"] == N_WORKERS
+    shards = children(deployment, run)
+    assert set(shards) == set(range(N_SHARDS))
+    assert most_at_once((each["startDate"], each["stopDate"]) for each in shards.values()) == N_WORKERS
+    filled = filled_shards(deployment, "many")
+    assert sorted(each.index for each in filled) == list(range(N_SHARDS))
+    assert fewest_workers(filled) >= N_WORKERS
+
+    assert_grows(running)
+
+
+def assert_grows(running: list[dict[str, Any]]) -> None:
+    """Hold the status documents of a running gather against each other."""
+    counted = [each for each in running if each["shards"] is not None]
+    assert any(0 < each["shards"]["succeeded"] < N_SHARDS for each in counted)
+    for each in counted:
+        shards = each["shards"]
+        assert shards["total"] == N_SHARDS
+        assert sum(shards[name] for name in ("pending", "running", "succeeded", "failed")) == N_SHARDS
+        assert shards["running"] <= N_WORKERS
+        assert shards["failed"] == 0
+        assert each["sources"]["total"] == N_SOURCES
+    for earlier, later in pairwise(counted):
+        assert earlier["seconds"] <= later["seconds"]
+        assert earlier["shards"]["succeeded"] <= later["shards"]["succeeded"]
+        assert earlier["sources"]["done"] <= later["sources"]["done"]
+        assert earlier["usd"]["so_far"] <= later["usd"]["so_far"]
+
+
+def test_failing_try_costs_its_shard_another_and_no_other_shard(
+    deployment: Deployment, listed: str, in_process: InProcess
+) -> None:
+    """The shard whose object was refused for a while is tried again; all the others are filled once."""
+    refused = 1
+    with one_shard_refused(deployment, "many-retried", refused):
+        id_ = call(deployment, "POST", "/gathers", requested("many-retried", listed)).body["id"]
+        wait_for_a_failed_try(deployment, id_, refused)
+    document = wait_for(deployment, id_)
+
+    assert document["state"] == "succeeded", document
+    assert document["result"]["digest"] == in_process.digest
+    assert document["result"]["status"] == {"ok": N_SOURCES}
+    run = map_run(deployment, id_)
+    assert run is not None
+    tries = {
+        index: n_events(deployment, child, "TaskScheduled")
+        for index, child in children(deployment, run).items()
+    }
+    assert tries.pop(refused) > 1
+    assert tries == {index: 1 for index in range(N_SHARDS) if index != refused}
+    assert sorted(each.index for each in filled_shards(deployment, "many-retried")) == list(range(N_SHARDS))
+
+
+def wait_for_a_failed_try(deployment: Deployment, id_: str, index: int) -> None:
+    """Wait until the task of one shard has failed."""
+    until = time.monotonic() + 60
+    child = None
+    while time.monotonic() < until:
+        if child is None:
+            run = map_run(deployment, id_)
+            child = children(deployment, run).get(index) if run else None
+        elif n_events(deployment, child, "TaskFailed"):
+            return
+        time.sleep(POLL_S / 2)
+    raise AssertionError("no try has failed")
+
+
+def test_lost_shard_costs_its_own_rows(
+    deployment: Deployment, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One shard of many that never gets through leaves its own rows empty and all others as they are."""
+    lost, most = 7, 1 / N_SHARDS
+    with one_shard_refused(deployment, "many-lost", lost):
+        document = gathered(deployment, requested("many-lost", listed, failed_shards=most))
+
+    assert document["state"] == "succeeded", document
+    assert document["result"]["status"] == {"ok": N_SOURCES - SHARD_ROWS, "lost": SHARD_ROWS}
+    assert document["shards"]["failed"] == 1
+    cube = opened(deployment, document["cube"], monkeypatch)
+    found, wanted = cube.band_1.values, xr.open_zarr(in_process.place).band_1.values.copy()
+    wanted[lost * SHARD_ROWS : (lost + 1) * SHARD_ROWS] = np.nan
+    np.testing.assert_array_equal(found, wanted)
