@@ -6,16 +6,17 @@ A role holds only what is granted here, in `infra.gather_function` and, for the 
 
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from aws_cdk import Duration, Size, Stack
+from aws_cdk import Duration, Size, Stack, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.buckets import Buckets
+from infra.context import SettingsError
 from infra.gather_function import GatherFunction, Platform, Sizing
 from infra.rights import allow
 from infra.settings import Settings, SourceBucket
@@ -31,6 +32,12 @@ _LONGEST: Final = Duration.minutes(15)
 """Lambda allows no more."""
 
 _ONE_VCPU_MIB: Final = 1769
+
+_ENVIRONMENT_NBYTES: Final = 4096
+"""Lambda holds no more."""
+
+_LATER_NBYTES: Final = 300
+"""Of an environment, known when it is deployed: two buckets of 63 letters, and the state machine's ARN."""
 
 _SUBMIT: Final = Sizing(
     package="submit",
@@ -137,21 +144,57 @@ def _grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list:
 
 
 def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
-    """Return what functions read; the same for all of them, so that it is described once."""
-    return {
+    """Return what functions read; the same for all of them, so that it is described once.
+
+    Raises:
+        SettingsError: It is more than Lambda holds.
+    """
+    environment = {
         "PIXEL_GATHER_STAGE": settings.stage,
         "PIXEL_GATHER_ARRAY_BUCKET": buckets.arrays.bucket_name,
         "PIXEL_GATHER_OUTPUT_PREFIX": settings.output_prefix,
         "PIXEL_GATHER_CONTROL_BUCKET": buckets.control.bucket_name,
-        "PIXEL_GATHER_SOURCE_BUCKETS": json.dumps([asdict(each) for each in settings.source_buckets]),
-        "PIXEL_GATHER_HTTPS_HOSTS": json.dumps(settings.https_hosts),
-        "PIXEL_GATHER_LIMITS": json.dumps(asdict(settings.caps)),
+        "PIXEL_GATHER_SOURCE_BUCKETS": _compact([_said(each) for each in settings.source_buckets]),
+        "PIXEL_GATHER_HTTPS_HOSTS": _compact(settings.https_hosts),
+        "PIXEL_GATHER_LIMITS": _compact(asdict(settings.caps)),
         "PIXEL_GATHER_CONCURRENCY": str(settings.worker_concurrency),
         "PIXEL_GATHER_SHARD_MEMORY_MIB": str(settings.worker_memory_mib),
         "POWERTOOLS_SERVICE_NAME": SERVICE,
         "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
         "POWERTOOLS_LOG_LEVEL": "INFO",
     }
+    _check_size(environment, settings)
+    return environment
+
+
+def _check_size(environment: Mapping[str, str], settings: Settings) -> None:
+    """Refuse now what Lambda would refuse in the middle of a deployment.
+
+    Lambda measures names and values as one JSON object, in which each quote of a value is two bytes.
+    """
+    known = {name: "" if Token.is_unresolved(text) else text for name, text in environment.items()}
+    nbytes = len(_compact(known)) + _LATER_NBYTES
+    if nbytes <= _ENVIRONMENT_NBYTES:
+        return
+    key, told = max(
+        (("source_buckets", settings.source_buckets), ("https_hosts", settings.https_hosts)),
+        key=lambda each: len(environment[f"PIXEL_GATHER_{each[0].upper()}"]),
+    )
+    raise SettingsError(
+        key,
+        f"{len(told)} of them",
+        f"fewer, or have shorter names: the functions' environment would take {nbytes:,} bytes, and Lambda "
+        f"holds {_ENVIRONMENT_NBYTES:,} bytes",
+    )
+
+
+def _said(bucket: SourceBucket) -> dict[str, str | bool]:
+    """Return a bucket's fields without those that are as usual."""
+    return {name: value for name, value in asdict(bucket).items() if value}
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _platform(*, is_emulated: bool) -> Platform:

@@ -28,7 +28,11 @@ _THROTTLED_PERIODS: Final = 3
 
 
 class Monitoring(Construct):
-    """Dashboard, alarms and their topic."""
+    """Dashboard, alarms and their topic.
+
+    Where one metric of an expression has no point, neither has the expression: those that are only written
+    when there is something to count are filled with 0.
+    """
 
     def __init__(
         self,
@@ -44,7 +48,7 @@ class Monitoring(Construct):
         super().__init__(scope, construct_id)
         self.topic = self._topic(email)
         throttles = cloudwatch.MathExpression(
-            expression="+".join(f"t{index}" for index in range(len(functions))),
+            expression=" + ".join(f"FILL(t{index}, 0)" for index in range(len(functions))),
             using_metrics={
                 f"t{index}": each.function.metric_throttles(period=PERIOD)
                 for index, each in enumerate(functions)
@@ -55,7 +59,7 @@ class Monitoring(Construct):
         self._alarm(
             "FailedGather",
             cloudwatch.MathExpression(
-                expression="failed + timed_out - FILL(refused, 0)",
+                expression="FILL(failed, 0) + FILL(timed_out, 0) - FILL(refused, 0)",
                 using_metrics={
                     "failed": state_machine.metric_failed(period=PERIOD),
                     "timed_out": state_machine.metric_timed_out(period=PERIOD),
@@ -70,7 +74,7 @@ class Monitoring(Construct):
         self._alarm(
             "FailedSources",
             cloudwatch.MathExpression(
-                expression="100 * failed / (failed + good)",
+                expression="100 * FILL(failed, 0) / (FILL(failed, 0) + good)",
                 using_metrics={"failed": metrics.sum(SOURCES_FAILED), "good": metrics.sum(SOURCES_READ)},
                 label="sources failed, percent",
                 period=PERIOD,

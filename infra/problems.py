@@ -1,4 +1,11 @@
-"""What API Gateway answers by itself where no function does: problem details, as the functions answer."""
+"""What API Gateway answers by itself where no function does: problem details, as the functions answer.
+
+Its templates put variables in as they are, and have no function that would escape them. Of errors only
+``$context.error.messageString`` comes quoted and escaped. ``message`` may hold line feeds (a wrong
+signature's does) and ``validationErrorString`` quotes (``missing required properties (["window"])``), which
+would make the whole answer no JSON. So neither is used, though the second would name the field: a schema's
+refusal points to the schema, and what gets past it is checked by functions, which name the field.
+"""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +14,7 @@ from typing import Any, Final
 from aws_cdk import aws_apigateway as apigateway
 
 _MEDIA_TYPE: Final = "application/problem+json"
-_MESSAGE: Final = "$context.error.message"
+_MESSAGE: Final = "$context.error.messageString"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +34,7 @@ _PROBLEMS: Final = (
         status=400,
         code="request_error",
         title="The request does not fit its schema",
-        detail="$context.error.validationErrorString",
+        detail="Compare the body with the schema that GET /openapi.json gives for it",
     ),
     _Problem(
         response=apigateway.ResponseType.BAD_REQUEST_PARAMETERS,
@@ -86,8 +93,12 @@ def answer_with_problems(api: apigateway.RestApi) -> None:
             problem.response.response_type.title().replace("_", ""),
             type=problem.response,
             status_code=None if problem.status is None else str(problem.status),
-            templates={_MEDIA_TYPE: json.dumps(_body(problem))},
+            templates={_MEDIA_TYPE: _template(problem)},
         )
+
+
+def _template(problem: _Problem) -> str:
+    return json.dumps(_body(problem)).replace(json.dumps(_MESSAGE), _MESSAGE)
 
 
 def _body(problem: _Problem) -> dict[str, Any]:

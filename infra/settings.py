@@ -83,7 +83,8 @@ class Settings:
 
     source_buckets: tuple[SourceBucket, ...] = ()
     """``source_buckets``: the only buckets that sources are read from: a JSON array of objects with ``name``
-    and, where needed, ``region``, ``requester_pays`` and ``unsigned``."""
+    and, where needed, ``region``, ``requester_pays`` and ``unsigned``. The functions' environment has room
+    for some 80 of them."""
 
     https_hosts: tuple[str, ...] = ()
     """``https_hosts``: hosts that sources may be read from by https, as a JSON array; none by default."""

@@ -30,12 +30,16 @@ _TRANSIENT: Final = [
     "Lambda.AWSLambdaException",
     "Lambda.SdkClientException",
     "Lambda.ClientExecutionTimeoutException",
-    "Sandbox.Timedout",
-    "States.Timeout",
     "Runtime.ExitError",
     "StoreError",
 ]
 """What another try can mend. All else is ours, or the request's, and would only fail again."""
+
+_TIMED_OUT: Final = ["Sandbox.Timedout", "States.Timeout"]
+
+_CRASHED: Final = ["Lambda.Unknown", "Runtime.OutOfMemory"]
+"""A fresh environment has the memory that one which had run before did not; Lambda calls unknown what it
+could not handle itself."""
 
 
 class Workflow(Construct):
@@ -60,6 +64,7 @@ class Workflow(Construct):
                 "execution": sfn.JsonPath.string_at("$$.Execution.Name"),
             },
             output_path="$.Payload",
+            tries_after_timeout=1,  # a list that takes 15 minutes takes them every time
         )
         finished = self._task(
             "Finish",
@@ -70,6 +75,7 @@ class Workflow(Construct):
                 "failed_shards": sfn.JsonPath.number_at("$.tolerated_failure_percentage"),
             },
             output_path="$.Payload",
+            tries_after_timeout=1,
         )
         refused = sfn.Fail(
             self,
@@ -88,6 +94,7 @@ class Workflow(Construct):
             sfn.Choice(self, "Verdict")
             .when(sfn.Condition.string_equals("$.verdict", "refused"), refused)
             .when(sfn.Condition.string_equals("$.verdict", "complete"), complete)
+            .when(sfn.Condition.number_equals("$.n_missing", 0), finished)
             .otherwise(self._shards(shard).next(finished))
         )
         graph = sfn.StateGraph(planned.next(verdict).start_state, "Pixel Gather")
@@ -120,6 +127,7 @@ class Workflow(Construct):
                 comment="Read the sources of one shard and write its object; its sidecar commits it",
                 payload=None,
                 output_path=sfn.JsonPath.DISCARD,
+                tries_after_timeout=4,
             )
         )
 
@@ -131,6 +139,7 @@ class Workflow(Construct):
         comment: str,
         payload: dict[str, Any] | None,
         output_path: str,
+        tries_after_timeout: int,
     ) -> tasks.LambdaInvoke:
         task = tasks.LambdaInvoke(
             self,
@@ -146,16 +155,19 @@ class Workflow(Construct):
             errors=_THROTTLED,
             interval=Duration.seconds(1),
             backoff_rate=2,
-            max_delay=Duration.minutes(1),
-            max_attempts=100,  # half a minute each on average: most of an hour
+            max_delay=Duration.minutes(2),
+            # A minute each on average, 33 hours in all: where an account may run 10 at one time, 490 of 500
+            # children wait for hours, and none may be lost by that. A history has room: three events a try.
+            max_attempts=2000,
             jitter_strategy=sfn.JitterType.FULL,
         )
-        task.add_retry(
-            errors=_TRANSIENT,
-            interval=Duration.seconds(2),
-            backoff_rate=2,
-            max_delay=Duration.seconds(30),
-            max_attempts=4,
-            jitter_strategy=sfn.JitterType.FULL,
-        )
+        for errors, tries in ((_TRANSIENT, 4), (_TIMED_OUT, tries_after_timeout), (_CRASHED, 2)):
+            task.add_retry(
+                errors=errors,
+                interval=Duration.seconds(2),
+                backoff_rate=2,
+                max_delay=Duration.seconds(30),
+                max_attempts=tries,
+                jitter_strategy=sfn.JitterType.FULL,
+            )
         return task

@@ -1,7 +1,8 @@
 """What the functions behind the API share: their resolver, a body as JSON, and the API's own address."""
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from aws_lambda_powertools import Logger
@@ -11,10 +12,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.problems import BodyError, answer_with_problems
 from pixel_gather.errors import RequestError
 
+_ROUTE: Final = r"/(?:gathers|plans|lists|openapi\.json)(?:/|$)"
+_BASE_PATH: Final = re.compile(rf"^(?!{_ROUTE})(?:/[^/]+)+?(?={_ROUTE})")
+"""Of a domain of one's own, which API Gateway leaves in an event's path."""
+
 
 def resolver(logger: Logger) -> APIGatewayRestResolver:
     """Return a resolver without routes, which answers errors with problems."""
-    app = APIGatewayRestResolver()
+    app = APIGatewayRestResolver(strip_prefixes=[_BASE_PATH])
     answer_with_problems(app, logger)
     return app
 

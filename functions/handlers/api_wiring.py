@@ -15,7 +15,13 @@ _QUICK: Final = Config(
     retries={"mode": "standard", "total_max_attempts": 3},
     signature_version="v4",
 )
-_S3: Final = _QUICK.merge(Config(signature_version="s3v4", s3={"us_east_1_regional_endpoint": "regional"}))
+_S3: Final = _QUICK.merge(
+    Config(
+        signature_version="s3v4",
+        # A presigned address has no Region to be redirected by: without these it is the global host's.
+        s3={"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"},
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

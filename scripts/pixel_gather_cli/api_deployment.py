@@ -27,6 +27,7 @@ from pixel_gather_cli.remote import LocalList
 _REGION_OF_HOST: Final = re.compile(r"\.execute-api\.([a-z0-9-]+)\.")
 _PROBLEM: Final = "urn:pixel-gather:problem:"
 _OK: Final = range(200, 300)
+_LONGEST_TEXT: Final = 500
 _BY_CODE: Final[Mapping[str, type[GatherError]]] = {
     kind.code: kind
     for kind in (DeniedError, DeploymentError, GatherNotFoundError, NotRedrivableError, UnreachableError)
@@ -113,7 +114,9 @@ class ApiDeployment:
             answer = self._http.send(request.prepare())
         told = _object(answer.content)
         if answer.status_code not in _OK:
-            raise _refusal(answer.status_code, answer.headers, told)
+            raise _refusal(
+                answer.status_code, answer.headers, told, text=answer.content.decode(errors="replace")
+            )
         if told is None:
             raise DeploymentError(
                 f"{self._url} answered {answer.status_code} and no JSON: is it a deployment's API?"
@@ -150,12 +153,15 @@ def _object(content: bytes) -> dict[str, Any] | None:
     return told if isinstance(told, dict) else None
 
 
-def _refusal(status: int, headers: Mapping[str, str], told: Mapping[str, Any] | None) -> GatherError:
-    """Make an error of a problem detail (RFC 9457), or of what API Gateway says by itself."""
+def _refusal(
+    status: int, headers: Mapping[str, str], told: Mapping[str, Any] | None, *, text: str
+) -> GatherError:
+    """Make an error of a problem detail (RFC 9457), of what API Gateway says by itself, or of any text."""
+    texts = [text[:_LONGEST_TEXT]] if told is None else []
     told = told or {}
     code = str(told.get("type", "")).removeprefix(_PROBLEM)
-    texts = (told.get(name) for name in ("detail", "message", "Message", "title"))
-    said = next((" ".join(str(text).split()) for text in texts if text), f"the API answered {status}")
+    texts += (str(told[name]) for name in ("detail", "message", "Message", "title") if told.get(name))
+    said = next(filter(None, map(_one_line, texts)), f"the API answered {status}")
     if status == 429:  # noqa: PLR2004 # too many requests, RFC 6585
         return ThrottledError(f"the API is asked too often: {said}", retry_after_s=_seconds(headers))
     if code == RequestError.code:
@@ -163,6 +169,11 @@ def _refusal(status: int, headers: Mapping[str, str], told: Mapping[str, Any] | 
         return RequestError(said.removeprefix(f"{field}: "), field=field)
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status) or DeploymentError
     return kind(said if told.get("detail") else f"the API refused ({status}): {said}")
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line feeds, and without what a terminal would obey."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
 
 
 def _seconds(headers: Mapping[str, str]) -> float | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STACK: Final = "PixelGather-main"
 _OPTIONS = (
-    click.option("--stack", metavar="NAME", help="Stack of the deployment.  [default: PixelGather]"),
+    click.option("--stack", metavar="NAME", help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]"),
     click.option("--api", metavar="URL", help="Address of its API instead."),
     click.option("--direct", is_flag=True, help="Ask Step Functions itself, without the API."),
     click.option("--state-machine", metavar="ARN", help="With --direct, instead of the stack's."),

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -41,6 +42,7 @@ SUMMARY = {
     "cube": f"s3://arrays/{NAME}.zarr",
     "n_sources": 1000,
     "n_shards": 10,
+    "n_missing": 10,
     "usd": 0.5,
     "seconds": 12.0,
     "warnings": ["another Region"],
@@ -271,6 +273,21 @@ def test_submit_refuses_an_input_that_step_functions_cannot_take() -> None:
     assert machine.calls == []
 
 
+@pytest.mark.parametrize(("nbytes", "fits"), [(260_000, True), (260_001, False)])
+def test_submit_leaves_room_for_what_the_plan_is_told_beside_the_request(nbytes: int, *, fits: bool) -> None:
+    """The request and the execution's name are one payload, which may have 256 KiB, too."""
+    machine = FakeStepFunctions()
+    empty = len('{"sources":["' + '"]}')
+    request = {"sources": ["a" * (nbytes - empty)]}
+
+    with nullcontext() if fits else pytest.raises(RequestError, match="260,000"):
+        gathers(machine).submit(request, name=NAME)
+
+    assert len(machine.executions) == fits
+    payload = {"request": request, "execution": f"{'n' * 60}-{NAME}.99"}
+    assert not fits or len(json.dumps(payload)) <= 256 * 1024
+
+
 def test_submit_counts_the_inputs_bytes_and_not_its_characters() -> None:
     """256 KiB is a size."""
     hrefs = ["s3://bucket/" + "ü" * 500 for _ in range(300)]
@@ -333,10 +350,43 @@ def test_status_of_a_next_attempt_counts_what_an_earlier_one_has_committed() -> 
     machine = FakeStepFunctions(counts={"total": 3, "succeeded": 1, "running": 2})
     machine.add(f"{NAME}.2")
 
-    found = gathers(machine, summary=SUMMARY, of=f"{NAME}.2").status(f"{NAME}.2")
+    summary = SUMMARY | {"n_missing": 3}
+    found = gathers(machine, summary=summary, of=f"{NAME}.2").status(f"{NAME}.2")
 
     assert found["shards"] == {"total": 10, "pending": 0, "running": 2, "succeeded": 8, "failed": 0}
     assert found["sources"]["done"] == 800
+
+
+def test_status_counts_shards_that_the_map_run_has_not_read_yet_as_pending() -> None:
+    """Its total grows while it reads the manifest; what is not in it yet is not done."""
+    machine = FakeStepFunctions(counts={"total": 4, "succeeded": 1, "running": 2, "pending": 1})
+    machine.add()
+
+    found = gathers(machine, summary=SUMMARY).status(NAME)
+
+    assert found["shards"] == {"total": 10, "pending": 7, "running": 2, "succeeded": 1, "failed": 0}
+    assert found["sources"]["done"] == 100
+
+
+def test_status_of_a_gather_of_which_no_shard_is_missing_has_all_done() -> None:
+    """It has no Map Run."""
+    machine = FakeStepFunctions()
+    machine.add(f"{NAME}.2")
+
+    summary = SUMMARY | {"n_missing": 0}
+    found = gathers(machine, summary=summary, of=f"{NAME}.2").status(f"{NAME}.2")
+
+    assert found["shards"] == {"total": 10, "pending": 0, "running": 0, "succeeded": 10, "failed": 0}
+
+
+def test_status_without_a_summary_has_the_map_runs_shards() -> None:
+    """As far as they are known."""
+    machine = FakeStepFunctions(counts={"total": 4, "succeeded": 1, "running": 2, "timedOut": 1})
+    machine.add()
+
+    found = gathers(machine).status(NAME)
+
+    assert found["shards"] == {"total": 4, "pending": 0, "running": 2, "succeeded": 1, "failed": 1}
 
 
 def test_status_of_a_gather_that_succeeded_is_its_result() -> None:
@@ -556,6 +606,34 @@ def test_redrive_runs_again_what_ended_without_success(status: str) -> None:
     assert offered["redrive"] == f"/v1/gathers/{NAME}/redrive"
     assert (line["id"], line["state"], line["ended_at"]) == (NAME, "running", None)
     assert machine.calls[-1] == "RedriveExecution"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(NAME, f"{NAME}.2"), (f"alps-{NAME}.2", f"alps-{NAME}.3"), (f"{NAME}.9", f"{NAME}.10")],
+)
+@pytest.mark.parametrize("status", ["RUNNING", "SUCCEEDED", "FAILED"])
+def test_redrive_of_an_attempt_that_has_a_later_one_names_that(first: str, second: str, status: str) -> None:
+    """Both would fill the same shards; one call tells, and no more than one."""
+    machine = FakeStepFunctions()
+    machine.add(first, status="FAILED")
+    machine.add(second, status=status)
+
+    with pytest.raises(NotRedrivableError, match=f"submitted again as {second}: redrive or look at that one"):
+        gathers(machine).redrive(first)
+
+    assert machine.calls == ["DescribeExecution"] * 2
+
+
+@pytest.mark.parametrize("name", ["by-hand", "by-hand.2", f"{NAME}.99"])
+def test_redrive_of_what_can_have_no_later_attempt_asks_for_none(name: str) -> None:
+    """An execution of the console has a name of its own, and its neighbours are other requests'."""
+    machine = FakeStepFunctions()
+    machine.add(name, status="FAILED")
+    machine.add("by-hand.2" if name == "by-hand" else "by-hand.3")
+
+    assert gathers(machine).redrive(name)["state"] == "running"
+    assert machine.calls == ["DescribeExecution", "RedriveExecution"]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import io
 import json
+import re
 import ssl
 import subprocess
 import sys
@@ -27,9 +28,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from moto import mock_aws
 
+from infra.settings import Settings
 from pixel_gather.adapters.gather_document import gather_line, status_document
 from pixel_gather.request import parse_request
 from pixel_gather_cli.main import main
+from pixel_gather_cli.remote import DEFAULT_STACK
 
 SECRET = "fake-secret"  # noqa: S105 # of nobody
 ID = "0123456789abcdef"
@@ -499,6 +502,48 @@ def test_watch_on_a_terminal_shows_a_bar(
     assert len(pauses) == 2
 
 
+@pytest.mark.usefixtures("pauses")
+def test_watch_on_a_narrow_terminal_keeps_to_its_lines(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards on one, files and dollars on the next; nothing is wrapped."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "70")
+    api.on(f"GET /v1/gathers/{ID}", document(done=4, running=3), succeeded())
+
+    run("watch", ID)
+
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err).splitlines()
+    assert any(line.strip() == "shards 4 of 10 done, 3 running, 3 pending" for line in shown)
+    assert any(line.strip() == "files about 400 of 1,000; about $0.2000 of $0.5000 planned" for line in shown)
+
+
+@pytest.mark.usefixtures("pauses")
+def test_watch_says_when_it_is_before_and_after_the_shards(
+    api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gather that plans has no shards yet; one whose shards are all done still makes the report."""
+    planning = document() | {"shards": None, "sources": None, "usd": {"planned": None, "so_far": None}}
+    api.on(f"GET /v1/gathers/{ID}", planning, document(done=4, running=3), document(done=10), succeeded())
+
+    run("watch", ID)
+
+    said = [line.partition(" (")[0].partition(":")[0] for line in capsys.readouterr().err.splitlines()]
+    assert said == ["planning", "running", "finishing", "succeeded"]
+
+
+@pytest.mark.usefixtures("pauses")
+def test_watch_ends_with_dollars_beside_those_planned(
+    api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was spent is no part of what was planned; it may be more."""
+    api.on(f"GET /v1/gathers/{ID}", succeeded(usd=0.6))
+
+    run("watch", ID)
+
+    assert "cost          about $0.6000, $0.5000 planned (" in capsys.readouterr().out
+
+
 def test_watch_quietly_shows_the_end_only(
     api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -668,7 +713,15 @@ REFUSALS = (
     Refusal(
         "server", Reply({"message": "Internal server error"}, 500), "refused (500): Internal server error"
     ),
-    Refusal("html", Reply(b"<html>", 502), "the API refused (502): the API answered 502"),
+    Refusal("html", Reply(b"<html>", 502), "the API refused (502): <html>"),
+    Refusal("nothing", Reply(b"", 502), "the API refused (502): the API answered 502"),
+    Refusal(
+        "broken json",
+        Reply(b'{"detail": "[object has missing\n required properties (["window"])]\x1b[2J"}', 400),
+        'refused (400): {"detail": "[object has missing required properties (["window"])][2J"}',
+    ),
+    Refusal("long", Reply(b"x" * 10_000, 502), f"the API refused (502): {'x' * 500}\n"),
+    Refusal("text as json", Reply("out of order", 503), 'the API refused (503): "out of order"'),
     Refusal("not json", Reply(b"hello"), "answered 200 and no JSON"),
     Refusal("not an object", Reply([1]), "answered 200 and no JSON"),
 )
@@ -884,6 +937,14 @@ def test_the_api_is_looked_up_by_the_stacks_name(
         assert run("list", "--stack", "Nobodys") == 2
         assert "there is no stack Nobodys in eu-central-1" in capsys.readouterr().err
         assert len(fake.asked) == 2
+
+
+def test_help_names_the_stack_that_is_asked_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which is the one that is deployed by default."""
+    run("list", "--help")
+
+    assert f"[default: {Settings().stack_name}]" in " ".join(capsys.readouterr().out.split())
+    assert Settings().stack_name == DEFAULT_STACK
 
 
 def test_help_loads_nothing_of_aws() -> None:

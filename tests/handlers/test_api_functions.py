@@ -10,7 +10,7 @@ import pytest
 from aws_lambda_powertools import Logger
 from jsonschema import Draft202012Validator
 
-from handlers.api_wiring import ControlPlane
+from handlers.api_wiring import ControlPlane, control_plane
 from handlers.openapi import openapi_document
 from handlers.problems import KINDS
 from handlers.settings import Settings
@@ -109,6 +109,13 @@ class Api:
         content = body if isinstance(body, str | None) else json.dumps(body)
         found: dict[str, Any] = self.app.resolve(event(method, path, content, query), Context())
         return found
+
+
+def behind_a_domain(event: dict[str, Any], base_path: str) -> dict[str, Any]:
+    """Return an event as it comes by a domain of one's own, with a base path, if it has one."""
+    path = f"{base_path}{event['path']}"
+    domain = {"domainName": "gather.example.org", "path": path}
+    return event | {"path": path, "requestContext": event["requestContext"] | domain}
 
 
 def event(method: str, path: str, body: str | None, query: dict[str, str] | None) -> dict[str, Any]:
@@ -352,6 +359,38 @@ def test_status_passes_on_what_is_asked(status: Api) -> None:
     assert _is_a("Gathers", asked[3][1])
 
 
+@pytest.mark.parametrize("base_path", ["", "/pixels", "/gathers-of-2026", "/data/v1"])
+@pytest.mark.parametrize(
+    ("method", "path", "call"),
+    [
+        ("GET", "/gathers", ("list", 50, None, None)),
+        ("GET", "/gathers/abc", ("status", "abc")),
+        ("GET", "/gathers/gathers", ("status", "gathers")),
+        ("DELETE", "/gathers/abc", ("stop", "abc")),
+        ("POST", "/gathers/abc/redrive", ("redrive", "abc")),
+    ],
+)
+def test_routes_are_found_behind_a_domain_with_a_base_path(
+    method: str, path: str, call: tuple[Any, ...], base_path: str, status: Api
+) -> None:
+    """The path that a function is told then begins with it, and so do the links."""
+    answer = status.app.resolve(behind_a_domain(event(method, path, None, None), base_path), Context())
+
+    found = json.loads(answer["body"])
+    line = found["gathers"][0] if path == "/gathers" else found
+    assert status.executions.calls == [call]
+    assert line["links"]["self"] == f"https://gather.example.org{base_path}/gathers/{line['id']}"
+
+
+def test_openapi_is_served_behind_a_domain_with_a_base_path(status: Api) -> None:
+    """By the address that the caller used."""
+    asked = behind_a_domain(event("GET", "/openapi.json", None, None), "/pixels")
+
+    document = json.loads(status.app.resolve(asked, Context())["body"])
+
+    assert document["servers"] == [{"url": "https://gather.example.org/pixels"}]
+
+
 def test_status_refuses_a_limit_that_is_no_number(status: Api) -> None:
     """By a problem that names it."""
     code, problem = status.ask("GET", "/gathers", query={"limit": "all"})
@@ -418,6 +457,29 @@ def test_lists_that_are_there_need_no_upload(lists: Api, s3: Any) -> None:
     _, place = lists.ask("POST", "/lists", body={"sha256": SHA256, "suffix": "csv", "nbytes": 5})
 
     assert place == {"href": f"s3://control/lists/{SHA256}.csv", "upload": None, "headers": {}}
+
+
+@pytest.mark.parametrize(
+    ("region", "endpoint", "address"),
+    [
+        ("us-east-1", None, "https://control.s3.us-east-1.amazonaws.com/lists/a.csv"),
+        ("eu-south-2", None, "https://control.s3.eu-south-2.amazonaws.com/lists/a.csv"),
+        ("eu-south-2", "https://127.0.0.1:4566", "https://127.0.0.1:4566/control/lists/a.csv"),
+    ],
+)
+def test_lists_are_uploaded_to_their_own_region(
+    region: str, endpoint: str | None, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A presigned address of the global host is redirected, or refused in Regions that are newer."""
+    told = dict(ENVIRONMENT) | {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    for name, value in told.items() if endpoint is None else (told | {"AWS_ENDPOINT_URL": endpoint}).items():
+        monkeypatch.setenv(name, value)
+
+    plane = control_plane(Settings.from_environment(told))
+    url = plane.s3.generate_presigned_url("put_object", Params={"Bucket": "control", "Key": "lists/a.csv"})
+
+    assert url.partition("?")[0] == address
 
 
 @pytest.mark.parametrize(

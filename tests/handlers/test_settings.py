@@ -3,7 +3,7 @@
 import pytest
 
 from handlers.memory import gdal_settings, max_task_nbytes
-from handlers.settings import Settings, SettingsError
+from handlers.settings import Settings, SettingsError, SourceBucket
 from lambda_functions import ENVIRONMENT, cold_start
 
 MIB = 2**20
@@ -43,6 +43,20 @@ def test_settings_name_the_variable_that_is_wrong(name: str, value: str) -> None
     """And what it is."""
     with pytest.raises(SettingsError, match=name):
         Settings.from_environment({**ENVIRONMENT, name: value})
+
+
+def test_source_buckets_are_told_without_what_is_usual() -> None:
+    """The environment holds 4,096 bytes: a bucket of the function's own Region is its name alone."""
+    told = (
+        '[{"name":"a"},{"name":"b","region":"us-west-2","requester_pays":true},{"name":"c","unsigned":true}]'
+    )
+    settings = Settings.from_environment({**ENVIRONMENT, "PIXEL_GATHER_SOURCE_BUCKETS": told})
+
+    assert settings.source_buckets == (
+        SourceBucket(name="a"),
+        SourceBucket(name="b", region="us-west-2", requester_pays=True),
+        SourceBucket(name="c", unsigned=True),
+    )
 
 
 def test_output_prefix_may_be_empty() -> None:

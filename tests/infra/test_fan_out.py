@@ -47,14 +47,29 @@ def test_refused_request_ends_in_a_failure_with_plans_own_words(definition: dict
     """The verdict decides: refused fails with plan's error and cause, complete succeeds with its result."""
     states = definition["States"]
     verdict = states[states[definition["StartAt"]]["Next"]]
-    ways = {choice["StringEquals"]: states[choice["Next"]] for choice in verdict["Choices"]}
+    choices = [choice for choice in verdict["Choices"] if "StringEquals" in choice]
+    ways = {choice["StringEquals"]: states[choice["Next"]] for choice in choices}
 
-    assert {choice["Variable"] for choice in verdict["Choices"]} == {"$.verdict"}
+    assert {choice["Variable"] for choice in choices} == {"$.verdict"}
     assert ways.keys() == {"refused", "complete"}
     assert ways["refused"]["Type"] == "Fail"
     assert (ways["refused"]["ErrorPath"], ways["refused"]["CausePath"]) == ("$.error", "$.cause")
     assert (ways["complete"]["Type"], ways["complete"]["OutputPath"]) == ("Succeed", "$.result")
     assert states[verdict["Default"]]["Type"] == "Map"
+
+
+def test_gather_of_which_no_shard_is_missing_goes_straight_to_finish(definition: dict[str, Any]) -> None:
+    """As after a failure of Finish alone; asked last, as only a plan says how many are missing."""
+    states = definition["States"]
+    verdict = states[states[definition["StartAt"]]["Next"]]
+    *_, nothing_to_do = verdict["Choices"]
+
+    assert nothing_to_do == {
+        "Variable": "$.n_missing",
+        "NumericEquals": 0,
+        "Next": states[verdict["Default"]]["Next"],
+    }
+    assert states[nothing_to_do["Next"]]["Parameters"]["FunctionName"] == "<finish_gather>"
 
 
 def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(definition: dict[str, Any]) -> None:
@@ -104,30 +119,64 @@ def test_finish_is_told_what_it_needs_and_its_result_is_the_gathers(definition: 
     assert finish["End"] is True
 
 
-def test_tasks_wait_out_throttling_and_retry_what_another_try_mends(definition: dict[str, Any]) -> None:
-    """Every Task has two retriers, both with full jitter and a longest pause; nothing else is retried."""
+def retriers_of(task: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return a Task's retriers by each error that they are for."""
+    return {error: retrier for retrier in task["Retry"] for error in retrier["ErrorEquals"]}
+
+
+def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[str, Any]) -> None:
+    """Each error once, all with full jitter and a longest pause."""
     tasks = dict(tasks_of(definition["States"]))
 
     assert len(tasks) == 3
     for task in tasks.values():
-        throttled, transient = task["Retry"]
-        assert throttled["ErrorEquals"] == ["Lambda.TooManyRequestsException"]
-        assert throttled["MaxAttempts"] >= 50
-        assert set(transient["ErrorEquals"]) == {
+        retriers = retriers_of(task)
+        assert len(retriers) == sum(len(each["ErrorEquals"]) for each in task["Retry"])
+        assert retriers.keys() == {
+            "Lambda.TooManyRequestsException",
             "Lambda.ServiceException",
             "Lambda.AWSLambdaException",
             "Lambda.SdkClientException",
             "Lambda.ClientExecutionTimeoutException",
+            "Lambda.Unknown",
+            "Runtime.ExitError",
+            "Runtime.OutOfMemory",
             "Sandbox.Timedout",
             "States.Timeout",
-            "Runtime.ExitError",
             "StoreError",
         }
-        assert 1 <= transient["MaxAttempts"] <= 5
-        for retrier in (throttled, transient):
-            assert retrier["JitterStrategy"] == "FULL"
-            assert retrier["MaxDelaySeconds"] <= 60
+        assert all(1 <= retriers[name]["MaxAttempts"] <= 5 for name in retriers if "TooMany" not in name)
+        assert {each["JitterStrategy"] for each in task["Retry"]} == {"FULL"}
+        assert all(each["MaxDelaySeconds"] <= 120 for each in task["Retry"])
         assert "Catch" not in task
+
+
+def test_tasks_wait_out_throttling_for_most_of_a_gathers_time(definition: dict[str, Any]) -> None:
+    """For hours, where an account may run few workers; within the events that a history holds."""
+    for _, task in tasks_of(definition["States"]):
+        throttled = retriers_of(task)["Lambda.TooManyRequestsException"]
+        waits_s = throttled["MaxAttempts"] * throttled["MaxDelaySeconds"] / 2
+
+        assert 24 * 3600 <= waits_s <= definition["TimeoutSeconds"]
+        assert 4 * throttled["MaxAttempts"] < 25_000
+
+
+def test_crashes_are_tried_again_twice(definition: dict[str, Any]) -> None:
+    """What ran out of memory in an environment that had run before may not in a fresh one."""
+    for _, task in tasks_of(definition["States"]):
+        for error in ("Lambda.Unknown", "Runtime.OutOfMemory"):
+            assert retriers_of(task)[error]["MaxAttempts"] == 2
+
+
+@pytest.mark.parametrize(("name", "tries"), [("Plan", 1), ("GatherShard", 4), ("Finish", 1)])
+def test_time_outs_of_a_quarter_of_an_hour_are_not_repeated_for_long(
+    name: str, tries: int, definition: dict[str, Any]
+) -> None:
+    """What a list took so long once it takes every time; a shard's sources may be quicker."""
+    task = dict(tasks_of(definition["States"]))[name]
+
+    for error in ("Sandbox.Timedout", "States.Timeout"):
+        assert retriers_of(task)[error]["MaxAttempts"] == tries
 
 
 def test_tasks_wait_a_little_longer_than_their_functions(

@@ -1,9 +1,12 @@
 """The functions: what they run, how large they are, what they are told."""
 
 import json
+from typing import Any
 
 import pytest
 
+from handlers.settings import SourceBucket as HandlerBucket
+from infra.context import SettingsError
 from pixel_gather.request import Limits
 from synthesized import SOURCES, Synthesized, synthesized
 
@@ -74,10 +77,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
         told = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
         machine = told.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
         assert machine == ("<machine>" if module in ("submit", "status") else None)
-        buckets = json.loads(told.pop("PIXEL_GATHER_SOURCE_BUCKETS"))
-        assert buckets == [
-            {"region": None, "requester_pays": False, "unsigned": False} | each for each in SOURCES
-        ]
+        assert json.loads(told.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
         assert json.loads(told.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []
         assert json.loads(told.pop("PIXEL_GATHER_LIMITS")) == {
             "usd": 10,
@@ -98,6 +98,32 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "POWERTOOLS_METRICS_NAMESPACE": "PixelGather",
             "POWERTOOLS_LOG_LEVEL": "INFO",
         }
+
+
+def test_environment_holds_dozens_of_buckets_as_functions_read_them() -> None:
+    """Without a word too many, as Lambda holds 4,096 bytes; the longest names of the rest fit, too."""
+    names = [f"sentinel-scenes-of-the-year-{year}" for year in range(1984, 2034)]
+    functions = synthesized(source_buckets=[{"name": each} for each in names]).functions()
+    told = functions["submit"]["Environment"]["Variables"]
+    nbytes = sum(len(name) + (len(told[name]) if isinstance(told[name], str) else 63) for name in told)
+    buckets = json.loads(told["PIXEL_GATHER_SOURCE_BUCKETS"])
+
+    assert nbytes + 142 - 63 <= 4096  # the machine's ARN is longer than a bucket's name
+    assert " " not in told["PIXEL_GATHER_SOURCE_BUCKETS"] + told["PIXEL_GATHER_LIMITS"]
+    assert [HandlerBucket(**each) for each in buckets] == [HandlerBucket(name=each) for each in names]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("source_buckets", [{"name": f"{number:060}"} for number in range(60)]),
+        ("https_hosts", [f"{number:060}.example.org" for number in range(60)]),
+    ],
+)
+def test_more_buckets_than_an_environment_holds_are_refused_at_synth(key: str, value: Any) -> None:
+    """By a sentence that names the key, and not by Lambda in the middle of a deployment."""
+    with pytest.raises(SettingsError, match=rf"context key {key}: .*60.* should be .* 4,096 bytes"):
+        synthesized(**{key: value})
 
 
 def test_caps_are_limits_that_requests_understand(stack: Synthesized) -> None:

@@ -53,6 +53,45 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
     assert stack.show(slow["Dimensions"][0]["Value"]) == "<gather_shard>"
 
 
+def expressions(stack: Synthesized) -> dict[str, dict[str, str]]:
+    """Return the metric names of each alarm that calculates, by id, and its expression as ``""``."""
+    found = {}
+    for words, alarm in alarms(stack).items():
+        queries = {each["Id"]: each for each in alarm.get("Metrics", ())}
+        names = {
+            id_: each["MetricStat"]["Metric"]["MetricName"]
+            for id_, each in queries.items()
+            if "MetricStat" in each
+        }
+        if names:
+            (expression,) = (each["Expression"] for each in queries.values() if "Expression" in each)
+            found[words] = names | {"": expression}
+    return found
+
+
+def test_alarms_take_a_metric_that_is_not_there_for_none(stack: Synthesized) -> None:
+    """A sum in which one metric has no point has none itself: gathers that fail would go unheard.
+
+    Only sources that were read may be missing, as they are written beside those that failed.
+    """
+    found = expressions(stack)
+
+    assert len(found) == 3
+    for queries in found.values():
+        bare = re.findall(r"[a-z]\w*", re.sub(r"FILL\(\w+, 0\)", "", queries[""]))
+        assert {queries[each] for each in bare} <= {"SourcesRead"}
+    assert found["A gather failed or timed out, refusals apart"][""] == (
+        "FILL(failed, 0) + FILL(timed_out, 0) - FILL(refused, 0)"
+    )
+
+
+def test_dashboard_adds_throttles_that_are_not_there_as_none(stack: Synthesized) -> None:
+    """As the alarm does: a function that nobody called has no metric."""
+    (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
+
+    assert "FILL(t0, 0) + FILL(t1, 0)" in stack.show(dashboard["DashboardBody"])
+
+
 def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:
     """Each tells the topic, whose address is the deployment's; no data is no alarm."""
     (subscription,) = stack.properties("AWS::SNS::Subscription")

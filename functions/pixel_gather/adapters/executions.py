@@ -24,8 +24,13 @@ from pixel_gather.adapters.gather_document import (
 from pixel_gather.errors import GatherNotFoundError, NotRedrivableError, RequestError
 
 LONGEST_LIST: Final = 1000
-_LONGEST_INPUT_NBYTES: Final = 262_144
+_LONGEST_INPUT_NBYTES: Final = 260_000
+"""Step Functions takes 256 KiB as an input, and as a payload: that of the plan wraps the request."""
+
 _MOST_ATTEMPTS: Final = 99
+_ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:\.([1-9]\d?))?")
+"""The name of a request's execution, and the attempt's number after the first; a console's has no digest."""
+
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
 """S3 answers 403 for a missing key to who may not list the bucket."""
@@ -149,6 +154,11 @@ class Executions:
         reason = why_not_redrivable(found)
         if reason is not None:
             raise NotRedrivableError(reason)
+        later = _next_attempt(found["name"])
+        if later is not None and self._find(later) is not None:
+            raise NotRedrivableError(
+                f"the gather {id_} has been submitted again as {later}: redrive or look at that one instead"
+            )
         with aws_errors_in_words():
             try:
                 self.stepfunctions.redrive_execution(executionArn=found["executionArn"])
@@ -225,6 +235,12 @@ def _attempts(name: str) -> Iterator[str]:
         yield f"{name}.{number}"
 
 
+def _next_attempt(name: str) -> str | None:
+    found = _ATTEMPT.fullmatch(name)
+    number = int(found[2] or 1) + 1 if found else _MOST_ATTEMPTS + 1
+    return f"{found[1]}.{number}" if found and number <= _MOST_ATTEMPTS else None
+
+
 def _checked(id_: str) -> str:
     if not _ID.fullmatch(id_):
         raise GatherNotFoundError(
@@ -237,7 +253,7 @@ def _check_size(content: str) -> None:
     nbytes = len(content.encode())
     if nbytes > _LONGEST_INPUT_NBYTES:
         raise RequestError(
-            f"the request has {nbytes:,} bytes and Step Functions takes {_LONGEST_INPUT_NBYTES:,}: write the "
+            f"the request has {nbytes:,} bytes and may have {_LONGEST_INPUT_NBYTES:,}: write the "
             "hrefs to a list file and name that as sources",
             field="sources",
         )

@@ -111,16 +111,20 @@ def _result(found: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _running_shards(counts: Mapping[str, int] | None, summary: Mapping[str, Any]) -> dict[str, int] | None:
-    """Count shards; those that an earlier attempt has committed are no items of this Map Run."""
-    if counts is None:
-        n_shards = summary.get("n_shards")
-        return None if n_shards is None else _shards(total=n_shards)
-    earlier = max(summary.get("n_shards", 0) - counts["total"], 0)
+    """Count shards; those that an earlier attempt has committed are no items of this Map Run.
+
+    The plan says how many there are: a Map Run's own total grows while it reads its manifest.
+    """
+    counts = counts or {}
+    total = summary.get("n_shards", counts.get("total"))
+    if total is None:
+        return None
+    earlier = total - summary.get("n_missing", total)
     return _shards(
-        total=earlier + counts["total"],
-        running=counts["running"],
-        succeeded=earlier + counts["succeeded"],
-        failed=counts["failed"] + counts["timedOut"],
+        total=total,
+        running=counts.get("running", 0),
+        succeeded=earlier + counts.get("succeeded", 0),
+        failed=counts.get("failed", 0) + counts.get("timedOut", 0),
     )
 
 
