@@ -53,8 +53,8 @@ def opened(deployment: Deployment, cube: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @contextmanager
-def refused_writes(deployment: Deployment, name: str) -> Iterator[None]:
-    """Let the array bucket refuse the pixels of one cube, as a policy or a full quota would."""
+def refused_writes(deployment: Deployment, name: str, below: str = "band_1/c") -> Iterator[None]:
+    """Let the array bucket refuse a part of one cube, as a policy or a full quota would."""
     s3 = deployment.client("s3")
     kept = s3.get_bucket_policy(Bucket=deployment.array_bucket)["Policy"]
     policy = json.loads(kept)
@@ -63,7 +63,7 @@ def refused_writes(deployment: Deployment, name: str) -> Iterator[None]:
             "Effect": "Deny",
             "Principal": "*",
             "Action": "s3:PutObject",
-            "Resource": f"arn:aws:s3:::{deployment.array_bucket}/*{name}.zarr/band_1/c/*",
+            "Resource": f"arn:aws:s3:::{deployment.array_bucket}/*{name}.zarr/{below}/*",
         }
     )
     s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=json.dumps(policy))
@@ -258,6 +258,24 @@ def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: Deploymen
     assert answered.status == 202, answered
     assert document["state"] == "succeeded", document
     assert (once_more.status, once_more.content_type) == (409, "application/problem+json")
+
+
+def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: Deployment) -> None:
+    """With all shards committed, the next attempt has no manifest to go through and only finishes."""
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "unfinished"}}
+    with refused_writes(deployment, "unfinished", below="href"):
+        failed = gathered(deployment, request)
+    document = gathered(deployment, request)
+
+    assert failed["state"] == "failed"
+    assert failed["error"]["type"] == "StoreError", failed["error"]
+    assert failed["shards"]["succeeded"] == failed["shards"]["total"] == 1
+    assert document["id"] == f"{failed['id']}.2"
+    assert document["state"] == "succeeded", document
+    assert document["result"]["requests"] > 0
+    states = deployment.client("stepfunctions")
+    arn = f"{deployment.state_machine_arn.replace(':stateMachine:', ':execution:')}:{document['id']}"
+    assert states.list_map_runs(executionArn=arn)["mapRuns"] == []
 
 
 def test_shards_may_be_lost_where_the_request_says_so(deployment: Deployment) -> None:
