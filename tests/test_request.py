@@ -1,6 +1,7 @@
 """What a request may say, and what is said about one that is wrong."""
 
 import json
+import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,6 +149,45 @@ def test_parse_request_names_the_field_that_is_wrong(mistake: Mistake) -> None:
     assert caught.value.field.startswith(mistake.field)
     assert "literal" not in caught.value.field
     assert "ExplicitLayout" not in caught.value.field
+
+
+def test_parse_request_names_five_more_mistakes_and_counts_the_rest() -> None:
+    """A sentence, however much is wrong."""
+    with pytest.raises(RequestError) as caught:
+        parse_request(PLAIN | {f"x{i}": 1 for i in range(9)})
+
+    assert str(caught.value).endswith("(also wrong: x1, x2, x3, x4, x5 and 3 more)")
+
+
+MANY_MISTAKES: dict[str, tuple[Any, str, str]] = {
+    "hrefs": ([1] * 500_000, "sources.hrefs.0", "valid string"),
+    "hrefs in full": ({"hrefs": [1] * 500_000}, "sources.hrefs.0", "valid string"),
+    "fields": ({f"x{i}": 1 for i in range(100_000)}, "request", "it has 100,000 mistakes, too many to name"),
+    "long name": ({"list": "a", "x" * 1_000_000: 1}, "sources.xxx", "there is no such field"),
+}
+
+
+@pytest.mark.parametrize(("sources", "field", "says"), MANY_MISTAKES.values(), ids=MANY_MISTAKES)
+def test_parse_request_says_little_about_much(sources: Any, field: str, says: str) -> None:
+    """Megabytes of mistakes make neither a long message nor gigabytes of memory."""
+    tracemalloc.start()
+    with pytest.raises(RequestError, match=says) as caught:
+        parse_request(PLAIN | {"sources": sources})
+    _, peak_nbytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert caught.value.field.startswith(field)
+    assert len(str(caught.value)) < 500
+    assert peak_nbytes < 16 << 20
+
+
+def test_parse_request_names_a_wrong_item_alone() -> None:
+    """And not the array that it is in."""
+    with pytest.raises(RequestError) as caught:
+        parse_request(PLAIN | {"sources": ["/a.tif", 1, 2]})
+
+    assert caught.value.field == "sources.hrefs.1"
+    assert "also wrong" not in str(caught.value)
 
 
 @pytest.mark.parametrize("nodata", ["nan", "inf", "-inf", 10**400], ids=["nan", "inf", "-inf", "huge"])

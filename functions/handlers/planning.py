@@ -9,6 +9,7 @@ from dataclasses import replace
 from handlers.policy import check_sources, list_policy, source_policy
 from handlers.settings import Settings
 from handlers.wiring import Deployment
+from pixel_gather.adapters.list_file import Check
 from pixel_gather.adapters.source_list import SourceList, named_sources
 from pixel_gather.adapters.source_table import SqliteSourceTable
 from pixel_gather.errors import BudgetError
@@ -45,33 +46,39 @@ async def opened_table(
     """
     until = time.monotonic() + left_s
 
+    def check() -> None:
+        if time.monotonic() > until:
+            raise TimeoutError(
+                f"the list takes longer to read than {left_s:.0f} s: name fewer files in one gather, and "
+                "a prefix that holds little else"
+            )
+
     def load() -> SqliteSourceTable:
-        named = _named(request.sources, deployment)
-        limited = _limited(named.sources, most=request.limits.files, until=until)
-        return SqliteSourceTable(replace(named, sources=limited))
+        named = _named(request.sources, deployment, check)
+        limited = _limited(named.sources, most=request.limits.files)
+        return SqliteSourceTable(replace(named, sources=limited), check=check)
 
     with await asyncio.to_thread(load) as table:
         yield table
 
 
-def _named(sources: Sources, deployment: Deployment) -> SourceList:
+def _named(sources: Sources, deployment: Deployment, check: Check) -> SourceList:
     settings = deployment.settings
     return named_sources(
         sources,
         objects=deployment.objects,
         policy=source_policy(settings),
         list_policy=list_policy(settings),
+        check=check,
     )
 
 
-def _limited(sources: Iterator[Source], *, most: int | None, until: float) -> Iterator[Source]:
-    """Yield sources until there are too many or the time is up, so that no list fills the disk."""
+def _limited(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]:
+    """Yield sources until there are too many, so that no list fills the disk."""
     for n, source in enumerate(sources, start=1):
         if most is not None and n > most:
             raise BudgetError(
                 f"limits.files: the list names more than {most:,} files, which is the limit: ask for less, "
                 "or raise the limit (on AWS the lower one of request and deployment holds)"
             )
-        if time.monotonic() > until:
-            raise TimeoutError(f"the list is longer than can be read in time: {n:,} sources were read")
         yield source

@@ -5,7 +5,7 @@ Its JSON Schema is ``docs/request.schema.json``.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -19,6 +19,9 @@ type Offset = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
 
 _SOURCE_KINDS: Final = ("hrefs", "list", "prefix")
 _WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
+_MOST_MISTAKES: Final = 1000
+_MOST_NAMED: Final = 5
+_LONGEST_NAME: Final = 100
 
 
 class _Model(BaseModel):
@@ -28,7 +31,9 @@ class _Model(BaseModel):
 class Sources(_Model):
     """The files to read: named one by one, in a list file, or by a prefix. Exactly one of the three."""
 
-    hrefs: tuple[str, ...] | None = Field(None, min_length=1, description="The sources themselves.")
+    hrefs: tuple[str, ...] | None = Field(
+        None, min_length=1, fail_fast=True, description="The sources themselves."
+    )
     list: str | None = Field(
         None,
         min_length=1,
@@ -191,7 +196,10 @@ class GatherRequest(_Model):
     sources: Sources
     window: WindowRequest
     bands: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] | None = Field(
-        None, min_length=1, description="Bands of each source, from 1; all of them if not given."
+        None,
+        min_length=1,
+        fail_fast=True,
+        description="Bands of each source, from 1; all of them if not given.",
     )
     overview: int | None = Field(
         None,
@@ -273,8 +281,13 @@ def _in_words(error: ValidationError) -> RequestError:
 
     Of a field that may be several things, the branch that got furthest is the one that was meant.
     """
-    problems = error.errors(include_url=False)
-    paths = [[str(part) for part in problem["loc"] if not _is_branch_name(part)] for problem in problems]
+    if error.error_count() > _MOST_MISTAKES:  # each takes 1 KB to be looked at
+        return RequestError(
+            f"it has {error.error_count():,} mistakes, too many to name; a request takes {_fields_at([])}",
+            field="request",
+        )
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    paths = [[_shown(part) for part in problem["loc"] if not _is_branch_name(part)] for problem in problems]
     of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
     deepest = max(of_field, key=lambda n: len(paths[n]))
     first, path = problems[deepest], paths[deepest]
@@ -285,9 +298,21 @@ def _in_words(error: ValidationError) -> RequestError:
         )
     elif first["type"] == "missing":
         message = "is needed"
-    others = dict.fromkeys(".".join(each) for each in paths if each[: len(paths[0])] != paths[0])
-    more = f" (also wrong: {', '.join(others)})" if others else ""
-    return RequestError(message + more, field=".".join(path) or "request")
+    others = [each for each in paths if each[: len(paths[0])] != paths[0] and each != path[: len(each)]]
+    return RequestError(message + _also_wrong(others), field=".".join(path) or "request")
+
+
+def _also_wrong(paths: Sequence[Sequence[str]]) -> str:
+    names = list(dict.fromkeys(".".join(path) for path in paths))
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return f" (also wrong: {', '.join(names[:_MOST_NAMED])}{more})"
+
+
+def _shown(part: object) -> str:
+    text = str(part)
+    return text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…"
 
 
 def _is_branch_name(part: object) -> bool:

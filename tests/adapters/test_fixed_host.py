@@ -1,7 +1,13 @@
 """Reading from web servers that may send the reader elsewhere, which a deployment does not follow."""
 
 import asyncio
+import gzip
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import override
 
 import pytest
 
@@ -82,6 +88,15 @@ CASES = [
     ),
     Case("busy", lambda _: Answer(status=503), Status.TIMED_OUT, 3),
     Case("slow", lambda _: Answer(delay_s=30), Status.TIMED_OUT, 3),
+    Case(
+        "encoded",
+        lambda _: Answer(
+            body=gzip.compress(CONTENT),
+            headers={"Content-Encoding": "gzip", "Content-Range": f"bytes 10-19/{len(CONTENT)}"},
+        ),
+        Status.UNSUPPORTED,
+        1,
+    ),
     Case("a teapot", lambda _: Answer(status=418), Status.UNSUPPORTED, 1),
 ]
 
@@ -127,6 +142,66 @@ def test_fixed_host_takes_no_more_than_it_asked_for() -> None:
         fetched = get(server.root)
 
     assert fetched.content.nbytes == 10
+
+
+@contextmanager
+def dripping(head: bytes, dripped: bytes) -> Iterator[str]:
+    """Serve a head at once and then a byte at a time, each well within the time-out; gives the root."""
+    stopping = threading.Event()
+
+    class Handler(socketserver.StreamRequestHandler):
+        @override
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            with suppress(OSError):
+                self.wfile.write(head)
+                for byte in dripped:
+                    self.wfile.write(bytes([byte]))
+                    stopping.wait(0.1)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            stopping.set()
+            server.shutdown()
+            thread.join()
+
+
+HEAD = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 10\r\nContent-Range: bytes 10-19/99\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "dripped"), [(HEAD + b"\r\n", CONTENT[10:20]), (HEAD, b"X-A: b\r\n\r\n" + CONTENT[10:20])]
+)
+def test_fixed_host_does_not_wait_for_an_answer_that_drips(head: bytes, dripped: bytes) -> None:
+    """The time-out is the whole answer's, or a server could hold a thread for ever."""
+    cost = Cost()
+    with dripping(head, dripped) as root, pytest.raises(SourceError, match="no answer in time") as caught:
+        get(root, cost=cost)
+
+    assert caught.value.status is Status.TIMED_OUT
+    assert cost.requests == 3
+
+
+def test_fixed_host_uses_a_connection_again_after_its_time_out() -> None:
+    """The time of one answer is not taken off the next one's."""
+    objects = Objects(FAST)
+
+    async def twice(root: str) -> list[bytes]:
+        found = []
+        for _ in range(2):
+            fetched = await objects.get_range(f"{root}/a.tif", 10, 20, etag=None, cost=Cost())
+            found.append(bytes(fetched.content))
+            await asyncio.sleep(FAST.request_timeout_s + 0.1)
+        return found
+
+    with serving(good) as server:
+        assert asyncio.run(twice(server.root)) == [CONTENT[10:20]] * 2
 
 
 def test_objects_take_the_settings_of_one_bucket_or_host() -> None:

@@ -8,9 +8,19 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from obstore.exceptions import PermissionDeniedError
+from obstore.store import HTTPStore, S3Store
 
 from local_server import Answer, Asked, LocalServer, Script, ranged, serving
-from pixel_gather.adapters.object_store import Fetched, Objects, StoreSettings, open_place, split_href
+from pixel_gather.adapters.object_store import (
+    Fetched,
+    Objects,
+    StoreSettings,
+    judge,
+    open_place,
+    open_store,
+    split_href,
+)
 from pixel_gather.errors import SourceError
 from pixel_gather.href import IN_PROCESS, check_href
 from pixel_gather.source import Cost
@@ -294,3 +304,50 @@ def test_open_place_makes_the_folder(tmp_path: Path) -> None:
     open_place(f"file://{tmp_path}/deep/cube%201", FAST)
 
     assert (tmp_path / "deep" / "cube 1").is_dir()
+
+
+def test_open_place_gives_a_shard_longer_than_a_range() -> None:
+    """One PUT is up to a whole shard, and what it reads is a range."""
+    settings = StoreSettings(request_timeout_s=7, write_timeout_s=200)
+    read, written = open_store("s3://bucket", settings), open_place("s3://bucket/cube", settings)
+
+    assert isinstance(read, S3Store)
+    assert isinstance(written, S3Store)
+    assert (read.client_options or {})["timeout"] == "7000ms"
+    assert (written.client_options or {})["timeout"] == "200000ms"
+
+
+@pytest.mark.parametrize("root", ["s3://bucket", "https://host"])
+def test_open_store_keeps_no_connection_for_long(root: str) -> None:
+    """An environment of Lambda that was frozen wakes up with dead ones."""
+    store = open_store(root, FAST)
+
+    assert isinstance(store, S3Store | HTTPStore)
+    assert (store.client_options or {})["pool_idle_timeout"] == "15s"
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_open_store_needs_no_home(has_keys: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 # a parameter of the test
+    """A user without one has no profiles."""
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    if has_keys:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    else:
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+
+    assert isinstance(open_store("s3://bucket", FAST), S3Store)
+
+
+def test_judge_says_what_else_403_may_mean() -> None:
+    """S3 hides from who may not list whether an object is there."""
+    status, reason, tries = judge(PermissionDeniedError("403"))
+
+    assert (status, tries) == (Status.DENIED, 0)
+    assert reason.startswith("the store refused access (403), which S3 also says of a missing object")
+    assert reason.endswith("to who may not list the bucket")

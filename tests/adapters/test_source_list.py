@@ -1,8 +1,10 @@
 """Every way of naming sources, and what is said about each mistake."""
 
+import asyncio
 import gzip
 import io
 import os
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from obstore.exceptions import GenericError, PermissionDeniedError
 from obstore.store import MemoryStore
 
+from pixel_gather.adapters import list_formats
 from pixel_gather.adapters.list_columns import RESERVED, format_time, parse_time
 from pixel_gather.adapters.listing import list_objects
 from pixel_gather.adapters.object_store import Objects, Store, StoreSettings
@@ -156,6 +159,22 @@ WRONG = [
         "l.csv line 1",
         "more than 200",
     ),
+    Mistake(
+        "very many columns",
+        "l.csv",
+        "href," + ",".join(f"c{i}" for i in range(140_000)),
+        "l.csv line 1",
+        "more than 200",
+    ),
+    Mistake(
+        "endless record",
+        "l.csv",
+        'href,n\n"' + '\n","' * 300_000,
+        "l.csv line 262146",
+        "is a quote missing",
+    ),
+    Mistake("blank lines", "l.txt.gz", gzip.compress(b"\n" * 1_000_001), "l.txt line 1000001", "in a row"),
+    Mistake("broken gzip", "list", b"\x1f\x8b" + b"x" * 50, "list", "the list cannot be read"),
     Mistake("half a gzip", "l.txt.gz", gzip.compress(os.urandom(9000))[:5000], "l.txt line 1", "list"),
     Mistake("not parquet", "l.parquet", b"href\n", "l.parquet", "not Parquet"),
     Mistake("damaged parquet", "list", b"PAR1" + bytes(99) + b"PAR1", "list", "not Parquet"),
@@ -330,6 +349,125 @@ def test_open_source_list_reads_from_a_bucket(name: str) -> None:
     assert opened.is_typed == (name == "l.parquet")
 
 
+@dataclass
+class Clock:
+    """A check that raises from the nth call on."""
+
+    n: int
+    called: int = 0
+
+    def __call__(self) -> None:
+        """Count."""
+        self.called += 1
+        if self.called > self.n:
+            raise TimeoutError("too late")
+
+
+IDLE = {
+    "text": ("l.txt", "# nothing\n\n" * 500),
+    "no ending": ("list", "\n" * 1000),
+    "csv": ("l.csv", "href,n\n" + "\n" * 1000),
+    "jsonl": ("l.jsonl", "\n" * 1000),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), IDLE.values(), ids=IDLE)
+def test_open_source_list_looks_at_the_clock_where_no_source_comes_out(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    """Lines that name nothing take time too."""
+    path = tmp_path / name
+    path.write_text(content)
+
+    with pytest.raises(TimeoutError, match="too late"):
+        list(
+            open_source_list(
+                str(path),
+                list_policy=IN_PROCESS,
+                policy=IN_PROCESS,
+                objects=Objects(SETTINGS),
+                check=Clock(900),
+            ).sources
+        )
+
+
+def test_open_source_list_keeps_none_of_the_lines_that_say_nothing(tmp_path: Path) -> None:
+    """20 million blank lines are 19 KB, gzipped."""
+    path = tmp_path / "list"
+    path.write_bytes(gzip.compress(b"\n" * 20_000_000))
+
+    tracemalloc.start()
+    with pytest.raises(RequestError, match="more than 1,000,000 lines in a row are blank or comments"):
+        read_list(path)
+    _, peak_nbytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak_nbytes < 4 << 20
+
+
+def test_open_source_list_takes_a_list_whose_kind_a_comment_hides(tmp_path: Path) -> None:
+    """What is above the first line that tells the kind is left out, and lines keep their numbers."""
+    above = "# mine\n\n"
+
+    assert read_text(tmp_path, "list", above + CSV) == WITH_COLUMNS
+    with pytest.raises(RequestError, match="list line 5: 1 values"):
+        read_text(tmp_path, "list", f"{above}href,n\n{A},1\n{A}\n")
+
+
+@pytest.mark.parametrize("name", ["l.csv", "l.csv.gz", "l.parquet"])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
+def test_open_source_list_ends_in_time_wherever_it_is(name: str, n: int) -> None:
+    """That the time is up is never taken for a list that is broken."""
+    text = "\n".join(["href", *[f"{i}.tif" for i in range(100)]]).encode()
+    content = {"l.csv": text, "l.csv.gz": gzip.compress(text)}.get(name) or _parquet(
+        {"href": Array([f"{i}.tif" for i in range(100)], DataType.utf8())}
+    )
+    store = MemoryStore()
+    store.put(f"x/{name}", content)
+
+    with pytest.raises(TimeoutError, match="too late"):
+        list(
+            open_source_list(
+                f"s3://lists/x/{name}",
+                list_policy=IN_PROCESS,
+                policy=IN_PROCESS,
+                objects=_remote(store),
+                check=Clock(n),
+            ).sources
+        )
+
+
+class _Silent:
+    """Never answers."""
+
+    async def get_range(self, *_: Any, **__: Any) -> Any:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+
+
+def test_open_source_list_does_not_wait_for_a_store_beyond_its_time() -> None:
+    """A request that is under way is given up."""
+    with pytest.raises(TimeoutError, match="too late"):
+        open_source_list(
+            "s3://lists/l.csv",
+            list_policy=IN_PROCESS,
+            policy=IN_PROCESS,
+            objects=_Silent(),  # type: ignore[arg-type] # a fake
+            check=Clock(2),
+        )
+
+
+def test_open_source_list_refuses_parquet_whose_rows_are_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dictionary makes a small file of them, and much memory of the file."""
+    monkeypatch.setattr(list_formats, "_LONGEST_LINE_NBYTES", 100)
+    content = _parquet({"href": Array(["s3://b/" + "x" * 300] * 256, DataType.utf8())})
+
+    with pytest.raises(RequestError, match=r"l\.parquet line 1: rows are longer than 100 bytes"):
+        read_text(tmp_path, "l.parquet", content)
+
+
 def test_open_source_list_says_that_a_remote_list_is_not_there() -> None:
     """A missing object is named."""
     with pytest.raises(RequestError, match=r"no such object \(s3://lists/no.csv\)"):
@@ -477,6 +615,44 @@ def test_list_objects_says_that_a_bucket_refuses(monkeypatch: pytest.MonkeyPatch
     assert len(breaks.offsets) == 1
 
 
+def test_list_objects_looks_at_the_clock_where_no_key_matches() -> None:
+    """Which may be so for a bucket of a billion."""
+    clock = Clock(3)
+
+    with pytest.raises(TimeoutError, match="too late"):
+        list(
+            list_objects(
+                "s3://bucket/root",
+                glob="*.no",
+                policy=IN_PROCESS,
+                settings=SETTINGS,
+                open_=_bucket,
+                check=clock,
+            )
+        )
+
+    assert clock.called == 4
+
+
+def test_list_objects_looks_at_the_clock_before_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that stays busy does not hold it up."""
+    breaks = _BreaksOnce(GenericError("HTTP error: status code: 503"))
+    monkeypatch.setattr(obstore, "list", breaks)
+
+    with pytest.raises(TimeoutError, match="too late"):
+        list(
+            list_objects(
+                "s3://bucket/root",
+                policy=IN_PROCESS,
+                settings=StoreSettings(),
+                open_=_bucket,
+                check=Clock(2),
+            )
+        )
+
+    assert len(breaks.offsets) == 1
+
+
 def test_sources_below_says_that_nothing_matches() -> None:
     """A pattern that finds nothing is a mistake, with a hint at what is often forgotten."""
     nothing = sources_below(
@@ -508,7 +684,7 @@ def test_sources_below_yields_checked_sources() -> None:
         ("s3://bucket/root", {"regex": r"^((\w|\W|.)+)+(?<!f)$"}, "over 1 s to match"),
     ],
 )
-def test_list_objects_says_what_is_wrong(prefix: str, asked: dict[str, str], says: str) -> None:
+def test_list_objects_says_what_is_wrong(prefix: str, asked: dict[str, Any], says: str) -> None:
     """A wrong prefix or pattern is refused before anything is listed."""
     with pytest.raises(RequestError, match="sources") as caught:
         list(list_objects(prefix, **asked, policy=IN_PROCESS, settings=SETTINGS, open_=_bucket))

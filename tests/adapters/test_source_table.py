@@ -3,8 +3,9 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -390,6 +391,36 @@ def test_table_removes_its_file() -> None:
 
     assert not folder.exists()
     assert port.bands == ()
+
+
+def test_table_is_put_in_order_in_time() -> None:
+    """The check is asked after the last line too, and nothing is left behind."""
+    is_read = False
+
+    def check() -> None:
+        if is_read:
+            raise TimeoutError("too late")
+
+    def sources() -> Iterator[Source]:
+        nonlocal is_read
+        yield from numbered(*[{"time_us": -n} for n in range(20_000)])
+        is_read = True
+
+    with pytest.raises(TimeoutError, match="too late"):
+        SqliteSourceTable(SourceList(name="l.csv", is_typed=True, sources=sources()), check=check)
+
+
+def test_table_holds_few_long_lines_at_a_time() -> None:
+    """Lines may be a hundred times longer than usual."""
+    long = ({str(c): f"{n}" + "x" * 9_990 for c in range(10)} for n in range(1000))
+    sources = (Source(href="s3://bucket/a", columns=columns) for columns in long)
+
+    tracemalloc.start()
+    table_of(sources).close()
+    _, peak_nbytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak_nbytes < 30e6
 
 
 _GATHER_LIST = """

@@ -4,13 +4,22 @@ urllib3 in threads: slower than obstore, which follows redirects and has no opti
 """
 
 import asyncio
+import io
 import re
+import socket
+import time
+from collections.abc import Buffer
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from pixel_gather.status import Status
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
+    from urllib3 import BaseHTTPResponse
 
 _THREADS: Final = 64
 _MANY: Final = 100
@@ -61,7 +70,7 @@ class FixedHost:
         Args:
             root: Scheme and host, no closing slash.
             connect_timeout_s: Longest to wait for a connection.
-            request_timeout_s: Longest to wait for the next bytes of an answer.
+            request_timeout_s: Longest that an answer may take, body included.
         """
         import urllib3  # noqa: PLC0415 # 40 ms that only deployments with web servers pay
 
@@ -70,6 +79,10 @@ class FixedHost:
             maxsize=_THREADS,
             retries=False,
             timeout=urllib3.Timeout(connect=connect_timeout_s, read=request_timeout_s),
+        )
+        pool = self._pool.connection_from_url(root)
+        pool.ConnectionCls = type(
+            "Connection", (pool.ConnectionCls,), {"response_class": staticmethod(_in_time)}
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="https")
 
@@ -96,8 +109,9 @@ class FixedHost:
                 headers=headers,
                 redirect=False,
                 preload_content=False,
+                decode_content=False,
             )
-            content = answer.read(stop - start)  # no more than that, whatever the server sends
+            content = _read(answer, stop - start)  # no more than that, whatever the server sends
             if answer.length_remaining == 0:
                 answer.release_conn()
             else:
@@ -110,6 +124,8 @@ class FixedHost:
             raise HttpRefusedError(Status.TIMED_OUT, "the request failed", 2) from error
         if answer.status != 206:  # noqa: PLR2004 # Partial Content
             raise _refusal(answer.status)
+        if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            raise HttpRefusedError(Status.UNSUPPORTED, "the server encodes what it sends, unasked", 0)
         described = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if described is None or int(described[1]) != start:
             raise HttpRefusedError(Status.UNSUPPORTED, "the server answers with another range", 0)
@@ -118,6 +134,47 @@ class FixedHost:
             etag=answer.headers.get("ETag"),
             object_nbytes=int(described[3]),
         )
+
+
+def _read(answer: "BaseHTTPResponse", nbytes: int) -> bytes:
+    """Read up to so many bytes; an answer that breaks off is told only by reading on."""
+    blocks = []
+    while nbytes and (block := answer.read(nbytes)):
+        blocks.append(block)
+        nbytes -= len(block)
+    return b"".join(blocks)
+
+
+def _in_time(sock: socket.socket, *args: Any, **options: Any) -> "HTTPResponse":
+    """Return what reads an answer; the socket's time-out, which is one of each read, holds for all of it."""
+    from http.client import HTTPResponse  # noqa: PLC0415 # as above
+
+    answer = HTTPResponse(sock, *args, **options)
+    answer.fp = io.BufferedReader(_InTime(answer.fp.detach(), sock))
+    return answer
+
+
+class _InTime(io.RawIOBase):
+    """What a socket receives until its time-out from now; a server that drips bytes gets no more of it."""
+
+    def __init__(self, received: io.RawIOBase, sock: socket.socket) -> None:
+        self._received = received
+        self._sock = sock
+        self._until = time.monotonic() + (sock.gettimeout() or 0.0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int | None:
+        left_s = self._until - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the answer takes too long")
+        self._sock.settimeout(left_s)
+        return self._received.readinto(buffer)
+
+    def close(self) -> None:
+        self._received.close()
+        super().close()
 
 
 def _refusal(code: int) -> HttpRefusedError:

@@ -4,9 +4,9 @@ import asyncio
 import gzip
 import io
 import sys
-from collections.abc import Buffer
+from collections.abc import Buffer, Callable, Coroutine
 from pathlib import PurePosixPath
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from pixel_gather.adapters.object_store import Objects, split_href
 from pixel_gather.errors import RequestError, SourceError
@@ -15,10 +15,18 @@ from pixel_gather.source import Cost
 STDIN: Final = "-"
 _BLOCK_NBYTES: Final = 4 << 20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_S_BETWEEN_CHECKS: Final = 0.5
+
+type Check = Callable[[], None]
+"""Called again and again while a list is read; raises TimeoutError once its time is up."""
+
+
+def no_deadline() -> None:
+    """Let a list take as long as it takes."""
 
 
 def open_list_file(
-    place: str, *, objects: Objects, stdin: BinaryIO | None = None
+    place: str, *, objects: Objects, stdin: BinaryIO | None = None, check: Check = no_deadline
 ) -> tuple[str, io.BufferedReader]:
     """Open a list file, gunzipped where it is gzipped.
 
@@ -28,21 +36,24 @@ def open_list_file(
         place: A checked href, or ``-``.
         objects: Reads what is remote; belongs to the caller.
         stdin: Read for ``-`` instead of the process's own.
+        check: Called before each request for more of a remote list, and while one is under way.
 
     Returns:
         The name that errors call it by, ending as its format does, and the file.
 
     Raises:
         RequestError: It cannot be read.
+        TimeoutError: As the check says; also raised while reading.
     """
     if place == STDIN:
         return _gunzipped("stdin", io.BufferedReader(cast("io.RawIOBase", stdin or sys.stdin.buffer)))
     root, path = split_href(place)
     name = PurePosixPath(path).name
     try:
-        raw = open(f"/{path}", "rb") if root == "file://" else _open_remote(place, objects)  # noqa: SIM115, PTH123 # the caller closes it
+        raw = open(f"/{path}", "rb") if root == "file://" else _open_remote(place, objects, check)  # noqa: SIM115, PTH123 # the caller closes it
         return _gunzipped(name, raw)
     except (OSError, SourceError) as error:
+        check()
         reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
         raise RequestError(f"the list cannot be read: {reason} ({place})", field=name) from error
 
@@ -53,19 +64,20 @@ def _gunzipped(name: str, raw: io.BufferedReader) -> tuple[str, io.BufferedReade
     return name, raw
 
 
-def _open_remote(href: str, objects: Objects) -> io.BufferedReader:
-    return io.BufferedReader(_RemoteFile(href, objects), buffer_size=_BLOCK_NBYTES)
+def _open_remote(href: str, objects: Objects, check: Check) -> io.BufferedReader:
+    return io.BufferedReader(_RemoteFile(href, objects, check), buffer_size=_BLOCK_NBYTES)
 
 
 class _RemoteFile(io.RawIOBase):
     """One version of an object, read in ranges with the retries of ``Objects``."""
 
-    def __init__(self, href: str, objects: Objects) -> None:
+    def __init__(self, href: str, objects: Objects, check: Check) -> None:
         self._href = href
         self._objects = objects
+        self._check = check
         self._cost = Cost()
         self._position = 0
-        first = asyncio.run(objects.get_range(href, 0, 1, etag=None, cost=self._cost))
+        first = asyncio.run(_watched(objects.get_range(href, 0, 1, etag=None, cost=self._cost), check))
         self._etag, self._nbytes = first.etag, first.object_nbytes
 
     def readable(self) -> bool:
@@ -88,7 +100,16 @@ class _RemoteFile(io.RawIOBase):
         if stop <= self._position:
             return 0
         ask = self._objects.get_range(self._href, self._position, stop, etag=self._etag, cost=self._cost)
-        content = asyncio.run(ask).content
+        content = asyncio.run(_watched(ask, self._check)).content
         out[: content.nbytes] = content
         self._position += content.nbytes
         return content.nbytes
+
+
+async def _watched[T](work: Coroutine[Any, Any, T], check: Check) -> T:
+    """Wait for a request and its retries, but no longer than the check allows."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        check()
+        await asyncio.wait((task,), timeout=_S_BETWEEN_CHECKS)
+    return task.result()

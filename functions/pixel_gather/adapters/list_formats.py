@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,17 +15,21 @@ from itertools import chain, count
 from typing import IO, Any, Final, NamedTuple, cast
 
 import arro3.io
-from arro3.core import Array, DataType
+from arro3.core import Array, DataType, RecordBatch
 
 from pixel_gather.adapters.list_columns import check_names, format_time
+from pixel_gather.adapters.list_file import Check, no_deadline
 from pixel_gather.errors import GatherError, RequestError, SourceError
 
 type Record = tuple[int, Mapping[str, object]]
 """Line of the list, from 1, and its columns. Rows of Parquet count as lines."""
 
 _LONGEST_LINE_NBYTES: Final = 1 << 20
+_MOST_EMPTY_LINES: Final = 1_000_000
 _PARQUET_MAGIC: Final = b"PAR1"
-_N_ROWS_PER_BATCH: Final = 8192
+_UNREADABLE: Final = (OSError, EOFError, zlib.error, SourceError)
+_N_ROWS_PER_BATCH: Final = 256
+"""Few, for a file of some KB may spell out the same long text in every row."""
 _DELIMITERS: Final = (",", ";", "\t")
 _BY_ENDING: Final = {
     ".txt": "text",
@@ -48,26 +53,36 @@ class Records:
     lines: Iterator[Record]
 
 
-def read_records(file: io.BufferedReader, *, name: str) -> Records:
+def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadline) -> Records:
     """Read a list file's records as they are asked for; the file is closed after the last.
 
     Args:
         file: Not yet read from; Parquet has to be able to seek.
         name: What errors call the list; its ending tells the format.
+        check: Called for every line, whether or not it names a source, and for every batch of rows.
 
     Raises:
         RequestError: A line is not what the format allows; also raised while iterating.
+        TimeoutError: As the check says; also raised while iterating.
     """
     kind = next((kind for ending, kind in _BY_ENDING.items() if name.lower().endswith(ending)), None)
-    if kind == "parquet" or (kind is None and file.peek(4)[:4] == _PARQUET_MAGIC):
-        return Records(is_typed=True, lines=_parquet_records(file, name))
-    lines = _lines(file, name)
+    if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == _PARQUET_MAGIC):
+        return Records(is_typed=True, lines=_parquet_records(file, name, check))
+    lines = _lines(file, name, check)
     if kind is None:
-        ahead = _up_to_first_content(lines)
-        kind = _kind_of_line(ahead[-1].text, name) if ahead else "text"
-        lines = chain(ahead, lines)
+        first = next((line for line in lines if line.is_content), None)
+        kind = _kind_of_line(first.text, name) if first else "text"
+        lines = chain([first] if first else (), lines)
     read = {"text": _text_records, "csv": _csv_records, "jsonl": _jsonl_records}[kind]
     return Records(is_typed=kind == "jsonl", lines=read(lines, name))
+
+
+def _first_bytes(file: io.BufferedReader, name: str, check: Check) -> bytes:
+    try:
+        return file.peek(4)[:4]
+    except _UNREADABLE as error:
+        check()
+        raise RequestError(f"the list cannot be read: {error}", field=name) from error
 
 
 class _Line(NamedTuple):
@@ -78,34 +93,36 @@ class _Line(NamedTuple):
     @property
     def is_content(self) -> bool:
         """Whether a text list has a href here, not a comment and not a blank line."""
-        return not self.text.strip().startswith("#") and not self.text.isspace() and self.text != ""
+        text = self.text.strip()
+        return text != "" and not text.startswith("#")
 
 
-def _lines(file: io.BufferedReader, name: str) -> Iterator[_Line]:
+def _lines(file: io.BufferedReader, name: str, check: Check) -> Iterator[_Line]:
+    n_empty = 0
     with closing(file):
         for number in count(1):
+            check()
             field = f"{name} line {number}"
             try:
                 raw = file.readline(_LONGEST_LINE_NBYTES + 1)
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise RequestError("this line is not UTF-8; save the list as UTF-8", field=field) from error
-            except (OSError, EOFError, zlib.error, SourceError) as error:
+            except _UNREADABLE as error:
+                check()
                 raise RequestError(f"the list cannot be read from here on: {error}", field=field) from error
             if not raw:
                 return
             if len(raw) > _LONGEST_LINE_NBYTES:
                 raise RequestError(f"this line is longer than {_LONGEST_LINE_NBYTES} bytes", field=field)
-            yield _Line(number, text.rstrip("\r\n"))
-
-
-def _up_to_first_content(lines: Iterator[_Line]) -> list[_Line]:
-    ahead: list[_Line] = []
-    for line in lines:
-        ahead.append(line)
-        if line.is_content:
-            break
-    return ahead
+            line = _Line(number, text.rstrip("\r\n"))
+            n_empty = 0 if line.is_content else n_empty + 1
+            if n_empty > _MOST_EMPTY_LINES:
+                raise RequestError(
+                    f"more than {_MOST_EMPTY_LINES:,} lines in a row are blank or comments; leave them out",
+                    field=field,
+                )
+            yield line
 
 
 def _kind_of_line(text: str, name: str) -> str:
@@ -131,20 +148,43 @@ def _split_header(text: str) -> list[str]:
     return []
 
 
+class _CsvContent:
+    """The lines below a header; quotes may join many of them, and what is joined stays in memory."""
+
+    def __init__(self, lines: Iterator[_Line], name: str) -> None:
+        self.n_characters = 0
+        """Since the last record."""
+
+        self._lines = lines
+        self._name = name
+
+    def lines(self) -> Iterator[str]:
+        for line in self._lines:
+            self.n_characters += len(line.text) + 1
+            if self.n_characters > _LONGEST_LINE_NBYTES:
+                raise RequestError(
+                    f"one record is longer than {_LONGEST_LINE_NBYTES} characters; is a quote missing?",
+                    field=f"{self._name} line {line.number}",
+                )
+            yield line.text + "\n"
+
+
 def _csv_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
     header = next((line for line in lines if line.text.strip()), None)
     if header is None:
         return
     delimiter, *names = _split_header(header.text) or [",", *next(csv.reader([header.text]))]
     field = f"{name} line {header.number}"
-    if twice := next((column for column in names if names.count(column) > 1), None):
+    if twice := next((column for column, n in Counter(names).items() if n > 1), None):
         raise RequestError(f"there are two columns {twice!r}; rename one", field=field)
     if "" in names:
         raise RequestError(f"column {names.index('') + 1} has no name; name it or leave it out", field=field)
     _check_names(names, field)
-    reader = csv.reader((line.text + "\n" for line in lines), delimiter=delimiter, strict=True)
+    content = _CsvContent(lines, name)
+    reader = csv.reader(content.lines(), delimiter=delimiter, strict=True)
     try:
         for values in reader:
+            content.n_characters = 0
             if not values:
                 continue
             number = header.number + reader.line_num
@@ -180,7 +220,7 @@ def _jsonl_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
         yield line.number, record
 
 
-def _parquet_records(file: io.BufferedReader, name: str) -> Iterator[Record]:
+def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterator[Record]:
     with closing(file):
         if not file.seekable():
             raise RequestError("Parquet cannot be read from a pipe; name the file instead", field=name)
@@ -190,17 +230,28 @@ def _parquet_records(file: io.BufferedReader, name: str) -> Iterator[Record]:
             _check_names(names, name)
             number = 0
             for batch in batches:
+                check()
+                _check_size(batch, name, number)
                 columns = [_to_python(batch[column], column, name) for column in names]
                 for values in zip(*columns, strict=True):
                     number += 1
                     yield number, dict(zip(names, values, strict=True))
-        except (GatherError, GeneratorExit, KeyboardInterrupt):
+        except (GatherError, GeneratorExit, KeyboardInterrupt, TimeoutError):
             raise
         except BaseException as error:
             # arro3 panics, which is no Exception, where a file is no Parquet
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
+            check()
             raise RequestError(f"this is not Parquet, or is damaged: {error}", field=name) from error
+
+
+def _check_size(batch: RecordBatch, name: str, number: int) -> None:
+    if batch.nbytes > _N_ROWS_PER_BATCH * _LONGEST_LINE_NBYTES:
+        raise RequestError(
+            f"rows are longer than {_LONGEST_LINE_NBYTES} bytes on the average; leave long columns out",
+            field=f"{name} line {number + 1}",
+        )
 
 
 def _to_python(array: Array, column: str, name: str) -> list[Any]:

@@ -15,6 +15,7 @@ import obstore
 import regex as timed_re
 from obstore.exceptions import BaseError
 
+from pixel_gather.adapters.list_file import Check, no_deadline
 from pixel_gather.adapters.object_store import Store, StoreSettings, judge, open_store, split_href
 from pixel_gather.errors import RequestError
 from pixel_gather.href import IN_PROCESS, HrefPolicy, check_href
@@ -53,6 +54,7 @@ def list_objects(
     policy: HrefPolicy,
     settings: StoreSettings,
     open_: Callable[[str, StoreSettings], Store] = open_store,
+    check: Check = no_deadline,
 ) -> Iterator[ListedObject]:
     """Yield the objects below a folder, sorted by their keys as S3 sorts them.
 
@@ -64,9 +66,11 @@ def list_objects(
         policy: What may be listed; a relative folder starts from its base.
         settings: How object stores are reached.
         open_: Makes the client of a bucket.
+        check: Called for every key, whether or not a pattern matches it, and before every retry.
 
     Raises:
         RequestError: The prefix or a pattern is wrong, or the store does not list it.
+        TimeoutError: As the check says.
     """
     folder = _check_folder(prefix, policy)
     glob = glob and glob.lstrip("/")
@@ -78,8 +82,9 @@ def list_objects(
     root, path = split_href(start)
     is_local = root == "file://"
     path = "/" + path if is_local else path
-    found = _walk(path) if is_local else _list_store(open_(root, settings), path, start, settings)
+    found = _walk(path) if is_local else _list_store(open_(root, settings), path, start, settings, check)
     for item in found:
+        check()
         relative = f"{below}/{item.path}" if start != folder else item.path
         is_folder_marker = item.nbytes == 0 and "." not in relative.rpartition("/")[2]
         if is_folder_marker or (below_matches and not _matches(below_matches, relative, "sources.glob")):
@@ -138,7 +143,9 @@ def _matches(pattern: _Pattern, text: str, field: str) -> bool:
         ) from error
 
 
-def _list_store(store: Store, folder: str, start: str, settings: StoreSettings) -> Iterator[_Found]:
+def _list_store(
+    store: Store, folder: str, start: str, settings: StoreSettings, check: Check
+) -> Iterator[_Found]:
     """List a bucket page by page, going on after the last key where a page fails."""
     last: str | None = None
     attempt = 0
@@ -149,6 +156,7 @@ def _list_store(store: Store, folder: str, start: str, settings: StoreSettings) 
                     last, attempt = meta["path"], 0
                     yield _Found(last.removeprefix(folder).lstrip("/"), meta["size"], meta["last_modified"])
         except (BaseError, OSError, ValueError) as error:
+            check()
             attempt += 1
             _, reason, tries = judge(error)
             if attempt > min(tries, settings.max_retries):

@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -36,6 +37,12 @@ _OBSTORE_READS_BY_ITSELF: Final = (
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
+_POOL_IDLE_TIMEOUT: Final = "15s"
+"""After longer, a frozen Lambda environment may have slept through the other side's hanging up."""
+
+_REFUSED: Final = (
+    "the store refused access (403), which S3 also says of a missing object to who may not list the bucket"
+)
 _MANY: Final = 100
 """More tries than any setting allows: the setting decides."""
 
@@ -43,7 +50,7 @@ type _Verdict = tuple[Status, str, int]
 _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
     (FileNotFoundError, (Status.MISSING, "no such object", 0)),
     (PermissionError, (Status.DENIED, "this file may not be read", 0)),
-    (PermissionDeniedError, (Status.DENIED, "the store refused access (403)", 0)),
+    (PermissionDeniedError, (Status.DENIED, _REFUSED, 0)),
     (UnauthenticatedError, (Status.DENIED, "the store wants credentials (401)", 0)),
     (PreconditionError, (Status.CHANGED, "replaced while it was being read", 0)),
     (NotSupportedError, (Status.UNSUPPORTED, "the server does not answer byte ranges", 0)),
@@ -85,6 +92,9 @@ class StoreSettings:
     request_timeout_s: float = 30.0
     """Longest one request may take, body included."""
 
+    write_timeout_s: float = 300.0
+    """Longest one PUT may take, body included: a whole shard, be the link slow."""
+
     max_retries: int = 6
     """Tries after the first for a store that is busy or a connection that breaks."""
 
@@ -115,11 +125,15 @@ def split_href(href: str) -> tuple[str, str]:
 
 def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None) -> Store:
     """Make the client that reads from ``s3://bucket``, ``https://host`` or ``file://``."""
-    return _open_store(root, settings, prefix=prefix, retry={"max_retries": 0})
+    return _open_store(
+        root, settings, prefix=prefix, timeout_s=settings.request_timeout_s, retry={"max_retries": 0}
+    )
 
 
 def open_place(href: str, settings: StoreSettings) -> Store:
     """Make the client that writes below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
+
+    What it reads may take as long as what it writes.
 
     Raises:
         StoreError: The folder cannot be made.
@@ -131,16 +145,23 @@ def open_place(href: str, settings: StoreSettings) -> Store:
         except OSError as error:
             said = str(error).partition("\n")[0]
             raise StoreError(f"/{path} cannot be written to: {said}; choose another place") from error
-    return _open_store(root, settings, prefix=path or None, retry={"max_retries": settings.max_retries})
+    retry = {
+        "max_retries": settings.max_retries,
+        "retry_timeout": timedelta(seconds=settings.write_timeout_s),
+    }
+    return _open_store(root, settings, prefix=path or None, timeout_s=settings.write_timeout_s, retry=retry)
 
 
-def _open_store(root: str, settings: StoreSettings, *, prefix: str | None, retry: dict[str, Any]) -> Store:
+def _open_store(
+    root: str, settings: StoreSettings, *, prefix: str | None, timeout_s: float, retry: dict[str, Any]
+) -> Store:
     scheme = urlsplit(root).scheme
     if scheme == "file":
         return LocalStore(prefix)
     client_options: dict[str, Any] = {
         "connect_timeout": f"{settings.connect_timeout_s * 1000:.0f}ms",
-        "timeout": f"{settings.request_timeout_s * 1000:.0f}ms",
+        "timeout": f"{timeout_s * 1000:.0f}ms",
+        "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
         "allow_http": scheme == "http" or (settings.endpoint or "").startswith("http://"),
     }
     if scheme in ("http", "https"):
@@ -165,13 +186,19 @@ def _credential_provider(settings: StoreSettings) -> Any:
     """
     wants_profile = settings.profile is not None or "AWS_PROFILE" in os.environ
     has_own_keys = any(name in os.environ for name in _OBSTORE_READS_BY_ITSELF)
-    has_profiles = (Path.home() / ".aws").is_dir()
-    if not wants_profile and (has_own_keys or not has_profiles):
+    if not wants_profile and (has_own_keys or not _has_profiles()):
         return None
     import boto3  # noqa: PLC0415 # costs 0.3 s and is in no worker's path
     from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 # as above
 
     return Boto3CredentialProvider(boto3.Session(profile_name=settings.profile))
+
+
+def _has_profiles() -> bool:
+    try:
+        return (Path.home() / ".aws").is_dir()
+    except RuntimeError:  # a user without a home, as in many containers
+        return False
 
 
 @dataclass(slots=True)

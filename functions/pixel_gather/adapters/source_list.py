@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from pixel_gather.adapters.list_columns import MEANINGFUL, Scalar, check_name, check_value, parse_time
-from pixel_gather.adapters.list_file import STDIN, open_list_file
+from pixel_gather.adapters.list_file import STDIN, Check, no_deadline, open_list_file
 from pixel_gather.adapters.list_formats import Record, read_records
 from pixel_gather.adapters.listing import list_objects
 from pixel_gather.adapters.object_store import Objects, Store, StoreSettings, open_store
@@ -32,11 +32,17 @@ class SourceList:
     """Whether columns have types of their own; without, their values are text that may spell numbers."""
 
     sources: Iterator[Source]
-    """Raises RequestError for a line that is wrong, and at the end where there was none."""
+    """Raises RequestError for a line that is wrong, and at the end where there was none; TimeoutError where
+    the check that it was made with does."""
 
 
 def named_sources(
-    sources: Sources, *, objects: Objects, policy: HrefPolicy, list_policy: HrefPolicy
+    sources: Sources,
+    *,
+    objects: Objects,
+    policy: HrefPolicy,
+    list_policy: HrefPolicy,
+    check: Check = no_deadline,
 ) -> SourceList:
     """Return the sources that a request names, in whichever of the three ways.
 
@@ -45,11 +51,14 @@ def named_sources(
         objects: Reads lists; its settings reach what is listed.
         policy: Which sources may be read or listed.
         list_policy: Where a list may lie.
+        check: Called again and again, also where nothing that is read names a source.
     """
     if sources.hrefs is not None:
         return sources_of_hrefs(sources.hrefs, policy=policy)
     if sources.list is not None:
-        return open_source_list(sources.list, list_policy=list_policy, policy=policy, objects=objects)
+        return open_source_list(
+            sources.list, list_policy=list_policy, policy=policy, objects=objects, check=check
+        )
     assert sources.prefix is not None  # noqa: S101 # the model has checked that it is one of the three
     return sources_below(
         sources.prefix,
@@ -57,6 +66,7 @@ def named_sources(
         regex=sources.regex,
         policy=policy,
         settings=objects.settings_of(sources.prefix),
+        check=check,
     )
 
 
@@ -83,6 +93,7 @@ def open_source_list(
     policy: HrefPolicy,
     objects: Objects,
     stdin: BinaryIO | None = None,
+    check: Check = no_deadline,
 ) -> SourceList:
     """Open a list file: text, CSV, JSONL or Parquet, gzipped or not.
 
@@ -93,13 +104,15 @@ def open_source_list(
             or from the policy's base where the list comes from standard input.
         objects: Reads what is remote; belongs to the caller.
         stdin: Read instead of the process's own.
+        check: Called for every line and request.
 
     Raises:
         RequestError: The list cannot be read or is no list.
+        TimeoutError: As the check says.
     """
     href = place if place == STDIN else _checked(place, list_policy, "sources.list")
-    name, file = open_list_file(href, objects=objects, stdin=stdin)
-    records = read_records(file, name=name)
+    name, file = open_list_file(href, objects=objects, stdin=stdin, check=check)
+    records = read_records(file, name=name, check=check)
     in_folder = policy if place == STDIN else policy.within(parent_of(href))
     sources = _sources_of_records(records.lines, name, in_folder)
     return SourceList(
@@ -115,9 +128,12 @@ def sources_below(
     policy: HrefPolicy,
     settings: StoreSettings,
     open_: Callable[[str, StoreSettings], Store] = open_store,
+    check: Check = no_deadline,
 ) -> SourceList:
     """Take as sources what lies below a folder; the arguments are those of ``list_objects``."""
-    listed = list_objects(prefix, glob=glob, regex=regex, policy=policy, settings=settings, open_=open_)
+    listed = list_objects(
+        prefix, glob=glob, regex=regex, policy=policy, settings=settings, open_=open_, check=check
+    )
 
     def each() -> Iterator[Source]:
         for item in listed:

@@ -18,12 +18,15 @@ import msgspec
 
 from pixel_gather.adapters.column_types import ColumnTypes, to_dtype
 from pixel_gather.adapters.list_columns import N_MAX_COLUMNS, Scalar
+from pixel_gather.adapters.list_file import Check, no_deadline
 from pixel_gather.adapters.source_list import SourceList
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.source import Column, CubeRow, Source
 
 _N_MAX_BANDS: Final = 1000
 _N_PER_BATCH: Final = 5000
+_N_CHARACTERS_PER_BATCH: Final = 8 << 20
+_N_STEPS_BETWEEN_CHECKS: Final = 100_000
 _MAX_INT64: Final = 2**63 - 1
 _N_FIXED: Final = 6
 """Columns of ``cube`` before the list's own."""
@@ -65,15 +68,17 @@ DROP TABLE place;
 class SqliteSourceTable:
     """A ``SourceTable`` in a temporary SQLite file, which leaving the context removes."""
 
-    def __init__(self, source_list: SourceList) -> None:
+    def __init__(self, source_list: SourceList, *, check: Check = no_deadline) -> None:
         """Read the whole list and put it in order.
 
         Args:
             source_list: Is used up.
+            check: Called while the lines are put in order, which takes its time too.
 
         Raises:
             RequestError: A line is wrong, or the lines do not go together.
             StoreError: There is no room for temporary files.
+            TimeoutError: As the check says.
         """
         self._list = source_list
         self._bands: dict[str, int] = {}
@@ -86,10 +91,13 @@ class SqliteSourceTable:
         )
         try:
             self._database.executescript(_SCHEMA)
+            self._database.set_progress_handler(check, _N_STEPS_BETWEEN_CHECKS)
             self._load()
             self._put_in_order()
+            self._database.set_progress_handler(None, 0)
         except sqlite3.OperationalError as error:
             self.close()
+            check()  # SQLite says no more of it than that it was interrupted
             raise StoreError(f"the list needs more room for temporary files: {error}") from error
         except BaseException:
             self.close()
@@ -190,10 +198,11 @@ class SqliteSourceTable:
 
     def _load(self) -> None:
         batch: list[list[Scalar]] = []
+        n_characters = 0
         for n, source in enumerate(self._list.sources):
             if not self._types.keys() >= source.columns.keys():
                 self._insert(batch)
-                batch = []
+                batch, n_characters = [], 0
                 self._add_columns(source.columns.keys() - self._types.keys(), in_order=source.columns)
             record: list[Scalar] = [n, source.href, self._band_index(source), source.scene, source.time_us]
             for name, types in self._types.items():
@@ -202,9 +211,10 @@ class SqliteSourceTable:
                 record.append(_to_stored(value))
             batch.append(record)
             self._n_sources += 1
-            if len(batch) == _N_PER_BATCH:
+            n_characters += sum(len(value) for value in record if isinstance(value, str))
+            if len(batch) == _N_PER_BATCH or n_characters > _N_CHARACTERS_PER_BATCH:
                 self._insert(batch)
-                batch = []
+                batch, n_characters = [], 0
         self._insert(batch)
         if both := sorted(self._bands.keys() & self._types.keys()):
             raise RequestError(
