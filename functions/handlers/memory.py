@@ -13,13 +13,16 @@ _ONE_VCPU_MIB: Final = 1769
 _SHARD_MIB: Final = 512
 """Of a worker of one vCPU, as much as in process; a larger worker's share is the same."""
 
+_LARGEST_SHARD_MIB: Final = 1024
+"""Compressed and put in one piece within the minute that `deadline` leaves for it."""
+
 _PYTHON_MIB: Final = 300
 """For all that is neither a shard nor GDAL's."""
 
 
 def max_task_nbytes(memory_mib: int) -> int:
     """Return what one shard may hold decoded in a worker of so much memory."""
-    return memory_mib * _SHARD_MIB // _ONE_VCPU_MIB * 2**20
+    return min(memory_mib * _SHARD_MIB // _ONE_VCPU_MIB, _LARGEST_SHARD_MIB) * 2**20
 
 
 def gdal_settings(memory_mib: int, *, holds_a_shard: bool) -> GdalSettings:

@@ -81,6 +81,11 @@ def test_smallest_worker_holds_as_large_a_shard_as_one_process() -> None:
     assert max_task_nbytes(1769) == 512 * MIB
 
 
+def test_largest_worker_holds_no_more_than_it_can_store_in_time() -> None:
+    """A shard is one PUT, which has a minute."""
+    assert max_task_nbytes(10_240) == 1024 * MIB
+
+
 @pytest.mark.parametrize("memory_mib", [1769, 2048, 3538, 10_240])
 def test_shards_and_gdal_fit_the_workers_memory(memory_mib: int) -> None:
     """A shard decoded and compressed, Python, and all of GDAL's children at their limits."""
