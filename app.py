@@ -11,6 +11,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from handlers.openapi import request_model_schema
 from infra.bundle import bundle, unzipped_nbytes
+from infra.context import SettingsError
 from infra.gather_stack import GatherStack
 from infra.settings import Settings
 
@@ -20,7 +21,10 @@ _LAMBDA_MACHINE: Final = "aarch64"
 def main() -> None:
     """Write the cloud assembly to where the CDK command line asks for it."""
     app = App()
-    settings = Settings.from_context(app.node.try_get_context)
+    try:
+        settings = Settings.from_context(app.node.get_all_context())
+    except SettingsError as error:
+        sys.exit(str(error))
     machine = platform.machine().replace("arm64", "aarch64") if settings.emulated else _LAMBDA_MACHINE
 
     @cache

@@ -4,8 +4,9 @@ Every key of the context stands at the field that it fills. It is given as ``-c 
 command line or under ``context`` in cdk.json; arrays are JSON in both places.
 """
 
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -129,17 +130,23 @@ class Settings:
         return f"PixelGather-{self.stage}"
 
     @classmethod
-    def from_context(cls, get: Callable[[str], object]) -> "Settings":
+    def from_context(cls, given: Mapping[str, object]) -> "Settings":
         """Read all keys.
 
         Args:
-            get: Returns a key's value, or None; `constructs.Node.try_get_context`.
+            given: All of the context; `constructs.Node.get_all_context`.
 
         Raises:
-            SettingsError: A key's value is not what it should be.
+            SettingsError: A key's value is not what it should be, or a key is none that is known.
         """
+        asked: set[str] = set()
+
+        def get(key: str) -> object:
+            asked.add(key)
+            return given.get(key)
+
         context, default = Context(get), cls()
-        return cls(
+        settings = cls(
             stage=context.text(
                 "stage",
                 default.stage,
@@ -171,6 +178,17 @@ class Settings:
             api_log_role=context.truth("api_log_role", default=default.api_log_role),
             emulated=context.truth("emulated", default=default.emulated),
         )
+        _refuse_unknown(given, asked)
+        return settings
+
+
+def _refuse_unknown(given: Mapping[str, object], known: set[str]) -> None:
+    """Refuse a key that nothing reads, which may be a cap misspelled; the CDK's own have a sign in them."""
+    for key in given:
+        if re.fullmatch(r"\w+", key) and key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            meant = f"; {near[0]} is one" if near else ""
+            raise SettingsError(key, given[key], f"a setting that there is{meant}")
 
 
 def _caps(context: Context, default: Caps) -> Caps:

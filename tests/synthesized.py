@@ -112,7 +112,7 @@ def add_stack(
     request_schema: Mapping[str, Any] = REQUEST_SCHEMA,
 ) -> GatherStack:
     """Add the stack of the app's context, or of another stage."""
-    settings = Settings.from_context(app.node.try_get_context)
+    settings = Settings.from_context(app.node.get_all_context())
     if stage is not None:
         settings = replace(settings, stage=stage)
     return GatherStack(

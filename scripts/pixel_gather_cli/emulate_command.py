@@ -32,7 +32,11 @@ _EXAMPLE: Final = (
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Most Lambda workers of one gather at a time.")
 @click.option(
-    "--source-bucket", "source_buckets", multiple=True, metavar="NAME", help="One more that gathers may read."
+    "--source-bucket",
+    "source_buckets",
+    multiple=True,
+    metavar="NAME",
+    help="One more that gathers may read; make and fill it yourself.",
 )
 @click.option(
     "--context", "-c", "given", multiple=True, metavar="KEY=VALUE", help="A setting, as cdk takes them."

@@ -37,6 +37,8 @@ def with_list_uploaded(request: GatherRequest, deployment: Deployment) -> Gather
         return request
     with _opened(path) as file:
         nbytes = file.seek(0, 2)
+        if nbytes == 0:
+            raise RequestError("the list names no source", field=_name_of(path))
         file.seek(0)
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
@@ -68,9 +70,13 @@ def _opened(path: str) -> Iterator[io.BufferedIOBase]:
         file = Path(path).open("rb")  # noqa: SIM115 # closed below
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RequestError(f"the list cannot be read: {reason} ({path})", field=Path(path).name) from error
+        raise RequestError(f"the list cannot be read: {reason} ({path})", field=_name_of(path)) from error
     with file:
         yield file
+
+
+def _name_of(path: str) -> str:
+    return "stdin" if path == _STDIN else Path(path).name
 
 
 def _suffix_of(path: str) -> str:

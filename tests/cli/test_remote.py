@@ -364,6 +364,17 @@ def test_submit_uploads_a_list_of_this_machine(case: ListCase, api: FakeApi, tmp
     assert submitted.json["sources"] == {"list": href}
 
 
+def test_submit_refuses_an_empty_list_before_it_is_uploaded(
+    api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the file's own name, as in process."""
+    (tmp_path / "empty.txt").touch()
+
+    assert run("submit", "--sources", tmp_path / "empty.txt", "--tile", "centre") == 2
+    assert "empty.txt: the list names no source" in capsys.readouterr().err
+    assert api.asked == []
+
+
 def test_submit_uploads_no_list_that_is_there(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """The deployment says so; here the list comes from standard input."""
     api.on("POST /v1/lists", {"href": "s3://control/lists/x.list", "upload": None})

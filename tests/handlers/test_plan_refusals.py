@@ -113,7 +113,7 @@ def test_plan_gather_lowers_a_requests_limits_to_the_deployments(
 
 
 def test_plan_gather_reads_an_uploaded_list(machine: StateMachine) -> None:
-    """Which lies in the control bucket, where no source may lie."""
+    """Which lies in the control bucket, where no source may lie; relative hrefs were another machine's."""
     hrefs = ["s3://sources/landsat/" + name for name in _names(machine.s3)]
     machine.s3.put_object(Bucket="control", Key="lists/ab.txt", Body="\n".join(hrefs).encode())
     machine.s3.put_object(Bucket="control", Key="lists/relative.txt", Body=b"a.tif\n")
@@ -122,7 +122,7 @@ def test_plan_gather_reads_an_uploaded_list(machine: StateMachine) -> None:
     refused = machine.run(LANDSAT | {"sources": "s3://control/lists/relative.txt"})
 
     assert result["status"] == {"ok": 8}
-    assert "the bucket control is not allowed" in refused["cause"]
+    assert "relative.txt line 1: 'a.tif' has no folder to start from" in refused["cause"]
 
 
 def test_plan_gather_raises_what_another_try_can_mend(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:

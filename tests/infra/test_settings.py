@@ -14,7 +14,7 @@ from infra.settings import ApiAuth, Caps, Settings, SourceBucket
 
 def settings_of(**context: Any) -> Settings:
     """Read settings from a context."""
-    return Settings.from_context(context.get)
+    return Settings.from_context(context)
 
 
 def test_settings_need_no_key() -> None:
@@ -148,3 +148,25 @@ def test_readme_names_every_setting() -> None:
     named = {key for line in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", line.split("|")[1])}
 
     assert named == keys
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [("max_used", "max_usd is one"), ("source_bucket", "source_buckets is one"), ("x", "a setting")],
+)
+def test_settings_refuse_a_key_that_nothing_reads(key: str, says: str) -> None:
+    """A cap that is misspelled must not be one that is not there."""
+    with pytest.raises(SettingsError, match=says):
+        settings_of(**{key: 5})
+
+
+def test_settings_leave_the_cdks_own_keys_alone() -> None:
+    """Flags, and what the CDK looked up."""
+    own = {
+        "@aws-cdk/core:x": True,
+        "aws:cdk:enable": [],
+        "availability-zones:account=1": ["a"],
+        "aws-cdk:x": 1,
+    }
+
+    assert Settings.from_context(own) == Settings()

@@ -100,8 +100,8 @@ def open_source_list(
     Args:
         place: A href, or ``-`` for standard input.
         list_policy: Where lists may lie; a relative ``place`` starts from its base.
-        policy: Which sources may be read. Relative hrefs in the list start from the list's own folder,
-            or from the policy's base where the list comes from standard input.
+        policy: Which sources may be read. Relative hrefs in the list start from the list's own folder, if
+            sources may lie there; else, and where the list comes from standard input, from the policy's base.
         objects: Reads what is remote; belongs to the caller.
         stdin: Read instead of the process's own.
         check: Called for every line and request.
@@ -113,7 +113,7 @@ def open_source_list(
     href = place if place == STDIN else _checked(place, list_policy, "sources.list")
     name, file = open_list_file(href, objects=objects, stdin=stdin, check=check)
     records = read_records(file, name=name, check=check)
-    in_folder = policy if place == STDIN else policy.within(parent_of(href))
+    in_folder = policy.within(parent_of(href)) if place != STDIN and _is_read(href, policy) else policy
     sources = _sources_of_records(records.lines, name, in_folder)
     return SourceList(
         name=name, is_typed=records.is_typed, sources=_refuse_none(sources, name, "the list names no source")
@@ -153,6 +153,14 @@ def _refuse_none(sources: Iterator[Source], field: str, message: str) -> Iterato
         raise RequestError(message, field=field)
     yield first
     yield from sources
+
+
+def _is_read(href: str, policy: HrefPolicy) -> bool:
+    try:
+        check_href(href, policy=policy)
+    except ValueError:
+        return False
+    return True
 
 
 def _checked(href: str, policy: HrefPolicy, field: str) -> str:
