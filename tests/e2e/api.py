@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -65,3 +67,29 @@ def gathered(deployment: Deployment, request: dict[str, Any]) -> dict[str, Any]:
     answered = call(deployment, "POST", "/gathers", request)
     assert answered.status == 202, answered
     return wait_for(deployment, answered.body["id"])
+
+
+@contextmanager
+def refused_writes(deployment: Deployment, keys: str) -> Iterator[None]:
+    """Let the array bucket refuse some keys, as a policy or a full quota would, and take all others.
+
+    Args:
+        deployment: Whose array bucket.
+        keys: One key, or several by ``*``.
+    """
+    s3 = deployment.client("s3")
+    kept = s3.get_bucket_policy(Bucket=deployment.array_bucket)["Policy"]
+    policy = json.loads(kept)
+    policy["Statement"].append(
+        {
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "s3:PutObject",
+            "Resource": f"arn:aws:s3:::{deployment.array_bucket}/{keys}",
+        }
+    )
+    s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=json.dumps(policy))
+    try:
+        yield
+    finally:
+        s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=kept)

@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +18,7 @@ import xarray as xr
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from e2e.api import call, gathered, wait_for
+from e2e.api import call, gathered, refused_writes, wait_for
 from pixel_gather import gather
 from pixel_gather_emulator.deploy import Deployment
 
@@ -50,27 +48,6 @@ def opened(deployment: Deployment, cube: str, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(name, value)
     found: xr.Dataset = xr.open_zarr(ObjectStore(S3Store.from_url(cube), read_only=True))
     return found
-
-
-@contextmanager
-def refused_writes(deployment: Deployment, name: str, below: str = "band_1/c") -> Iterator[None]:
-    """Let the array bucket refuse a part of one cube, as a policy or a full quota would."""
-    s3 = deployment.client("s3")
-    kept = s3.get_bucket_policy(Bucket=deployment.array_bucket)["Policy"]
-    policy = json.loads(kept)
-    policy["Statement"].append(
-        {
-            "Effect": "Deny",
-            "Principal": "*",
-            "Action": "s3:PutObject",
-            "Resource": f"arn:aws:s3:::{deployment.array_bucket}/*{name}.zarr/{below}/*",
-        }
-    )
-    s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=json.dumps(policy))
-    try:
-        yield
-    finally:
-        s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=kept)
 
 
 def run_cli(
@@ -219,7 +196,7 @@ def test_gdal_path_runs_in_the_worker(deployment: Deployment) -> None:
 def test_failing_shard_is_tried_again(deployment: Deployment) -> None:
     """A store that refuses for a while costs time and nothing else."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "retried"}}
-    with refused_writes(deployment, "retried"):
+    with refused_writes(deployment, "retried.zarr/band_1/c/*"):
         id_ = call(deployment, "POST", "/gathers", request).body["id"]
         wait_for_a_failed_try(deployment, id_)
     document = wait_for(deployment, id_)
@@ -246,7 +223,7 @@ def wait_for_a_failed_try(deployment: Deployment, id_: str, *, longest_s: float 
 def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: Deployment) -> None:
     """What was lost is run again on demand, and no more than that."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "redriven"}}
-    with refused_writes(deployment, "redriven"):
+    with refused_writes(deployment, "redriven.zarr/band_1/c/*"):
         failed = gathered(deployment, request)
     answered = call(deployment, "POST", f"/gathers/{failed['id']}/redrive")
     document = wait_for(deployment, failed["id"])
@@ -263,7 +240,7 @@ def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: Deploymen
 def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: Deployment) -> None:
     """With all shards committed, the next attempt has no manifest to go through and only finishes."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "unfinished"}}
-    with refused_writes(deployment, "unfinished", below="href"):
+    with refused_writes(deployment, "unfinished.zarr/href/*"):
         failed = gathered(deployment, request)
     document = gathered(deployment, request)
 
@@ -286,7 +263,7 @@ def test_shards_may_be_lost_where_the_request_says_so(deployment: Deployment) ->
         "output": {"name": "lost"},
         "limits": {"failed_shards": 1},
     }
-    with refused_writes(deployment, "lost"):
+    with refused_writes(deployment, "lost.zarr/band_1/c/*"):
         document = gathered(deployment, request)
 
     assert document["state"] == "succeeded", document
@@ -297,7 +274,7 @@ def test_shards_may_be_lost_where_the_request_says_so(deployment: Deployment) ->
 def test_gather_is_stopped(deployment: Deployment) -> None:
     """DELETE stops it; the same request goes on with it later."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "stopped"}}
-    with refused_writes(deployment, "stopped"):
+    with refused_writes(deployment, "stopped.zarr/band_1/c/*"):
         id_ = call(deployment, "POST", "/gathers", request).body["id"]
         wait_for_a_failed_try(deployment, id_)
         answered = call(deployment, "DELETE", f"/gathers/{id_}")

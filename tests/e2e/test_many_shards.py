@@ -6,8 +6,7 @@ workers are told apart by what they log: when they started, and how long each sh
 
 import json
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import pairwise
@@ -18,7 +17,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from e2e.api import ENDED, call, gathered, wait_for
+from e2e.api import ENDED, call, gathered, refused_writes, wait_for
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, WINDOW, opened
 from pixel_gather import gather
 from pixel_gather_emulator.deploy import Deployment
@@ -89,27 +88,6 @@ def requested(name: str, listed: str, **limits: float) -> dict[str, Any]:
         "output": {"name": name, "layout": LAYOUT},
         "limits": {"workers": N_WORKERS, **limits},
     }
-
-
-@contextmanager
-def one_shard_refused(deployment: Deployment, name: str, index: int) -> Iterator[None]:
-    """Let the array bucket refuse the object of one shard and take all others."""
-    s3 = deployment.client("s3")
-    kept = s3.get_bucket_policy(Bucket=deployment.array_bucket)["Policy"]
-    policy = json.loads(kept)
-    policy["Statement"].append(
-        {
-            "Effect": "Deny",
-            "Principal": "*",
-            "Action": "s3:PutObject",
-            "Resource": f"arn:aws:s3:::{deployment.array_bucket}/{name}.zarr/band_1/c/{index}/0/0",
-        }
-    )
-    s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=json.dumps(policy))
-    try:
-        yield
-    finally:
-        s3.put_bucket_policy(Bucket=deployment.array_bucket, Policy=kept)
 
 
 def map_run(deployment: Deployment, id_: str) -> dict[str, Any] | None:
@@ -256,7 +234,7 @@ def test_failing_try_costs_its_shard_another_and_no_other_shard(
 ) -> None:
     """The shard whose object was refused for a while is tried again; all the others are filled once."""
     refused = 1
-    with one_shard_refused(deployment, "many-retried", refused):
+    with refused_writes(deployment, f"many-retried.zarr/band_1/c/{refused}/0/0"):
         id_ = call(deployment, "POST", "/gathers", requested("many-retried", listed)).body["id"]
         wait_for_a_failed_try(deployment, id_, refused)
     document = wait_for(deployment, id_)
@@ -294,7 +272,7 @@ def test_lost_shard_costs_its_own_rows(
 ) -> None:
     """One shard of many that never gets through leaves its own rows empty and all others as they are."""
     lost, most = 7, 1 / N_SHARDS
-    with one_shard_refused(deployment, "many-lost", lost):
+    with refused_writes(deployment, f"many-lost.zarr/band_1/c/{lost}/0/0"):
         document = gathered(deployment, requested("many-lost", listed, failed_shards=most))
 
     assert document["state"] == "succeeded", document
