@@ -31,6 +31,7 @@ from pixel_gather.source import Cost, CubeRow, Source
 from pixel_gather.status import Status
 from pixel_gather.stores import FoundCube
 from pixel_gather.use_cases import (
+    FilledShard,
     finish_gather,
     gather_shard,
     gathered_indexes,
@@ -81,9 +82,9 @@ class Gather:
         control = self.control.below(self.cube.claimed.claim)
         return asyncio.run(load_plan(control)), asyncio.run(load_tasks(control))
 
-    def shard(self, task: ShardTask, plan: CubePlan) -> None:
+    def shard(self, task: ShardTask, plan: CubePlan) -> FilledShard:
         """Gather one shard."""
-        asyncio.run(
+        return asyncio.run(
             gather_shard(
                 task,
                 plan=plan,
@@ -334,8 +335,9 @@ def test_gather_shard_of_a_late_worker_leaves_what_another_has_committed() -> No
     before = gather.cube.pixels["band_1"].copy()
     gather.reader = FakeReader({})
 
-    gather.shard(tasks[0], plan)
+    filled = gather.shard(tasks[0], plan)
 
+    assert not filled.is_new
     np.testing.assert_array_equal(gather.cube.pixels["band_1"], before)
     assert report.status_counts == {"ok": 7}
 
@@ -352,8 +354,9 @@ def test_gather_shard_looks_again_before_it_writes() -> None:
         return await reads(href, overview=overview, cost=cost)
 
     slow.reader.open_ = open_late  # type: ignore[method-assign] # the moment at which the other is faster
-    slow.shard(tasks[0], plan)
+    filled = slow.shard(tasks[0], plan)
 
+    assert not filled.is_new
     np.testing.assert_array_equal(gather.cube.pixels["band_1"][0], IMAGES[NAMES[0]][0])
 
 
@@ -511,7 +514,7 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
     plan, tasks = gather.plan()
     seen: list[Outcome] = []
 
-    result = asyncio.run(
+    filled = asyncio.run(
         gather_shard(
             tasks[0],
             plan=plan,
@@ -527,8 +530,9 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
     )
 
     assert len(seen) == 2
-    assert result.stored_nbytes == 2 * 20 * 16 * 2
-    assert result.peak_rss_mib > 10
+    assert filled.is_new
+    assert filled.result.stored_nbytes == 2 * 20 * 16 * 2
+    assert filled.result.peak_rss_mib > 10
     assert asyncio.run(gathered_indexes(gather.control.below(plan.claim))) == {0}
 
 

@@ -18,10 +18,9 @@ from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.fixed_slots import FixedSlots
 from pixel_gather.adapters.metrics import EmfMetrics
 from pixel_gather.cube import CubePlan
-from pixel_gather.outcome import Outcome, ShardResult
 from pixel_gather.read import ShardBuffers
 from pixel_gather.shards import ShardTask
-from pixel_gather.use_cases import check_claim, gather_shard, load_plan
+from pixel_gather.use_cases import FilledShard, check_claim, gather_shard, load_plan
 
 _LONGEST_SOURCE_S: Final = 180.0
 
@@ -35,16 +34,6 @@ class _Prepared:
     buffers: ShardBuffers
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """A shard that was filled, and the plan that it is of."""
-
-    plan: CubePlan
-    result: ShardResult
-    is_new: bool
-    """Whether this worker filled it; another may have committed it before."""
-
-
 class ShardWorker:
     """Fills shard after shard; keeps clients, the reader's processes and the last plan between them."""
 
@@ -55,8 +44,8 @@ class ShardWorker:
         self._slots = FixedSlots(deployment.settings.concurrency)
         self._prepared: _Prepared | None = None
 
-    async def gather(self, gather: str, task: ShardTask, *, left_s: float) -> Filled:
-        """Fill and commit one shard; safe to run twice.
+    async def gather(self, gather: str, task: ShardTask, *, left_s: float) -> tuple[CubePlan, FilledShard]:
+        """Fill and commit one shard of a plan; safe to run twice.
 
         Args:
             gather: The cube's name and claim.
@@ -71,13 +60,7 @@ class ShardWorker:
         await check_claim(self.deployment.control(cube_name(gather), may_list=False), claim_in(gather))
         prepared = await self._prepare(gather, control)
         deadline = asyncio.get_running_loop().time() + reading_s(left_s)
-        n_read = 0
-
-        def note(_: Outcome) -> None:
-            nonlocal n_read
-            n_read += 1
-
-        result = await gather_shard(
+        filled = await gather_shard(
             task,
             plan=prepared.plan,
             reader=DeadlineReader(self._reader, deadline),
@@ -87,9 +70,8 @@ class ShardWorker:
             cube=self.deployment.cube(gather),
             control=control,
             source_timeout_s=_LONGEST_SOURCE_S,
-            on_source=note,
         )
-        return Filled(prepared.plan, result, is_new=n_read > 0)
+        return prepared.plan, filled
 
     async def aclose(self) -> None:
         """End the reader's processes; Lambda never does."""
@@ -115,8 +97,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     gather, task = event["gather"], msgspec.convert(event["task"], ShardTask)
     logger.append_keys(gather_id=cube_name(gather), shard_index=task.index)
     left_s = context.get_remaining_time_in_millis() / 1000
-    filled = worker.deployment.run(worker.gather(gather, task, left_s=left_s))
-    summary = summary_of_shard(filled.result, plan=filled.plan, task=task)
+    plan, filled = worker.deployment.run(worker.gather(gather, task, left_s=left_s))
+    summary = summary_of_shard(filled.result, plan=plan, task=task)
     if filled.is_new:
         logger.info("shard finished", extra=summary)
         metrics.write(metrics_of_shard(filled.result), gather_id=cube_name(gather), shard_index=task.index)

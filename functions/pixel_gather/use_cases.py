@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,16 @@ from pixel_gather.stores import ControlStore, CubeStore, FoundCube
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request import GatherRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledShard:
+    """A shard that is committed."""
+
+    result: ShardResult
+    is_new: bool
+    """Whether this call filled it; else another had, and it was left as it was."""
+
 
 _SIDECARS_AHEAD: Final = 32
 _ROUNDING: Final = 1e-6
@@ -133,14 +144,14 @@ async def gather_shard(
     control: ControlStore,
     source_timeout_s: float,
     on_source: Callable[[Outcome], None] = lambda _: None,
-) -> ShardResult:
+) -> FilledShard:
     """Fill one shard of every measurement, then commit it by its sidecar.
 
     Safe to run twice: a shard that has been committed, before or meanwhile, is left as it is. So a worker for
     whom nobody waits any more, and whose sources time out, cannot write over what another has read.
     """
     if (committed := await _committed(task, control)) is not None:
-        return committed
+        return FilledShard(result=committed, is_new=False)
     rows = await _rows_of(task, control)
     with buffers.borrowed(task) as arrays:
         started = time.perf_counter()
@@ -158,7 +169,7 @@ async def gather_shard(
         read = time.perf_counter()
         await asyncio.to_thread(_measure, arrays, outcomes)
         if (committed := await _committed(task, control)) is not None:
-            return committed
+            return FilledShard(result=committed, is_new=False)
         stored_nbytes = 0
         for measurement, pixels in zip(plan.measurements, _per_measurement(arrays), strict=True):
             stored_nbytes += await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
@@ -171,7 +182,7 @@ async def gather_shard(
         peak_rss_mib=_peak_rss_mib(),
     )
     await control.put(_sidecar_key(task.index), msgspec.msgpack.encode(result))
-    return result
+    return FilledShard(result=result, is_new=True)
 
 
 async def gathered_indexes(control: ControlStore) -> frozenset[int]:
