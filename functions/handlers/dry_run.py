@@ -22,8 +22,6 @@ from pixel_gather.plan import plan_cube
 from pixel_gather.request import parse_request
 
 _TO_ANSWER_S: Final = 2.0
-_FOR_THE_LIST: Final = 0.75
-"""Of the time for the plan, so that the thread that reads it has ended before the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class DryPlanner:
         try:
             async with (
                 asyncio.timeout(left_s),
-                opened_table(request, self.deployment, left_s=left_s * _FOR_THE_LIST) as table,
+                opened_table(request, self.deployment, left_s=left_s) as table,
             ):
                 return await plan_cube(
                     request,

@@ -6,7 +6,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.measured import metrics_of_gather
-from handlers.result import publish, report_of
+from handlers.result import publish
 from handlers.settings import Settings
 from handlers.wiring import Deployment, cube_name
 from pixel_gather.adapters.metrics import EmfMetrics
@@ -46,9 +46,8 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[Report, dict[s
     cube, control = deployment.cube(gather), deployment.control(gather)
     plan = await load_plan(control)
     found = await cube.found()
-    if found is not None and found.report is not None and found.claim == plan.claim:
-        report = report_of(found)
-    else:
+    report = found.complete_report() if found is not None and found.claim == plan.claim else None
+    if report is None:
         report = await finish_gather(
             plan=plan,
             tasks=await load_tasks(control),

@@ -14,7 +14,7 @@ from handlers.manifest import manifest, manifest_key
 from handlers.memory import max_task_nbytes
 from handlers.planning import admitted, opened_table
 from handlers.reading import reader_of
-from handlers.result import publish, report_of
+from handlers.result import publish
 from handlers.settings import Settings
 from handlers.wiring import Deployment
 from pixel_gather.adapters.crs import RasterioProjector
@@ -30,8 +30,6 @@ from pixel_gather.telemetry import GATHERS_REFUSED
 from pixel_gather.use_cases import gathered_indexes, plan_gather
 
 _LONGEST_CAUSE: Final = 2000
-_FOR_THE_LIST: Final = 0.75
-"""Of the function's time; what follows takes less: headers, the list in shard order, the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +53,15 @@ class Planner:
         request = admitted(parse_request(given), deployment.settings)
         gather = request.cube_name
         cube, control = deployment.cube(gather), deployment.control(gather)
-        async with opened_table(request, deployment, left_s=left_s * _FOR_THE_LIST) as table:
+        async with opened_table(request, deployment, left_s=left_s) as table:
             found = await cube.found()
             if found is not None and found.digest != gather_digest(request, table):
                 raise ArrayExistsError(
                     f"{cube.place}: a cube of another request or another list is there: give this one "
                     "another output.name, or submit it with force"
                 )
-            if found is not None and found.report is not None:
-                result = await publish(report_of(found), gather, deployment)
+            if found is not None and (report := found.complete_report()) is not None:
+                result = await publish(report, gather, deployment)
                 return {"verdict": "complete", "result": result}
             plan, tasks = await plan_gather(
                 request,

@@ -3,20 +3,12 @@
 import json
 from typing import Any, Final
 
-import msgspec
-
 from handlers.cost import usd_by_service
 from handlers.wiring import Deployment
 from pixel_gather.adapters.control_store import ObjectControlStore
 from pixel_gather.report import Report
-from pixel_gather.stores import FoundCube
 
 _REPORT_KEY: Final = "report.json"
-
-
-def report_of(found: FoundCube) -> Report:
-    """Return the report that a complete cube holds."""
-    return msgspec.convert(found.report, Report)
 
 
 async def publish(report: Report, gather: str, deployment: Deployment) -> dict[str, Any]:

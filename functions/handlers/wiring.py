@@ -1,14 +1,12 @@
 """Joins the steps to a deployment's stores; all of it is kept for as long as the function lives."""
 
-import asyncio
 from collections.abc import Coroutine
 from functools import lru_cache
 from typing import Any
 
-from uvloop import new_event_loop
-
 from handlers.settings import Settings
 from pixel_gather.adapters.control_store import ObjectControlStore
+from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store import Objects, StoreSettings, open_place
 from pixel_gather.adapters.zarr_cube import ZarrCube
 
@@ -22,7 +20,7 @@ class Deployment:
         self.objects = Objects(own, by_root=_by_root(settings))
         self._control = open_place(f"s3://{settings.control_bucket}", own)
         self.summaries = ObjectControlStore(self._control, "")
-        self._runner = asyncio.Runner(loop_factory=new_event_loop)
+        self._runner = open_runner()
         self._opened = lru_cache(maxsize=1)(lambda href: ZarrCube(open_place(href, own), href))
 
     def run[T](self, work: Coroutine[Any, Any, T]) -> T:

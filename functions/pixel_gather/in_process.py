@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from pixel_gather.adapters.control_store import ObjectControlStore
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.event_loop import run
@@ -155,8 +153,7 @@ async def gather_async(
             raise ArrayExistsError(
                 f"{_shown(place)}: a cube of another request or another list is there: choose another place"
             )
-        if found is not None and found.report is not None:
-            report = msgspec.convert(found.report, Report)
+        if found is not None and (report := found.complete_report()) is not None:
             return Gathered(place=_shown(place), report=report, was_complete=True)
         plan, tasks = await plan_gather(
             request,

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+import msgspec
+
 from pixel_gather.coordinates import Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement, claim_of
 from pixel_gather.read import Pixels
@@ -27,6 +29,10 @@ class FoundCube:
     def claim(self) -> str:
         """As `CubePlan.claim`."""
         return claim_of(self.planned_at)
+
+    def complete_report(self) -> Report | None:
+        """Return what a complete cube tells of itself, or None of one that is not."""
+        return None if self.report is None else msgspec.convert(self.report, Report)
 
 
 class CubeStore(Protocol):

@@ -62,6 +62,11 @@ def wait_for(deployment: Deployment, id_: str, *, longest_s: float = 120) -> dic
         time.sleep(0.3)
 
 
+def execution_arn(deployment: Deployment, id_: str) -> str:
+    """Return what Step Functions calls a gather."""
+    return f"{deployment.state_machine_arn.replace(':stateMachine:', ':execution:')}:{id_}"
+
+
 def gathered(deployment: Deployment, request: dict[str, Any]) -> dict[str, Any]:
     """Submit a request and wait for its end."""
     answered = call(deployment, "POST", "/gathers", request)

@@ -18,7 +18,7 @@ import xarray as xr
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from e2e.api import call, gathered, refused_writes, wait_for
+from e2e.api import call, execution_arn, gathered, refused_writes, wait_for
 from pixel_gather import gather
 from pixel_gather_emulator.deploy import Deployment
 
@@ -208,7 +208,7 @@ def test_failing_shard_is_tried_again(deployment: Deployment) -> None:
 def wait_for_a_failed_try(deployment: Deployment, id_: str, *, longest_s: float = 60) -> None:
     """Wait until the child of a gather has seen its task fail."""
     states = deployment.client("stepfunctions")
-    arn = f"{deployment.state_machine_arn.replace(':stateMachine:', ':execution:')}:{id_}"
+    arn = execution_arn(deployment, id_)
     until = time.monotonic() + longest_s
     while time.monotonic() < until:
         for run in states.list_map_runs(executionArn=arn)["mapRuns"]:
@@ -251,7 +251,7 @@ def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: Deploym
     assert document["state"] == "succeeded", document
     assert document["result"]["requests"] > 0
     states = deployment.client("stepfunctions")
-    arn = f"{deployment.state_machine_arn.replace(':stateMachine:', ':execution:')}:{document['id']}"
+    arn = execution_arn(deployment, document["id"])
     assert states.list_map_runs(executionArn=arn)["mapRuns"] == []
 
 

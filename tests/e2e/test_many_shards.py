@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from e2e.api import ENDED, call, gathered, refused_writes, wait_for
+from e2e.api import ENDED, call, execution_arn, gathered, refused_writes, wait_for
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, WINDOW, opened
 from pixel_gather import gather
 from pixel_gather_emulator.deploy import Deployment
@@ -93,7 +93,7 @@ def requested(name: str, listed: str, **limits: float) -> dict[str, Any]:
 def map_run(deployment: Deployment, id_: str) -> dict[str, Any] | None:
     """Describe the Map Run of a gather, or return None before it has begun."""
     states = deployment.client("stepfunctions")
-    arn = f"{deployment.state_machine_arn.replace(':stateMachine:', ':execution:')}:{id_}"
+    arn = execution_arn(deployment, id_)
     runs = states.list_map_runs(executionArn=arn)["mapRuns"]
     if not runs:
         return None

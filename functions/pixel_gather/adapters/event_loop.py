@@ -11,11 +11,16 @@ except ImportError:  # not made for Windows
     from asyncio import new_event_loop  # type: ignore[assignment] # both make a loop
 
 
-def run[T](work: Coroutine[Any, Any, T]) -> T:
-    """Run on an event loop of its own, in a thread of its own where this one has a running loop.
+def open_runner() -> asyncio.Runner:
+    """Return an event loop that runs one coroutine after another; to be closed.
 
     uvloop reads 5 to 10 % more tiles a second than asyncio's own loop, for 10 % less CPU.
     """
+    return asyncio.Runner(loop_factory=new_event_loop)
+
+
+def run[T](work: Coroutine[Any, Any, T]) -> T:
+    """Run on an event loop of its own, in a thread of its own where this one has a running loop."""
     if not _is_loop_running():
         return _run_here(work)
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -31,5 +36,5 @@ def _is_loop_running() -> bool:
 
 
 def _run_here[T](work: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with open_runner() as runner:
         return runner.run(work)
