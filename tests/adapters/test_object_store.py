@@ -11,16 +11,17 @@ import pytest
 from obstore.exceptions import PermissionDeniedError
 from obstore.store import HTTPStore, S3Store
 
+from fakes import FakePace
 from local_server import Answer, Asked, LocalServer, Script, ranged, serving
 from pixel_gather.adapters.object_store import (
     Fetched,
     Objects,
     StoreSettings,
-    judge,
     open_place,
     open_store,
     split_href,
 )
+from pixel_gather.adapters.store_errors import judge
 from pixel_gather.errors import SourceError
 from pixel_gather.href import IN_PROCESS, check_href
 from pixel_gather.source import Cost
@@ -351,3 +352,36 @@ def test_judge_says_what_else_403_may_mean() -> None:
     assert (status, tries) == (Status.DENIED, 0)
     assert reason.startswith("the store refused access (403), which S3 also says of a missing object")
     assert reason.endswith("to who may not list the bucket")
+
+
+@pytest.mark.parametrize("stays_on_host", [False, True])
+@pytest.mark.parametrize("code", [503, 429])
+def test_objects_tell_their_pace_of_every_request(code: int, stays_on_host: bool) -> None:  # noqa: FBT001 # a parameter of the test
+    """It is asked before each, and hears of what throttled and what came, by back end."""
+    pace = FakePace()
+    objects = Objects(replace(FAST, stays_on_host=stays_on_host), pace=pace)
+    answers = (
+        Answer(status=code),
+        replace(good(Asked(path="", range_="bytes=10-19", if_match=None)), delay_s=0.1),
+    )
+
+    with serving(first(*answers)) as server:
+        asyncio.run(objects.get_range(f"{server.root}/a.tif", 10, 20, etag=None, cost=Cost()))
+
+    root = server.root
+    assert pace.told == [("turn", root), ("throttled", root), ("turn", root), ("answered", root)]
+    [(first_byte_s, nbytes)] = pace.answers
+    assert 0.1 <= first_byte_s < 5
+    assert nbytes == 10
+
+
+def test_objects_take_no_other_failure_for_throttling() -> None:
+    """A missing object or a broken server says nothing of how many requests the store bears."""
+    pace = FakePace()
+
+    with serving(first(Answer(status=500), Answer(status=404))) as server, pytest.raises(SourceError):
+        asyncio.run(
+            Objects(FAST, pace=pace).get_range(f"{server.root}/a.tif", 10, 20, etag=None, cost=Cost())
+        )
+
+    assert pace.told == [("turn", server.root)] * 2

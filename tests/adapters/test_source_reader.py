@@ -40,6 +40,11 @@ WINDOW: Final = Window(col_off=0, row_off=0, width=4, height=4)
 class _Source:
     header: Header
     value: int | Exception
+    known: bytes | None = None
+    was_known: bool = False
+
+    async def fetch_all_tiles(self) -> None:
+        self.known = b"all tiles"
 
     async def read_into(
         self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
@@ -58,8 +63,16 @@ class _Reader:
     etags: list[str | None] = field(default_factory=list)
     is_closed: bool = False
 
-    async def open_(self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None) -> _Source:
-        del href, overview
+    async def open_(
+        self,
+        href: str,
+        *,
+        overview: int | None,
+        cost: Cost,
+        etag: str | None = None,
+        known: bytes | None = None,
+    ) -> _Source:
+        del href, overview, known
         cost.requests += 1
         self.etags.append(etag)
         if isinstance(self.opens, Exception):

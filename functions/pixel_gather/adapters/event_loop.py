@@ -1,8 +1,10 @@
 """Run a coroutine to its end, wherever it is called from."""
 
 import asyncio
-from collections.abc import Coroutine
+import os
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from typing import Any
 
 try:
@@ -14,8 +16,10 @@ except ImportError:  # not made for Windows
 def open_runner() -> asyncio.Runner:
     """Return an event loop that runs one coroutine after another; to be closed.
 
-    uvloop reads 5 to 10 % more tiles a second than asyncio's own loop, for 10 % less CPU.
+    uvloop reads 5 to 10 % more tiles a second than asyncio's own loop, for 10 % less CPU. The calling
+    thread, and every thread that it starts, no longer interrupts others when it wakes up; see `_patient`.
     """
+    _set_patient()
     return asyncio.Runner(loop_factory=new_event_loop)
 
 
@@ -36,5 +40,34 @@ def _is_loop_running() -> bool:
 
 
 def _run_here[T](work: Coroutine[Any, Any, T]) -> T:
-    with open_runner() as runner:
+    with _patient(), open_runner() as runner:
         return runner.run(work)
+
+
+@contextmanager
+def _patient() -> Iterator[None]:
+    """Let this thread, and those that it starts, wait for a turn when they wake up, as batch jobs do.
+
+    The loop, the transport's threads and the decoders wake each other some 25 times a tile. Of the
+    scheduler's ordinary threads, each that wakes pushes aside one that decodes: 7 times a tile on 2 cores,
+    0.6 times so, for 6 to 8 % less CPU.
+    """
+    was_changed = _set_patient()
+    try:
+        yield
+    finally:
+        if was_changed:
+            _set_policy(os.SCHED_OTHER)
+
+
+def _set_patient() -> bool:
+    """Return whether that changed anything: only Linux can, and what was chosen on purpose stays."""
+    is_ordinary = hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER
+    return is_ordinary and _set_policy(os.SCHED_BATCH)
+
+
+def _set_policy(policy: int) -> bool:
+    with suppress(OSError):  # a sandbox may forbid it
+        os.sched_setscheduler(0, policy, os.sched_param(0))
+        return True
+    return False

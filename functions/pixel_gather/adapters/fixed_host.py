@@ -8,9 +8,10 @@ import io
 import re
 import socket
 import time
-from collections.abc import Buffer
+from collections.abc import Buffer, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     from urllib3 import BaseHTTPResponse
 
-_THREADS: Final = 64
+_THREADS: Final = 400
+"""Made when they are needed; no fewer than may be in flight, or who waits for one would seem late."""
+
 _MANY: Final = 100
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _BY_CODE: Final[dict[int, tuple[Status, str, int]]] = {
@@ -38,15 +41,17 @@ _BY_CODE: Final[dict[int, tuple[Status, str, int]]] = {
 class HttpRefusedError(OSError):
     """An answer, or the want of one, that gave no bytes."""
 
-    def __init__(self, status: Status, reason: str, tries: int) -> None:
+    def __init__(self, status: Status, reason: str, tries: int, *, throttles: bool = False) -> None:
         """Say what it means for the source.
 
         Args:
             status: What becomes of the source.
             reason: Why, in a sentence.
             tries: How many more requests it is worth.
+            throttles: Whether the server wants fewer requests.
         """
         super().__init__(reason)
+        self.throttles = throttles
         self.status = status
         self.reason = reason
         self.tries = tries
@@ -64,12 +69,22 @@ class RangeAnswer:
 class FixedHost:
     """One ``https://host`` or ``http://host``."""
 
-    def __init__(self, root: str, *, connect_timeout_s: float, request_timeout_s: float) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        connect_timeout_s: float,
+        first_byte_timeout_s: float,
+        stall_timeout_s: float,
+        request_timeout_s: float,
+    ) -> None:
         """Connect when first asked.
 
         Args:
             root: Scheme and host, no closing slash.
             connect_timeout_s: Longest to wait for a connection.
+            first_byte_timeout_s: Longest to wait for an answer's first byte.
+            stall_timeout_s: Longest silence amid an answer.
             request_timeout_s: Longest that an answer may take, body included.
         """
         import urllib3  # noqa: PLC0415 # 40 ms that only deployments with web servers pay
@@ -78,25 +93,42 @@ class FixedHost:
         self._pool = urllib3.PoolManager(
             maxsize=_THREADS,
             retries=False,
-            timeout=urllib3.Timeout(connect=connect_timeout_s, read=request_timeout_s),
+            timeout=urllib3.Timeout(connect=connect_timeout_s, read=first_byte_timeout_s),
         )
         pool = self._pool.connection_from_url(root)
         pool.ConnectionCls = type(
-            "Connection", (pool.ConnectionCls,), {"response_class": staticmethod(_in_time)}
+            "Connection",
+            (pool.ConnectionCls,),
+            {
+                "response_class": staticmethod(
+                    partial(_in_time, stall_s=stall_timeout_s, total_s=request_timeout_s)
+                )
+            },
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="https")
 
-    async def get(self, path: str, start: int, stop: int, *, if_match: str | None) -> RangeAnswer:
+    def get(
+        self, path: str, start: int, stop: int, *, if_match: str | None, on_begin: Callable[[], None]
+    ) -> asyncio.Future[RangeAnswer]:
         """Read bytes [start, stop).
+
+        Args:
+            path: Below the host, as it is.
+            start: First byte.
+            stop: Byte after the last.
+            if_match: ETag of the version to read.
+            on_begin: Called in another thread once an answer has begun.
 
         Raises:
             HttpRefusedError: There are none to be had.
         """
-        return await asyncio.get_running_loop().run_in_executor(
-            self._threads, self._get, path, start, stop, if_match
+        return asyncio.get_running_loop().run_in_executor(
+            self._threads, self._get, path, start, stop, if_match, on_begin
         )
 
-    def _get(self, path: str, start: int, stop: int, if_match: str | None) -> RangeAnswer:
+    def _get(
+        self, path: str, start: int, stop: int, if_match: str | None, on_begin: Callable[[], None]
+    ) -> RangeAnswer:
         import urllib3  # noqa: PLC0415 # as above
 
         headers = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
@@ -111,6 +143,7 @@ class FixedHost:
                 preload_content=False,
                 decode_content=False,
             )
+            on_begin()
             content = _read(answer, stop - start)  # no more than that, whatever the server sends
             if answer.length_remaining == 0:
                 answer.release_conn()
@@ -145,22 +178,31 @@ def _read(answer: "BaseHTTPResponse", nbytes: int) -> bytes:
     return b"".join(blocks)
 
 
-def _in_time(sock: socket.socket, *args: Any, **options: Any) -> "HTTPResponse":
-    """Return what reads an answer; the socket's time-out, which is one of each read, holds for all of it."""
+def _in_time(
+    sock: socket.socket, *args: Any, stall_s: float, total_s: float, **options: Any
+) -> "HTTPResponse":
+    """Return what reads an answer; the socket's own time-out is for its first byte."""
     from http.client import HTTPResponse  # noqa: PLC0415 # as above
 
     answer = HTTPResponse(sock, *args, **options)
-    answer.fp = io.BufferedReader(_InTime(answer.fp.detach(), sock))
+    answer.fp = io.BufferedReader(_InTime(answer.fp.detach(), sock, stall_s=stall_s, total_s=total_s))
     return answer
 
 
 class _InTime(io.RawIOBase):
-    """What a socket receives until its time-out from now; a server that drips bytes gets no more of it."""
+    """What a socket receives without a long silence, and until all of it takes too long.
 
-    def __init__(self, received: io.RawIOBase, sock: socket.socket) -> None:
+    A server that drips bytes gets no more time than one that sends none.
+    """
+
+    def __init__(
+        self, received: io.RawIOBase, sock: socket.socket, *, stall_s: float, total_s: float
+    ) -> None:
         self._received = received
         self._sock = sock
-        self._until = time.monotonic() + (sock.gettimeout() or 0.0)
+        self._silence_s = sock.gettimeout() or stall_s
+        self._stall_s = stall_s
+        self._until = time.monotonic() + total_s
 
     def readable(self) -> bool:
         return True
@@ -169,8 +211,10 @@ class _InTime(io.RawIOBase):
         left_s = self._until - time.monotonic()
         if left_s <= 0:
             raise TimeoutError("the answer takes too long")
-        self._sock.settimeout(left_s)
-        return self._received.readinto(buffer)
+        self._sock.settimeout(min(left_s, self._silence_s))
+        n_read = self._received.readinto(buffer)
+        self._silence_s = self._stall_s
+        return n_read
 
     def close(self) -> None:
         self._received.close()
@@ -185,5 +229,7 @@ def _refusal(code: int) -> HttpRefusedError:
             Status.DENIED, "the server sends to another address, which is not followed", 0
         )
     if code in (408, 429) or code >= 500:  # noqa: PLR2004 # server errors
-        return HttpRefusedError(Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY)
+        return HttpRefusedError(
+            Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY, throttles=code in (429, 503)
+        )
     return HttpRefusedError(Status.UNSUPPORTED, f"the server answers {code}", 0)

@@ -16,7 +16,8 @@ import regex as timed_re
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.list_file import Check, no_deadline
-from pixel_gather.adapters.object_store import Store, StoreSettings, judge, open_store, split_href
+from pixel_gather.adapters.object_store import Store, StoreSettings, open_store, split_href
+from pixel_gather.adapters.store_errors import judge
 from pixel_gather.errors import RequestError
 from pixel_gather.href import IN_PROCESS, HrefPolicy, check_href
 

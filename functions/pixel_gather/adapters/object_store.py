@@ -14,22 +14,18 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-import obstore
-from obstore.exceptions import (
-    BaseError,
-    NotSupportedError,
-    PermissionDeniedError,
-    PreconditionError,
-    UnauthenticatedError,
-)
 from obstore.store import HTTPStore, LocalStore, S3Store
 
-from pixel_gather.adapters.fixed_host import FixedHost, HttpRefusedError, RangeAnswer
+from pixel_gather.adapters.fixed_host import FixedHost
+from pixel_gather.adapters.lateness import HedgeSettings
+from pixel_gather.adapters.ranged_gets import STORE_ERRORS, Client, Pace, RangedGets, Wanted
+from pixel_gather.adapters.store_errors import judge
 from pixel_gather.errors import SourceError, StoreError
 from pixel_gather.source import Cost
 from pixel_gather.status import Status
 
 type Store = S3Store | HTTPStore | LocalStore
+
 
 _OBSTORE_READS_BY_ITSELF: Final = (
     "AWS_ACCESS_KEY_ID",
@@ -39,39 +35,6 @@ _OBSTORE_READS_BY_ITSELF: Final = (
 )
 _POOL_IDLE_TIMEOUT: Final = "15s"
 """After longer, a frozen Lambda environment may have slept through the other side's hanging up."""
-
-_REFUSED: Final = (
-    "the store refused access (403), which S3 also says of a missing object to who may not list the bucket"
-)
-_MANY: Final = 100
-"""More tries than any setting allows: the setting decides."""
-
-type _Verdict = tuple[Status, str, int]
-_BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
-    (FileNotFoundError, (Status.MISSING, "no such object", 0)),
-    (PermissionError, (Status.DENIED, "this file may not be read", 0)),
-    (PermissionDeniedError, (Status.DENIED, _REFUSED, 0)),
-    (UnauthenticatedError, (Status.DENIED, "the store wants credentials (401)", 0)),
-    (PreconditionError, (Status.CHANGED, "replaced while it was being read", 0)),
-    (NotSupportedError, (Status.UNSUPPORTED, "the server does not answer byte ranges", 0)),
-    (ValueError, (Status.MISSING, "no object can have this path", 0)),
-)
-_BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
-    # obstore 0.12 tells these apart only in the text of GenericError
-    (("StartTooLarge", "status code: 416"), (Status.CORRUPT, "ends before the bytes asked for", 0)),
-    (("Not a directory",), (Status.MISSING, "no such object", 0)),
-    (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
-    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
-    (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", _MANY)),
-    (("kind: Connect",), (Status.TIMED_OUT, "no connection to the server", _MANY)),
-    (
-        ("status code: 503", "status code: 429", "status code: 50", "status code: 408"),
-        (Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY),
-    ),
-    (("PermissionDenied", "Permission denied"), (Status.DENIED, "this file may not be read", 0)),
-    (("NoCredentials", "credential"), (Status.DENIED, "no credentials for this store were found", 0)),
-    (("kind: Request", "kind: Decode", "kind: Unknown"), (Status.TIMED_OUT, "the request failed", _MANY)),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +52,17 @@ class StoreSettings:
     """Refuse redirects of http and https, as a deployment must; obstore follows them to any host."""
 
     connect_timeout_s: float = 5.0
+    first_byte_timeout_s: float = 10.0
+    """Longest to wait for the first byte of a range; no longer than ``stall_timeout_s`` has an effect."""
+
+    stall_timeout_s: float = 10.0
+    """Longest silence amid a range: one whose bytes stop arriving is given up and asked for again."""
+
     request_timeout_s: float = 30.0
     """Longest one request may take, body included."""
+
+    hedging: HedgeSettings | None = field(default_factory=HedgeSettings)
+    """Which ranges that are late are asked for a second time; None for none."""
 
     write_timeout_s: float = 300.0
     """Longest one PUT may take, body included: a whole shard, be the link slow."""
@@ -126,7 +98,14 @@ def split_href(href: str) -> tuple[str, str]:
 def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None) -> Store:
     """Make the client that reads from ``s3://bucket``, ``https://host`` or ``file://``."""
     return _open_store(
-        root, settings, prefix=prefix, timeout_s=settings.request_timeout_s, retry={"max_retries": 0}
+        root,
+        settings,
+        prefix=prefix,
+        timeouts={
+            "timeout": _milliseconds(settings.request_timeout_s),
+            "read_timeout": _milliseconds(settings.stall_timeout_s),
+        },
+        retry={"max_retries": 0},
     )
 
 
@@ -149,18 +128,23 @@ def open_place(href: str, settings: StoreSettings) -> Store:
         "max_retries": settings.max_retries,
         "retry_timeout": timedelta(seconds=settings.write_timeout_s),
     }
-    return _open_store(root, settings, prefix=path or None, timeout_s=settings.write_timeout_s, retry=retry)
+    timeouts = {"timeout": _milliseconds(settings.write_timeout_s)}  # silence is usual while a shard goes up
+    return _open_store(root, settings, prefix=path or None, timeouts=timeouts, retry=retry)
 
 
 def _open_store(
-    root: str, settings: StoreSettings, *, prefix: str | None, timeout_s: float, retry: dict[str, Any]
+    root: str,
+    settings: StoreSettings,
+    *,
+    prefix: str | None,
+    timeouts: dict[str, str],
+    retry: dict[str, Any],
 ) -> Store:
     scheme = urlsplit(root).scheme
     if scheme == "file":
         return LocalStore(prefix)
-    client_options: dict[str, Any] = {
-        "connect_timeout": f"{settings.connect_timeout_s * 1000:.0f}ms",
-        "timeout": f"{timeout_s * 1000:.0f}ms",
+    client_options: dict[str, Any] = timeouts | {
+        "connect_timeout": _milliseconds(settings.connect_timeout_s),
         "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
         "allow_http": scheme == "http" or (settings.endpoint or "").startswith("http://"),
     }
@@ -176,6 +160,10 @@ def _open_store(
     given = {name: value for name, value in options.items() if value is not None}
     bucket = urlsplit(root).netloc
     return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=retry, **given)  # type: ignore[arg-type] # as above
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}ms"
 
 
 def _credential_provider(settings: StoreSettings) -> Any:
@@ -209,7 +197,9 @@ class Objects:
     by_root: Mapping[str, StoreSettings] = field(default_factory=dict)
     """What is different for some of ``s3://bucket`` and ``https://host``."""
 
-    _stores: dict[str, Store | FixedHost] = field(default_factory=dict)
+    pace: Pace | None = None
+    _stores: dict[str, Client] = field(default_factory=dict)
+    _back_ends: dict[str, RangedGets] = field(default_factory=dict)
 
     async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
         """Read bytes [start, stop) of one version of an object.
@@ -219,26 +209,22 @@ class Objects:
             start: First byte, from 0.
             stop: Byte after the last; beyond the object's end means up to its end.
             etag: The version to read, or None for whichever is there.
-            cost: Gets this call's requests, retries and bytes added.
+            cost: Gets this call's requests, retries, hedges and bytes added.
 
         Raises:
             SourceError: With status missing, denied, changed, timed out, corrupt (the range begins
                 beyond the end) or unsupported (the server does not answer ranges).
         """
-        options: dict[str, Any] = {"range": (start, stop)}
-        if etag is not None and not etag.startswith("W/"):  # a weak tag never matches, RFC 9110 13.1.1
-            options["if_match"] = etag
+        wanted = Wanted(start=start, stop=stop, if_match=_strong(etag))
         root, path = split_href(href)
         attempt = 0
         while True:
+            if self.pace is not None:
+                await self.pace.turn(root)
             cost.requests += 1
             try:
-                store = self._store(root)
-                if isinstance(store, FixedHost):
-                    answer = await store.get(path, start, stop, if_match=options.get("if_match"))
-                else:
-                    answer = await _get(store, path, options)
-            except (BaseError, OSError, ValueError) as error:
+                answer = await self._back_end(root).get(path, wanted, cost)
+            except STORE_ERRORS as error:
                 attempt += 1
                 status, reason, tries = judge(error)
                 if attempt > min(tries, self.settings.max_retries):
@@ -257,14 +243,27 @@ class Objects:
         """Return how the store of a checked href is reached."""
         return self.by_root.get(split_href(href)[0], self.settings)
 
-    def _store(self, root: str) -> Store | FixedHost:
-        if root not in self._stores:
+    def _back_end(self, root: str) -> RangedGets:
+        if root not in self._back_ends:
             settings = self.by_root.get(root, self.settings)
+            self._back_ends[root] = RangedGets(
+                root,
+                self._store(root, settings),
+                hedging=settings.hedging,
+                first_byte_timeout_s=settings.first_byte_timeout_s,
+                pace=self.pace,
+            )
+        return self._back_ends[root]
+
+    def _store(self, root: str, settings: StoreSettings) -> Client:
+        if root not in self._stores:
             is_http = root.startswith(("http://", "https://"))
             self._stores[root] = (
                 FixedHost(
                     root,
                     connect_timeout_s=settings.connect_timeout_s,
+                    first_byte_timeout_s=settings.first_byte_timeout_s,
+                    stall_timeout_s=settings.stall_timeout_s,
                     request_timeout_s=settings.request_timeout_s,
                 )
                 if is_http and settings.stays_on_host
@@ -278,21 +277,6 @@ class Objects:
         return random.uniform(0, longest)  # noqa: S311 # not for secrets
 
 
-async def _get(store: Store, path: str, options: dict[str, Any]) -> RangeAnswer:
-    answer = await obstore.get_async(store, path, options=options)  # type: ignore[arg-type] # as above
-    content = memoryview(await answer.bytes_async())
-    return RangeAnswer(content=content, etag=answer.meta["e_tag"], object_nbytes=answer.meta["size"])
-
-
-def judge(error: Exception) -> tuple[Status, str, int]:
-    """Translate a store's error into a status, a sentence and how many retries it is worth."""
-    if isinstance(error, HttpRefusedError):
-        return error.status, error.reason, error.tries
-    text = str(error)
-    for kinds, verdict in _BY_CLASS:
-        if isinstance(error, kinds):
-            return verdict
-    for marks, verdict in _BY_TEXT:
-        if any(mark in text for mark in marks):
-            return verdict
-    return Status.TIMED_OUT, text.partition("\n")[0][:300], 2
+def _strong(etag: str | None) -> str | None:
+    """Return what to send as If-Match, which a weak tag never does: RFC 9110 13.1.1."""
+    return None if etag is None or etag.startswith("W/") else etag

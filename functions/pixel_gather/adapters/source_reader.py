@@ -4,22 +4,28 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 
-from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.gdals_crs import GdalsCrs
 from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store import Fetched
-from pixel_gather.errors import SourceError
-from pixel_gather.ports import OpenedSource, SourceReader
+from pixel_gather.errors import SourceError, StaleHeaderError
+from pixel_gather.ports import OpenedSource
 from pixel_gather.source import Cost, Header
 from pixel_gather.status import Status
 from pixel_gather.window import Window
+
+if TYPE_CHECKING:
+    from pixel_gather.adapters.gdal.reader import GdalReader
+
+
+_MAY_BE_STALE: Final = frozenset({Status.CHANGED, Status.CORRUPT, Status.UNSUPPORTED, Status.UNLIKE})
+"""What a source becomes that is not what its header says."""
 
 
 class Ranges(Protocol):
@@ -27,6 +33,22 @@ class Ranges(Protocol):
 
     async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
         """Read bytes [start, stop) of one version of an object."""
+
+
+class FastSource(OpenedSource, Protocol):
+    """A source that may say NotFast, and can be told to learn where all of its tiles lie."""
+
+    async def fetch_all_tiles(self) -> None:
+        """Fetch where every tile lies, unless there are very many."""
+
+
+class FastReader(Protocol):
+    """A source reader that may say NotFast."""
+
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+    ) -> FastSource:
+        """Read a source's header, as ``ports.SourceReader``."""
 
 
 class FallBack(Protocol):
@@ -47,14 +69,14 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
     Both add to the same ``Cost``. Belongs to one event loop; close it there, or use ``async with``.
     """
 
-    def __init__(self, fast: SourceReader, fall_back: FallBack) -> None:
+    def __init__(self, fast: FastReader, fall_back: FallBack) -> None:
         self._fast = fast
         self._fall_back = fall_back
 
     @classmethod
     def over(cls, objects: Ranges, *, fast: GeoTiffSettings, fall_back: GdalSettings) -> Self:
         """Make the reader of production over one set of clients."""
-        gdal = GdalReader(objects, settings=fall_back)
+        gdal = _GdalWhenNeeded(objects, fall_back)
 
         async def read_header(href: str, *, overview: int | None, etag: str | None, cost: Cost) -> Header:
             return (await gdal.open_(href, overview=overview, etag=etag, cost=cost)).header
@@ -70,17 +92,59 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         """End GDAL's processes."""
         await self._fall_back.aclose()
 
-    async def open_(self, href: str, *, overview: int | None, cost: Cost) -> OpenedSource:
-        """Read a source's header.
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+    ) -> OpenedSource:
+        """Read a source's header, or take it from what is known.
 
         Raises:
             SourceError: It cannot be opened; the fall-back's word is the last.
         """
         try:
-            opened = await self._fast.open_(href, overview=overview, cost=cost)
+            opened = await self._fast.open_(href, overview=overview, cost=cost, known=known)
         except NotFast:
             return await self._fall_back.open_(href, overview=overview, cost=cost)
         return _FastSource(opened, self._fall_back, overview=overview, cost=cost)
+
+    async def known_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
+        """Return what opens a source again without reading its header, wherever a window will lie.
+
+        None of what GDAL has to read, or of a store that does not tell one version from another.
+
+        Raises:
+            SourceError: It cannot be opened.
+        """
+        try:
+            opened = await self._fast.open_(href, overview=overview, cost=cost)
+            await opened.fetch_all_tiles()
+        except NotFast:
+            await self._fall_back.open_(href, overview=overview, cost=cost)
+            return None
+        return opened.known
+
+
+class _GdalWhenNeeded:
+    """GDAL's reader, imported and made at its first source: most shards have none for it."""
+
+    def __init__(self, objects: Ranges, settings: GdalSettings) -> None:
+        self._objects = objects
+        self._settings = settings
+        self._reader: GdalReader | None = None
+
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None
+    ) -> OpenedSource:
+        """Read a source's header, as ``ports.SourceReader``."""
+        if self._reader is None:
+            from pixel_gather.adapters.gdal.reader import GdalReader  # noqa: PLC0415 # see above
+
+            self._reader = GdalReader(self._objects, settings=self._settings)
+        return await self._reader.open_(href, overview=overview, cost=cost, etag=etag)
+
+    async def aclose(self) -> None:
+        """End GDAL's processes, if there are any."""
+        if self._reader is not None:
+            await self._reader.aclose()
 
 
 class _FastSource:
@@ -100,15 +164,28 @@ class _FastSource:
     def header(self) -> Header:
         return self._opened.header
 
+    @property
+    def known(self) -> bytes | None:
+        return self._opened.known
+
+    @property
+    def was_known(self) -> bool:
+        return self._opened.was_known
+
     async def read_into(
         self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
     ) -> None:
         """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` promises."""
         try:
-            await self._opened.read_into(out, window, bands, masked=masked)
-        except NotFast:
-            opened = await self._open_by_gdal()
-            await opened.read_into(out, window, bands, masked=masked)
+            try:
+                await self._opened.read_into(out, window, bands, masked=masked)
+            except NotFast:
+                opened = await self._open_by_gdal()
+                await opened.read_into(out, window, bands, masked=masked)
+        except SourceError as error:
+            if self.was_known and error.status in _MAY_BE_STALE:
+                raise StaleHeaderError(error.reason, href=error.href, status=error.status) from error
+            raise
 
     async def _open_by_gdal(self) -> OpenedSource:
         """Open the version that the header tells of, once."""

@@ -1,0 +1,119 @@
+"""How many requests a second a back end that throttles gets. Pure: the clock is an argument.
+
+Without a 503 there is no rate. The first ones stop everything for a round trip; what the store granted
+meanwhile is the first guess, which grows fast until the next 503 and from then on slowly, and ever faster the
+longer none comes. Growth is counted in requests granted, not in seconds, so that what is wasted on finding
+out is the same share of a slow store's requests as of a fast one's.
+"""
+
+from collections import deque
+from typing import Final
+
+_BELOW: Final = 0.9
+"""Share of what the store granted that is asked for after a 503."""
+
+_FAR_BELOW: Final = 0.75
+"""The same where the rate grew fast, and so is further above what the store grants."""
+
+_DOUBLING_S: Final = 0.5
+"""In such a time the rate doubles until the second 503."""
+
+_SLOW_GROWTH: Final = 0.0005
+_SOON: Final = 600
+"""Requests granted since the last 503 after which slow growth doubles; it rises with their square."""
+
+_BURST_S: Final = 0.02
+"""For so long a store that had nothing to do may be sent requests at once."""
+
+_MEMORY: Final = 64
+"""Answers from which the granted rate is taken."""
+
+_LEAST_SAMPLE: Final = 16
+_FORGET_S: Final = 5.0
+_LOWEST: Final = 2.0
+_LEAST_ROUND_TRIP_S: Final = 0.05
+_ROUNDING: Final = 1e-6
+
+
+class Rate:
+    """The requests per second of one back end; ``None`` while it has not throttled."""
+
+    def __init__(self) -> None:
+        self.per_s: float | None = None
+        self.round_trip_s = _LEAST_ROUND_TRIP_S
+        """A recent time to the first byte, half as long again."""
+
+        self._answers: deque[tuple[float, bool]] = deque(maxlen=_MEMORY)
+        self._grows_fast = True
+        self._since = 0
+        self._grown_s = 0.0
+        self._waited_s = float("-inf")
+        self._stopped_until_s: float | None = None
+        self._deaf_until_s = 0.0
+        self._credit = 0.0
+        self._credited_s = 0.0
+
+    def answered(self, now_s: float, *, first_byte_s: float) -> None:
+        """Take note of a request that was granted."""
+        self._answers.append((now_s, True))
+        seen = max(1.5 * first_byte_s, _LEAST_ROUND_TRIP_S)
+        self.round_trip_s += (seen - self.round_trip_s) / 8
+        if self.per_s is None or now_s - self._waited_s > self.round_trip_s:
+            return  # what is not used up shows nothing
+        self._since += 1
+        fast = (now_s - self._grown_s) / _DOUBLING_S
+        slow = _SLOW_GROWTH * (1 + (self._since / _SOON) ** 2)
+        self.per_s *= 2 ** min(fast if self._grows_fast else slow, fast)
+        self._grown_s = now_s
+
+    def throttled(self, now_s: float) -> None:
+        """Take note of a 503; several within a round trip are one."""
+        self._answers.append((now_s, False))
+        if now_s < self._deaf_until_s:
+            return
+        self._deaf_until_s = now_s + self.round_trip_s
+        self._since = 0
+        if self.per_s is None:
+            self._stopped_until_s = self._deaf_until_s
+            self.per_s = _LOWEST
+        else:
+            below = _FAR_BELOW if self._grows_fast else _BELOW
+            self._grows_fast = False
+            self.per_s = max(min(below * self._granted(now_s)[0], self.per_s), _LOWEST)
+
+    def pause_s(self, now_s: float) -> float:
+        """Return how long the next request has to wait yet; 0 takes its turn."""
+        if self.per_s is None:
+            return 0.0
+        if self._stopped_until_s is not None:
+            if now_s < self._stopped_until_s:
+                return self._stopped_until_s - now_s
+            self._stopped_until_s = None
+            granted, share = self._granted(now_s)
+            self.per_s = max(_BELOW * granted * share**0.5, _LOWEST)
+            self._grown_s = now_s
+            self._credit, self._credited_s = 1.0, now_s
+        most = max(1.0, self.per_s * _BURST_S)
+        self._credit = min(self._credit + (now_s - self._credited_s) * self.per_s, most)
+        self._credited_s = now_s
+        if self._credit >= 1 - _ROUNDING:
+            self._credit -= 1
+            return 0.0
+        self._waited_s = now_s
+        return (1 - self._credit) / self.per_s
+
+    @property
+    def in_flight(self) -> float:
+        """How many requests at a time use up the rate, with as many again waiting for their turn."""
+        return 0.0 if self.per_s is None else 2 * self.per_s * self.round_trip_s
+
+    def _granted(self, now_s: float) -> tuple[float, float]:
+        """Return requests granted per second lately, and their share of all."""
+        n = n_granted = 0
+        oldest_s = now_s
+        for at_s, is_granted in reversed(self._answers):
+            age_s = now_s - at_s
+            if age_s > _FORGET_S or (n >= _LEAST_SAMPLE and age_s > 2 * self.round_trip_s):
+                break
+            n, n_granted, oldest_s = n + 1, n_granted + is_granted, at_s
+        return n_granted / max(now_s - oldest_s, self.round_trip_s), n_granted / max(n, 1)

@@ -1,0 +1,54 @@
+"""The loop runs anywhere, on threads that do not push each other aside."""
+
+import asyncio
+import os
+import threading
+
+import pytest
+
+from pixel_gather.adapters.event_loop import run
+
+needs_policies = pytest.mark.skipif(
+    not hasattr(os, "SCHED_BATCH"), reason="only Linux has scheduling policies"
+)
+
+
+async def _policies() -> tuple[int, int]:
+    """Return this thread's policy and that of a thread started from it."""
+    return os.sched_getscheduler(0), await asyncio.to_thread(os.sched_getscheduler, 0)
+
+
+@needs_policies
+def test_run_makes_its_threads_patient_and_leaves_the_caller_as_it_was() -> None:
+    """A decoder is not interrupted by whatever wakes up, and the user's own threads stay ordinary."""
+    before = os.sched_getscheduler(0)
+
+    during = run(_policies())
+
+    assert during == (os.SCHED_BATCH, os.SCHED_BATCH)
+    assert os.sched_getscheduler(0) == before
+
+
+@needs_policies
+def test_run_keeps_a_policy_that_was_chosen_on_purpose() -> None:
+    """Who runs a gather with nothing but idle time keeps it so."""
+    seen: list[tuple[int, int]] = []
+
+    def be_idle() -> None:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        seen.append(run(_policies()))
+
+    thread = threading.Thread(target=be_idle)  # the policy is a thread's own
+    thread.start()
+    thread.join()
+
+    assert seen == [(os.SCHED_IDLE, os.SCHED_IDLE)]
+
+
+def test_run_works_beside_a_running_loop() -> None:
+    """A notebook's loop waits while ours runs in a thread of its own."""
+
+    async def from_within() -> str:
+        return run(asyncio.sleep(0, "done"))
+
+    assert asyncio.run(from_within()) == "done"

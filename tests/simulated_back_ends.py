@@ -1,0 +1,118 @@
+"""Back ends that take virtual time to answer, and a gather from them: see `virtual_time`."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from benchmarks.throttle import Throttle
+from pixel_gather.adapters.adaptive_slots import AdaptiveSlots
+
+ROOT = "s3://bucket"
+
+
+class BackEnd(Protocol):
+    """Reads one source."""
+
+    async def read(self, slots: AdaptiveSlots) -> None:
+        """Take as long as it takes."""
+
+
+@dataclass
+class Counters:
+    """So many at a time are served, each for so long; all others queue."""
+
+    n: int
+    service_s: float
+    spread: float = 0.3
+    _free: asyncio.Semaphore = field(init=False)
+    _random: random.Random = field(default_factory=lambda: random.Random(1))  # noqa: S311 # not for secrets
+
+    def __post_init__(self) -> None:
+        self._free = asyncio.Semaphore(self.n)
+
+    async def read(self, slots: AdaptiveSlots) -> None:
+        """Queue, be served."""
+        async with self._free:
+            await asyncio.sleep(self.service_s * self._random.uniform(1 - self.spread, 1 + self.spread))
+        slots.answered(ROOT, first_byte_s=0.01, nbytes=1)
+
+
+@dataclass
+class Crowded:
+    """Answers all at once, but beyond ``n`` each one takes longer than in proportion: throughput falls."""
+
+    n: int
+    service_s: float
+    _held: int = 0
+
+    async def read(self, slots: AdaptiveSlots) -> None:
+        """Take the longer the more there are."""
+        self._held += 1
+        await asyncio.sleep(self.service_s * max(1.0, (self._held / self.n) ** 1.5))
+        self._held -= 1
+        slots.answered(ROOT, first_byte_s=0.01, nbytes=1)
+
+
+@dataclass
+class Store:
+    """Two requests a source over a wire, then a decoder per core; some answers are late, some are 503."""
+
+    ttfb_s: float
+    decode_s: float = 0.0026
+    n_cores: int = 2
+    slow_share: float = 0.0
+    slow_s: float = 0.1
+    max_rate: float | None = None
+    max_retries: int = 6
+    seed: int = 1
+    n_requests: int = 0
+    n_refused: int = 0
+    n_failed: int = 0
+    _cores: asyncio.Semaphore = field(init=False)
+    _throttle: Throttle | None = field(init=False)
+    _random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._cores = asyncio.Semaphore(self.n_cores)
+        self._throttle = Throttle(self.max_rate) if self.max_rate else None
+        self._random = random.Random(self.seed)  # noqa: S311 # as above
+
+    async def read(self, slots: AdaptiveSlots) -> None:
+        """Get the header, get the tile, decode."""
+        if await self._get(slots) and await self._get(slots):
+            async with self._cores:
+                await asyncio.sleep(self.decode_s * self._random.uniform(0.6, 1.4))
+        else:
+            self.n_failed += 1
+
+    async def _get(self, slots: AdaptiveSlots) -> bool:
+        loop = asyncio.get_running_loop()
+        for attempt in range(self.max_retries + 1):
+            await slots.turn(ROOT)
+            self.n_requests += 1
+            is_granted = self._throttle is None or self._throttle.grants(loop.time())
+            is_slow = self._random.random() < self.slow_share
+            await asyncio.sleep(self.ttfb_s + is_slow * self.slow_s)
+            if is_granted:
+                slots.answered(ROOT, first_byte_s=self.ttfb_s, nbytes=1)
+                return True
+            self.n_refused += 1
+            slots.throttled(ROOT)
+            await asyncio.sleep(self._random.uniform(0, min(5.0, 0.1 * 2**attempt)))
+        return False
+
+
+async def gather_from(back_end: BackEnd, slots: AdaptiveSlots, *, n_sources: int) -> float:
+    """Read so many sources; return how many a second."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+
+    async def read_one(index: int) -> None:
+        async with slots.slot(f"{ROOT}/{index}", weight=1):
+            await back_end.read(slots)
+
+    async with asyncio.TaskGroup() as group:
+        for index in range(n_sources):
+            group.create_task(read_one(index))
+    return n_sources / (loop.time() - began_s)
