@@ -280,6 +280,17 @@ def test_read_shard_reads_no_more_sources_at_a_time_than_there_are_slots() -> No
 
     assert reader.most_in_flight == 3
     assert slots.most_held == 3
+    assert slots.asked == [(name, 1) for name in names]
+
+
+def test_read_shard_asks_for_a_place_per_row_of_tiles() -> None:
+    """Which is how many requests a source sends at a time, about: neighbours are joined."""
+    image = FakeImage(pixels=np.zeros((1, 100, 40), "uint8"), header={"tile_width": 16, "tile_height": 16})
+    reader, table, slots = FakeReader({"a": image}), table_of("a"), FakeSlots()
+
+    read(planned(reader, table, window={"pixels": [0, 10, 40, 40]}), table, reader, slots=slots)
+
+    assert slots.asked == [("a", 4)]
 
 
 def test_read_shard_masks_pixels_only_where_that_is_asked_for() -> None:

@@ -1,15 +1,15 @@
 """One pixel through all sources, each with its own dtype and bands: no cube, only values."""
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import numpy as np
 
 from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.in_order import in_order
 from pixel_gather.place import place_window
-from pixel_gather.ports import Projector, SourceReader
+from pixel_gather.ports import Projector, Slots, SourceReader
 from pixel_gather.source import Cost, Source
 from pixel_gather.status import Status
 from pixel_gather.window import WindowRule
@@ -44,7 +44,8 @@ async def drill(
     bands: Sequence[int] | None,
     reader: SourceReader,
     projector: Projector,
-    concurrency: int,
+    slots: Slots,
+    most_ahead: int,
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of the sources.
 
@@ -54,20 +55,17 @@ async def drill(
         bands: From 1; None for all of each source.
         reader: Shared by all reads.
         projector: For points in another CRS.
-        concurrency: Sources read at one time.
+        slots: Bounds how many sources are read at one time.
+        most_ahead: Sources taken before the first of them has been yielded.
     """
-    under_way: deque[asyncio.Task[DrilledPixel]] = deque()
-    try:
-        for source in sources:
-            under_way.append(asyncio.create_task(_drill_one(source, rule, bands, reader, projector)))
-            if len(under_way) >= concurrency:
-                yield await under_way.popleft()
-        while under_way:
-            yield await under_way.popleft()
-    finally:
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def read_one(source: Source) -> DrilledPixel:
+        async with slots.slot(source.href, weight=1):
+            return await _drill_one(source, rule, bands, reader, projector)
+
+    async with aclosing(in_order(sources, read_one, most_ahead=most_ahead)) as pixels:
+        async for each in pixels:
+            yield each
 
 
 async def _drill_one(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.cube import CubePlan, SourceSlot
-from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.outcome import Outcome
+from pixel_gather.errors import RequestError, SourceError, StaleHeaderError
+from pixel_gather.outcome import Lookup, Outcome
 from pixel_gather.place import Grid, Placement, place_like
-from pixel_gather.ports import Projector, Slots, SourceReader
+from pixel_gather.ports import OpenedSource, Projector, Slots, SourceReader
 from pixel_gather.shards import ShardTask
 from pixel_gather.source import Cost, CubeRow, Header, Source
 from pixel_gather.status import Status
@@ -60,6 +60,7 @@ async def read_shard(
     slots: Slots,
     source_timeout_s: float,
     on_source: Callable[[Outcome], None],
+    known: Sequence[Sequence[bytes | None]] = (),
 ) -> list[list[Outcome]]:
     """Read all windows of a shard concurrently.
 
@@ -77,6 +78,7 @@ async def read_shard(
         slots: Bounds how many sources are read at one time.
         source_timeout_s: Longest that one source may take, retries included.
         on_source: Called after each source.
+        known: What an index tells of each source of each row; nothing at all if not given.
 
     Returns:
         For each row, one outcome per source slot, in the order of ``rows``.
@@ -87,9 +89,16 @@ async def read_shard(
         if source is None:
             outcome = Outcome(status=Status.ABSENT)
         else:
-            async with slots.slot():
-                view = _View(plan=plan, slot_index=slot_index, task=task, projector=projector)
-                outcome = await _read_source(source, out, view, reader=reader, timeout_s=source_timeout_s)
+            view = _View(plan=plan, slot_index=slot_index, task=task, projector=projector)
+            async with slots.slot(source.href, weight=view.n_tile_rows):
+                outcome = await _read_source(
+                    source,
+                    out,
+                    view,
+                    reader=reader,
+                    timeout_s=source_timeout_s,
+                    known=known[index][slot_index] if known else None,
+                )
         if outcome.status is not Status.OK:
             out[...] = plan.fill_value(slot_index)
         on_source(outcome)
@@ -115,6 +124,16 @@ class _View:
     @property
     def slot(self) -> SourceSlot:
         return self.plan.slots[self.slot_index]
+
+    @property
+    def n_tile_rows(self) -> int:
+        """How many rows of tiles the task's part of the window touches on the template.
+
+        Tiles beside each other are mostly joined to one request.
+        """
+        part = self.slot.window.rows(self.task.y_start, self.task.y_stop)
+        height = self.slot.grid.tile_height
+        return max((part.row_stop - 1) // height - part.row_off // height + 1, 1)
 
     def place(self, header: Header, outcome: Outcome) -> Window:
         """Check a source against the slot's template, and note and return where its window lies.
@@ -148,26 +167,28 @@ class _View:
 
 
 async def _read_source(
-    source: Source, out: Pixels, view: _View, *, reader: SourceReader, timeout_s: float
+    source: Source, out: Pixels, view: _View, *, reader: SourceReader, timeout_s: float, known: bytes | None
 ) -> Outcome:
     plan, cost = view.plan, Cost()
     outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at)
     try:
         async with asyncio.timeout(timeout_s):
-            opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
-            header = opened.header
-            window = view.place(header, outcome)
-            clipped = window.clipped(width=header.width, height=header.height)
-            if clipped != window or plan.masked:
-                view.fill_around(out, outcome)
-            if clipped is not None:
-                outcome.extent = (
-                    clipped.col_off - window.col_off,
-                    clipped.row_off - window.row_off,
-                    clipped.col_stop - window.col_off,
-                    clipped.row_stop - window.row_off,
-                )
-                await opened.read_into(out, window, view.slot.bands, masked=plan.masked)
+            opened = await reader.open_(source.href, overview=plan.overview, cost=cost, known=known)
+            outcome.known = known if opened.was_known else None
+            if opened.was_known and await _fill_by_known(opened, out, view, outcome):
+                outcome.lookup = Lookup.USED
+            else:
+                if opened.was_known:
+                    etag = opened.header.etag
+                    outcome = Outcome(status=Status.OK, start_s=outcome.start_s)  # what it said is forgotten
+                    opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
+                    is_stale = opened.header.etag != etag
+                    outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
+                elif known is not None:
+                    outcome.lookup = Lookup.UNFIT
+                window = view.place(opened.header, outcome)
+                await _fill(opened, out, window, view, outcome)
+            outcome.known = opened.known
     except SourceError as error:
         outcome.status, outcome.reason = error.status, error.reason
     except RequestError as error:  # PROJ finds no way from the request's CRS to this source's
@@ -176,8 +197,43 @@ async def _read_source(
         outcome.status, outcome.reason = Status.TIMED_OUT, f"not read within {timeout_s:g} s"
     outcome.end_s = time.time() - plan.planned_at
     outcome.open_s, outcome.read_s, outcome.decode_s = cost.open_s, cost.read_s, cost.decode_s
-    outcome.nbytes, outcome.requests, outcome.retries = cost.nbytes, cost.requests, cost.retries
+    outcome.nbytes, outcome.requests = cost.nbytes, cost.requests
+    outcome.retries, outcome.hedges = cost.retries, cost.hedges
     return outcome
+
+
+async def _fill_by_known(opened: OpenedSource, out: Pixels, view: _View, outcome: Outcome) -> bool:
+    """Tell whether a window was filled by what an index says, and by the version that it says it of.
+
+    Where the window cannot be placed, that says nothing of the version that is there now.
+    """
+    try:
+        window = view.place(opened.header, outcome)
+    except (SourceError, RequestError):
+        return False
+    try:
+        await _fill(opened, out, window, view, outcome)
+    except StaleHeaderError:
+        return False
+    return True
+
+
+async def _fill(opened: OpenedSource, out: Pixels, window: Window, view: _View, outcome: Outcome) -> None:
+    """Fill one source's part of the row, and note how much of it lies on the raster."""
+    header, masked = opened.header, view.plan.masked
+    clipped = window.clipped(width=header.width, height=header.height)
+    if clipped != window or masked:
+        view.fill_around(out, outcome)
+    outcome.extent = (0, 0, 0, 0)
+    if clipped is not None:
+        outcome.extent = (
+            clipped.col_off - window.col_off,
+            clipped.row_off - window.row_off,
+            clipped.col_stop - window.col_off,
+            clipped.row_stop - window.row_off,
+        )
+    if clipped is not None or opened.was_known:  # which then sees whether that version is still there
+        await opened.read_into(out, window, view.slot.bands, masked=masked)
 
 
 def _check_likeness(header: Header, slot: SourceSlot) -> None:

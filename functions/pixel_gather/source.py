@@ -99,9 +99,12 @@ class Cost:
     """What one source has cost so far; its reader adds to it. Times in seconds."""
 
     requests: int = 0
-    """Requests sent, retries included."""
+    """Requests sent, retries and hedges included."""
 
     retries: int = 0
+    hedges: int = 0
+    """Requests sent a second time while the first, which was late, was still under way."""
+
     nbytes: int = 0
     """Bytes received, headers of HTTP not counted."""
 

@@ -490,3 +490,48 @@ def test_memory_is_flat_in_the_length_of_the_list(tmp_path: Path, kind: str) -> 
         peaks_mib.append(peak_mib)
 
     assert peaks_mib[1] - peaks_mib[0] < 64
+
+
+def test_table_learns_what_an_index_tells_of_its_sources() -> None:
+    """Each line of a href has its entry, the last one that came; hrefs of other lists are passed over."""
+    sources = [Source(href=f"s3://b/{n % 3}", band=f"B{n % 2}", time_us=n // 2) for n in range(6)]
+    with table_of(sources) as table:
+        before = list(table.known(0, table.n_rows))
+        table.learn([("s3://b/0", b"old"), ("s3://b/9", b"x"), ("s3://b/2", b"two"), ("s3://b/0", b"new")])
+
+        assert before == [(None, None)] * 3
+        assert table.n_known == 4
+        assert list(table.known(0, 3)) == [(b"new", None), (b"two", b"new"), (None, b"two")]
+        assert list(table.known(1, 2)) == [(b"two", b"new")]
+
+
+def test_table_with_an_index_has_the_digest_that_it_has_without() -> None:
+    """An index makes a gather faster and changes nothing that is gathered."""
+    sources = numbered({}, {}, {})
+    with table_of(sources) as plain, table_of(sources) as table:
+        table.learn([("s3://bucket/1", b"x")])
+
+        assert table.digest == plain.digest
+        assert list(table.rows(0, 3)) == list(plain.rows(0, 3))
+
+
+def test_table_learns_from_an_index_of_a_whole_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it tells of other lists' files takes no room; of this list's, it takes no more than there is."""
+    monkeypatch.setattr("pixel_gather.adapters.source_table._MOST_KNOWN_NBYTES", 2**20)
+    others = [(f"s3://other/{n}", b"x" * 1000) for n in range(3000)]
+    ours = [(f"s3://bucket/{n}", b"x" * 1000) for n in range(3000)]
+    with table_of(numbered(*({} for _ in range(3000)))) as table:
+        table.learn(others + ours[:100])
+        assert table.n_known == 100
+        table.learn(ours)
+        assert 900 < table.n_known < 2000
+
+
+def test_table_learns_in_time() -> None:
+    """A long index does not outlive the plan's deadline."""
+
+    def check() -> None:
+        raise TimeoutError("too long")
+
+    with table_of(numbered(*({} for _ in range(5000)))) as table, pytest.raises(TimeoutError):
+        table.learn(((f"s3://bucket/{n}", b"x" * 100) for n in range(200_000)), check=check)

@@ -39,7 +39,11 @@ class Readings:
 
     def children(self) -> list[int]:
         """Return the process ids of GDAL's children."""
-        gdal = self.reader if isinstance(self.reader, GdalReader) else self.reader._fall_back
+        gdal: Any = self.reader
+        if isinstance(self.reader, CogReader):
+            gdal = getattr(self.reader._fall_back, "_reader")  # noqa: B009 # the fall-back is a protocol
+        if gdal is None:  # no source was for GDAL
+            return []
         assert isinstance(gdal, GdalReader)
         return [child.process.pid for child in gdal._children._idle]
 

@@ -3,17 +3,20 @@
 import asyncio
 import gzip
 import io
+import re
 import sys
-from collections.abc import Buffer, Callable, Coroutine
+from collections.abc import Buffer, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Final, cast
 
 from pixel_gather.adapters.object_store import Objects, split_href
-from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.errors import GatherError, RequestError, SourceError
 from pixel_gather.source import Cost
 
 STDIN: Final = "-"
 _BLOCK_NBYTES: Final = 4 << 20
+PARQUET_MAGIC: Final = b"PAR1"
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _S_BETWEEN_CHECKS: Final = 0.5
 
@@ -26,7 +29,12 @@ def no_deadline() -> None:
 
 
 def open_list_file(
-    place: str, *, objects: Objects, stdin: BinaryIO | None = None, check: Check = no_deadline
+    place: str,
+    *,
+    objects: Objects,
+    stdin: BinaryIO | None = None,
+    check: Check = no_deadline,
+    what: str = "list",
 ) -> tuple[str, io.BufferedReader]:
     """Open a list file, gunzipped where it is gzipped.
 
@@ -37,6 +45,7 @@ def open_list_file(
         objects: Reads what is remote; belongs to the caller.
         stdin: Read for ``-`` instead of the process's own.
         check: Called before each request for more of a remote list, and while one is under way.
+        what: Errors call it so.
 
     Returns:
         The name that errors call it by, ending as its format does, and the file.
@@ -55,7 +64,33 @@ def open_list_file(
     except (OSError, SourceError) as error:
         check()
         reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
-        raise RequestError(f"the list cannot be read: {reason} ({place})", field=name) from error
+        raise RequestError(f"the {what} cannot be read: {reason} ({place})", field=name) from error
+
+
+@contextmanager
+def parquet_errors(says: str, *, field: str, check: Check) -> Iterator[None]:
+    """Raise whatever arro3 raises as a ``RequestError``; where a file is no Parquet it panics instead.
+
+    Args:
+        says: What is said before arro3's own word.
+        field: Which the error names.
+        check: Called first; it raises where time is up, which is then the reason.
+    """
+    try:
+        yield
+    except (GatherError, GeneratorExit, KeyboardInterrupt, TimeoutError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        check()
+        raise RequestError(f"{says}: {_parquet_problem(error)}", field=field) from error
+
+
+def _parquet_problem(error: BaseException) -> str:
+    """Return what arro3 says of a file that it cannot read, without the words of its Rust."""
+    said = re.search(r'\("(.+)"\)', str(error))
+    return said[1] if said else str(error)
 
 
 def _gunzipped(name: str, raw: io.BufferedReader) -> tuple[str, io.BufferedReader]:

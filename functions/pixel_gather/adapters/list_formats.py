@@ -18,15 +18,14 @@ import arro3.io
 from arro3.core import Array, DataType, RecordBatch
 
 from pixel_gather.adapters.list_columns import check_names, format_time
-from pixel_gather.adapters.list_file import Check, no_deadline
-from pixel_gather.errors import GatherError, RequestError, SourceError
+from pixel_gather.adapters.list_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
+from pixel_gather.errors import RequestError, SourceError
 
 type Record = tuple[int, Mapping[str, object]]
 """Line of the list, from 1, and its columns. Rows of Parquet count as lines."""
 
 _LONGEST_LINE_NBYTES: Final = 1 << 20
 _MOST_EMPTY_LINES: Final = 1_000_000
-_PARQUET_MAGIC: Final = b"PAR1"
 _UNREADABLE: Final = (OSError, EOFError, zlib.error, SourceError)
 _N_ROWS_PER_BATCH: Final = 256
 """Few, for a file of some KB may spell out the same long text in every row."""
@@ -66,7 +65,7 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
         TimeoutError: As the check says; also raised while iterating.
     """
     kind = next((kind for ending, kind in _BY_ENDING.items() if name.lower().endswith(ending)), None)
-    if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == _PARQUET_MAGIC):
+    if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
         return Records(is_typed=True, lines=_parquet_records(file, name, check))
     lines = _lines(file, name, check)
     if kind is None:
@@ -224,7 +223,9 @@ def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterat
     with closing(file):
         if not file.seekable():
             raise RequestError("Parquet cannot be read from a pipe; name the file instead", field=name)
-        try:
+        if _first_bytes(file, name, check) != PARQUET_MAGIC:
+            raise RequestError("this is not Parquet, as its name says", field=name)
+        with parquet_errors("this is not Parquet, or is damaged", field=name, check=check):
             batches = iter(arro3.io.read_parquet(cast("IO[bytes]", file), batch_size=_N_ROWS_PER_BATCH))
             names = list(batches.schema.names)
             _check_names(names, name)
@@ -236,14 +237,6 @@ def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterat
                 for values in zip(*columns, strict=True):
                     number += 1
                     yield number, dict(zip(names, values, strict=True))
-        except (GatherError, GeneratorExit, KeyboardInterrupt, TimeoutError):
-            raise
-        except BaseException as error:
-            # arro3 panics, which is no Exception, where a file is no Parquet
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise
-            check()
-            raise RequestError(f"this is not Parquet, or is damaged: {error}", field=name) from error
 
 
 def _check_size(batch: RecordBatch, name: str, number: int) -> None:

@@ -85,6 +85,11 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
 class GdalSource:
     """One source that GDAL has opened once and opens again where its child has moved on."""
 
+    known: bytes | None = None
+    """GDAL does not say where it looked."""
+
+    was_known = False
+
     def __init__(self, header: Header, session: "_Session") -> None:
         self.header = header
         self._session = session

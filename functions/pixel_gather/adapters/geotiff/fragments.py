@@ -24,6 +24,9 @@ class Fragments:
     """A sparse set of ranges of one object; grows by ``add`` and never fetches by itself."""
 
     object_nbytes: int
+    seen_stop: int = 0
+    """Byte after the last one that was ever asked for."""
+
     _parts: list[tuple[int, memoryview]] = field(default_factory=list)
 
     def add(self, start: int, content: memoryview) -> None:
@@ -31,6 +34,15 @@ class Fragments:
         if len(self._parts) >= _MAX_PARTS:
             del self._parts[1]
         self._parts.append((start, content))
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts there are."""
+        return len(self._parts)
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Return each part's bytes [start, stop)."""
+        return [(start, start + content.nbytes) for start, content in self._parts]
 
     def view(self, start: int, stop: int) -> memoryview:
         """Return bytes [start, stop) without copying.
@@ -41,6 +53,7 @@ class Fragments:
         """
         if not 0 <= start <= stop <= self.object_nbytes:
             raise TiffError("an offset points outside the file")
+        self.seen_stop = max(self.seen_stop, stop)
         for part_start, content in self._parts:
             if part_start <= start and stop <= part_start + content.nbytes:
                 return content[start - part_start : stop - part_start]

@@ -1,11 +1,13 @@
 """GDAL_METADATA, the XML tag in which GDAL keeps each band's scale and offset."""
 
-from typing import Final
-from xml.etree import ElementTree as ET
+from typing import TYPE_CHECKING, Final
 
 from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.tags import Tag
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 _MAX_NBYTES: Final = 1 << 20
 
@@ -38,8 +40,10 @@ def _text(ifd: Ifd) -> bytes:
     return ifd.text(Tag.GDAL_METADATA, most=_MAX_NBYTES) or b""
 
 
-def _items(text: bytes) -> list[ET.Element]:
+def _items(text: bytes) -> list["Element"]:
     """Parse the items, if there is nothing in the text but elements."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 # few files declare a scale
+
     if b"<!" in text or b"<?" in text:
         raise NotFast("GDAL metadata with a document type")
     try:
@@ -48,7 +52,7 @@ def _items(text: bytes) -> list[ET.Element]:
         raise NotFast("GDAL metadata is not XML") from error
 
 
-def _set(values: list[float], item: ET.Element) -> None:
+def _set(values: list[float], item: "Element") -> None:
     """Put one item's number where its band is."""
     try:
         values[_band_index(item, len(values))] = float((item.text or "").strip())
@@ -56,7 +60,7 @@ def _set(values: list[float], item: ET.Element) -> None:
         raise NotFast("scale or offset is not a number") from error
 
 
-def _band_index(item: ET.Element, n_bands: int) -> int:
+def _band_index(item: "Element", n_bands: int) -> int:
     """Return the band from 0 of an item."""
     index = int(item.get("sample", "-1"))
     if not 0 <= index < n_bands:

@@ -20,6 +20,7 @@ _MAX_IFDS: Final = 64
 
 _UNSIGNED: Final = {3: "u2", 4: "u4", 16: "u8"}
 """NumPy's names of SHORT, LONG and LONG8."""
+_BIG_OFFSET_NBYTES: Final = 8
 _ASCII: Final = 2
 _DOUBLE: Final = 12
 
@@ -47,6 +48,11 @@ class Format(NamedTuple):
 
     offset: struct.Struct
     first_ifd: int
+
+    @property
+    def is_big(self) -> bool:
+        """Whether this is a BigTIFF."""
+        return self.offset.size == _BIG_OFFSET_NBYTES
 
     @property
     def inline_nbytes(self) -> int:
@@ -157,6 +163,11 @@ def _layouts(order: str, *, big: bool) -> _Layouts:
 
 _LAYOUTS: Final = {(order, big): _layouts(order, big=big) for order in "<>" for big in (False, True)}
 _MAGIC: Final = {b"II*\0": ("<", False), b"MM\0*": (">", False), b"II+\0": ("<", True), b"MM\0+": (">", True)}
+
+
+def format_of(byte_order: str, *, is_big: bool, first_ifd: int) -> Format:
+    """Return the format of a file whose first bytes have been parsed before."""
+    return Format(byte_order, *_LAYOUTS[byte_order, is_big], first_ifd)
 
 
 def parse_format(fragments: Fragments) -> Format:

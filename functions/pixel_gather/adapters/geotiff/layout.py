@@ -10,8 +10,8 @@ from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.tags import Tag
 
-_MAX_SIDE: Final = 2**31 - 1
-_MAX_BANDS: Final = 65535
+MAX_SIDE: Final = 2**31 - 1
+MAX_BANDS: Final = 65535
 _MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE = range(4)
 _ALPHAS: Final = (1, 2)
 _DTYPES: Final = {
@@ -32,6 +32,15 @@ _DTYPES: Final = {
 """By bits per sample and sample format; complex integers are apart."""
 _CHOPPED_NBYTES: Final = 8192
 _COMPLEX_INT16: Final = (32, 5)
+
+PAIRS_OF_DTYPES: Final = {
+    f"{stored.str} {dtype.name}": (stored, dtype)
+    for stored, dtype in [
+        (np.dtype(order + name), np.dtype(name)) for order in "<>" for name in _DTYPES.values()
+    ]
+    + [(np.dtype(order + "i2"), np.dtype("c8")) for order in "<>"]
+}
+"""Every pair of a stored and a pixel's dtype that is read here, by their names."""
 
 
 class Compression(IntEnum):
@@ -54,7 +63,7 @@ class Predictor(IntEnum):
     FLOAT = 3
 
 
-_WITH_PREDICTOR: Final = frozenset(Compression) - {Compression.NONE, Compression.PACKBITS}
+WITH_PREDICTOR: Final = frozenset(Compression) - {Compression.NONE, Compression.PACKBITS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +149,7 @@ def layout_of(ifd: Ifd) -> Layout:
     """
     width, height = ifd.integer(Tag.IMAGE_WIDTH), ifd.integer(Tag.IMAGE_LENGTH)
     n_bands = ifd.integer(Tag.SAMPLES_PER_PIXEL, 1)
-    if not (1 <= width <= _MAX_SIDE and 1 <= height <= _MAX_SIDE and 1 <= n_bands <= _MAX_BANDS):
+    if not (1 <= width <= MAX_SIDE and 1 <= height <= MAX_SIDE and 1 <= n_bands <= MAX_BANDS):
         raise NotFast("no or too many pixels or bands")
     stored, dtype = _dtypes(ifd, n_bands)
     compression, predictor = _coding(ifd, stored=stored, dtype=dtype)
@@ -198,7 +207,7 @@ def _coding(ifd: Ifd, *, stored: np.dtype[Any], dtype: np.dtype[Any]) -> tuple[C
         raise NotFast("fill order")
     if predictor is Predictor.NONE:
         return compression, predictor
-    if compression not in _WITH_PREDICTOR or dtype.kind == "c":
+    if compression not in WITH_PREDICTOR or dtype.kind == "c":
         raise NotFast("predictor on this compression or dtype")
     if predictor is Predictor.FLOAT and stored.kind != "f":
         raise NotFast("floating point predictor on integers")
@@ -221,7 +230,7 @@ def _tile_shape(ifd: Ifd, *, width: int, height: int) -> tuple[bool, int, int]:
         if rows >= 1 << 32:
             raise NotFast("too many rows in a strip")
         is_tiled, tile_width, tile_height = False, width, min(rows, height)
-    if not (1 <= tile_width <= _MAX_SIDE and 1 <= tile_height <= _MAX_SIDE):
+    if not (1 <= tile_width <= MAX_SIDE and 1 <= tile_height <= MAX_SIDE):
         raise NotFast("tiles without pixels")
     return is_tiled, tile_width, tile_height
 

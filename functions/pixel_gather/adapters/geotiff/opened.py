@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from pixel_gather.adapters.geotiff.first_read import FirstRead
+from pixel_gather.adapters.geotiff.fragments import NeedBytes
 from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask
 from pixel_gather.adapters.geotiff.header import has_mask
 from pixel_gather.adapters.geotiff.ifd import Ifd
@@ -15,9 +18,11 @@ from pixel_gather.adapters.geotiff.in_thread import in_thread
 from pixel_gather.adapters.geotiff.layout import Layout
 from pixel_gather.adapters.geotiff.nodata import declares_nodata
 from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.packed_header import pack
 from pixel_gather.adapters.geotiff.paint import paint_piece, paint_value
-from pixel_gather.adapters.geotiff.pieces import Get, Piece, cut_pieces, join_pieces
+from pixel_gather.adapters.geotiff.pieces import Get, Piece, cut_pieces, join_pieces, tile_spans
 from pixel_gather.adapters.geotiff.tiff_file import TiffFile
+from pixel_gather.adapters.geotiff.tile_runs import MAX_TILES
 from pixel_gather.errors import SourceError
 from pixel_gather.source import Header
 from pixel_gather.window import Window
@@ -38,6 +43,32 @@ class OpenedGeoTiff:
     """The directory that is read from."""
 
     layout: Layout
+    overview: int | None
+    first_read: FirstRead
+    """Learns from this file where its header was read just now."""
+
+    is_masked: bool | None = None
+    """Whether a mask or an alpha band of its own hides pixels; None where nobody has looked."""
+
+    packed: bytes | None = None
+    """What it was opened by where its header was not read; ``file`` may have fetched more since."""
+
+    n_packed_parts: int = 0
+    """Fragments that it was opened with."""
+
+    wanted: tuple[tuple[int, int], ...] = ()
+    """Tiles [first, stop) that the last window touched."""
+
+    @property
+    def was_known(self) -> bool:
+        """Whether it was opened without reading its header."""
+        return self.packed is not None
+
+    @property
+    def known(self) -> bytes | None:
+        """Return what opens this version again without reading its header."""
+        is_new = self.packed is None or self.file.fragments.n_parts > self.n_packed_parts
+        return self._pack() if is_new else self.packed
 
     async def read_into(self, out: Pixels, window: Window, bands: Sequence[int], *, masked: bool) -> None:
         """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` says.
@@ -50,8 +81,15 @@ class OpenedGeoTiff:
             SourceError: The object cannot be read.
         """
         inside = window.clipped(width=self.layout.width, height=self.layout.height)
-        if inside is None:
-            return
+        if inside is not None:
+            await self._read_inside(inside, out, window, bands, masked=masked)
+        if not self.file.is_seen:  # nothing that was read has told whether this version is still there
+            await self.file.get(0, 1)
+
+    async def _read_inside(
+        self, inside: Window, out: Pixels, window: Window, bands: Sequence[int], *, masked: bool
+    ) -> None:
+        """Fill the part of ``out`` that lies on the raster."""
         row, col = inside.row_off - window.row_off, inside.col_off - window.col_off
         part = out[:, row : row + inside.height, col : col + inside.width]
         if not masked:
@@ -67,6 +105,9 @@ class OpenedGeoTiff:
         started = perf_counter()
         limits = self.file.settings
         pieces = await self.file.parsed(lambda: self._cut(window, bands))
+        self.wanted = tile_spans(self.layout, window, bands)
+        if self.packed is None:
+            self.first_read.learn(self.file.fragments.seen_stop)
         stored = [piece for piece in pieces if not piece.is_sparse]
         if len(stored) < len(pieces):
             self._fill_sparse([piece for piece in pieces if piece.is_sparse], out, bands)
@@ -109,7 +150,7 @@ class OpenedGeoTiff:
         return max(task.result() for task in tasks)
 
     async def _read(self, get: Get, out: Pixels, bands: Sequence[int]) -> float:
-        """Fetch one range and decode its tiles in a thread; return when the bytes arrived."""
+        """Fetch one range and decode its tiles; return when the bytes arrived."""
         content = await self.file.get(get.start, get.stop)
         arrived = perf_counter()
         self.file.cost.decode_s += await in_thread(lambda: self._decode(content, get, out, bands))
@@ -133,5 +174,39 @@ class OpenedGeoTiff:
 
     def _refuse_masks(self) -> None:
         """Leave files with a mask of their own to GDAL."""
-        if self.layout.has_alpha or mentions_mask(self.first) or has_mask(self.first):
+        if self.is_masked is None:
+            self.is_masked = self.layout.has_alpha or mentions_mask(self.first) or has_mask(self.first)
+        if self.is_masked:
             raise NotFast("a mask or an alpha band")
+
+    async def fetch_all_tiles(self) -> None:
+        """Fetch where every tile lies, unless there are more than an index takes.
+
+        Raises:
+            NotFast: GDAL decides.
+            SourceError: The object cannot be read.
+        """
+        n_tiles = self.layout.n_across * self.layout.n_down * self.layout.n_planes
+        if n_tiles <= MAX_TILES:
+            await self.file.parsed(lambda: _arrays(self.ifd, self.layout, n_tiles))
+            self.first_read.learn(self.file.fragments.seen_stop)
+
+    def _pack(self) -> bytes | None:
+        if self.is_masked is None:
+            with suppress(NeedBytes, NotFast):  # then it is left to whoever asks
+                self._refuse_masks()
+        return pack(
+            self.header,
+            self.layout,
+            first=self.first,
+            ifd=self.ifd,
+            overview=self.overview,
+            is_masked=self.is_masked,
+            wanted=self.wanted,
+        )
+
+
+def _arrays(ifd: Ifd, layout: Layout, n_tiles: int) -> None:
+    """Look at both arrays of tiles, so that what is not there is asked for."""
+    ifd.array(layout.offsets_tag, 0, n_tiles)
+    ifd.array(layout.counts_tag, 0, n_tiles)

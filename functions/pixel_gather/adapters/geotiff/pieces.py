@@ -71,9 +71,9 @@ def cut_pieces(
         NotFast: A range that is impossible or over the limit.
         NeedBytes: The offsets of these tiles were not fetched yet.
     """
-    planes = (0,) if layout.n_planes == 1 else tuple(dict.fromkeys(band - 1 for band in bands))
+    planes = _planes(layout, bands)
     pieces: list[Piece] = []
-    spans = [_tile_span(layout, window, plane) for plane in planes]
+    spans = tile_spans(layout, window, bands)
     _fetch_together(ifd, layout, min(spans)[0], max(spans)[1])
     for plane in planes:
         for piece in _pieces_of_plane(ifd, layout, window, plane):
@@ -86,6 +86,15 @@ def cut_pieces(
             else:
                 pieces.append(piece)
     return pieces
+
+
+def tile_spans(layout: Layout, window: Window, bands: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return, for each plane that is read, the tiles [first, stop) among which the window's lie."""
+    return tuple(_tile_span(layout, window, plane) for plane in _planes(layout, bands))
+
+
+def _planes(layout: Layout, bands: Sequence[int]) -> tuple[int, ...]:
+    return (0,) if layout.n_planes == 1 else tuple(dict.fromkeys(band - 1 for band in bands))
 
 
 def _tile_span(layout: Layout, window: Window, plane: int) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from pixel_gather.adapters.geotiff.crs import crs_of
+from pixel_gather.adapters.geotiff.first_read import FirstRead
 from pixel_gather.adapters.geotiff.fragments import Fragments
 from pixel_gather.adapters.geotiff.gdals_crs import GdalsCrs, crs_digest
 from pixel_gather.adapters.geotiff.geo_keys import geo_keys_of
@@ -12,6 +13,7 @@ from pixel_gather.adapters.geotiff.ifd import parse_format, parse_ifd
 from pixel_gather.adapters.geotiff.layout import layout_of
 from pixel_gather.adapters.geotiff.not_fast import NotFast, UnknownCrsError
 from pixel_gather.adapters.geotiff.opened import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.packed_header import Restored, unpack
 from pixel_gather.adapters.geotiff.placement import has_only_control_points
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.geotiff.tiff_file import Ranges, TiffFile
@@ -27,13 +29,28 @@ class GeoTiffReader:
     gdals_crs: GdalsCrs | None = field(default=None, kw_only=True)
     """Names the CRSs that are more than an EPSG code; without it they are NotFast."""
 
-    async def open_(self, href: str, *, overview: int | None, cost: Cost) -> OpenedGeoTiff:
+    first_read: FirstRead = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start with the settings' first read."""
+        self.first_read = FirstRead(self.settings.head_nbytes, is_fixed=not self.settings.learns_head)
+
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+    ) -> OpenedGeoTiff:
         """Read a source's header, in one GET where it lies in the file's first bytes.
+
+        Nothing is read where ``known`` is what a source of this overview has told of itself before. Whether
+        that version is still there shows at the first read of pixels, which then fails as changed.
 
         Raises:
             NotFast: GDAL decides.
             SourceError: The object cannot be read.
         """
+        if known is not None:
+            restored = unpack(known, href=href, overview=overview)
+            if restored is not None:
+                return self._restored(restored, known, overview=overview, cost=cost)
         opened, digest = await self._parse(href, overview=overview, cost=cost)
         if digest is not None:
             if self.gdals_crs is None:
@@ -42,12 +59,38 @@ class GeoTiffReader:
             opened.header = replace(opened.header, crs=crs)
         return opened
 
+    def _restored(
+        self, restored: Restored, known: bytes, *, overview: int | None, cost: Cost
+    ) -> OpenedGeoTiff:
+        header = restored.header
+        file = TiffFile(
+            href=header.href,
+            etag=header.etag,
+            objects=self.objects,
+            settings=self.settings,
+            cost=cost,
+            fragments=restored.fragments,
+            is_seen=False,
+        )
+        return OpenedGeoTiff(
+            header=header,
+            file=file,
+            first=restored.first,
+            ifd=restored.ifd,
+            layout=restored.layout,
+            overview=overview,
+            first_read=self.first_read,
+            is_masked=restored.is_masked,
+            packed=known,
+            n_packed_parts=restored.fragments.n_parts,
+        )
+
     async def _parse(
         self, href: str, *, overview: int | None, cost: Cost
     ) -> tuple[OpenedGeoTiff, bytes | None]:
         started = perf_counter()
         try:
-            head = await self.objects.get_range(href, 0, self.settings.head_nbytes, etag=None, cost=cost)
+            head = await self.objects.get_range(href, 0, self.first_read.nbytes, etag=None, cost=cost)
             fragments = Fragments(head.object_nbytes)
             fragments.add(0, head.content)
             file = TiffFile(
@@ -57,13 +100,14 @@ class GeoTiffReader:
                 settings=self.settings,
                 cost=cost,
                 fragments=fragments,
+                is_seen=True,
             )
-            return await file.parsed(lambda: _parse(file, overview))
+            return await file.parsed(lambda: _parse(file, overview, self.first_read))
         finally:
             cost.open_s += perf_counter() - started
 
 
-def _parse(file: TiffFile, overview: int | None) -> tuple[OpenedGeoTiff, bytes | None]:
+def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple[OpenedGeoTiff, bytes | None]:
     """Parse directories, layout and header; overviews only where one is asked for.
 
     Returns:
@@ -95,5 +139,13 @@ def _parse(file: TiffFile, overview: int | None) -> tuple[OpenedGeoTiff, bytes |
         shown=layout,
         overviews=[each for _, each in overviews],
     )
-    opened = OpenedGeoTiff(header=header, file=file, first=first, ifd=ifd, layout=layout)
+    opened = OpenedGeoTiff(
+        header=header,
+        file=file,
+        first=first,
+        ifd=ifd,
+        layout=layout,
+        overview=overview,
+        first_read=first_read,
+    )
     return opened, None if is_known else crs_digest(first, header)

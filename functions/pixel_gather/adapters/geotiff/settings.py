@@ -12,6 +12,9 @@ class GeoTiffSettings:
     head_nbytes: int = 16 * _KIB
     """First read of every file; holds the directories of a typical COG."""
 
+    learns_head: bool = True
+    """Whether that is where it starts, and the files seen tell what it should be."""
+
     max_header_reads: int = 12
     """GETs after the first until the header, or one window's tile offsets, are known."""
 

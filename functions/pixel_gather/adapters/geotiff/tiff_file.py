@@ -8,7 +8,9 @@ from pixel_gather.adapters.geotiff.fragments import Fragments, NeedBytes
 from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store import Fetched
+from pixel_gather.errors import SourceError
 from pixel_gather.source import Cost
+from pixel_gather.status import Status
 
 _BEFORE_NBYTES: Final = 4096
 """Many writers put a directory's values just before it."""
@@ -23,7 +25,7 @@ class Ranges(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class TiffFile:
-    """Fetches ranges of the version that its first bytes came from."""
+    """Fetches ranges of the version that its header came from."""
 
     href: str
     etag: str | None
@@ -31,10 +33,15 @@ class TiffFile:
     settings: GeoTiffSettings
     cost: Cost
     fragments: Fragments
+    is_seen: bool
+    """Whether any byte of this version came from the store, and not only from an index."""
 
     async def get(self, start: int, stop: int) -> memoryview:
         """Fetch bytes that lie inside the object, all of them."""
         fetched = await self.objects.get_range(self.href, start, stop, etag=self.etag, cost=self.cost)
+        self.is_seen = True
+        if fetched.object_nbytes != self.fragments.object_nbytes:
+            raise SourceError("replaced by another of its size", href=self.href, status=Status.CHANGED)
         if fetched.content.nbytes != stop - start:
             raise NotFast("fewer bytes than asked for")
         return fetched.content

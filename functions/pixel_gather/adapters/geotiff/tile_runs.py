@@ -1,0 +1,125 @@
+"""Offsets and byte counts of a run of tiles in few bytes. Pure, and bounded by what it is given.
+
+Writers put tile behind tile, so an offset is mostly the last one plus its byte count plus a constant. What
+is left are the byte counts: each as few bytes as the largest needs, all first bytes before all second ones,
+which is what compressors like.
+"""
+
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+MAX_TILES: Final = 1 << 16
+"""Of one run, packed or not: half a megabyte of offsets."""
+
+_MAX_INT: Final = 1 << 62
+_INT64_NBYTES: Final = 8
+
+type Integers = np.ndarray[Any, np.dtype[np.int64]]
+type _Integer = Annotated[int, msgspec.Meta(ge=-_MAX_INT, le=_MAX_INT)]
+
+
+class Run(NamedTuple):
+    """Offsets and byte counts of neighbouring tiles; a tile that is not stored has neither."""
+
+    first: int
+    """Position of the first of them in the file's arrays."""
+
+    offsets: Integers
+    byte_counts: Integers
+
+
+class PackedIntegers(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Integers above the smallest of them."""
+
+    smallest: _Integer
+    content: bytes
+    """Little-endian, of the width that the largest needs; first bytes of all, then second ones; empty where
+    they are all alike."""
+
+
+class PackedRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One run."""
+
+    first: Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
+    n_tiles: Annotated[int, msgspec.Meta(ge=1, le=MAX_TILES)]
+    byte_counts: PackedIntegers
+    offset: _Integer
+    """Of the first tile that is stored."""
+
+    gaps: PackedIntegers
+    """Between the end of each stored tile and the start of the next one; negative where they lie in another
+    order."""
+
+
+def packed_run(run: Run) -> PackedRun | None:
+    """Pack a run, or return None where a tile has an offset but no bytes."""
+    offsets, counts = run.offsets, run.byte_counts
+    if not counts.all():
+        stored = counts != 0
+        if offsets[~stored].any():
+            return None
+        offsets, counts = offsets[stored], counts[stored]
+    return PackedRun(
+        first=run.first,
+        n_tiles=run.byte_counts.size,
+        byte_counts=_packed(run.byte_counts),
+        offset=int(offsets[0]) if offsets.size else 0,
+        gaps=_packed(offsets[1:] - offsets[:-1] - counts[:-1]),
+    )
+
+
+def unpacked_run(packed: PackedRun, *, object_nbytes: int) -> Run:
+    """Restore a run.
+
+    Raises:
+        ValueError: It is not as `packed_run` makes it, or a tile lies outside the object.
+    """
+    if packed.byte_counts.smallest < 0:
+        raise ValueError("a tile of less than no bytes")
+    all_counts = _unpacked(packed.byte_counts, packed.n_tiles)
+    stored = all_counts != 0 if packed.byte_counts.smallest == 0 else None
+    counts = all_counts if stored is None else all_counts[stored]
+    offsets = np.empty(counts.size, np.int64)
+    if counts.size:
+        offsets[0] = packed.offset
+        np.add(counts[:-1], _unpacked(packed.gaps, counts.size - 1), out=offsets[1:])
+        np.cumsum(offsets, out=offsets)
+        _check_inside(offsets, counts, in_order=packed.gaps.smallest >= 0, object_nbytes=object_nbytes)
+    if stored is None:
+        return Run(packed.first, offsets, all_counts)
+    all_offsets = np.zeros(packed.n_tiles, np.int64)
+    all_offsets[stored] = offsets
+    return Run(packed.first, all_offsets, all_counts)
+
+
+def _check_inside(offsets: Integers, counts: Integers, *, in_order: bool, object_nbytes: int) -> None:
+    """Refuse tiles outside the object; of those in order, first and last speak for all."""
+    first = int(offsets[0]) if in_order else int(offsets.min())
+    stop = int(offsets[-1] + counts[-1]) if in_order else int((offsets + counts).max())
+    if first < 0 or stop > object_nbytes:
+        raise ValueError("a tile lies outside the object")
+
+
+def _packed(values: Integers) -> PackedIntegers:
+    if not values.size:
+        return PackedIntegers(0, b"")
+    smallest = int(values.min())
+    width = (int(values.max() - smallest).bit_length() + 7) // 8
+    planes = (values - smallest).astype("<i8").view(np.uint8).reshape(-1, _INT64_NBYTES)
+    return PackedIntegers(smallest, planes[:, :width].T.tobytes())
+
+
+def _unpacked(packed: PackedIntegers, n: int) -> Integers:
+    content = packed.content
+    if not content or not n:
+        return np.full(n, packed.smallest, np.int64)
+    width, rest = divmod(len(content), n)
+    if rest or not 1 <= width < _INT64_NBYTES:
+        raise ValueError("another number of bytes than of integers")
+    planes = np.zeros((n, _INT64_NBYTES), np.uint8)
+    planes[:, :width] = np.frombuffer(content, np.uint8).reshape(width, n).T
+    values: Integers = planes.reshape(-1).view("<i8")
+    values += packed.smallest
+    return values

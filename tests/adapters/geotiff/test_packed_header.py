@@ -1,0 +1,309 @@
+"""What opening told, packed: it reads what the file itself would, and believes nothing that it should not."""
+
+import asyncio
+import functools
+import math
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import rasterio
+import tifffile
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from adapters.geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise, pixels, tiff
+from adapters.geotiff.test_reader import ways
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.opened import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.packed_header import MAX_PACKED_NBYTES, PackedHeader, peek, unpack
+from pixel_gather.adapters.geotiff.reader import GeoTiffReader
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.geotiff.tile_runs import MAX_TILES, PackedIntegers, PackedRun
+from pixel_gather.errors import SourceError
+from pixel_gather.source import Cost
+from pixel_gather.window import Window
+
+pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+
+TILED = {"tiled": True, "blockxsize": 16, "blockysize": 16, "compress": "deflate"}
+
+
+def opened(
+    source: MemoryObject, *, known: bytes | None = None, overview: int | None = None, head: int = 16_384
+) -> OpenedGeoTiff:
+    """Open a file, by what is known of it if that is given."""
+    reader = GeoTiffReader(source, settings=GeoTiffSettings(head_nbytes=head, learns_head=False))
+    return asyncio.run(reader.open_(HREF, overview=overview, cost=Cost(), known=known))
+
+
+def known_of(source: MemoryObject, **options: Any) -> bytes:
+    """Return what opens a file again, all of its tiles' places included."""
+    first = opened(source, **options)
+    asyncio.run(first.fetch_all_tiles())
+    assert first.known is not None
+    return first.known
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(way=ways(), seed=st.integers(0, 99), nodata=st.sampled_from((None, 7)), data=st.data())
+def test_what_is_known_opens_what_the_file_does(
+    tmp_path: Path, way: Any, seed: int, nodata: float | None, data: st.DataObject
+) -> None:
+    """However pixels are stored: the same header, the same pixels, in one request."""
+    dtype = "int16" if way.dtype == "complex_int16" else way.dtype
+    image = noise((way.n_bands, 53, 61), dtype, seed=seed)
+    options = way.options() | ({"nodata": nodata} if np.dtype(dtype).kind != "c" else {})
+    source = MemoryObject(geotiff(tmp_path / "a.tif", image, **options))
+    cold, known = opened(source), known_of(source)
+    col, row = data.draw(st.integers(0, 60)), data.draw(st.integers(0, 52))
+    window = Window(col_off=col, row_off=row, width=7, height=5)
+    expected = pixels(cold, window)
+    source.ranges.clear()
+    warm = opened(source, known=known)
+
+    assert warm.was_known
+    assert source.ranges == []
+    assert repr(warm.header) == repr(cold.header)
+    assert warm.layout == cold.layout
+    np.testing.assert_array_equal(pixels(warm, window), expected)
+    assert source.etags[-len(source.ranges) :] == ["v1"] * len(source.ranges)
+    assert warm.known == known
+
+
+def test_overviews_have_entries_of_their_own(tmp_path: Path) -> None:
+    """An entry of one overview opens no other, and not the full image."""
+    file = tmp_path / "a.tif"
+    geotiff(file, noise((1, 128, 128), "uint16"), **TILED)
+    with rasterio.open(file, "r+") as dataset:
+        dataset.build_overviews([2, 4])
+    source = MemoryObject(file.read_bytes())
+    known = known_of(source, overview=1)
+
+    assert opened(source, known=known, overview=1).was_known
+    assert not opened(source, known=known, overview=0).was_known
+    assert not opened(source, known=known).was_known
+    np.testing.assert_array_equal(
+        pixels(opened(source, known=known, overview=1)), pixels(opened(source, overview=1))
+    )
+    assert opened(source, known=known, overview=1).header == opened(source, overview=1).header
+
+
+def test_a_replaced_object_is_noticed_by_the_first_read(tmp_path: Path) -> None:
+    """Every read is pinned to the version that the entry is of."""
+    source = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED))
+    known = known_of(source)
+    source.etag = "v2"
+
+    with pytest.raises(SourceError, match="replaced"):
+        pixels(opened(source, known=known))
+
+
+def test_an_object_of_another_size_is_noticed_whatever_its_tag(tmp_path: Path) -> None:
+    """A store that tells versions apart badly is not trusted either."""
+    source = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED))
+    known = known_of(source)
+    source.content += b"more"
+
+    with pytest.raises(SourceError, match="another of its size"):
+        pixels(opened(source, known=known))
+
+
+def test_sparse_windows_are_asked_of_the_store_too(tmp_path: Path) -> None:
+    """No tile is fetched, but whether the version is still there is."""
+    options = TILED | {"SPARSE_OK": True, "nodata": 9}
+    source = MemoryObject(geotiff(tmp_path / "a.tif", np.full((1, 32, 32), 9, "uint16"), **options))
+    known = known_of(source)
+    source.ranges.clear()
+
+    assert (pixels(opened(source, known=known)) == 9).all()
+    assert source.ranges == [(0, 1)]
+    source.etag = "v2"
+    with pytest.raises(SourceError, match="replaced"):
+        pixels(opened(source, known=known))
+
+
+@pytest.mark.parametrize("etag", [None, 'W/"1"'])
+def test_no_entry_is_made_of_what_tells_no_version(tmp_path: Path, etag: str | None) -> None:
+    """Nothing could be pinned to it."""
+    source = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED), etag=etag)
+
+    assert opened(source).known is None
+
+
+def test_masks_are_known_and_left_to_gdal(tmp_path: Path) -> None:
+    """Without another request where the directories were fetched."""
+    plain = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED))
+    alpha = MemoryObject(geotiff(tmp_path / "b.tif", noise((2, 40, 40), "uint16"), **TILED, ALPHA="YES"))
+    entries = known_of(plain), known_of(alpha)
+    plain.ranges.clear()
+
+    pixels(opened(plain, known=entries[0]), masked=True)
+    assert len(plain.ranges) == 1
+    with pytest.raises(NotFast, match="mask"):
+        pixels(opened(alpha, known=entries[1]), masked=True)
+
+
+def test_tiles_that_nobody_has_asked_for_are_fetched_when_wanted(tmp_path: Path) -> None:
+    """An entry of a huge file knows the tiles around one window; another one takes a request more."""
+    image = np.arange(1024 * 1024, dtype="uint16").reshape(1024, 1024)
+    content = tiff(tmp_path / "a.tif", image, tile=(16, 16), compression="zlib")
+    source = MemoryObject(content)
+    first = opened(source, head=256)
+    window = Window(col_off=512, row_off=512, width=20, height=20)
+    np.testing.assert_array_equal(pixels(first, window)[0], image[512:532, 512:532])
+    known = first.known
+    assert known is not None
+    source.ranges.clear()
+
+    again = opened(source, known=known, head=256)
+    np.testing.assert_array_equal(pixels(again, window)[0], image[512:532, 512:532])
+    assert len(source.ranges) == 1
+    assert again.known == known
+    far = Window(col_off=3, row_off=3, width=20, height=20)
+    np.testing.assert_array_equal(pixels(again, far)[0], image[3:23, 3:23])
+    assert len(source.ranges) > 2
+    assert source.etags[-len(source.ranges) :] == ["v1"] * len(source.ranges)
+    assert again.known is not None
+    source.ranges.clear()
+    np.testing.assert_array_equal(pixels(opened(source, known=again.known), far)[0], image[3:23, 3:23])
+    assert len(source.ranges) == 1
+
+
+def test_entries_of_huge_files_are_bounded(tmp_path: Path) -> None:
+    """Where all tiles are too many, those of the window are kept."""
+    image = np.zeros((4096, 4096), "uint8")
+    image[::16, ::16] = noise((256, 256), "uint8")
+    image[2000:2100, 2000:2100] = noise((100, 100), "uint8")
+    content = tiff(tmp_path / "a.tif", image, tile=(16, 16), compression="zlib")
+    source = MemoryObject(content)
+    first = opened(source, head=1 << 20)
+    window = Window(col_off=2000, row_off=2000, width=100, height=100)
+    pixels(first, window)
+    of_tiles = source.ranges[1:]
+    known = first.known
+
+    assert known is not None
+    assert len(known) <= MAX_PACKED_NBYTES
+    told = peek(known)
+    assert told is not None
+    assert told.n_tiles == 65_536
+    source.ranges = []
+    np.testing.assert_array_equal(pixels(opened(source, known=known), window)[0], image[2000:2100, 2000:2100])
+    assert source.ranges == of_tiles
+
+
+@functools.cache
+def example(folder: Path) -> bytes:
+    """Return an entry of a plain file."""
+    return known_of(MemoryObject(geotiff(folder / "e.tif", noise((2, 80, 80), "uint16"), **TILED, nodata=3)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"version": 2},
+        {"etag": ""},
+        {"width": 0},
+        {"height": 1 << 31},
+        {"n_bands": 70_000},
+        {"n_planes": 7},
+        {"dtypes": "<u2 uint8"},
+        {"dtypes": "O object"},
+        {"compression": 7},
+        {"predictor": 9},
+        {"predictor": 3},
+        {"nodata": 70_000},
+        {"nodata": 1.5},
+        {"crs": "/etc/passwd"},
+        {"crs": "https://example.com/crs"},
+        {"crs": "EPSG:4326 "},
+        {"transform": (math.nan, 0.0, 0.0, 0.0, 1.0, 0.0)},
+        {"nbytes": 10},
+        {"width": 1},
+        {"is_tiled": False},
+        {"scaling": ((1.0,), (0.0,))},
+        {"byte_order": "="},
+        {"offsets": (5, 100)},
+        {"overview": 1 << 63},
+        {"width": (1 << 31) - 1, "height": (1 << 31) - 1, "tile_width": 1, "tile_height": 1},
+    ],
+    ids=str,
+)
+def test_an_entry_that_contradicts_itself_is_no_entry(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """It opens nothing; the header is read."""
+    told = peek(example(tmp_path.parent))
+    assert told is not None
+    broken = msgspec.msgpack.encode(msgspec.structs.replace(told, **changes))
+
+    assert unpack(broken, href=HREF, overview=None) is None
+
+
+def test_an_entry_that_unfolds_to_much_is_no_entry(tmp_path: Path) -> None:
+    """A few bytes say that so many tiles are alike; a worker holds many sources at a time."""
+    told = peek(example(tmp_path.parent))
+    assert told is not None
+    run = PackedRun(0, MAX_TILES, PackedIntegers(1, b""), 0, PackedIntegers(0, b""))
+    large = {"nbytes": 1 << 40, "width": 1 << 14, "height": 1 << 14, "overview": None}
+
+    def packed(*runs: PackedRun) -> bytes:
+        return msgspec.msgpack.encode(msgspec.structs.replace(told, runs=runs, **large))
+
+    assert unpack(packed(run), href=HREF, overview=None) is not None
+    assert unpack(packed(run, run), href=HREF, overview=None) is None
+
+
+def test_an_entry_of_too_many_bytes_is_no_entry(tmp_path: Path) -> None:
+    """Whatever they say."""
+    told = peek(example(tmp_path.parent))
+    assert told is not None
+    long = msgspec.msgpack.encode(msgspec.structs.replace(told, crs="WKT[" + "x" * MAX_PACKED_NBYTES))
+
+    assert unpack(long, href=HREF, overview=None) is None
+
+
+@given(st.binary(max_size=300))
+def test_rubbish_is_no_entry(rubbish: bytes) -> None:
+    """Nothing in it is an error either."""
+    assert unpack(rubbish, href=HREF, overview=None) is None
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1, max_size=4))
+def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
+    tmp_path: Path, changes: list[tuple[int, int]]
+) -> None:
+    """Bytes of an index may be anything: what comes of them is pixels, NotFast or a SourceError, soon."""
+    file = tmp_path / "a.tif"
+    if not file.exists():
+        geotiff(file, noise((2, 80, 80), "uint16"), **TILED, nodata=3)
+    source = MemoryObject(file.read_bytes())
+    entry = bytearray(example(tmp_path))
+    for place, value in changes:
+        entry[place % len(entry)] = value
+    started = time.perf_counter()
+    warm = opened(source, known=bytes(entry))
+    window = Window(col_off=3, row_off=5, width=40, height=30)
+    out = np.zeros((1, 30, 40), warm.header.dtype)
+    with suppress(NotFast, SourceError):
+        asyncio.run(warm.read_into(out, window, (1,), masked=False))
+
+    assert time.perf_counter() - started < 2.0
+
+
+def test_the_struct_says_its_version_first() -> None:
+    """Another version is told whatever else has changed."""
+    assert PackedHeader.__struct_fields__[0] == "version"
+
+
+def test_a_real_scene_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
+    """15 x 15 tiles as in the published report's files."""
+    image = noise((480, 480), "uint16")
+    tifffile.imwrite(tmp_path / "a.tif", image, tile=(32, 32), compression="zlib", metadata=None)
+    known = known_of(MemoryObject((tmp_path / "a.tif").read_bytes()))
+
+    assert len(known) < 1000

@@ -1,0 +1,64 @@
+"""Opened by what is known of it, every real file gives the header and the pixels that it gives when read."""
+
+import asyncio
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from parity.readers import Readings
+from parity.test_parity import CASES
+from parity.truth import Truth, sha256
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.ports import OpenedSource
+from pixel_gather.source import Cost
+from pixel_gather.window import Window
+
+_LARGEST_NBYTES = 64 * 2**20
+
+
+@pytest.fixture(scope="module")
+def joined() -> Iterator[Readings]:
+    """Read with the reader of production."""
+    with asyncio.Runner() as runner:
+        opened = Readings(runner, "joined")
+        yield opened
+        runner.run(opened.aclose())
+
+
+@pytest.mark.parametrize("truth", CASES)
+def test_a_file_that_is_known_reads_as_one_that_is_not(joined: Readings, truth: Truth) -> None:
+    """Also each overview; and where an entry was made at all, the header is not read."""
+    for overview in (None, *range(truth.n_overviews)[:1]):
+        cold = joined.open_(truth.href, overview=overview)
+        known, cost = _known_of(joined, truth, overview), Cost()
+        warm = _open(joined, truth, overview, known, cost)
+
+        assert warm.was_known is (known is not None)
+        assert not warm.was_known or cost.requests == 0
+        assert repr(warm.header) == repr(cold.header)
+        for name, (window, _) in truth.windows.items() if overview is None else ():
+            assert _digest(joined, warm, truth, window) == _digest(joined, cold, truth, window), name
+        header = cold.header
+        if header.width * header.height * truth.shape[0] * truth.dtype.itemsize <= _LARGEST_NBYTES:
+            whole = Window(col_off=0, row_off=0, width=header.width, height=header.height)
+            assert _digest(joined, warm, truth, whole) == _digest(joined, cold, truth, whole)
+        assert known is None or warm.known == known
+
+
+def _known_of(joined: Readings, truth: Truth, overview: int | None) -> bytes | None:
+    assert isinstance(joined.reader, CogReader)
+    return joined.runner.run(joined.reader.known_of(truth.href, overview=overview, cost=Cost()))
+
+
+def _open(
+    joined: Readings, truth: Truth, overview: int | None, known: bytes | None, cost: Cost
+) -> OpenedSource:
+    assert isinstance(joined.reader, CogReader)
+    return joined.runner.run(joined.reader.open_(truth.href, overview=overview, cost=cost, known=known))
+
+
+def _digest(joined: Readings, source: OpenedSource, truth: Truth, window: Window) -> str:
+    bands = range(1, truth.shape[0] + 1)
+    out = np.zeros((len(bands), window.height, window.width), truth.dtype)
+    return sha256(joined.read_into(source, out, window, bands))
