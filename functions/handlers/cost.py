@@ -1,26 +1,41 @@
 """What a finished gather cost, by what its report counted and the prices of `pixel_gather.pricing`. Pure."""
 
-from typing import Final
-
-from pixel_gather.pricing import OVERHEAD_S, usd_on_aws
+from pixel_gather import figures
+from pixel_gather.forecast import finish_s_of, plan_s_of
+from pixel_gather.pricing import n_puts, usd_on_aws
 from pixel_gather.report import Report
-
-_GETS_PER_TASK: Final = 3
-"""The plan, the task's part of the list and, by the finish, its sidecar."""
-
-_PUTS_BESIDE: Final = 30
-"""The plan's files and the coordinates, about."""
-
-_START_S: Final = 1.0
-"""Of one worker, as the estimate assumes."""
+from pixel_gather.workload import Workload
 
 
-def usd_by_service(report: Report, *, worker_memory_mib: int) -> dict[str, float]:
-    """Price a gather: requests, invocations and seconds are those of the report, starts are assumed."""
-    return usd_on_aws(
-        n_gets=report.requests + report.n_shards * _GETS_PER_TASK,
-        n_puts=report.n_shards * (len(report.measurements) + 1) + _PUTS_BESIDE,
+def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) -> dict[str, float]:
+    """Price a gather: requests, invocations and seconds are those of the report.
+
+    What it does not count is as the estimate has it: each worker's start, the small requests of each shard,
+    plan and finish.
+
+    Args:
+        report: Of the gather.
+        worker_memory_mib: Of the deployment.
+        max_workers: Of the deployment; no more of them have started.
+    """
+    puts = n_puts(
+        n_tasks=report.n_shards, n_measurements=len(report.measurements), n_rows=report.shape[0], n_columns=0
+    )
+    work = Workload(
+        n_sources=report.n_sources,
+        n_gets=report.requests,
+        fetched_nbytes=report.fetched_nbytes,
+        decoded_nbytes=0,
         n_tasks=report.n_shards,
-        worker_s=report.worker_s + report.n_shards * _START_S + OVERHEAD_S,
-        worker_gb=worker_memory_mib / 1024,
+        n_puts=puts,
+    )
+    starts_s = min(report.n_shards, max_workers) * figures.COLD_START.value
+    round_trips_s = report.n_shards * figures.TASK_ROUND_TRIPS.value * figures.FIRST_BYTE.value
+    return usd_on_aws(
+        n_gets=report.requests,
+        n_puts=puts,
+        n_tasks=report.n_shards,
+        worker_s=report.worker_s + starts_s + round_trips_s,
+        worker_mib=worker_memory_mib,
+        beside_s=plan_s_of(work) + finish_s_of(work),
     )

@@ -1,0 +1,62 @@
+"""Every figure that an estimate rests on, with its unit and where it is from.
+
+Published figures are AWS's or those of the report of 2018 that this tool is compared with. Measured ones
+are of the benchmarks in ``tests/benchmarks``, on x86 and never on AWS. What is neither is called assumed.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number that was not computed."""
+
+    value: float
+    unit: str
+    source: str
+
+    def __str__(self) -> str:
+        """Return the figure as a plan shows it, with where it is from."""
+        return f"{_shown(self.value, self.unit)} ({self.source})"
+
+
+def _shown(value: float, unit: str) -> str:
+    for step, prefix in ((1e9, "G"), (1e6, "M"), (1, ""), (1e-3, "m"), (1e-6, "µ")):
+        if value >= step and unit in ("B/s", "s"):
+            return f"{value / step:,g} {prefix}{unit}"
+    return f"{value:,g} {unit}"
+
+
+NETWORK: Final = Figure(78e6, "B/s", "AWS: 625 Mbit/s a Lambda environment")
+FIRST_BYTE: Final = Figure(0.030, "s", "report of 2018: median time to open a file, one thread")
+GETS_UNTIL_LATE: Final = Figure(1278, "GETs", "report of 2018: how many had one such answer")
+LATE: Final = Figure(1.0, "s", "report of 2018: the slowest answer, without hedging")
+S3_GETS: Final = Figure(5500, "GETs/s", "AWS: of one prefix, more only gradually")
+
+CHILDREN: Final = Figure(100, "children/s", "AWS: a Distributed Map of STANDARD children")
+ACCOUNT: Final = Figure(1000, "workers", "AWS: an account's concurrency at first")
+BURST: Final = Figure(1000, "new workers", "AWS: a function, in 10 s")
+BURST_EVERY: Final = Figure(10, "s", "AWS: as above")
+ONE_VCPU: Final = Figure(1769, "MiB", "AWS: memory that comes with one vCPU")
+
+COLD_START: Final = Figure(1.0, "s", "assumed, with imports of 0.15 s measured")
+CHILD: Final = Figure(0.1, "s", "assumed: Step Functions, for a child's start, Task and end")
+STEPS: Final = Figure(0.5, "s", "assumed: Step Functions, for all but the children")
+
+DECODING: Final = Figure(400e6, "B/s", "measured: DEFLATE with predictor 2, one vCPU of x86")
+CPU_PER_GET: Final = Figure(0.2e-3, "s", "measured: bench_peers, one vCPU of x86")
+CPU_PER_SOURCE: Final = Figure(0.4e-3, "s", "measured: bench_peers, Python around a source")
+TLS: Final = Figure(370e6, "B/s", "measured: TLS costs 1.1 ms of CPU for 406 KB")
+COMPRESSING: Final = Figure(420e6, "B/s", "measured: bench_layout, blosc-lz4, one vCPU of x86")
+RATIO: Final = Figure(1.37, "times smaller", "measured: bench_layout, blosc-lz4 of Landsat-like tiles")
+MEASURING: Final = Figure(3.1e9, "B/s", "measured: statistics and digest, one vCPU of x86")
+
+PLAN_PER_SOURCE: Final = Figure(26e-6, "s", "measured: bench_scale")
+FINISH_PER_SOURCE: Final = Figure(40e-6, "s", "measured: bench_scale")
+
+TASK_ROUND_TRIPS: Final = Figure(5, "requests", "counted: claim, list, sidecar again, two sidecars put")
+FINISH_ROUND_TRIPS: Final = Figure(30, "requests", "counted: those of a finish that follow one another")
+SIDECARS_AHEAD: Final = Figure(32, "sidecars", "counted: read at one time by the finish")
+HEADERS_AHEAD: Final = Figure(8, "sidecars", "counted: those of headers, read at one time by the finish")
+CHUNK_ROUND_TRIPS: Final = Figure(8, "requests", "counted: those of 16,384 rows that follow one another")
