@@ -16,14 +16,26 @@ if TYPE_CHECKING:
         gather,
         gather_async,
     )
+    from pixel_gather.index_in_process import Indexed, index, index_async
 
-__all__ = ["Gathered", "Progress", "Settings", "dry_run", "dry_run_async", "gather", "gather_async"]
+__all__ = [
+    "Gathered",
+    "Indexed",
+    "Progress",
+    "Settings",
+    "dry_run",
+    "dry_run_async",
+    "gather",
+    "gather_async",
+    "index",
+    "index_async",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import what runs a gather in process only where it is used: a worker needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pixel_gather import in_process  # noqa: PLC0415 # see above
+    from pixel_gather import in_process, index_in_process  # noqa: PLC0415 # see above
 
-    return getattr(in_process, name)
+    return getattr(in_process if hasattr(in_process, name) else index_in_process, name)

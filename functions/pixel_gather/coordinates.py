@@ -211,20 +211,26 @@ def coordinate_values(
         outcomes: What became of each source of each row.
     """
     n_pixels = plan.height * plan.width
-    values: dict[str, list[Any]] = {each.name: [] for each in coordinates_of(plan)}
-    for row, row_outcomes in zip(rows, outcomes, strict=True):
-        pairs = list(zip(row.sources, row_outcomes, strict=True))
-        for each in _PER_SOURCE:
-            values[each.name].append([each.value(source, outcome) for source, outcome in pairs])
-        stats = [band for slot, outcome in enumerate(row_outcomes) for band in _bands_of(plan, slot, outcome)]
-        for each in _PER_BAND:
-            values[each.name].append([each.value(band, n_pixels) for band in stats])
-        values["status"].append([row_outcomes[each.slot].status for each in plan.measurements])
-        values["transform"].append([outcome.transform or _NO_TRANSFORM for outcome in row_outcomes])
-        for column in plan.columns:
-            values[column.name].append(_column_values(row, column))
-        if plan.has_time:
-            values["time"].append(row.time_us)
+    pairs = [
+        pair
+        for row, row_outcomes in zip(rows, outcomes, strict=True)
+        for pair in zip(row.sources, row_outcomes, strict=True)
+    ]
+    stats = [
+        band
+        for row_outcomes in outcomes
+        for slot, outcome in enumerate(row_outcomes)
+        for band in _bands_of(plan, slot, outcome)
+    ]
+    values: dict[str, list[Any]] = {
+        **{each.name: [each.value(source, outcome) for source, outcome in pairs] for each in _PER_SOURCE},
+        **{each.name: [each.value(band, n_pixels) for band in stats] for each in _PER_BAND},
+        "status": [row_outcomes[each.slot].status for row_outcomes in outcomes for each in plan.measurements],
+        "transform": [outcome.transform or _NO_TRANSFORM for _, outcome in pairs],
+        **{column.name: [_column_values(row, column) for row in rows] for column in plan.columns},
+    }
+    if plan.has_time:
+        values["time"] = [row.time_us for row in rows]
     return {
         each.name: np.array(
             values[each.name], dtype=object if each.dtype == "string" else each.dtype

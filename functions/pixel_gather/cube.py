@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from pixel_gather.estimate import Estimate
 from pixel_gather.layout import Layout
 from pixel_gather.place import Grid, Placement
-from pixel_gather.pricing import Estimate
 from pixel_gather.source import Column, Header
 from pixel_gather.window import Window, WindowRule
 

@@ -6,6 +6,7 @@
     ├── RequestError       the request or the list is wrong: fix it (also a ValueError)
     ├── BudgetError        the plan is over a limit: ask for less or raise the limit
     ├── SourceError        one source cannot be used: recorded in ``status``, and the gather goes on
+    │   └── StaleHeaderError   it is not what an index says: open it anew
     ├── StoreError         the place that the cube is written to refused: mend it, run again
     ├── ArrayExistsError   something else lies at the cube's place: choose another
     │
@@ -62,6 +63,15 @@ class SourceError(GatherError):
         self.href = href
         self.status = status
         self.reason = message
+
+
+class StaleHeaderError(SourceError):
+    """A header that was known beforehand does not hold for what lies there now: open the source anew.
+
+    Never recorded: what opening it anew tells decides.
+    """
+
+    code = "stale_header"
 
 
 class StoreError(GatherError):

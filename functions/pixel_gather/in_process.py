@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pixel_gather.adapters.adaptive_slots import MOST_IN_FLIGHT, AdaptiveSlots
 from pixel_gather.adapters.control_store import ObjectControlStore
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.fixed_slots import FixedSlots
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.header_index import read_index
 from pixel_gather.adapters.object_store import Objects, StoreSettings, open_place, split_href
 from pixel_gather.adapters.source_list import named_sources
 from pixel_gather.adapters.source_reader import CogReader
@@ -38,9 +39,6 @@ from pixel_gather.status import Status
 from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
 from pixel_gather.window import WindowRule
 
-_REMOTE_IN_FLIGHT: Final = 64
-"""Best of those measured over loopback with 0 to 30 ms to the first byte; see the benchmarks."""
-
 _SHARDS_IN_FLIGHT: Final = 2
 """One is compressed and stored while the next is read."""
 
@@ -51,16 +49,33 @@ class Settings:
 
     stores: StoreSettings = field(default_factory=StoreSettings)
     concurrency: int | None = None
-    """Sources read at one time; None for 64, or the number of cores where they are local files."""
+    """Sources read at one time of each back end, for experiments; None to find out while reading."""
 
-    header_nbytes: int = 16 * 1024
-    """First read of each source; a second one follows only where the header lies beyond it."""
+    header_nbytes: int | None = None
+    """First read of each source, in bytes; a second one follows only where the header lies beyond it.
+
+    None for what the files seen tell, from 16 KiB on.
+    """
 
     source_timeout_s: float = 180.0
     """Longest that one source may take, retries included."""
 
     max_task_nbytes: int = 512 * 2**20
     """What one shard may hold decoded; two are in memory at a time."""
+
+    def __post_init__(self) -> None:
+        """Refuse a number with which nothing would ever be read."""
+        for name in ("concurrency", "header_nbytes"):
+            number = getattr(self, name)
+            if number is not None and not (isinstance(number, int) and number > 0):
+                raise RequestError(f"it is {number!r}, not a whole number above 0", field=f"settings.{name}")
+
+    @property
+    def fast_path(self) -> GeoTiffSettings:
+        """How headers are read."""
+        if self.header_nbytes is None:
+            return GeoTiffSettings()
+        return GeoTiffSettings(head_nbytes=self.header_nbytes, learns_head=False)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,7 +139,7 @@ async def dry_run_async(
 ) -> CubePlan:
     """Plan a gather; see `dry_run`."""
     request = parse_request(request)
-    async with _opened(request.sources, settings or Settings()) as job:
+    async with opened_job(request.sources, settings or Settings(), request=request) as job:
         return await plan_cube(
             request,
             table=job.table,
@@ -144,17 +159,17 @@ async def gather_async(
 ) -> Gathered:
     """Gather one window of every source into one cube; see `gather`."""
     place, request = check_place(os.fspath(to)), parse_request(request)
-    async with _opened(request.sources, settings or Settings()) as job:
+    async with opened_job(request.sources, settings or Settings(), request=request) as job:
         store = open_place(place, job.settings.stores)
-        cube = ZarrCube(store, _shown(place))
+        cube = ZarrCube(store, shown(place))
         controls = ObjectControlStore(store, CONTROL_FOLDER)
         found = await cube.found()
         if found is not None and found.digest != gather_digest(request, job.table):
             raise ArrayExistsError(
-                f"{_shown(place)}: a cube of another request or another list is there: choose another place"
+                f"{shown(place)}: a cube of another request or another list is there: choose another place"
             )
         if found is not None and (report := found.complete_report()) is not None:
-            return Gathered(place=_shown(place), report=report, was_complete=True)
+            return Gathered(place=shown(place), report=report, was_complete=True)
         plan, tasks = await plan_gather(
             request,
             table=job.table,
@@ -166,11 +181,9 @@ async def gather_async(
         )
         control = controls.below(plan.claim)
         await _gather_shards(plan, tasks, job=job, cube=cube, control=control, on_progress=on_progress)
-        report = await finish_gather(
-            plan=plan, tasks=tasks, cube=cube, control=control, concurrency=job.concurrency
-        )
+        report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
         await controls.clear()
-        return Gathered(place=_shown(place), report=report, was_complete=False)
+        return Gathered(place=shown(place), report=report, was_complete=False)
 
 
 async def drill_async(
@@ -181,22 +194,23 @@ async def drill_async(
     settings: Settings | None = None,
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of a cube's rows; see `pixel_gather.drill.drill`."""
-    async with _opened(sources, settings or Settings()) as job:
-        with closing(_listed(job.table)) as listed:
+    async with opened_job(sources, settings or Settings()) as job:
+        with closing(listed(job.table)) as sources_of_rows:
             pixels = drill(
-                listed,
+                sources_of_rows,
                 rule,
                 bands=bands,
                 reader=job.reader,
                 projector=job.projector,
-                concurrency=job.concurrency,
+                slots=job.slots,
+                most_ahead=job.most_ahead,
             )
             async with aclosing(pixels):
                 async for pixel in pixels:
                     yield pixel
 
 
-def _listed(table: SqliteSourceTable) -> Generator[Source]:
+def listed(table: SqliteSourceTable) -> Generator[Source]:
     """Yield the sources of every row; to be closed before the table is."""
     with closing(table.rows(0, table.n_rows)) as rows:
         for row in rows:
@@ -204,23 +218,31 @@ def _listed(table: SqliteSourceTable) -> Generator[Source]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
+class Job:
     """What all steps of one gather share."""
 
     settings: Settings
     table: SqliteSourceTable
     reader: CogReader
     projector: RasterioProjector
-    concurrency: int
+    slots: AdaptiveSlots
+
+    @property
+    def most_ahead(self) -> int:
+        """Sources to have under way where they are taken in order: while one dawdles others go on."""
+        return 2 * (self.settings.concurrency or MOST_IN_FLIGHT)
 
 
 @asynccontextmanager
-async def _opened(sources: Sources, settings: Settings) -> AsyncIterator[_Job]:
-    objects = Objects(settings.stores)
+async def opened_job(
+    sources: Sources, settings: Settings, *, request: GatherRequest | None = None
+) -> AsyncIterator[Job]:
+    """Read a list, and what the request's index, if any, tells of its sources; open what reads them."""
+    slots = AdaptiveSlots(fixed=settings.concurrency)
+    objects = Objects(settings.stores, pace=slots)
     policy = IN_PROCESS.within(str(Path.cwd()))
-    reader = CogReader.over(
-        objects, fast=GeoTiffSettings(head_nbytes=settings.header_nbytes), fall_back=GdalSettings()
-    )
+    reader = CogReader.over(objects, fast=settings.fast_path, fall_back=GdalSettings())
+    index = None if request is None or request.index is None else _checked_index(request.index, policy)
     async with AsyncExitStack() as stack:
         table = await asyncio.to_thread(
             lambda: SqliteSourceTable(
@@ -228,13 +250,23 @@ async def _opened(sources: Sources, settings: Settings) -> AsyncIterator[_Job]:
             )
         )
         stack.enter_context(table)
-        yield _Job(
+        if index is not None and request is not None:
+            entries = read_index(index, objects=objects, overview=request.overview)
+            await asyncio.to_thread(table.learn, entries)
+        yield Job(
             settings=settings,
             table=table,
             reader=await stack.enter_async_context(reader),
             projector=RasterioProjector(),
-            concurrency=settings.concurrency or _default_concurrency(table),
+            slots=slots,
         )
+
+
+def _checked_index(place: str, policy: HrefPolicy) -> str:
+    try:
+        return check_href(place, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field="index") from error
 
 
 def check_place(to: str) -> str:
@@ -250,7 +282,7 @@ async def _gather_shards(
     plan: CubePlan,
     tasks: Sequence[ShardTask],
     *,
-    job: _Job,
+    job: Job,
     cube: ZarrCube,
     control: ObjectControlStore,
     on_progress: Callable[[Progress], None],
@@ -258,7 +290,7 @@ async def _gather_shards(
     done = await gathered_indexes(control)
     progress = Progress(n_sources=plan.n_sources)
     shards = asyncio.Semaphore(_SHARDS_IN_FLIGHT)
-    slots, buffers = FixedSlots(job.concurrency), ShardBuffers(plan)
+    buffers = ShardBuffers(plan)
 
     def note(outcome: Outcome) -> None:
         progress.n_done += outcome.status is not Status.ABSENT
@@ -273,7 +305,7 @@ async def _gather_shards(
                 plan=plan,
                 reader=job.reader,
                 projector=job.projector,
-                slots=slots,
+                slots=job.slots,
                 buffers=buffers,
                 cube=cube,
                 control=control,
@@ -290,14 +322,7 @@ async def _gather_shards(
     on_progress(progress)
 
 
-def _default_concurrency(table: SqliteSourceTable) -> int:
-    """Local files are read by threads that block, so more of them than cores only wait for one another."""
-    first = table.spread(1, band=table.bands[0] if table.bands else None)
-    is_local = bool(first) and first[0].href.startswith("file:")
-    return (os.process_cpu_count() or 1) if is_local else _REMOTE_IN_FLIGHT
-
-
-def _shown(place: str) -> str:
+def shown(place: str) -> str:
     """Return a place as other tools take it: a path where it is local."""
     root, path = split_href(place)
     return f"/{path}" if root == "file://" else place

@@ -75,9 +75,13 @@ def plan_layout(
             f"a cube of {shape[0]:,} x {shape[1]:,} x {shape[2]:,} pixels would take {n_tasks:,} tasks of "
             f"{task_nbytes / 2**20:,.0f} MiB; a gather has at most {MAX_SHARDS:,} tasks of "
             f"{max_task_nbytes / 2**20:,.0f} MiB: ask for a smaller window, fewer bands or sources"
-            + ("" if isinstance(wanted, str) else ", or smaller chunks and shards")
+            + ("" if isinstance(wanted, str) else f", or for {_other_shards(n_tasks)}")
         )
     return layout
+
+
+def _other_shards(n_tasks: int) -> str:
+    return "more rows in a shard" if n_tasks > MAX_SHARDS else "smaller chunks and shards"
 
 
 def _named(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 
 import xxhash
 
@@ -25,6 +26,22 @@ class BandStats:
     digest: str = ""
     """XXH3-128 of the window's little-endian bytes in C order, as stored; of its strips' digests where the
     window was read in several."""
+
+
+class Lookup(IntEnum):
+    """What became of what a header index said of a source."""
+
+    NONE = 0
+    """It said nothing."""
+
+    USED = 1
+    """It held, and no header was read."""
+
+    UNFIT = 2
+    """It was broken, or of another overview, or could not be verified; the header was read."""
+
+    STALE = 3
+    """The object has been replaced since, and was read anew, header and all."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,12 +79,21 @@ class Outcome:
     nbytes: int = 0
     requests: int = 0
     retries: int = 0
+    hedges: int = 0
+    lookup: Lookup = Lookup.NONE
+    known: bytes | None = None
+    """What opens this version again without reading its header; apart from the sidecar, see `ShardResult`."""
+
     bands: list[BandStats] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
 class ShardResult:
-    """One task's evidence, which also commits its objects: without it they do not count."""
+    """One task's evidence, which also commits its objects: without it they do not count.
+
+    Of the outcomes, ``known`` is left out: those bytes lie beside it, for they are many and few readers want
+    them.
+    """
 
     index: int
     rows: list[list[Outcome]]
@@ -125,6 +151,8 @@ def merged(parts: Sequence[Outcome]) -> Outcome:
         nbytes=sum(part.nbytes for part in parts),
         requests=sum(part.requests for part in parts),
         retries=sum(part.retries for part in parts),
+        hedges=sum(part.hedges for part in parts),
+        lookup=max(part.lookup for part in parts),
         bands=[
             _merged_stats(strips, is_ok=failed is None)
             for strips in zip(*(part.bands for part in parts), strict=True)

@@ -6,16 +6,19 @@ every source is held to later.
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pixel_gather.cube import CubePlan, Measurement, SourceSlot
 from pixel_gather.errors import BudgetError, RequestError
+from pixel_gather.forecast import estimate_on_aws
 from pixel_gather.layout import Layout, plan_layout
 from pixel_gather.ports import Projector, SourceReader, SourceTable
-from pixel_gather.pricing import Workload, estimate_on_aws
+from pixel_gather.pricing import n_puts
 from pixel_gather.sample import Draft, draft_slot
+from pixel_gather.workload import Deployment, Workload
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request import GatherRequest, Limits
@@ -34,6 +37,7 @@ async def plan_cube(
     projector: Projector,
     max_task_nbytes: int,
     now: float,
+    deployment: Deployment | None = None,
 ) -> CubePlan:
     """Plan a gather.
 
@@ -44,6 +48,7 @@ async def plan_cube(
         projector: For boxes and points.
         max_task_nbytes: What one worker may hold decoded.
         now: Seconds since 1970-01-01 UTC.
+        deployment: Whose workers the estimate is for; None for those of a deployment's defaults.
 
     Raises:
         RequestError: No source of the sample fits the request; the field that is at fault is named.
@@ -91,12 +96,25 @@ async def plan_cube(
         layout=layout,
         codec=request.output.codec,
         zfp_tolerance=request.output.zfp_tolerance,
-        estimate=estimate_on_aws(work),
-        warnings=tuple(warning for draft in drafts for warning in draft.warnings),
+        estimate=estimate_on_aws(
+            work, replace(deployment or Deployment(), asked_workers=request.limits.workers)
+        ),
+        warnings=(*(warning for draft in drafts for warning in draft.warnings), *_of_index(request, table)),
     )
     _check_codec(plan)
     _check_limits(plan, request.limits)
     return plan
+
+
+def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
+    """Warn of an index that spares nothing."""
+    if request.index is None or table.n_known:
+        return ()
+    warning = (
+        "the index knows none of these sources as they are to be read: it is of other files or of another "
+        "overview, and each header is read as without it"
+    )
+    return (warning,)
 
 
 def _check_one_size(slots: Sequence[SourceSlot]) -> None:
@@ -150,21 +168,28 @@ def _workload(
     drafts: Sequence[Draft], table: SourceTable, layout: Layout, measurements: Sequence[Measurement]
 ) -> Workload:
     per_slot = table.n_sources / len(drafts)
+    to_open = 1 - table.n_known / max(table.n_sources, 1)
     gets, fetched = 0.0, 0.0
     for draft in drafts:
         ranges, share = _touched(draft.slot)
-        gets += per_slot * (1 + ranges)
-        fetched += per_slot * (draft.mean_open_nbytes + share * draft.mean_nbytes)
+        gets += per_slot * (to_open + ranges)
+        fetched += per_slot * (to_open * draft.mean_open_nbytes + share * draft.mean_nbytes)
     shape = (table.n_rows, drafts[0].slot.window.height, drafts[0].slot.window.width)
     n_tasks = layout.n_shards(shape)[0] * layout.n_shards(shape)[1]
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
     return Workload(
         n_sources=table.n_sources,
+        n_indexed=table.n_known,
         n_gets=round(gets),
         fetched_nbytes=round(fetched),
         decoded_nbytes=shape[0] * shape[1] * shape[2] * pixel_nbytes,
         n_tasks=n_tasks,
-        n_puts=n_tasks * (len(measurements) + 1) + 30 + 2 * len(table.columns),
+        n_puts=n_puts(
+            n_tasks=n_tasks,
+            n_measurements=len(measurements),
+            n_rows=table.n_rows,
+            n_columns=len(table.columns),
+        ),
     )
 
 

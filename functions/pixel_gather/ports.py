@@ -17,6 +17,17 @@ class OpenedSource(Protocol):
     def header(self) -> Header:
         """What opening it told."""
 
+    @property
+    def known(self) -> bytes | None:
+        """What opens this version again without reading its header; None where nothing does.
+
+        Only its reader knows what is in it. Asking may take 0.1 ms.
+        """
+
+    @property
+    def was_known(self) -> bool:
+        """Whether it was opened by such bytes, so that its header is not to be believed before a read."""
+
     async def read_into(
         self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
     ) -> None:
@@ -30,6 +41,7 @@ class OpenedSource(Protocol):
             masked: Also leave as they are the pixels that the source's own mask hides.
 
         Raises:
+            StaleHeaderError: It was known, and is another now; ``out`` may hold anything.
             SourceError: The pixels cannot be had.
         """
 
@@ -37,13 +49,17 @@ class OpenedSource(Protocol):
 class SourceReader(Protocol):
     """Opens sources."""
 
-    async def open_(self, href: str, *, overview: int | None, cost: Cost) -> OpenedSource:
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+    ) -> OpenedSource:
         """Read a source's header.
 
         Args:
             href: A checked href.
             overview: Read from this overview, 0 being the largest; None for full resolution.
             cost: Adds up what this source costs, here and in later reads.
+            known: What it has told of itself before, as `OpenedSource.known`, from wherever: what does not
+                fit or is broken is as good as None.
 
         Raises:
             SourceError: It cannot be opened.
@@ -51,10 +67,15 @@ class SourceReader(Protocol):
 
 
 class Slots(Protocol):
-    """Bounds how many sources are being read at one time."""
+    """Bounds how many sources are being read at one time, of each back end by itself."""
 
-    def slot(self) -> AbstractAsyncContextManager[None]:
-        """Wait for a free place and hold it."""
+    def slot(self, href: str, *, weight: int) -> AbstractAsyncContextManager[None]:
+        """Wait for a free place at a source's back end and hold it.
+
+        Args:
+            href: A checked href.
+            weight: How many requests at a time the source wants to send, about.
+        """
 
 
 class Projector(Protocol):
@@ -103,6 +124,13 @@ class SourceTable(Protocol):
 
     def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
         """Yield rows [start, stop) in the cube's order."""
+
+    @property
+    def n_known(self) -> int:
+        """Sources of which a header index tells."""
+
+    def known(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
+        """Yield for rows [start, stop) what a header index tells of each of their sources."""
 
     def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
         """Return up to ``n`` sources spread evenly over the rows, first and last among them."""

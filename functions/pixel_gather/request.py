@@ -171,7 +171,11 @@ class Limits(_Model):
     pixels: int | None = Field(None, ge=1, description="Pixels of all sources together.")
     fetched_bytes: int | None = Field(None, ge=1, description="Bytes to be read, as estimated.")
     workers: int | None = Field(
-        None, ge=1, le=10_000, description="Workers at one time on AWS; the deployment's number if not given."
+        None,
+        ge=1,
+        le=10_000,
+        description="Workers at one time on AWS; if not given, twice as many as the plan finds enough, "
+        "within the deployment's number.",
     )
     failed_shards: float = Field(
         0,
@@ -220,6 +224,12 @@ class GatherRequest(_Model):
     )
     output: Output = Output()
     limits: Limits = Limits()
+    index: str | None = Field(
+        None,
+        min_length=1,
+        description="A header index: Parquet, a path or an href, such as the headers.parquet in an earlier "
+        "cube of the same files. Spares a request for each file; what has changed since is read anew.",
+    )
 
     @model_validator(mode="after")
     def _bands_differ(self) -> Self:
@@ -240,10 +250,10 @@ class GatherRequest(_Model):
     def digest(self) -> str:
         """Return 16 hexadecimal digits that two requests share only if they ask for the same thing.
 
-        Limits do not count: they decide whether a gather may run, not what it makes. Nor does the cube's
-        name, which is where it lies.
+        Limits do not count: they decide whether a gather may run, not what it makes. Nor does a header
+        index, which makes it faster, nor the cube's name, which is where it lies.
         """
-        made_of = self.model_dump(mode="json", exclude={"limits": True, "output": {"name"}})
+        made_of = self.model_dump(mode="json", exclude={"limits": True, "index": True, "output": {"name"}})
         canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

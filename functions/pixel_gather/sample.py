@@ -124,9 +124,10 @@ def _warnings(
         )
     other_dtypes = [each for each in headers if each.dtype != template.dtype]
     if other_dtypes:
+        dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
         said.append(
-            f"{len(other_dtypes)} of {n} sampled sources{of_band} are {other_dtypes[0].dtype}, not "
-            f"{template.dtype}, and will be recorded as unlike: {other_dtypes[0].href}"
+            f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
+            f"{template.dtype}, and will be recorded as unlike, such as {other_dtypes[0].href}"
         )
     if not are_aligned:
         said.append(

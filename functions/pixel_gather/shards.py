@@ -29,6 +29,10 @@ class ShardTask:
     list_stop: int
     """Bytes of the list in shard order that name this task's sources."""
 
+    known_start: int = 0
+    known_stop: int = 0
+    """Bytes of what is known of them beforehand, in the same order; none where nothing is known."""
+
     @property
     def n_rows(self) -> int:
         """Rows of the cube in this shard."""
@@ -45,16 +49,22 @@ def row_ranges(plan: CubePlan) -> Iterator[tuple[int, int]]:
         yield start, min(start + plan.layout.shard[0], plan.n_rows)
 
 
-def cut_tasks(plan: CubePlan, list_stops: list[int]) -> tuple[ShardTask, ...]:
+def cut_tasks(
+    plan: CubePlan, list_stops: list[int], known_stops: list[int] | None = None
+) -> tuple[ShardTask, ...]:
     """Return every task of a plan.
 
     Args:
         plan: The cube.
         list_stops: For each range of rows, the byte after its last line in the list in shard order.
+        known_stops: The same of what is known of them beforehand, if anything is.
     """
     tasks: list[ShardTask] = []
-    list_start = 0
-    for (row_start, row_stop), list_stop in zip(row_ranges(plan), list_stops, strict=True):
+    list_start = known_start = 0
+    known_stops = known_stops or [0] * len(list_stops)
+    for (row_start, row_stop), list_stop, known_stop in zip(
+        row_ranges(plan), list_stops, known_stops, strict=True
+    ):
         for y_start in range(0, plan.height, plan.layout.shard[1]):
             task = ShardTask(
                 index=len(tasks),
@@ -64,7 +74,9 @@ def cut_tasks(plan: CubePlan, list_stops: list[int]) -> tuple[ShardTask, ...]:
                 y_stop=min(y_start + plan.layout.shard[1], plan.height),
                 list_start=list_start,
                 list_stop=list_stop,
+                known_start=known_start,
+                known_stop=known_stop,
             )
             tasks.append(task)
-        list_start = list_stop
+        list_start, known_start = list_stop, known_stop
     return tuple(tasks)

@@ -1,15 +1,17 @@
 """Where a gather keeps what it makes: the cube, and the control files of a run that is under way."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
-from pixel_gather.coordinates import Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement, claim_of
 from pixel_gather.read import Pixels
-from pixel_gather.report import Report
+
+if TYPE_CHECKING:  # what only plan and finish need is not in a worker's start
+    from pixel_gather.coordinates import Coordinate, Values
+    from pixel_gather.report import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +32,10 @@ class FoundCube:
         """As `CubePlan.claim`."""
         return claim_of(self.planned_at)
 
-    def complete_report(self) -> Report | None:
+    def complete_report(self) -> "Report | None":
         """Return what a complete cube tells of itself, or None of one that is not."""
+        from pixel_gather.report import Report  # noqa: PLC0415 # see above
+
         return None if self.report is None else msgspec.convert(self.report, Report)
 
 
@@ -67,13 +71,21 @@ class CubeStore(Protocol):
             pixels: Shape (row, y, x), at most that of a shard.
         """
 
-    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
         """Describe the arrays along the first axis, in place of any from an earlier try."""
 
-    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+    async def write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
         """Write a run of rows of several coordinates."""
 
-    async def complete(self, plan: CubePlan, report: Report) -> None:
+    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
+        """Write what opens each source again without reading its header, for other gathers to use.
+
+        Args:
+            entries: Hrefs, each with its source's `pixel_gather.ports.OpenedSource.known`, some at a time;
+                nothing is written where there is none.
+        """
+
+    async def complete(self, plan: CubePlan, report: "Report") -> None:
         """Place the cube on the map, consolidate its metadata and, last of all, say that it is complete."""
 
 

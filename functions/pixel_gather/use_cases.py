@@ -6,37 +6,56 @@ and the sources' bytes; it becomes shards of the cube, whose evidence lies in si
 """
 
 import asyncio
+import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from pixel_gather.assemble import measure_row
-from pixel_gather.coordinates import (
-    CHUNK_ROWS,
-    coordinate_values,
-    coordinates_of,
-    difference_coordinates,
-    difference_values,
-)
 from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, StoreError
+from pixel_gather.known_headers import (
+    KNOWN_KEY,
+    Known,
+    gathered_headers,
+    known_in_shard_order,
+    known_of,
+    put_headers,
+)
 from pixel_gather.outcome import Outcome, ShardResult, lost, merged
-from pixel_gather.plan import gather_digest, plan_cube
 from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
 from pixel_gather.read import Pixels, ShardBuffers, read_shard
-from pixel_gather.report import Report, Tally
 from pixel_gather.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.source import CubeRow
 from pixel_gather.stores import ControlStore, CubeStore, FoundCube
 
-if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
+    from pixel_gather.coordinates import Values
+    from pixel_gather.report import Report
     from pixel_gather.request import GatherRequest
+    from pixel_gather.workload import Deployment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedShard:
+    """What the control files say of one task."""
+
+    committed: ShardResult | None
+    """Its result where somebody has filled it."""
+
+    rows: tuple[CubeRow, ...]
+    """What to read; empty where it is filled."""
+
+    known: Known = ()
+    """What a header index tells of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +81,7 @@ async def plan_gather(
     cube: CubeStore,
     control: ControlStore,
     max_task_nbytes: int,
+    deployment: "Deployment | None" = None,
 ) -> tuple[CubePlan, tuple[ShardTask, ...]]:
     """Plan a gather, claim the cube's place and write down what each worker has to do.
 
@@ -73,6 +93,8 @@ async def plan_gather(
         BudgetError: The plan is over a limit.
         ArrayExistsError: Another gather has claimed the place, or this one is complete.
     """
+    from pixel_gather.plan import gather_digest, plan_cube  # noqa: PLC0415 # not in a worker's start
+
     found = await cube.found()
     if found is not None:
         _check_is_unfinished(found, gather_digest(request, table))
@@ -85,6 +107,7 @@ async def plan_gather(
         projector=projector,
         max_task_nbytes=max_task_nbytes,
         now=time.time() if found is None else found.planned_at,
+        deployment=deployment,
     )
     plan = await cube.create(plan)
     await control.put(_CLAIM_KEY, plan.claim.encode())
@@ -93,7 +116,10 @@ async def plan_gather(
         return earlier
     stops: list[int] = []
     await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
-    tasks = cut_tasks(plan, stops)
+    known_stops: list[int] = []
+    if table.n_known:
+        await control.put_stream(KNOWN_KEY, known_in_shard_order(plan, table, known_stops))
+    tasks = cut_tasks(plan, stops, known_stops)
     await control.put(_TASKS_KEY, msgspec.json.encode(tasks))
     await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it says that the rest is there
     return plan, tasks
@@ -132,6 +158,21 @@ async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
     return msgspec.json.decode(await _needed(control, _TASKS_KEY), type=tuple[ShardTask, ...])
 
 
+async def load_shard(task: ShardTask, control: ControlStore) -> LoadedShard:
+    """Return a task's rows, or its result: both are asked for at one time, as a worker waits for them.
+
+    Raises:
+        StoreError: The store refused; the list does not matter where the task is committed.
+    """
+    committing = asyncio.ensure_future(_committed(task, control))
+    listing = asyncio.ensure_future(_rows_of(task, control))
+    knowing = asyncio.ensure_future(known_of(task, control))
+    await asyncio.gather(committing, listing, knowing, return_exceptions=True)
+    if (committed := committing.result()) is not None:
+        return LoadedShard(committed=committed, rows=())
+    return LoadedShard(committed=None, rows=tuple(listing.result()), known=knowing.result())
+
+
 async def gather_shard(
     task: ShardTask,
     *,
@@ -144,15 +185,18 @@ async def gather_shard(
     control: ControlStore,
     source_timeout_s: float,
     on_source: Callable[[Outcome], None] = lambda _: None,
+    loaded: LoadedShard | None = None,
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by its sidecar.
 
     Safe to run twice: a shard that has been committed, before or meanwhile, is left as it is. So a worker for
     whom nobody waits any more, and whose sources time out, cannot write over what another has read.
+    ``loaded`` is of `load_shard` where the caller has asked already.
     """
-    if (committed := await _committed(task, control)) is not None:
-        return FilledShard(result=committed, is_new=False)
-    rows = await _rows_of(task, control)
+    loaded = loaded or await load_shard(task, control)
+    if loaded.committed is not None:
+        return FilledShard(result=loaded.committed, is_new=False)
+    rows = loaded.rows
     with buffers.borrowed(task) as arrays:
         started = time.perf_counter()
         outcomes = await read_shard(
@@ -165,14 +209,15 @@ async def gather_shard(
             slots=slots,
             source_timeout_s=source_timeout_s,
             on_source=on_source,
+            known=loaded.known,
         )
         read = time.perf_counter()
-        await asyncio.to_thread(_measure, arrays, outcomes)
+        await _measure(arrays, outcomes)
         if (committed := await _committed(task, control)) is not None:
             return FilledShard(result=committed, is_new=False)
-        stored_nbytes = 0
-        for measurement, pixels in zip(plan.measurements, _per_measurement(arrays), strict=True):
-            stored_nbytes += await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
+        stored_nbytes, _ = await _both(
+            _write_shards(task, plan, arrays, cube), put_headers(task, rows, outcomes, control)
+        )
     result = ShardResult(
         index=task.index,
         rows=outcomes,
@@ -196,9 +241,8 @@ async def finish_gather(
     tasks: Sequence[ShardTask],
     cube: CubeStore,
     control: ControlStore,
-    concurrency: int,
     max_lost_share: float = 0.0,
-) -> Report:
+) -> "Report":
     """Make coordinates of the sidecars and say that the cube is complete.
 
     Memory holds one batch of rows and, for the report's medians, four numbers a source.
@@ -208,13 +252,19 @@ async def finish_gather(
         tasks: All of its tasks, in order.
         cube: Where it lies.
         control: Where its sidecars are.
-        concurrency: Sources that were read at one time, for the report.
         max_lost_share: Share of the tasks, 0 to 1, that may have left no sidecar; the rows of those are lost
             in the cube's status, whatever was stored of them.
 
     Raises:
         StoreError: More tasks than that have not been gathered; nothing says that the cube is complete.
     """
+    from pixel_gather.coordinates import (  # noqa: PLC0415 # not in a worker's start
+        CHUNK_ROWS,
+        coordinate_values,
+        coordinates_of,
+    )
+    from pixel_gather.report import Tally  # noqa: PLC0415 # as above
+
     missing = {task.index for task in tasks} - await gathered_indexes(control)
     if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
         raise StoreError(
@@ -224,30 +274,21 @@ async def finish_gather(
     coordinates = coordinates_of(plan)
     await cube.create_coordinates(plan, coordinates)
     tally = Tally(plan=plan)
-    batch: list[tuple[CubeRow, list[Outcome]]] = []
-    written = 0
-    strips = plan.layout.n_shards(plan.shape)[1]
-    groups = [tasks[start : start + strips] for start in range(0, len(tasks), strips)]
-    for first in range(0, len(groups), _SIDECARS_AHEAD):
-        ahead = groups[first : first + _SIDECARS_AHEAD]
-        for rows, results in await asyncio.gather(*(_evidence(plan, group, control) for group in ahead)):
-            for result in results:
-                if result is None:
-                    tally.add_lost_shard()
-                else:
-                    tally.add_shard(result)
-            for row, outcomes in rows:
-                tally.add_row(row, outcomes)
-                batch.append((row, outcomes))
-            while len(batch) >= CHUNK_ROWS:
-                await _write_batch(cube, plan, written, batch[:CHUNK_ROWS])
-                written += CHUNK_ROWS
-                del batch[:CHUNK_ROWS]
-    if batch:
-        await _write_batch(cube, plan, written, batch)
-    report = tally.report(concurrency=concurrency)
+    writer = _RowWriter(cube, CHUNK_ROWS, partial(coordinate_values, plan))
+    async for evidence, results in _all_evidence(plan, tasks, control):
+        for result in results:
+            if result is None:
+                tally.add_lost_shard()
+            else:
+                tally.add_shard(result)
+        for row, outcomes in evidence:
+            tally.add_row(row, outcomes)
+        await writer.add(evidence)
+    await writer.flush()
+    report = tally.report()
     if report.nodata_differs or report.scaling_differs:
-        await _write_differences(cube, plan, report, groups, control)
+        await _write_differences(cube, plan, report, tasks, control)
+    await cube.write_headers(gathered_headers(tasks, control))
     await cube.complete(plan, report)
     return report
 
@@ -310,10 +351,33 @@ def _per_measurement(buffers: Sequence[Pixels]) -> list[Pixels]:
     return [band for buffer in buffers for band in buffer]
 
 
-def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -> None:
-    for row, row_outcomes in enumerate(outcomes):
-        for buffer, outcome in zip(buffers, row_outcomes, strict=True):
-            outcome.bands = measure_row(buffer[:, row], outcome)
+async def _write_shards(task: ShardTask, plan: CubePlan, buffers: Sequence[Pixels], cube: CubeStore) -> int:
+    """Store the task's object of every measurement, one after another; return their size in bytes."""
+    return sum(
+        [
+            await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
+            for measurement, pixels in zip(plan.measurements, _per_measurement(buffers), strict=True)
+        ]
+    )
+
+
+async def _both[S, T](one: Awaitable[S], other: Awaitable[T]) -> tuple[S, T]:
+    """Wait for both to end at the same time, then raise the first one's error before the second one's."""
+    first, second = asyncio.ensure_future(one), asyncio.ensure_future(other)
+    await asyncio.gather(first, second, return_exceptions=True)
+    return first.result(), second.result()
+
+
+async def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -> None:
+    """Measure what was read, in as many threads as there are cores."""
+    n_threads = os.process_cpu_count() or 1
+
+    def measure_some(first: int) -> None:
+        for row in range(first, len(outcomes), n_threads):
+            for buffer, outcome in zip(buffers, outcomes[row], strict=True):
+                outcome.bands = measure_row(buffer[:, row], outcome)
+
+    await asyncio.gather(*(asyncio.to_thread(measure_some, first) for first in range(n_threads)))
 
 
 async def _evidence(
@@ -326,15 +390,12 @@ async def _evidence(
     rows = await _rows_of(group[0], control)
     n_bands = [len(slot.bands) for slot in plan.slots]
     results: list[ShardResult | None] = []
-    strips: list[list[list[Outcome]]] = []
-    for task in group:
-        result = await _committed(task, control)
-        results.append(result)
-        strips.append(
-            [lost(row, n_bands=n_bands, task_index=task.index) for row in rows]
-            if result is None
-            else result.rows
-        )
+    for part in batched(group, _SIDECARS_AHEAD, strict=False):  # a window may have thousands of strips
+        results += await asyncio.gather(*(_committed(task, control) for task in part))
+    strips = [
+        [lost(row, n_bands=n_bands, task_index=task.index) for row in rows] if result is None else result.rows
+        for task, result in zip(group, results, strict=True)
+    ]
     merged_rows = [
         (row, [merged(parts) for parts in zip(*outcomes, strict=True)])
         for row, *outcomes in zip(rows, *strips, strict=True)
@@ -342,29 +403,73 @@ async def _evidence(
     return merged_rows, results
 
 
-async def _write_batch(
-    cube: CubeStore, plan: CubePlan, start: int, batch: Sequence[tuple[CubeRow, list[Outcome]]]
-) -> None:
-    values = coordinate_values(plan, [row for row, _ in batch], [outcomes for _, outcomes in batch])
-    await cube.write_rows(start, values)
+async def _all_evidence(
+    plan: CubePlan, tasks: Sequence[ShardTask], control: ControlStore
+) -> AsyncIterator[tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]]:
+    """Yield `_evidence` of every range of rows in order, reading some sidecars ahead."""
+    strips = plan.layout.n_shards(plan.shape)[1]
+    groups = batched(tasks, strips, strict=True)
+    for ahead in batched(groups, max(_SIDECARS_AHEAD // strips, 1), strict=False):
+        for evidence in await asyncio.gather(*(_evidence(plan, group, control) for group in ahead)):
+            yield evidence
+
+
+@dataclass(slots=True)
+class _RowWriter:
+    """Writes rows in whole chunks, which are written once and never read: a chunk is one object."""
+
+    cube: CubeStore
+    n_rows: int
+    """In a chunk."""
+
+    values_of: "Callable[[Sequence[CubeRow], Sequence[Sequence[Outcome]]], Mapping[str, Values]]"
+    _written: int = 0
+    _batch: list[tuple[CubeRow, list[Outcome]]] = field(default_factory=list)
+
+    async def add(self, rows: Sequence[tuple[CubeRow, list[Outcome]]]) -> None:
+        """Take the next rows."""
+        self._batch += rows
+        while len(self._batch) >= self.n_rows:
+            await self._write(self._batch[: self.n_rows])
+            del self._batch[: self.n_rows]
+
+    async def flush(self) -> None:
+        """Write the rows that fill no chunk."""
+        if self._batch:
+            await self._write(self._batch)
+            self._batch = []
+
+    async def _write(self, batch: Sequence[tuple[CubeRow, list[Outcome]]]) -> None:
+        values = self.values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
+        await self.cube.write_rows(self._written, values)
+        self._written += len(batch)
 
 
 async def _write_differences(
     cube: CubeStore,
     plan: CubePlan,
-    report: Report,
-    groups: Sequence[Sequence[ShardTask]],
+    report: "Report",
+    tasks: Sequence[ShardTask],
     control: ControlStore,
 ) -> None:
     """Write what rows have of their own, in a second pass that few cubes need."""
+    from pixel_gather.coordinates import (  # noqa: PLC0415 # not in a worker's start
+        CHUNK_ROWS,
+        difference_coordinates,
+        difference_values,
+    )
+
     coordinates = difference_coordinates(plan, nodata=report.nodata_differs, scaling=report.scaling_differs)
     await cube.create_coordinates(plan, coordinates)
-    start = 0
-    for group in groups:
-        rows, _ = await _evidence(plan, group, control)
-        values = difference_values(plan, [outcomes for _, outcomes in rows])
-        await cube.write_rows(start, {each.name: values[each.name] for each in coordinates})
-        start += len(rows)
+
+    def values(_: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> "dict[str, Values]":
+        found = difference_values(plan, outcomes)
+        return {each.name: found[each.name] for each in coordinates}
+
+    writer = _RowWriter(cube, CHUNK_ROWS, values)
+    async for evidence, _ in _all_evidence(plan, tasks, control):
+        await writer.add(evidence)
+    await writer.flush()
 
 
 def _peak_rss_mib() -> float:

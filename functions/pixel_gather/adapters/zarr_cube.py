@@ -6,7 +6,8 @@ arrays' metadata, the shards, the coordinates; the group's consolidated metadata
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -27,15 +28,19 @@ from pixel_gather.adapters.zarr_metadata import (
     write_small_array,
     zarr_codecs,
 )
-from pixel_gather.coordinates import CHUNK_ROWS, Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.read import Pixels
-from pixel_gather.report import Report
 from pixel_gather.stores import FoundCube
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # not in a worker's start
     import zarr
+
+    from pixel_gather.coordinates import Coordinate, Values
+    from pixel_gather.report import Report
+
+_ARRAYS_AT_ONCE: Final = 8
+"""Each waits for a request or two, a cube has some 20, and a million sources are written in 62 batches."""
 
 ROOT_KEY: Final = "zarr.json"
 CONTROL_FOLDER: Final = ".gather/"
@@ -123,15 +128,24 @@ class ZarrCube:
             raise self._failed("written", error) from error
         return sum(len(part) for part in parts)
 
-    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
         """Describe the arrays along the first axis."""
         await self._write_in_thread(self._create_coordinates, plan, coordinates)
 
-    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+    async def write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
         """Write a run of rows of several coordinates."""
         await self._write_in_thread(self._write_rows, start, values)
 
-    async def complete(self, plan: CubePlan, report: Report) -> None:
+    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
+        """Write the cube's header index beside its arrays, in parts as its entries come."""
+        from pixel_gather.adapters.header_index import HEADERS_KEY, store_index  # noqa: PLC0415 # see above
+
+        try:
+            await store_index(entries, self.store, HEADERS_KEY)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+
+    async def complete(self, plan: CubePlan, report: "Report") -> None:
         """Place the cube on the map, consolidate, and say that it is complete."""
         await self._write_in_thread(self._complete, plan, report)
 
@@ -163,9 +177,12 @@ class ZarrCube:
                 **zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize),
             )
 
-    def _create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+    def _create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
+        from pixel_gather.coordinates import CHUNK_ROWS  # noqa: PLC0415 # see above
+
         rows = min(CHUNK_ROWS, plan.n_rows)
-        for each in coordinates:
+
+        def create(each: "Coordinate") -> None:
             put_array(
                 self.store,
                 each.name,
@@ -177,14 +194,19 @@ class ZarrCube:
                 attributes=coordinate_attributes(each),
             )
 
-    def _write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+        _each_in_threads(create, coordinates)
+
+    def _write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
         group = self._group()
-        for name, rows in values.items():
+
+        def write(name: str, rows: "Values") -> None:
             array: Any = group[name]
             array = array.with_config({"write_empty_chunks": True})  # else zarr-python deletes them
             array[start : start + len(rows)] = rows
 
-    def _complete(self, plan: CubePlan, report: Report) -> None:
+        _each_in_threads(lambda item: write(*item), values.items())
+
+    def _complete(self, plan: CubePlan, report: "Report") -> None:
         group = self._group()
         on_map = write_georeference(self.store, plan) if report.is_aligned else {}
         if len(plan.measurements) > 1:
@@ -206,7 +228,7 @@ class ZarrCube:
             "consolidated_metadata": {
                 "kind": "inline",
                 "must_understand": False,
-                "metadata": {name: self._read_json(f"{name}/{ROOT_KEY}") for name in arrays},
+                "metadata": dict(zip(arrays, _each_in_threads(self._metadata_of, arrays), strict=True)),
             },
         }
         obstore.put(self.store, ROOT_KEY, json.dumps(content).encode(), use_multipart=False)
@@ -216,8 +238,14 @@ class ZarrCube:
         folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
         return sorted(folder for folder in folders if f"{folder}/" != CONTROL_FOLDER)
 
-    def _read_json(self, key: str) -> Any:
-        return json.loads(bytes(obstore.get(self.store, key).bytes()))
+    def _metadata_of(self, name: str) -> Any:
+        return json.loads(bytes(obstore.get(self.store, f"{name}/{ROOT_KEY}").bytes()))
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {str(error).partition(chr(10))[0]}")
+
+
+def _each_in_threads[Item, Found](work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+    """Do the same with several arrays at one time; what fails is raised once all of them have ended."""
+    with ThreadPoolExecutor(_ARRAYS_AT_ONCE) as threads:
+        return list(threads.map(work, items))

@@ -4,17 +4,19 @@ import base64
 import struct
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import obstore
 
 from pixel_gather.adapters.object_store import Store
 from pixel_gather.adapters.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
-from pixel_gather.coordinates import Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement
-from pixel_gather.report import Report
 from pixel_gather.version import __version__
+
+if TYPE_CHECKING:  # not in a worker's start
+    from pixel_gather.coordinates import Coordinate, Values
+    from pixel_gather.report import Report
 
 
 def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
@@ -57,14 +59,14 @@ def scaling_attributes(measurement: Measurement) -> dict[str, Any]:
     return {"scale_factor": measurement.scale, "add_offset": measurement.offset}
 
 
-def coordinate_attributes(coordinate: Coordinate) -> dict[str, Any]:
+def coordinate_attributes(coordinate: "Coordinate") -> dict[str, Any]:
     """Return a coordinate's attributes; a missing time is the only fill that readers must mask."""
     if coordinate.name == "time":
         return coordinate.attributes | {"_FillValue": coordinate.fill}
     return dict(coordinate.attributes)
 
 
-def group_attributes(plan: CubePlan, report: Report | None = None) -> dict[str, Any]:
+def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str, Any]:
     """Return the group's attributes: what it is, which request made it and, at the end, its report."""
     gather: dict[str, Any] = {
         "version": __version__,
@@ -80,7 +82,7 @@ def group_attributes(plan: CubePlan, report: Report | None = None) -> dict[str, 
 def write_small_array(
     store: Store,
     name: str,
-    values: Values,
+    values: "Values",
     *,
     dims: Sequence[str],
     attributes: dict[str, Any] | None = None,
@@ -98,7 +100,7 @@ def write_small_array(
     )
 
 
-def put_array(store: Store, name: str, *, values: Values | None = None, **described: Any) -> None:
+def put_array(store: Store, name: str, *, values: "Values | None" = None, **described: Any) -> None:
     """Put an array's metadata, and its values if they are given, over what an earlier try has left.
 
     Nothing is deleted, as zarr-python would first, for who writes cubes need not have that right.
