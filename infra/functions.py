@@ -110,8 +110,9 @@ class Functions(Construct):
         for planner in (self.dry_run, self.plan):
             _grant_sources(planner.role, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
+            buckets.cubes.grant_get(planner.role)  # header indexes lie beside the arrays of earlier gathers
+        buckets.gathers.grant_get(self.plan.role)
         for area in (buckets.cubes, buckets.gathers):
-            area.grant_get(self.plan.role)
             area.grant_put(self.plan.role)
             area.grant_list(self.plan.role)  # is the cube's place empty, which shards are there already?
         buckets.summaries.grant_put(self.plan.role)

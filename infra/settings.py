@@ -65,7 +65,7 @@ class Caps:
     """``max_fetched_bytes``: bytes to be read, as estimated; none by default, for the same reason."""
 
     workers: int = 500
-    """``max_workers``: workers at one time, 1 to 10,000; also the number of a request that names none.
+    """``max_workers``: workers at one time, 1 to 10,000. A request that names none gets as many as help.
 
     Half of what an account may run in a Region at first, so that the API and all else there go on meanwhile.
     """
@@ -103,11 +103,11 @@ class Settings:
     seconds of CPU over TLS (measured on x86): more memory buys nothing but the wider network from 2,048 on.
     """
 
-    worker_concurrency: int = 64
-    """``worker_concurrency``: sources that one worker reads at a time, 1 to 400.
+    worker_concurrency: int = 128
+    """``worker_concurrency``: most requests that one worker has in flight to one bucket or host, 1 to 400.
 
-    64 was best over loopback with 0 to 30 ms to the first byte. Each may hold two connections, and a worker
-    has 1,024 file descriptors.
+    Below it the worker finds its own number. Each may hold two connections, and a worker has 1,024 file
+    descriptors.
     """
 
     caps: Caps = Caps()

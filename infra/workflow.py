@@ -1,5 +1,7 @@
 """The workflow in Amazon States Language: plan, a Map of one Task for each shard, finish.
 
+A shard whose Task is late gets a second one, with a fresh worker.
+
 There is no Retry or Catch on the Map: a Retry would run all shards again, a Catch would leave nothing to
 redrive. Paths are JSONPath, and results travel by S3, so that the same workflow runs emulated.
 """
@@ -36,6 +38,9 @@ _TRANSIENT: Final = [
 """What another try can mend. All else is ours, or the request's, and would only fail again."""
 
 _TIMED_OUT: Final = ["Sandbox.Timedout", "States.Timeout"]
+
+_LATE: Final = ["ShardLateError", *_TIMED_OUT]
+"""Of a shard's first try: a fresh worker takes its place, at once."""
 
 _CRASHED: Final = ["Lambda.Unknown", "Runtime.OutOfMemory"]
 """A fresh environment has the memory that one which had run before did not; Lambda calls unknown what it
@@ -115,21 +120,34 @@ class Workflow(Construct):
             item_selector={
                 "gather": sfn.JsonPath.string_at("$.gather"),
                 "task": sfn.JsonPath.object_at("$$.Map.Item.Value"),
+                "limit_s": sfn.JsonPath.number_at("$.shard_limit_s"),
             },
             max_concurrency_path="$.workers",
             tolerated_failure_percentage_path="$.tolerated_failure_percentage",
             result_path=sfn.JsonPath.DISCARD,
         )
-        return shards.item_processor(
-            self._task(
-                "GatherShard",
-                shard,
-                comment="Read the sources of one shard and write its object; its sidecar commits it",
-                payload=None,
-                output_path=sfn.JsonPath.DISCARD,
-                tries_after_timeout=4,
-            )
+        first_try = self._task(
+            "GatherShard",
+            shard,
+            comment="Read the sources of one shard and write its object; its sidecar commits it",
+            payload=None,
+            output_path=sfn.JsonPath.DISCARD,
+            timeout=sfn.Timeout.at("$.limit_s"),
+            tries_after_timeout=None,
         )
+        second_try = self._task(
+            "GatherLateShard",
+            shard,
+            comment="A fresh worker in place of one that was late; it has all the time that Lambda gives",
+            payload={
+                "gather": sfn.JsonPath.string_at("$.gather"),
+                "task": sfn.JsonPath.object_at("$.task"),
+            },
+            output_path=sfn.JsonPath.DISCARD,
+            tries_after_timeout=4,
+        )
+        first_try.add_catch(second_try, errors=_LATE, result_path=sfn.JsonPath.DISCARD)
+        return shards.item_processor(first_try)
 
     def _task(
         self,
@@ -139,8 +157,20 @@ class Workflow(Construct):
         comment: str,
         payload: dict[str, Any] | None,
         output_path: str,
-        tries_after_timeout: int,
+        tries_after_timeout: int | None,
+        timeout: sfn.Timeout | None = None,
     ) -> tasks.LambdaInvoke:
+        """Make a Task.
+
+        Args:
+            name: Of the state.
+            function: To invoke.
+            comment: For people.
+            payload: What it is given; None for the state's whole input.
+            output_path: What of its answer goes on.
+            tries_after_timeout: None where a time-out is not to be retried, but caught.
+            timeout: None for a little more than the function's own.
+        """
         task = tasks.LambdaInvoke(
             self,
             name,
@@ -148,7 +178,7 @@ class Workflow(Construct):
             lambda_function=function.function,
             payload=None if payload is None else sfn.TaskInput.from_object(payload),
             output_path=output_path,
-            task_timeout=sfn.Timeout.duration(function.timeout.plus(_START_UP)),
+            task_timeout=timeout or sfn.Timeout.duration(function.timeout.plus(_START_UP)),
             retry_on_service_exceptions=False,  # CDK's own retrier leaves out throttling, and has no jitter
         )
         task.add_retry(
@@ -162,6 +192,8 @@ class Workflow(Construct):
             jitter_strategy=sfn.JitterType.FULL,
         )
         for errors, tries in ((_TRANSIENT, 4), (_TIMED_OUT, tries_after_timeout), (_CRASHED, 2)):
+            if tries is None:
+                continue
             task.add_retry(
                 errors=errors,
                 interval=Duration.seconds(2),

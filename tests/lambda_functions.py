@@ -114,7 +114,8 @@ class StateMachine:
             return verdict
         for item in self.manifest(verdict):
             if item["index"] not in self.lost:
-                self.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+                event = {"gather": verdict["gather"], "task": item, "limit_s": verdict["shard_limit_s"]}
+                self.shard.handler(event, Context())
         return self.finished(verdict)
 
     def planned(self, request: Any) -> dict[str, Any]:

@@ -1,17 +1,17 @@
-"""Ends reading in time for what was read to be stored, before Lambda ends the worker.
+"""Ends reading in time for what was read to be stored, before Lambda ends the worker; and late first tries.
 
 Without it one source that dawdles would cost its whole shard, at every try.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.errors import SourceError
+from pixel_gather.errors import GatherError, SourceError
 from pixel_gather.ports import OpenedSource, SourceReader
 from pixel_gather.source import Cost, Header
 from pixel_gather.status import Status
@@ -19,6 +19,37 @@ from pixel_gather.window import Window
 
 _LONGEST_TO_STORE_S: Final = 60.0
 """512 MiB take some 10 s to compress and to put, at 100 MB/s and 78 MB/s."""
+
+
+_OF_THE_LIMIT: Final = 0.75
+"""So long the first try of a shard itself takes of its time: it has ended, be it after a cold start, before
+the state machine ends waiting for it, so that two workers never fill one shard at the same time."""
+
+
+class ShardLateError(GatherError):
+    """The first try of a shard took too long: a fresh worker is to fill it."""
+
+    code = "shard_late"
+
+
+async def in_time[T](work: Coroutine[Any, Any, T], *, limit_s: float | None) -> T:
+    """Wait for the work of a first try, and leave nothing of it under way.
+
+    Args:
+        work: May be cancelled anywhere.
+        limit_s: How long the state machine waits for it; None for a second try, which may take its time.
+
+    Raises:
+        ShardLateError: It takes too long.
+    """
+    limit = asyncio.timeout(None if limit_s is None else limit_s * _OF_THE_LIMIT)
+    try:
+        async with limit:
+            return await work
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise ShardLateError(f"not filled within {limit_s:g} s, less what its start may take") from error
 
 
 def reading_s(left_s: float) -> float:
@@ -33,10 +64,12 @@ class DeadlineReader:
     reader: SourceReader
     at_s: float
 
-    async def open_(self, href: str, *, overview: int | None, cost: Cost) -> OpenedSource:
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+    ) -> OpenedSource:
         """Read a source's header, unless it is too late."""
         async with _until(self.at_s, href):
-            opened = await self.reader.open_(href, overview=overview, cost=cost)
+            opened = await self.reader.open_(href, overview=overview, cost=cost, known=known)
         return _DeadlineSource(opened, self.at_s)
 
 
@@ -48,6 +81,14 @@ class _DeadlineSource:
     @property
     def header(self) -> Header:
         return self.opened.header
+
+    @property
+    def known(self) -> bytes | None:
+        return self.opened.known
+
+    @property
+    def was_known(self) -> bool:
+        return self.opened.was_known
 
     async def read_into(
         self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool

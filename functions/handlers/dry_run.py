@@ -15,6 +15,7 @@ from handlers.problems import TooSlowError
 from handlers.reading import reader_of
 from handlers.settings import Settings
 from handlers.wiring import Deployment
+from handlers.workers import workers_of
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.cube import CubePlan
@@ -54,6 +55,7 @@ class DryPlanner:
                     projector=self.projector,
                     max_task_nbytes=max_task_nbytes(settings.shard_memory_mib),
                     now=0.0,
+                    deployment=workers_of(settings),
                 )
         except TimeoutError as error:
             raise TooSlowError(

@@ -53,7 +53,6 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[Report, dict[s
             tasks=await load_tasks(control),
             cube=cube,
             control=control,
-            concurrency=settings.concurrency,
             max_lost_share=max_lost_share,
         )
     return report, await publish(report, cube_name(gather), deployment)

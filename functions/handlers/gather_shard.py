@@ -1,4 +1,7 @@
-"""Lambda entry point: fill one shard. Event: a gather's name and an item of its manifest."""
+"""Lambda entry point: fill one shard.
+
+Event: a gather's name and an item of its manifest; of a first try, its limit in seconds.
+"""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,19 +11,18 @@ import msgspec
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.deadline import DeadlineReader, reading_s
+from handlers.deadline import DeadlineReader, in_time, reading_s
 from handlers.measured import metrics_of_shard, summary_of_shard
 from handlers.reading import reader_of
 from handlers.settings import Settings
 from handlers.wiring import Deployment, claim_in, cube_name
 from pixel_gather.adapters.control_store import ObjectControlStore
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.fixed_slots import FixedSlots
 from pixel_gather.adapters.metrics import EmfMetrics
 from pixel_gather.cube import CubePlan
 from pixel_gather.read import ShardBuffers
 from pixel_gather.shards import ShardTask
-from pixel_gather.use_cases import FilledShard, check_claim, gather_shard, load_plan
+from pixel_gather.use_cases import FilledShard, check_claim, gather_shard, load_plan, load_shard
 
 _LONGEST_SOURCE_S: Final = 180.0
 
@@ -41,7 +43,6 @@ class ShardWorker:
         self.deployment = deployment
         self._reader = reader_of(deployment, holds_a_shard=True)
         self._projector = RasterioProjector()
-        self._slots = FixedSlots(deployment.settings.concurrency)
         self._prepared: _Prepared | None = None
 
     async def gather(self, gather: str, task: ShardTask, *, left_s: float) -> tuple[CubePlan, FilledShard]:
@@ -57,19 +58,29 @@ class ShardWorker:
             ArrayExistsError: The cube was removed and has been planned anew since.
         """
         control = self.deployment.control(gather, may_list=False)
-        await check_claim(self.deployment.control(cube_name(gather), may_list=False), claim_in(gather))
-        prepared = await self._prepare(gather, control)
+        claims = self.deployment.control(cube_name(gather), may_list=False)
+        # at one time: one after another these would be four round trips before the first source is asked for
+        claiming = asyncio.ensure_future(check_claim(claims, claim_in(gather)))
+        preparing = asyncio.ensure_future(self._prepare(gather, control))
+        loading = asyncio.ensure_future(load_shard(task, control))
+        for _ in "tasks", "their tasks":
+            await asyncio.sleep(0)  # all is asked for by now; a client's root certificates take 3 ms to read
+        cube = self.deployment.cube(gather)
+        await asyncio.gather(claiming, preparing, loading, return_exceptions=True)
+        claiming.result()  # before the others': of a cube that is another's their errors say nothing
+        prepared = preparing.result()
         deadline = asyncio.get_running_loop().time() + reading_s(left_s)
         filled = await gather_shard(
             task,
             plan=prepared.plan,
             reader=DeadlineReader(self._reader, deadline),
             projector=self._projector,
-            slots=self._slots,
+            slots=self.deployment.slots,
             buffers=prepared.buffers,
-            cube=self.deployment.cube(gather),
+            cube=cube,
             control=control,
             source_timeout_s=_LONGEST_SOURCE_S,
+            loaded=loading.result(),
         )
         return prepared.plan, filled
 
@@ -97,7 +108,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     gather, task = event["gather"], msgspec.convert(event["task"], ShardTask)
     logger.append_keys(gather_id=cube_name(gather), shard_index=task.index)
     left_s = context.get_remaining_time_in_millis() / 1000
-    plan, filled = worker.deployment.run(worker.gather(gather, task, left_s=left_s))
+    work = in_time(worker.gather(gather, task, left_s=left_s), limit_s=event.get("limit_s"))
+    plan, filled = worker.deployment.run(work)
     summary = summary_of_shard(filled.result, plan=plan, task=task)
     if filled.is_new:
         logger.info("shard finished", extra=summary)

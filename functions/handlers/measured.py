@@ -1,13 +1,12 @@
 """What shards and gathers tell of themselves, as metrics and as the keys of one log line. Pure."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pixel_gather.cube import CubePlan
 from pixel_gather.outcome import Outcome, ShardResult
-from pixel_gather.report import Report
 from pixel_gather.shards import ShardTask
 from pixel_gather.status import Status
 from pixel_gather.telemetry import (
@@ -26,6 +25,9 @@ from pixel_gather.telemetry import (
     STORED,
     Metric,
 )
+
+if TYPE_CHECKING:  # not in a worker's start
+    from pixel_gather.report import Report
 
 type Values = dict[Metric, list[float]]
 
@@ -49,7 +51,7 @@ def metrics_of_shard(result: ShardResult) -> Values:
     return values | {SOURCES_FAILED_BY_STATUS[each]: [failed.count(each)] for each in dict.fromkeys(failed)}
 
 
-def metrics_of_gather(report: Report, usd: float) -> Values:
+def metrics_of_gather(report: "Report", usd: float) -> Values:
     """Return what a finished gather adds to its shards' metrics."""
     n_lost = report.status_counts.get(Status.LOST.name.lower(), 0)
     values: Values = {GATHER: [report.wall_s], GATHER_USD: [usd]}
@@ -65,6 +67,7 @@ def summary_of_shard(result: ShardResult, *, plan: CubePlan, task: ShardTask) ->
         "windows_failed": sum(each.status.is_failure for each in sources),
         "requests": sum(each.requests for each in sources),
         "retries": sum(each.retries for each in sources),
+        "hedges": sum(each.hedges for each in sources),
         "fetched_bytes": sum(each.nbytes for each in sources),
         "decoded_bytes": task.n_rows * (task.y_stop - task.y_start) * plan.width * pixel_nbytes,
         "stored_bytes": result.stored_nbytes,

@@ -102,10 +102,23 @@ _PLAN: Final = _object(
                 "fetched_nbytes": _COUNT,
                 "decoded_nbytes": _COUNT,
                 "n_workers": _COUNT,
+                "most_workers": _COUNT,
                 "seconds": _NUMBER,
+                "seconds_by_part": {"type": "object", "additionalProperties": _NUMBER},
+                "bound_by": {
+                    "type": "string",
+                    "description": "The limit without which it would be over soonest.",
+                },
+                "enough_workers": _COUNT,
                 "usd": _NUMBER,
                 "usd_by_service": {"type": "object", "additionalProperties": _NUMBER},
-                "assumptions": {"type": "array", "items": _TEXT},
+                "figures": {
+                    "type": "array",
+                    "items": _object(
+                        {"what": _TEXT, "how_much": _TEXT, "rests_on": {"type": "array", "items": _TEXT}}
+                    ),
+                    "description": "Every number above with what it rests on.",
+                },
             }
         ),
         "warnings": _WARNINGS,

@@ -10,6 +10,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from handlers.late_shards import shard_limit_s
 from handlers.manifest import manifest, manifest_key
 from handlers.memory import max_task_nbytes
 from handlers.planning import admitted, opened_table
@@ -17,6 +18,7 @@ from handlers.reading import reader_of
 from handlers.result import publish
 from handlers.settings import Settings
 from handlers.wiring import Deployment
+from handlers.workers import workers_of
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.gather_document import summary_key
 from pixel_gather.adapters.metrics import EmfMetrics
@@ -24,7 +26,6 @@ from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.plan import gather_digest
-from pixel_gather.pricing import MAX_WORKERS
 from pixel_gather.request import GatherRequest, parse_request
 from pixel_gather.telemetry import GATHERS_REFUSED
 from pixel_gather.use_cases import gathered_indexes, plan_gather
@@ -50,6 +51,7 @@ class Planner:
             StoreError: A store refused.
         """
         deployment = self.deployment
+        workers = workers_of(deployment.settings)
         request = admitted(parse_request(given), deployment.settings)
         gather = request.cube_name
         cube, control = deployment.cube(gather), deployment.control(gather)
@@ -71,6 +73,7 @@ class Planner:
                 cube=cube,
                 control=control,
                 max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
+                deployment=workers,
             )
         control = control.below(plan.claim)
         done = await gathered_indexes(control)
@@ -85,7 +88,10 @@ class Planner:
                 "bucket": deployment.settings.control_bucket,
                 "key": control.prefix + manifest_key(execution),
             },
-            "workers": request.limits.workers or MAX_WORKERS,
+            "workers": request.limits.workers or min(plan.estimate.most_workers, workers.n_workers),
+            "shard_limit_s": shard_limit_s(
+                plan.estimate, n_sources=plan.n_sources, n_tasks=len(tasks), deployment=workers
+            ),
             "tolerated_failure_percentage": _percentage(request),
             "cube": cube.place,
             "n_shards": len(tasks),

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from handlers.policy import check_sources, list_policy, source_policy
+from handlers.policy import check_sources, checked_index, list_policy, source_policy
 from handlers.settings import Settings
 from handlers.wiring import Deployment
+from pixel_gather.adapters.header_index import read_index
 from pixel_gather.adapters.list_file import Check
 from pixel_gather.adapters.source_list import SourceList, named_sources
 from pixel_gather.adapters.source_table import SqliteSourceTable
@@ -25,12 +26,18 @@ thread that reads the list has ended before a caller who waits is answered."""
 def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
     """Return the request with limits no higher than the deployment's; its digest stays what it was.
 
+    A request that names no number of workers still names none: the plan gives it as many as help.
+
     Raises:
         RequestError: It names sources that are not read here.
     """
     check_sources(request.sources, settings)
-    caps = Limits.model_validate(settings.limits)
-    return request.model_copy(update={"limits": request.limits.within(caps)})
+    if request.index is not None:
+        checked_index(request.index, settings)
+    limits = request.limits.within(Limits.model_validate(settings.limits))
+    if request.limits.workers is None:
+        limits = limits.model_copy(update={"workers": None})
+    return request.model_copy(update={"limits": limits})
 
 
 @asynccontextmanager
@@ -62,10 +69,24 @@ async def opened_table(
     def load() -> SqliteSourceTable:
         named = _named(request.sources, deployment, check)
         limited = _limited(named.sources, most=request.limits.files)
-        return SqliteSourceTable(replace(named, sources=limited), check=check)
+        table = SqliteSourceTable(replace(named, sources=limited), check=check)
+        if request.index is not None:
+            try:
+                _learn(table, request.index, request.overview, deployment, check)
+            except BaseException:
+                table.close()
+                raise
+        return table
 
     with await asyncio.to_thread(load) as table:
         yield table
+
+
+def _learn(
+    table: SqliteSourceTable, index: str, overview: int | None, deployment: Deployment, check: Check
+) -> None:
+    href = checked_index(index, deployment.settings)
+    table.learn(read_index(href, objects=deployment.objects, overview=overview, check=check), check=check)
 
 
 def _named(sources: Sources, deployment: Deployment, check: Check) -> SourceList:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
     from pixel_gather.request import Sources
 
 _STDIN: Final = "-"
+_CUBES_INDEX: Final = "headers.parquet"
 
 
 def source_policy(settings: Settings) -> HrefPolicy:
@@ -28,6 +29,15 @@ def list_policy(settings: Settings) -> HrefPolicy:
         schemes=policy.schemes,
         buckets=frozenset({settings.control_bucket, *(each.name for each in settings.source_buckets)}),
         hosts=policy.hosts,
+    )
+
+
+def index_policy(settings: Settings) -> HrefPolicy:
+    """Return where header indexes may lie: beside sources, uploaded, and in cubes (see `checked_index`)."""
+    policy = list_policy(settings)
+    assert policy.buckets is not None  # noqa: S101 # it has named them
+    return HrefPolicy(
+        schemes=policy.schemes, buckets=policy.buckets | {settings.array_bucket}, hosts=policy.hosts
     )
 
 
@@ -68,6 +78,26 @@ def checked_list(place: str, settings: Settings) -> str:
     if href.startswith(control) and not href.startswith(f"{control}lists/"):
         _checked(place, source_policy(settings), field)
     return href
+
+
+def checked_index(place: str, settings: Settings) -> str:
+    """Return the href of a header index that may be read; of this deployment's cubes, only their own.
+
+    Raises:
+        RequestError: It may not.
+    """
+    field = "index"
+    cubes, control = f"s3://{settings.array_bucket}/{settings.output_prefix}", settings.control_bucket
+    href = _checked(place, index_policy(settings), field)
+    is_a_cubes = href.startswith(cubes) and href.endswith(f"/{_CUBES_INDEX}")
+    is_uploaded = href.startswith(f"s3://{control}/lists/")
+    if is_a_cubes or is_uploaded:
+        return href
+    sources = source_policy(settings)
+    is_beside_cubes = href.startswith(f"s3://{settings.array_bucket}/")
+    if is_beside_cubes and settings.array_bucket not in (sources.buckets or ()):
+        raise RequestError(f"of cubes only their own is read: {cubes}NAME.zarr/{_CUBES_INDEX}", field=field)
+    return _checked(href, sources, field)
 
 
 def _checked(href: str, policy: HrefPolicy, field: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from handlers.cost import usd_by_service
 from handlers.wiring import Deployment
+from handlers.workers import workers_of
 from pixel_gather.adapters.control_store import ObjectControlStore
 from pixel_gather.report import Report
 
@@ -15,7 +16,8 @@ async def publish(report: Report, gather: str, deployment: Deployment) -> dict[s
     """Write ``report.json`` into the cube's folder and return the gather's result; safe to run twice."""
     settings = deployment.settings
     cube = settings.cube_href(gather)
-    usd = usd_by_service(report, worker_memory_mib=settings.shard_memory_mib)
+    workers = workers_of(settings)
+    usd = usd_by_service(report, worker_memory_mib=workers.worker_memory_mib, max_workers=workers.n_workers)
     where = {"gather": gather, "cube": cube}
     content = where | report.to_json() | {"usd": sum(usd.values()), "usd_by_service": usd}
     folder = ObjectControlStore(deployment.cube(gather).store, "")

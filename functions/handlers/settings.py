@@ -45,7 +45,7 @@ class Settings:
     """What no request may exceed, by the names of the request's ``limits``."""
 
     concurrency: int
-    """Sources that one worker reads at one time."""
+    """Most sources that one worker reads at one time of one back end."""
 
     shard_memory_mib: int
     """Memory of the function that fills shards."""

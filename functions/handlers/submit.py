@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api import address, answered, body_of, flag, resolver
 from handlers.api_wiring import ControlPlane, control_plane
-from handlers.policy import check_sources
+from handlers.policy import check_sources, checked_index
 from handlers.settings import Settings
 from handlers.uploads import lend_place
 from pixel_gather.naming import execution_name, forced
@@ -25,6 +25,8 @@ def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:
     def submit() -> tuple[dict[str, Any], int]:
         request = parse_request(body_of(app))
         check_sources(request.sources, plane.settings)
+        if request.index is not None:
+            checked_index(request.index, plane.settings)
         if flag(app, "force"):
             request = forced(request)
         executions = replace(plane.executions, links_from=address(app.current_event.raw_event))

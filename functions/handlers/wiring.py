@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from handlers.settings import Settings
+from pixel_gather.adapters.adaptive_slots import AdaptiveSlots
 from pixel_gather.adapters.control_store import ObjectControlStore
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store import Objects, StoreSettings, open_place
@@ -17,7 +18,8 @@ class Deployment:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
-        self.objects = Objects(own, by_root=_by_root(settings))
+        self.slots = AdaptiveSlots(most=settings.concurrency)
+        self.objects = Objects(own, by_root=_by_root(settings), pace=self.slots)
         self._control = open_place(f"s3://{settings.control_bucket}", own)
         self.summaries = ObjectControlStore(self._control, "")
         self._runner = open_runner()

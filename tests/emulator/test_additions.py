@@ -2,6 +2,7 @@
 
 import inspect
 import random
+import threading
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
         ("ABORTED", stepfunctions._run_distributed_map),
         ("MaxDelaySeconds", stepfunctions),
         ("JitterStrategy", stepfunctions),
+        ("TimeoutSecondsPath", stepfunctions),
         ("DataLimitExceeded", stepfunctions),
         ("TooManyRequestsException", stepfunctions._call_lambda),
         ("MemorySize", lambda_runtime.ProvidedWorker),
@@ -107,6 +109,27 @@ def test_all_matches_all_but_what_cannot_be_caught() -> None:
     assert tasks.error_matches(["States.ALL"], "Anything")
     assert not tasks.error_matches(["States.ALL"], "States.DataLimitExceeded")
     assert not tasks.error_matches(["States.ALL"], "States.Runtime")
+
+
+def test_task_times_out_by_its_input_and_what_catches_it_goes_on_with_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a shard's first try, whose limit is the plan's."""
+    may_end = threading.Event()
+    monkeypatch.setattr(stepfunctions, "_invoke_resource", lambda *_: may_end.wait(10))
+    state = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::lambda:invoke",
+        "TimeoutSecondsPath": "$.limit_s",
+        "Catch": [{"ErrorEquals": ["States.Timeout"], "ResultPath": None, "Next": "Again"}],
+        "End": True,
+    }
+    given = {"limit_s": 0.1, "task": 3}
+
+    went_on = tasks.execute_task(state, given, {"status": "RUNNING", "events": []}, {"State": {}})
+    may_end.set()
+
+    assert went_on == (given, "Again")
 
 
 def write_process(proc: Path, pid: int, *, parent: int, own: int, of_files: int) -> None:

@@ -23,6 +23,7 @@ from pixel_gather.errors import (
     GatherNotFoundError,
     NotRedrivableError,
     SourceError,
+    StaleHeaderError,
     ThrottledError,
     UnreachableError,
 )
@@ -333,7 +334,7 @@ def test_every_error_of_a_deployment_has_a_kind() -> None:
     """A new class must be given a status."""
     classes = {each for each in vars(errors).values() if isinstance(each, type)}
     raised = {each for each in classes if issubclass(each, GatherError)}
-    assert raised - {GatherError, SourceError} <= set(KINDS)
+    assert raised - {GatherError, SourceError, StaleHeaderError} <= set(KINDS)
 
 
 def test_status_passes_on_what_is_asked(status: Api) -> None:
@@ -514,6 +515,17 @@ def test_plans_prices_a_gather_and_writes_nothing(dry_run: Api, s3: Any) -> None
     assert _is_a("Plan", plan)
     for bucket in ("cubes", "control"):
         assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+
+
+def test_plans_counts_on_the_workers_that_there_are(dry_run: Api) -> None:
+    """Of the deployment, and fewer where the request asks for fewer."""
+    request = {"sources": {"prefix": "s3://sources/landsat"}, "window": "centre"}
+    told = []
+    for limits in ({}, {"workers": 3}):
+        _, plan = dry_run.ask("POST", "/plans", body=request | {"limits": limits})
+        told += [each["rests_on"][0] for each in plan["estimate"]["figures"] if each["what"] == "workers"]
+
+    assert told == ["at most 500: the deployment's max_workers", "at most 3: the request's limits.workers"]
 
 
 def test_plans_refuses_what_is_over_a_limit(dry_run: Api) -> None:

@@ -1,12 +1,13 @@
 """Reading ends in time for what was read to be stored."""
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
 
 from fakes import FakeImage, FakeReader
-from handlers.deadline import DeadlineReader, reading_s
+from handlers.deadline import DeadlineReader, ShardLateError, in_time, reading_s
 from pixel_gather.errors import SourceError
 from pixel_gather.source import Cost
 from pixel_gather.window import Window
@@ -59,3 +60,39 @@ def test_time_outs_of_others_stay_what_they_are() -> None:
 def test_reading_leaves_time_to_store(left_s: float, expected: float) -> None:
     """A minute, or a quarter where there is less."""
     assert reading_s(left_s) == expected
+
+
+async def _work(seconds: float, ended: list[str]) -> str:
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        ended.append("work")
+    return "filled"
+
+
+@pytest.mark.parametrize("limit_s", [None, 60])
+def test_first_try_that_is_in_time_is_left_alone(limit_s: float | None) -> None:
+    """And so is a second one, which has no limit of its own."""
+    assert asyncio.run(in_time(_work(0.01, []), limit_s=limit_s)) == "filled"
+
+
+def test_first_try_that_is_late_ends_before_the_state_machine_stops_waiting() -> None:
+    """Nothing of it is under way when a fresh worker begins."""
+    ended: list[str] = []
+    began = time.monotonic()
+
+    with pytest.raises(ShardLateError, match="not filled within"):
+        asyncio.run(in_time(_work(60, ended), limit_s=0.4))
+
+    assert time.monotonic() - began < 0.4
+    assert ended == ["work"]
+
+
+def test_time_out_of_the_work_itself_is_no_lateness() -> None:
+    """Another worker would meet it, too."""
+
+    async def work() -> None:
+        raise TimeoutError("of its own")
+
+    with pytest.raises(TimeoutError, match="of its own"):
+        asyncio.run(in_time(work(), limit_s=60))

@@ -1,5 +1,6 @@
 """The three functions of a gather, one after another as the state machine calls them."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,7 @@ def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
     assert verdict["manifest"]["key"].startswith(f"gathers/{NAME}/{claim}/manifests/")
     assert verdict["workers"] == 500
     assert verdict["tolerated_failure_percentage"] == 25
+    assert verdict["shard_limit_s"] == 120
     assert verdict["cube"] == f"s3://cubes/out/{NAME}.zarr"
     assert [item["index"] for item in machine.manifest(verdict)] == [0, 1, 2]
     summary = _json(machine.s3, "control", "summaries/by-hand.json")
@@ -125,6 +127,20 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
     assert machine.run(REQUEST)["status"] == {"ok": 8}
 
 
+def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMachine) -> None:
+    """The first try gives up within its limit and commits nothing; the second has no limit of its own."""
+    verdict = machine.planned(REQUEST)
+    event = {"gather": verdict["gather"], "task": machine.manifest(verdict)[1]}
+
+    with pytest.raises(Exception, match="not filled within") as raised:
+        machine.shard.handler(event | {"limit_s": 0}, Context())
+
+    assert type(raised.value).__name__ == "ShardLateError"
+    assert [item["index"] for item in machine.manifest(machine.planned(REQUEST))] == [0, 1, 2]
+    assert machine.shard.handler(event, Context())["windows_read"] == 3
+    assert machine.run(REQUEST)["status"] == {"ok": 8}
+
+
 def test_finish_gather_twice_gives_the_same_result(machine: StateMachine) -> None:
     """The second time the cube is complete already, and is left as it is."""
     verdict = machine.planned(REQUEST)
@@ -150,6 +166,55 @@ def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMach
     other_local = gather(other | {"sources": [str(file) for file in files]}, to=tmp_path / "b")
     assert machine.finished(verdict)["digest"] == local.report.digest
     assert machine.finished(other_verdict)["digest"] == other_local.report.digest
+
+
+class _MeetingControl:
+    """Control files of S3, the first four of which are answered only once all are asked for."""
+
+    def __init__(self, control: Any, meeting: asyncio.Barrier, asked: list[str]) -> None:
+        self._control = control
+        self._meeting = meeting
+        self._asked = asked
+
+    async def get(self, key: str) -> bytes | None:
+        await self._meet(key)
+        content: bytes | None = await self._control.get(key)
+        return content
+
+    async def get_range(self, key: str, start: int, stop: int) -> bytes:
+        await self._meet(key)
+        content: bytes = await self._control.get_range(key, start, stop)
+        return content
+
+    async def put(self, key: str, content: bytes) -> None:
+        await self._control.put(key, content)
+
+    async def _meet(self, key: str) -> None:
+        self._asked.append(key)
+        if len(self._asked) <= self._meeting.parties:
+            async with asyncio.timeout(10):
+                await self._meeting.wait()
+
+
+def test_cold_worker_asks_for_all_its_control_files_at_one_time(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claim, plan, sidecar and list: one round trip before the first source is asked for, not four."""
+    verdict = machine.planned(REQUEST)
+    deployment, meeting = machine.shard.worker.deployment, asyncio.Barrier(4)
+    asked: list[str] = []
+
+    def control(gather: str, *, may_list: bool, real: Any = deployment.control) -> _MeetingControl:
+        return _MeetingControl(real(gather, may_list=may_list), meeting, asked)
+
+    monkeypatch.setattr(deployment, "control", control)
+
+    answer = machine.shard.handler(
+        {"gather": verdict["gather"], "task": machine.manifest(verdict)[0]}, Context()
+    )
+
+    assert sorted(asked[:4]) == ["claim", "plan.msgpack", "shards/00000.msgpack", "sources.msgpack"]
+    assert (answer["windows_read"], answer["windows_failed"]) == (3, 0)
 
 
 def test_gather_shard_refuses_a_task_of_an_earlier_plan(machine: StateMachine) -> None:
@@ -298,3 +363,26 @@ def _cube(name: str) -> xr.Dataset:
 def _bare(cube: xr.Dataset) -> xr.DataArray:
     bare: xr.DataArray = cube.band_1.drop_vars(list(cube.band_1.coords))
     return bare
+
+
+def test_gather_with_the_index_of_an_earlier_one_takes_half_the_requests(machine: StateMachine) -> None:
+    """Named by the cube that it lies in; workers are given what it tells of their shard."""
+    first = machine.run(REQUEST)
+    index = f"{first['cube']}/headers.parquet"
+    with_index = REQUEST | {"index": index, "output": IN_SHARDS | {"name": "again"}}
+
+    second = machine.run(with_index)
+
+    assert second["digest"] == first["digest"]
+    assert second["requests"] == first["requests"] - 8
+    report = _json(machine.s3, "cubes", second["report"].removeprefix("s3://cubes/"))
+    assert (report["n_known"], report["n_stale"], report["n_unfit"]) == (8, 0, 0)
+    assert parse_request(REQUEST | {"index": index}).cube_name == NAME
+
+
+def test_plan_gather_refuses_an_index_that_it_may_not_read(machine: StateMachine) -> None:
+    """As it refuses such a list."""
+    refused = machine.planned(REQUEST | {"index": "s3://elsewhere/headers.parquet"})
+
+    assert refused["verdict"] == "refused"
+    assert refused["cause"].startswith("index: the bucket elsewhere is not allowed here")

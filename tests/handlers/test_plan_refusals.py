@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_functions import Context, StateMachine, cold_start, records
+from pixel_gather.request import parse_request
 
 LANDSAT: dict[str, Any] = {
     "sources": {"prefix": "s3://sources/landsat"},
@@ -110,6 +111,20 @@ def test_plan_gather_lowers_a_requests_limits_to_the_deployments(
 
     assert "more than 3 files" in refused["cause"]
     assert (planned["workers"], planned["tolerated_failure_percentage"]) == (5, 10)
+
+
+def test_a_request_that_names_no_workers_asks_for_no_number(machine: StateMachine) -> None:
+    """So that the plan may choose fewer than there may be: those beyond would wait, and be paid for it."""
+    module = machine.plan
+    settings = module.settings
+
+    asked = [
+        module.admitted(parse_request(LANDSAT | {"limits": limits}), settings).limits.workers
+        for limits in ({}, {"workers": 3}, {"workers": 9000})
+    ]
+
+    assert settings.limits["workers"] == 500
+    assert asked == [None, 3, 500]
 
 
 def test_plan_gather_reads_an_uploaded_list(machine: StateMachine) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from handlers.api import address
-from handlers.policy import check_sources
+from handlers.policy import check_sources, checked_index
 from handlers.settings import Settings
 from handlers.wiring import Deployment
 from lambda_functions import ENVIRONMENT
@@ -42,6 +42,46 @@ SETTINGS = Settings.from_environment(
 def test_sources_within_the_policy_are_read(sources: dict[str, object]) -> None:
     """Buckets and hosts that the deployment names, and lists that were uploaded to it."""
     check_sources(Sources.model_validate(sources), SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "s3://sources/index.parquet",
+        "https://data.example.org/index.parquet",
+        "s3://control/lists/ab.parquet",
+        "s3://cubes/out/some-gather.zarr/headers.parquet",
+    ],
+)
+def test_indexes_within_the_policy_are_read(place: str) -> None:
+    """Those beside sources, those that were uploaded, and those that cubes have of their own."""
+    assert checked_index(place, SETTINGS) == place
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "s3://elsewhere/index.parquet",
+        "s3://control/gathers/a/plan.msgpack",
+        "s3://cubes/out/some-gather.zarr/zarr.json",
+        "s3://cubes/another-prefix/a.zarr/headers.parquet",
+        "https://other.example.org/index.parquet",
+        "file:///etc/passwd",
+        "index.parquet",
+        "-",
+    ],
+)
+def test_other_indexes_are_refused(place: str) -> None:
+    """Before anything is sent anywhere, naming the field."""
+    with pytest.raises(RequestError) as caught:
+        checked_index(place, SETTINGS)
+    assert caught.value.field == "index"
+
+
+def test_what_else_a_cube_holds_is_refused_with_what_is_read_of_it() -> None:
+    """That its bucket is not allowed would be wrong: beside it lies what is."""
+    with pytest.raises(RequestError, match=r"s3://cubes/out/NAME\.zarr/headers\.parquet"):
+        checked_index("s3://cubes/out/some-gather.zarr", SETTINGS)
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,43 @@ def test_bundle_holds_all_that_its_handlers_import(function: str, module: str) -
     assert done.returncode == 0, done.stderr
 
 
+@linux_only
+@pytest.mark.slow
+def test_bundle_of_the_worker_loads_compiled_modules_and_no_more_than_a_shard_needs() -> None:
+    """From the package itself: boto3 is in reach, as on Lambda, and is left alone."""
+    folder = bundle("shard", machine=HERE, is_emulated=False)
+    program = (
+        "import json, sys; sys.path[:0] = sys.argv[1:]; import handlers.gather_shard; "
+        "print(json.dumps({name: getattr(each, '__cached__', None) for name, each in sys.modules.items() "
+        "if str(getattr(each, '__file__', '')).startswith(sys.argv[1])}))"
+    )
+
+    words = [BARE_PYTHON, "-I", "-S", "-v", "-c", program, str(folder), str(runtime(HERE))]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)  # noqa: S603 # as above
+
+    loaded: dict[str, str | None] = json.loads(done.stdout)
+    packages = {name.partition(".")[0] for name in re.findall(r"(?m)^import '([\w.]+)'", done.stderr)}
+    assert {"handlers", "numpy", "obstore", "pixel_gather"} <= packages
+    assert packages.isdisjoint(
+        {
+            "arro3",
+            "boto3",
+            "pydantic",
+            "rasterio",
+            "regex",
+            "s3transfer",
+            "sqlite3",
+            "urllib3",
+            "zarr",
+        }
+    )
+    assert (
+        "botocore.session" not in done.stderr
+    )  # Powertools looks whether botocore is there, and loads its top
+    compiled = set(re.findall(r"(?m)^# code object from '([^']+\.pyc)'$", done.stderr))
+    assert {path for path in loaded.values() if path and path.endswith(".pyc")} <= compiled
+
+
 def run_probe(what: str, files: list[str], scratch: Path, folder: Path | None = None) -> Any:
     """Return what ``bundle_probe.py`` tells, run from a bundle where one is given."""
     scratch.mkdir(exist_ok=True)

@@ -82,7 +82,11 @@ def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(definition: 
         "ReaderConfig": {"InputType": "JSON"},
         "Parameters": {"Bucket.$": "$.manifest.bucket", "Key.$": "$.manifest.key"},
     }
-    assert shards["ItemSelector"] == {"gather.$": "$.gather", "task.$": "$$.Map.Item.Value"}
+    assert shards["ItemSelector"] == {
+        "gather.$": "$.gather",
+        "task.$": "$$.Map.Item.Value",
+        "limit_s.$": "$.shard_limit_s",
+    }
     assert shards["MaxConcurrencyPath"] == "$.workers"
     assert shards["ToleratedFailurePercentagePath"] == "$.tolerated_failure_percentage"
     assert shards["ResultPath"] is None
@@ -99,11 +103,33 @@ def test_map_is_never_retried_or_caught(definition: dict[str, Any]) -> None:
 def test_child_is_one_task_whose_output_is_dropped(definition: dict[str, Any]) -> None:
     """A child's history is as short as can be, and its result is the sidecar, not a payload."""
     (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
-    (child,) = shards["ItemProcessor"]["States"].values()
+    child = shards["ItemProcessor"]["States"][shards["ItemProcessor"]["StartAt"]]
 
     assert child["Parameters"] == {"FunctionName": "<gather_shard>", "Payload.$": "$"}
     assert child["OutputPath"] is None
     assert child["End"] is True
+
+
+def test_late_shard_gets_a_fresh_worker_at_once(definition: dict[str, Any]) -> None:
+    """One try within the plan's limit, then one that may take its time and is not told of it."""
+    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
+    states = shards["ItemProcessor"]["States"]
+    first = states[shards["ItemProcessor"]["StartAt"]]
+    (caught,) = first["Catch"]
+    second = states[caught["Next"]]
+
+    assert first["TimeoutSecondsPath"] == "$.limit_s"
+    assert "TimeoutSeconds" not in first
+    assert set(caught["ErrorEquals"]) == {"ShardLateError", "States.Timeout", "Sandbox.Timedout"}
+    assert caught["ResultPath"] is None
+    assert second["Parameters"] == {
+        "FunctionName": "<gather_shard>",
+        "Payload": {"gather.$": "$.gather", "task.$": "$.task"},
+    }
+    assert second["OutputPath"] is None
+    assert second["End"] is True
+    assert "Catch" not in second
+    assert set(states) == {shards["ItemProcessor"]["StartAt"], caught["Next"]}
 
 
 def test_finish_is_told_what_it_needs_and_its_result_is_the_gathers(definition: dict[str, Any]) -> None:
@@ -128,11 +154,14 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
     """Each error once, all with full jitter and a longest pause."""
     tasks = dict(tasks_of(definition["States"]))
 
-    assert len(tasks) == 3
-    for task in tasks.values():
+    assert len(tasks) == 4
+    for name, task in tasks.items():
         retriers = retriers_of(task)
+        caught = {error for catcher in task.get("Catch", []) for error in catcher["ErrorEquals"]}
+        assert bool(caught) == (name == "GatherShard")
+        assert not caught & retriers.keys()
         assert len(retriers) == sum(len(each["ErrorEquals"]) for each in task["Retry"])
-        assert retriers.keys() == {
+        assert retriers.keys() | (caught - {"ShardLateError"}) == {
             "Lambda.TooManyRequestsException",
             "Lambda.ServiceException",
             "Lambda.AWSLambdaException",
@@ -148,7 +177,6 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
         assert all(1 <= retriers[name]["MaxAttempts"] <= 5 for name in retriers if "TooMany" not in name)
         assert {each["JitterStrategy"] for each in task["Retry"]} == {"FULL"}
         assert all(each["MaxDelaySeconds"] <= 120 for each in task["Retry"])
-        assert "Catch" not in task
 
 
 def test_tasks_wait_out_throttling_for_most_of_a_gathers_time(definition: dict[str, Any]) -> None:
@@ -168,7 +196,7 @@ def test_crashes_are_tried_again_twice(definition: dict[str, Any]) -> None:
             assert retriers_of(task)[error]["MaxAttempts"] == 2
 
 
-@pytest.mark.parametrize(("name", "tries"), [("Plan", 1), ("GatherShard", 4), ("Finish", 1)])
+@pytest.mark.parametrize(("name", "tries"), [("Plan", 1), ("GatherLateShard", 4), ("Finish", 1)])
 def test_time_outs_of_a_quarter_of_an_hour_are_not_repeated_for_long(
     name: str, tries: int, definition: dict[str, Any]
 ) -> None:
@@ -185,9 +213,10 @@ def test_tasks_wait_a_little_longer_than_their_functions(
     """A function's own time-out is what is reported; the Task's only catches an answer that never comes."""
     functions = stack.functions()
 
-    for _, task in tasks_of(definition["States"]):
-        function = functions[task["Parameters"]["FunctionName"].strip("<>")]
-        assert 0 < task["TimeoutSeconds"] - function["Timeout"] <= 120
+    for name, task in tasks_of(definition["States"]):
+        if name != "GatherShard":
+            function = functions[task["Parameters"]["FunctionName"].strip("<>")]
+            assert 0 < task["TimeoutSeconds"] - function["Timeout"] <= 120
     assert definition["TimeoutSeconds"] <= 14 * 24 * 3600
 
 

@@ -38,7 +38,10 @@ RIGHTS = {
         ("states:DescribeMapRun", MAP_RUNS),
     }
     | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution"),
-    "dry_run": OWN_LOG | READ_SOURCES | LIST_SOURCES | {("s3:GetObject", "<control>/lists/*")},
+    "dry_run": OWN_LOG
+    | READ_SOURCES
+    | LIST_SOURCES
+    | {("s3:GetObject", "<control>/lists/*"), ("s3:GetObject", "<arrays>/cubes/*")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES

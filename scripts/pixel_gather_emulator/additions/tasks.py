@@ -6,6 +6,7 @@ throttling is Lambda.TooManyRequestsException            Lambda.Unknown
 a result over 256 KiB is States.DataLimitExceeded,       any size
 which States.ALL does not match
 an execution that was stopped is not retried             it is
+TimeoutSecondsPath ends a task, too                      ignored
 
 Still different: no wait is over 60 seconds.
 """
@@ -29,6 +30,7 @@ _UNCATCHABLE: Final = ("States.DataLimitExceeded", "States.Runtime")
 _find_matching_retrier: Callable[..., tuple[dict[str, Any] | None, int]] = sf._find_matching_retrier
 _error_matches: Callable[[list[str], str], bool] = sf._error_matches
 _add_event: Callable[..., Any] = sf._add_event
+_execute_task: Callable[..., Any] = sf._execute_task
 
 
 class Stopped(sf._ExecutionError):  # type: ignore[misc] # ministack ships no types
@@ -41,6 +43,14 @@ def apply() -> None:
     sf._error_matches = error_matches
     sf._call_lambda = call_lambda
     sf._add_event = add_event
+    sf._execute_task = execute_task
+
+
+def execute_task(state: dict[str, Any], raw_input: Any, execution: dict[str, Any], context: Any) -> Any:
+    """Run a task, whose time-out may stand in its input."""
+    if path := state.get("TimeoutSecondsPath"):
+        state = {**state, "TimeoutSeconds": sf._resolve_path_or_ctx(path, raw_input, context)}
+    return _execute_task(state, raw_input, execution, context)
 
 
 def find_matching_retrier(
