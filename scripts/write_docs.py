@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from handlers.openapi import OPENAPI_FILE, openapi_text
 from pixel_gather.request import request_schema
-from pixel_gather_cli.main import command
+from pixel_gather_cli.main import SUMMARIES, command
 
 DOCS = Path(__file__).parents[1] / "docs"
 _WIDTH = 100
@@ -24,7 +24,7 @@ def commands_text() -> str:
     parts = ["# Commands\n\nWritten by `uv run python scripts/write_docs.py`; a test keeps it true.\n"]
     parts += [
         f"## {f'pixel-gather {name}'.strip()}\n\n```text\n{help_text(name)}```\n"
-        for name in ("", *sorted(command.commands))
+        for name in ("", *sorted(SUMMARIES))
     ]
     return "\n".join(parts)
 

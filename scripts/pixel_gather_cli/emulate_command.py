@@ -43,7 +43,9 @@ _EXAMPLE: Final = (
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of export lines.")
 @click.option(
-    "--env-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the environment there too."
+    "--env-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the environment there too, as KEY=VALUE.",
 )
 def emulate_command(
     *,

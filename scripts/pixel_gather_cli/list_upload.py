@@ -23,44 +23,52 @@ _UNKNOWN: Final = "list"
 
 
 def with_list_uploaded(request: GatherRequest, deployment: Deployment) -> GatherRequest:
-    """Return the request with its list file where the deployment can read it.
+    """Return the request with its list file and its index where the deployment can read them.
 
-    The upload is named by its content: the same list makes the same request.
+    An upload is named by its content: the same list makes the same request.
 
     Raises:
-        RequestError: The file cannot be read.
+        RequestError: A file cannot be read.
     """
-    if request.sources.list is None:
-        return request
-    path = _local_path(request.sources.list)
-    if path is None:
-        return request
-    with _opened(path) as file:
+    if request.sources.list is not None:
+        path = _local_path(request.sources.list, "sources.list")
+        if path is not None:
+            href = _uploaded(path, deployment, "list", "the list names no source")
+            request = request.model_copy(update={"sources": Sources(list=href)})
+    if request.index is not None:
+        path = _local_path(request.index, "index")
+        if path is not None:
+            href = _uploaded(path, deployment, "index", "the index is empty")
+            request = request.model_copy(update={"index": href})
+    return request
+
+
+def _uploaded(path: str, deployment: Deployment, what: str, if_empty: str) -> str:
+    with _opened(path, what) as file:
         nbytes = file.seek(0, 2)
         if nbytes == 0:
-            raise RequestError("the list names no source", field=_name_of(path))
+            raise RequestError(if_empty, field=_name_of(path))
         file.seek(0)
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
-        href = deployment.keep_list(
+        return deployment.keep_list(
             LocalList(file=file, nbytes=nbytes, sha256=sha256, suffix=_suffix_of(path))
         )
-    return request.model_copy(update={"sources": Sources(list=href)})
 
 
-def _local_path(place: str) -> str | None:
-    """Return the path of a list on this machine, or None of another's."""
-    if place == _STDIN:
+def _local_path(place: str, field: str) -> str | None:
+    """Return the path of a file on this machine, or None of another's."""
+    if place == _STDIN and field != "index":
         return place
     try:
         root, path = split_href(check_href(place, policy=IN_PROCESS.within(str(Path.cwd()))))
     except ValueError as error:
-        raise RequestError(str(error), field="sources.list") from error
+        raise RequestError(str(error), field=field) from error
     return f"/{path}" if root == "file://" else None
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[io.BufferedIOBase]:
+def _opened(path: str, what: str) -> Iterator[io.BufferedIOBase]:
     if path == _STDIN:
         with tempfile.TemporaryFile() as kept:
             shutil.copyfileobj(sys.stdin.buffer, kept)
@@ -70,7 +78,7 @@ def _opened(path: str) -> Iterator[io.BufferedIOBase]:
         file = Path(path).open("rb")  # noqa: SIM115 # closed below
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RequestError(f"the list cannot be read: {reason} ({path})", field=_name_of(path)) from error
+        raise RequestError(f"the {what} cannot be read: {reason} ({path})", field=_name_of(path)) from error
     with file:
         yield file
 

@@ -11,23 +11,37 @@ import click
 
 from pixel_gather.errors import GatherError
 from pixel_gather.version import __version__
-from pixel_gather_cli.cancel_command import cancel_command
-from pixel_gather_cli.drill_command import drill_command
-from pixel_gather_cli.emulate_command import emulate_command
-from pixel_gather_cli.list_command import list_command
-from pixel_gather_cli.ls_command import ls_command
-from pixel_gather_cli.plan_command import plan_command
-from pixel_gather_cli.redrive_command import redrive_command
-from pixel_gather_cli.run_command import run_command
-from pixel_gather_cli.status_command import status_command
-from pixel_gather_cli.submit_command import submit_command
-from pixel_gather_cli.watch_command import watch_command
+from pixel_gather_cli.lazy_commands import LazyCommands
 
 REFUSED = 2
 INTERRUPTED = 130
 
+SUMMARIES = {
+    "cancel": "Stop a gather on AWS.",
+    "drill": "Read one pixel of every file in LIST: a list file, or - for standard input.",
+    "emulate": (
+        "Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM."
+    ),
+    "index": (
+        "Open every file in LIST and keep what its header tells, so that gathers need not read it again."
+    ),
+    "list": "List the gathers on AWS, the latest first, for 90 days after they ended.",
+    "ls": "List what lies below a folder or s3://bucket/prefix, as a list file for plan, run and drill.",
+    "plan": "Say what a gather will take: shape, layout, requests, bytes, seconds and dollars.",
+    "redrive": "Run again what is missing of a gather that failed, timed out or was stopped within 14 days.",
+    "run": "Gather in this process, to a folder or S3.",
+    "status": "Say how far a gather on AWS is, what it has cost, and what became of it.",
+    "submit": "Gather on AWS, beside the data.",
+    "watch": "Show a gather on AWS until it ends.",
+}
+"""The commands, each with the first sentence of its help; what a command needs is imported with it."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+@click.group(
+    cls=LazyCommands,
+    summaries=SUMMARIES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="pixel-gather")
 def command() -> None:
     """One small window out of every one of thousands of Cloud Optimized GeoTIFFs, as one Zarr cube.
@@ -40,19 +54,6 @@ def command() -> None:
     """
 
 
-command.add_command(plan_command)
-command.add_command(run_command)
-command.add_command(ls_command)
-command.add_command(drill_command)
-command.add_command(submit_command)
-command.add_command(status_command)
-command.add_command(watch_command)
-command.add_command(list_command)
-command.add_command(cancel_command)
-command.add_command(redrive_command)
-command.add_command(emulate_command)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit; an error that was foreseen is one line on standard error."""
     try:
@@ -61,7 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
         error.show()
         sys.exit(REFUSED)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; a run goes on where it stopped when it is run again", err=True)
+        click.echo("interrupted; the same run again goes on where it stopped, an index starts anew", err=True)
         sys.exit(INTERRUPTED)
     except GatherError as error:
         click.echo(f"pixel-gather: {error}", err=True)

@@ -1,13 +1,21 @@
 """``pixel-gather plan``: the dry run."""
 
 import json
-from typing import Any
+import shutil
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import Any, Final
 
 import click
 
 from pixel_gather.cube import CubePlan
+from pixel_gather.estimate import EstimatedFigure
 from pixel_gather.in_process import dry_run
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
+
+_NARROWEST: Final = 30
+_WIDTH_OF_FILES: Final = 1000
+"""Where there is no terminal, lines are as long as they are: programs would not look for their ends."""
 
 
 @click.command("plan")
@@ -23,38 +31,42 @@ def plan_command(*, as_json: bool, **options: Any) -> None:
     pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
     """
     plan = dry_run(request_of(options), settings=settings_of(options))
-    click.echo(json.dumps(plan.to_json(), indent=2) if as_json else plan_to_text(plan))
+    width = shutil.get_terminal_size((_WIDTH_OF_FILES, 0)).columns
+    click.echo(json.dumps(plan.to_json(), indent=2) if as_json else plan_to_text(plan, width=width))
 
 
-def plan_to_text(plan: CubePlan) -> str:
-    """Return the plan as text, one figure a line."""
-    estimate = plan.estimate
-    rows, strips = plan.layout.n_shards(plan.shape)
+def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:
+    """Return the plan as text: the cube, and a table of its numbers, each with what it rests on."""
     shape = " x ".join(f"{length:,}" for length in plan.shape)
     cut = {
         name: " x ".join(map(str, part))
         for name, part in (("chunk", plan.layout.chunk), ("shard", plan.layout.shard))
     }
-    shares = ", ".join(f"{name} ${usd:.5f}" for name, usd in estimate.usd_by_service.items())
     lines = {
-        "sources": f"{plan.n_sources:,}",
         "cube": f"{shape} ({plan.dim}, y, x)",
         "measurements": ", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements),
         "place": plan.placement.crs or "not placed on the map",
         "layout": f"chunks of {cut['chunk']}, shards of {cut['shard']}, {plan.codec}",
-        "shards": f"{rows * strips:,}, each one task",
-        "requests": f"about {estimate.n_gets:,} GETs and {estimate.n_puts:,} PUTs",
-        "bytes": f"about {_size(estimate.fetched_nbytes)} to read, {_size(estimate.decoded_nbytes)} decoded",
-        "on AWS": f"about {estimate.seconds:,.1f} s and ${estimate.usd:.4f} ({shares})",
-        "  assuming": "; ".join(estimate.assumptions),
     }
-    text = [f"{name:<13} {value}" for name, value in lines.items()]
-    return "\n".join(text + [f"{'warning':<13} {each}" for each in plan.warnings])
+    text = [f"{name:<14} {value}" for name, value in lines.items()]
+    text += ["", *_table(plan.estimate.figures, width), ""]
+    for each in plan.warnings:
+        first, *others = _wrapped(each, max(width - 15, _NARROWEST))
+        text += [f"{'warning':<14} {first}", *(f"{'':<14} {other}" for other in others)]
+    return "\n".join(text).rstrip()
 
 
-def _size(nbytes: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if nbytes < 1000:  # noqa: PLR2004 # the step between decimal units
-            return f"{nbytes:,.0f} {unit}" if unit == "B" else f"{nbytes:,.1f} {unit}"
-        nbytes /= 1000
-    return f"{nbytes:,.1f} TB"
+def _table(figures: Sequence[EstimatedFigure], width: int) -> Iterator[str]:
+    """Yield lines of three columns; what a number rests on may take several, in a narrow terminal more."""
+    what, how_much = (max(len(getattr(each, name)) for each in figures) for name in ("what", "how_much"))
+    yield f"{'on AWS':<{what}}  {'how much':<{how_much}}  rests on"
+    left = max(width - what - how_much - 4, _NARROWEST)
+    for each in figures:
+        first, *others = (line for words in each.rests_on for line in _wrapped(words, left, after="  "))
+        yield f"{each.what:<{what}}  {each.how_much:<{how_much}}  {first}"
+        yield from (f"{'':<{what}}  {'':<{how_much}}  {other}" for other in others)
+
+
+def _wrapped(text: str, width: int, *, after: str = "") -> list[str]:
+    """Return lines that leave hrefs whole."""
+    return wrap(text, width, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from pixel_gather.adapters.object_store import StoreSettings
 from pixel_gather.errors import RequestError
@@ -72,6 +71,9 @@ _SOURCES = (
     click.option("--prefix", metavar="PREFIX", help="All below a folder or s3://bucket/prefix instead."),
     click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*_B4.TIF'."),
     click.option("--regex", metavar="PATTERN", help="Searched for in the whole href."),
+    click.option(
+        "--index", metavar="FILE", help="Header index; spares a request a file. See pixel-gather index."
+    ),
 )
 _WINDOW = (
     click.option("--tile", type=Tile(), help="One tile of each source's own tiling."),
@@ -110,15 +112,13 @@ _READING = (
         "--concurrency",
         type=click.IntRange(1, 1024),
         metavar="N",
-        help="Sources read at one time.  [default: 64, or cores for local files]",
+        help="Sources read at one time, for experiments.  [default: found out while reading]",
     ),
     click.option(
         "--header-bytes",
         type=click.IntRange(16, 16 * 2**20),
         metavar="N",
-        default=Settings().header_nbytes,
-        show_default=True,
-        help="First read of each source.",
+        help="First read of each source.  [default: learned from the files seen, from 16384]",
     ),
 )
 
@@ -160,7 +160,13 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     output = _taken(options, layout="layout", codec="codec", zfp_tolerance="zfp_tolerance")
     limits = _taken(options, usd="max_usd")
     others = _taken(
-        options, bands="bands", overview="overview", masked="masked", nodata="nodata", grid="grid"
+        options,
+        bands="bands",
+        overview="overview",
+        masked="masked",
+        nodata="nodata",
+        grid="grid",
+        index="index",
     )
     nodata = others.get("nodata")
     if isinstance(nodata, float) and nodata.is_integer():
@@ -207,6 +213,8 @@ def _read(file: str | None) -> dict[str, Any]:
     """Read a request; YAML holds JSON too."""
     if file is None:
         return {}
+    import yaml  # noqa: PLC0415 # 12 ms that options alone do not need
+
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         given = yaml.safe_load(text)

@@ -1,6 +1,8 @@
 """``pixel-gather run``: the whole gather in this process."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -28,21 +30,7 @@ def run_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> int:
     pixel-gather run --sources list.txt --point 11.35,46.5 --size 64,64 --to cube.zarr
     """
     request, settings = request_of(options), settings_of(options)
-    with _bar(quiet=quiet) as bar:
-
-        def show(progress: Progress) -> None:
-            if not bar.tasks:
-                bar.add_task("gathering", rate="", failed="")
-            task = bar.tasks[0]
-            elapsed = task.elapsed or 0.0
-            bar.update(
-                task.id,
-                total=progress.n_sources,
-                completed=progress.n_done,
-                rate=f"{progress.n_done / elapsed:,.0f} files/s" if elapsed else "",
-                failed=f"{progress.n_failed:,} failed" if progress.n_failed else "",
-            )
-
+    with open_bar("gathering", quiet=quiet) as show:
         gathered = gather(request, to=to, settings=settings, on_progress=show)
     click.echo(json.dumps(gathered_to_json(gathered), indent=2) if as_json else _as_text(gathered))
     return 1 if gathered.report.n_failed else 0
@@ -72,6 +60,27 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
 def _as_text(gathered: Gathered) -> str:
     said = "was there already, complete" if gathered.was_complete else "is complete"
     return f"{gathered.report.to_text()}\n{'cube':<22} {gathered.place} {said}"
+
+
+@contextmanager
+def open_bar(what: str, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    """Show a bar on standard error for as long as the context; yields what moves it."""
+    with _bar(quiet=quiet) as bar:
+
+        def show(progress: Progress) -> None:
+            if not bar.tasks:
+                bar.add_task(what, rate="", failed="")
+            task = bar.tasks[0]
+            elapsed = task.elapsed or 0.0
+            bar.update(
+                task.id,
+                total=progress.n_sources,
+                completed=progress.n_done,
+                rate=f"{progress.n_done / elapsed:,.0f} files/s" if elapsed else "",
+                failed=f"{progress.n_failed:,} failed" if progress.n_failed else "",
+            )
+
+        yield show
 
 
 def _bar(*, quiet: bool) -> Bar:

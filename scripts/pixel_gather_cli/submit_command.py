@@ -16,7 +16,7 @@ from pixel_gather_cli.watching import watch, watch_options
 @click.command("submit")
 @request_options
 @click.option("--name", metavar="NAME", help="Name of the cube.  [default: made from the request]")
-@click.option("--workers", type=int, metavar="N", help="Workers at one time.  [default: the deployment's]")
+@click.option("--workers", type=int, metavar="N", help="Workers at one time.  [default: as the plan finds]")
 @click.option(
     "--failed-shards", type=float, metavar="SHARE", help="Share of the shards that may be lost.  [default: 0]"
 )
@@ -40,7 +40,7 @@ def submit_command(
     """Gather on AWS, beside the data. The same request twice is the same gather.
 
     REQUEST is a JSON or YAML file, or - for standard input; options take the place of its fields. A list
-    file of this machine is uploaded; what it names must lie where the deployment may read.
+    file or an index of this machine is uploaded; what it names must lie where the deployment may read.
 
     PIXEL_GATHER_STACK, or PIXEL_GATHER_API and PIXEL_GATHER_API_KEY, say in the environment which
     deployment is meant; with --direct, PIXEL_GATHER_STATE_MACHINE and PIXEL_GATHER_CONTROL_BUCKET do.

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import rasterio
 import xarray as xr
 
 from pixel_gather.request import parse_request
@@ -60,6 +62,44 @@ def test_plan_in_words_names_what_it_assumes(list_file: Path, capsys: pytest.Cap
     text = capsys.readouterr().out
     assert "4 x 180 x 360 (source, y, x)" in text
     assert "not measured on AWS" in text
+
+
+def test_plan_shows_beside_every_number_what_it_rests_on(
+    list_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a table of three columns, and with the same words in JSON; for the workers that were asked for."""
+    request = list_file.with_name("request.json")
+    request.write_text(json.dumps({"sources": str(list_file), "window": "centre", "limits": {"workers": 7}}))
+
+    run("plan", request)
+    text = capsys.readouterr().out
+    run("plan", request, "--json")
+    estimate = json.loads(capsys.readouterr().out)["estimate"]
+
+    assert "how much" in text
+    assert "rests on" in text
+    assert "at most 7: the request's limits.workers" in text
+    for each in estimate["figures"]:
+        assert each["rests_on"]
+        for words in (each["how_much"], *each["rests_on"]):
+            assert words in text
+    assert sum(estimate["seconds_by_part"].values()) == pytest.approx(estimate["seconds"])
+    assert estimate["bound_by"] in text
+
+
+def test_plan_fits_the_terminal(
+    list_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same words as without one."""
+    run("plan", "--sources", list_file, "--tile", "centre")
+    whole = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "80")
+
+    run("plan", "--sources", list_file, "--tile", "centre")
+
+    narrow = capsys.readouterr().out
+    assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, whole.splitlines()))
+    assert narrow.split() == whole.split()
 
 
 def test_run_prints_one_json_object_and_leaves_a_cube(
@@ -317,3 +357,59 @@ def test_the_readme_shows_requests_that_are_right() -> None:
     for block in blocks:
         parse_request(yaml.safe_load(block.partition("```")[0]))
     assert blocks
+
+
+def test_index_makes_what_run_takes(
+    list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One request a file instead of two, and the same pixels."""
+    index = tmp_path / "headers.parquet"
+    assert run("index", list_file, "--to", index, "--json", "--quiet") == 0
+    made = json.loads(capsys.readouterr().out)
+    window = ("--sources", list_file, "--tile", "centre", "--json", "--quiet")
+    run("run", *window, "--to", tmp_path / "cold")
+    cold = json.loads(capsys.readouterr().out)
+    assert run("run", *window, "--index", index, "--to", tmp_path / "warm") == 0
+    warm = json.loads(capsys.readouterr().out)
+
+    assert (made["place"], made["n_indexed"], made["n_failed"]) == (str(index), 4, 0)
+    assert warm["digest"] == cold["digest"]
+    assert (cold["report"]["requests"], warm["report"]["requests"]) == (8, 4)
+    assert warm["report"]["n_known"] == 4
+
+
+def test_index_tells_how_many_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Else 0 of 1 indexed and 0 failed would be a riddle."""
+    image = tmp_path / "a.jp2"
+    with rasterio.open(
+        image, "w", driver="JP2OpenJPEG", width=16, height=16, count=1, dtype="uint8"
+    ) as dataset:
+        dataset.write(np.zeros((1, 16, 16), "uint8"))
+    (tmp_path / "list.txt").write_text(f"{image}\n")
+
+    assert run("index", tmp_path / "list.txt", "--to", tmp_path / "i.parquet", "--quiet") == 0
+
+    assert "read as without it     1: only GDAL reads them" in capsys.readouterr().out
+
+
+def test_index_ends_with_1_when_a_source_failed(
+    list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are in it, and the one that failed is named."""
+    list_file.write_text(f"{OHC[0]}\n{tmp_path}/gone.tif\n")
+
+    code = run("index", list_file, "--to", tmp_path / "i.parquet", "--quiet")
+
+    said = capsys.readouterr()
+    assert code == 1
+    assert "sources indexed        1 of 2" in said.out
+    assert "gone.tif: no such object" in said.err
+
+
+def test_index_of_nothing_that_is_a_list_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And writes nothing."""
+    assert run("index", tmp_path / "gone.txt", "--to", tmp_path / "i.parquet") == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert not (tmp_path / "i.parquet").exists()

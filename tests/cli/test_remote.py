@@ -412,6 +412,19 @@ def test_submit_of_a_list_that_is_not_there_asks_nobody(
     assert api.asked == []
 
 
+def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -> None:
+    """As it does a list."""
+    (tmp_path / "i.parquet").write_bytes(b"PAR1")
+    api.on("POST /v1/lists", {"href": "s3://control/lists/x.parquet", "upload": f"{api.root}/s3/put"})
+    api.on("PUT /s3/put", Reply())
+    api.on("POST /v1/gathers", document() | {"is_new": True})
+
+    code = run("submit", "--prefix", "s3://b/", "--tile", "centre", "--index", tmp_path / "i.parquet")
+
+    assert code == 0
+    assert json.loads(api.asked[-1].body)["index"] == "s3://control/lists/x.parquet"
+
+
 def test_status_prints_one_fact_a_line(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     """Aligned, and with what an estimate is."""
     api.on(f"GET /v1/gathers/{ID}", document(done=4, running=3))

@@ -1,0 +1,71 @@
+"""What the command line loads before it does anything: what the command at hand needs, and no more."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import click
+import pytest
+
+from pixel_gather_cli.main import SUMMARIES, command
+
+_LIBRARY = ("numpy", "obstore", "imagecodecs", "msgspec", "pydantic", "pixel_gather.in_process")
+_HEAVY = ("rasterio", "zarr", "boto3", "botocore", "xarray")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Arguments, and packages and modules that must not be loaded with them."""
+
+    id: str
+    arguments: tuple[str, ...]
+    spared: tuple[str, ...]
+
+
+CASES = (
+    Case("help", ("--help",), (*_LIBRARY, *_HEAVY, "rich", "yaml")),
+    Case("version", ("--version",), (*_LIBRARY, *_HEAVY, "rich", "yaml")),
+    Case("plan", ("plan", "--help"), (*_HEAVY, "yaml")),
+    Case("run", ("run", "--help"), (*_HEAVY, "yaml")),
+    Case("ls", ("ls", "--help"), (*_HEAVY, "yaml")),
+    Case("status", ("status", "--help"), (*_HEAVY, "pixel_gather.in_process")),
+    Case("submit", ("submit", "--help"), _HEAVY),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_command_loads_nothing_that_is_not_needed(case: Case) -> None:
+    """Whoever asks for help waits for Python and click alone."""
+    program = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules)); "
+        f"from pixel_gather_cli.main import main; main({list(case.arguments)!r})"
+    )
+
+    answer = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+
+    loaded = set(answer.stdout.splitlines()[-1].split())
+    assert "pixel_gather_cli.main" in loaded
+    assert loaded.isdisjoint(case.spared)
+
+
+@pytest.mark.parametrize("name", sorted(SUMMARIES))
+def test_summary_is_the_first_sentence_of_the_commands_help(name: str) -> None:
+    """What `--help` says of a command without importing it is what the command says of itself."""
+    context = click.Context(command)
+
+    found = command.get_command(context, name)
+
+    assert found is not None
+    assert found.name == name
+    for width in (40, 60, 80, 200):
+        assert click.Command(name, help=SUMMARIES[name]).get_short_help_str(width) == (
+            found.get_short_help_str(width)
+        )
+
+
+def test_unknown_command_is_bad_usage() -> None:
+    """Nothing is imported by a name that was not foreseen."""
+    assert command.get_command(click.Context(command), "main") is None
