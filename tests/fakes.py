@@ -10,7 +10,7 @@ import numpy as np
 
 from pixel_gather.coordinates import Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement
-from pixel_gather.errors import ArrayExistsError, RequestError, SourceError
+from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
 from pixel_gather.read import Pixels
 from pixel_gather.report import Report
 from pixel_gather.source import Column, Cost, CubeRow, Header, Source
@@ -73,11 +73,18 @@ class FakeReader:
     most_in_flight: int = 0
     opened: list[str] = field(default_factory=list)
     windows: list[tuple[str, Window, tuple[int, ...]]] = field(default_factory=list)
+    entries: dict[bytes, dict[str, Any]] = field(default_factory=dict)
+    """What is remembered by `FakeOpened.known`."""
+
     _in_flight: int = 0
 
-    async def open_(self, href: str, *, overview: int | None, cost: Cost) -> "FakeOpened":
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+    ) -> "FakeOpened":
         """Open an image, or raise what it was told to."""
         assert overview is None
+        if known is not None and known in self.entries:
+            return FakeOpened(**self.entries[known], reader=self, cost=cost, was_known=True)
         self.opened.append(href)
         cost.requests += 1
         async with self._at_work():
@@ -94,6 +101,13 @@ class FakeReader:
             cost.open_s += 0.25
             cost.nbytes += 512
             return FakeOpened(header=header, image=image, reader=self, cost=cost)
+
+    def etag_of(self, href: str) -> str | None:
+        """Return the version of an image that is there now."""
+        image = self.images[href]
+        changes = image.header if isinstance(image, FakeImage) else {}
+        etag: str | None = changes.get("etag", '"1"')
+        return etag
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncIterator[None]:
@@ -113,16 +127,31 @@ class FakeOpened:
     image: FakeImage
     reader: FakeReader
     cost: Cost
+    was_known: bool = False
+
+    @property
+    def known(self) -> bytes | None:
+        """Return a name of this version, under which the reader remembers it."""
+        if self.header.etag is None:
+            return None
+        name = f"{self.header.href} {self.header.etag}".encode()
+        self.reader.entries[name] = {"header": self.header, "image": self.image}
+        return name
 
     async def read_into(self, out: Pixels, window: Window, bands: Sequence[int], *, masked: bool) -> None:
         """Copy what lies on the image, after the delay."""
         self.reader.windows.append((self.header.href, window, tuple(bands)))
         async with self.reader._at_work():
             await asyncio.sleep(self.image.delay_s)
+            if self.was_known and self.header.etag != self.reader.etag_of(self.header.href):
+                self.cost.requests += 1
+                raise StaleHeaderError("replaced", href=self.header.href, status=Status.CHANGED)
             if self.image.read_error is not None:
                 raise self.image.read_error
             part = window.clipped(width=self.header.width, height=self.header.height)
-            assert part is not None
+            if part is None:
+                assert self.was_known
+                return
             assert out.shape == (len(bands), window.height, window.width)
             rows, cols = slice(part.row_off, part.row_stop), slice(part.col_off, part.col_stop)
             shown = np.ones((part.height, part.width), dtype=bool)
@@ -145,10 +174,13 @@ class FakeSlots:
         self._semaphore = asyncio.Semaphore(n)
         self._held = 0
         self.most_held = 0
+        self.asked: list[tuple[str, int]] = []
+        """(href, weight)"""
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[None]:
+    async def slot(self, href: str, *, weight: int) -> AsyncIterator[None]:
         """Wait for a free place and hold it."""
+        self.asked.append((href, weight))
         async with self._semaphore:
             self._held += 1
             self.most_held = max(self.most_held, self._held)
@@ -198,6 +230,18 @@ class FakeTable:
     has_time: bool = False
     columns: tuple[Column, ...] = ()
     digest: str = "0123456789abcdef" * 4
+    index: Mapping[str, bytes] = field(default_factory=dict)
+    """What a header index tells, by href."""
+
+    @property
+    def n_known(self) -> int:
+        """Sources of which the index tells."""
+        return sum(each is not None for row in self.known(0, self.n_rows) for each in row)
+
+    def known(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
+        """Yield what the index tells of rows [start, stop)."""
+        for row in self.all_rows[start:stop]:
+            yield tuple(None if each is None else self.index.get(each.href) for each in row.sources)
 
     @property
     def n_sources(self) -> int:
@@ -281,6 +325,7 @@ class FakeCube:
     pixels: dict[str, Pixels] = field(default_factory=dict)
     coordinates: dict[str, Values] = field(default_factory=dict)
     described: dict[str, Coordinate] = field(default_factory=dict)
+    headers: dict[str, bytes] = field(default_factory=dict)
     claimed: CubePlan | None = None
     report: Report | None = None
 
@@ -327,8 +372,37 @@ class FakeCube:
         for name, rows in values.items():
             self.coordinates[name][start : start + len(rows)] = rows
 
+    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
+        """Keep them."""
+        async for some in entries:
+            self.headers.update(some)
+
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Note the report."""
         assert self.claimed == plan
         self.calls.append("complete")
         self.report = report
+
+
+@dataclass
+class FakePace:
+    """A ``Pace`` that never waits and remembers what it was told, in order."""
+
+    told: list[tuple[str, str]] = field(default_factory=list)
+    """(what, root)"""
+
+    answers: list[tuple[float, int]] = field(default_factory=list)
+    """(first_byte_s, nbytes)"""
+
+    async def turn(self, root: str) -> None:
+        """Let the request go."""
+        self.told.append(("turn", root))
+
+    def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
+        """Remember an answer."""
+        self.told.append(("answered", root))
+        self.answers.append((first_byte_s, nbytes))
+
+    def throttled(self, root: str) -> None:
+        """Remember a refusal."""
+        self.told.append(("throttled", root))

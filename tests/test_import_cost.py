@@ -12,7 +12,7 @@ _WORKER = (
     "pixel_gather.adapters.shard_codec",
     "pixel_gather.adapters.zarr_cube",
     "pixel_gather.adapters.control_store",
-    "pixel_gather.adapters.fixed_slots",
+    "pixel_gather.adapters.adaptive_slots",
     "pixel_gather.adapters.object_store",
     "pixel_gather.adapters.crs",
     "pixel_gather.adapters.geotiff.reader",
@@ -29,6 +29,16 @@ class Case:
 
 
 CASES = (
+    Case(
+        "package",
+        ("pixel_gather",),
+        ("boto3", "botocore", "rasterio", "zarr", "pydantic", "arro3", "numpy", "obstore"),
+    ),
+    Case(
+        "in process",
+        ("pixel_gather.in_process",),
+        ("boto3", "botocore", "rasterio", "zarr", "xarray"),
+    ),
     Case(
         "core",
         ("pixel_gather.use_cases",),

@@ -139,6 +139,26 @@ def test_plan_layout_fans_a_single_pixel_out() -> None:
     assert layout.shard[0] <= MAX_SHARD_ROWS
 
 
+def test_plan_layout_makes_shards_larger_where_they_would_be_too_many() -> None:
+    """A million tiles are 9,804 tasks of 102, not 15,625 of 64: a map has 10,000 children at most."""
+    layout = plan_layout(
+        (1_000_000, 512, 512), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=512 * MIB
+    )
+
+    assert MAX_SHARDS * 0.9 < layout.n_shards((1_000_000, 512, 512))[0] <= MAX_SHARDS
+    assert SHARD_NBYTES < task_nbytes(layout, 2, 1) < 2 * SHARD_NBYTES
+
+
+def test_plan_layout_says_to_make_shards_larger_where_the_request_made_them_too_many() -> None:
+    """Who sets the rows of a shard is told that they are too few."""
+    wanted = ExplicitLayout(chunk=(10, 128, 128), shard_rows=50)
+
+    with pytest.raises(BudgetError, match=r"20,000 tasks of 25 MiB; .*, or for more rows in a shard$"):
+        plan_layout(
+            (1_000_000, 512, 512), itemsize=2, n_measurements=1, wanted=wanted, max_task_nbytes=512 * MIB
+        )
+
+
 def test_plan_layout_cuts_a_large_window_into_strips() -> None:
     """A scene that no worker can hold is read in strips along y."""
     layout = plan_layout(

@@ -78,9 +78,9 @@ def strip(**changes: object) -> Outcome:
 
 def test_merged_adds_up_the_cost() -> None:
     """Each strip opened its source anew, and that was paid for."""
-    found = merged([strip(start_s=3.0), strip(start_s=2.0, retries=1)])
+    found = merged([strip(start_s=3.0, hedges=1), strip(start_s=2.0, retries=1, hedges=1)])
 
-    assert (found.requests, found.nbytes, found.retries) == (4, 20, 1)
+    assert (found.requests, found.nbytes, found.retries, found.hedges) == (4, 20, 1, 2)
     assert (found.start_s, found.read_s) == (2.0, 1.0)
     assert found.status is Status.OK
 

@@ -1,7 +1,7 @@
 """What is decided, and refused, before a pixel is read."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -141,6 +141,21 @@ def test_plan_cube_warns_of_sources_that_are_unlike(case: Warned) -> None:
     assert len(plan.warnings) == 1
     assert plan.warnings[0].startswith(("1 of 2", "sampled sources"))
     assert re.search(case.says, plan.warnings[0])
+
+
+def test_plan_cube_warns_of_an_index_that_knows_none_of_the_sources() -> None:
+    """A slip of the name would otherwise cost a GET a file in silence."""
+    rows = hrefs("a", "b")
+    first = next(rows.rows(0, 1)).sources[0]
+    assert first is not None
+
+    def warnings(table: FakeTable, index: str | None) -> tuple[str, ...]:
+        window = {"pixels": [0, 0, 5, 5]}
+        return planned(reader_of(a=A, b=A), table, window=window, index=index).warnings
+
+    assert warnings(rows, None) == ()
+    assert warnings(rows, "x.parquet")[0].startswith("the index knows none of these sources")
+    assert warnings(replace(rows, index={first.href: b"what its header told"}), "x.parquet") == ()
 
 
 def test_plan_cube_plans_on_where_one_source_has_an_unknown_crs() -> None:

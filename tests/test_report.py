@@ -40,12 +40,12 @@ def outcome(**changes: Any) -> Outcome:
     return replace(plain, **changes)
 
 
-def reported(*outcomes: Outcome, concurrency: int = 4) -> Report:
+def reported(*outcomes: Outcome) -> Report:
     """Return the report of one row after another."""
     tally = Tally(plan=replace(PLAN, n_sources=len(outcomes)))
     for number, each in enumerate(outcomes):
         tally.add_row(row_of(f"s3://b/{number}"), [each])
-    return tally.report(concurrency=concurrency)
+    return tally.report()
 
 
 def test_report_sums_over_all_sources_and_spreads_over_those_read() -> None:
@@ -67,6 +67,15 @@ def test_report_sums_over_all_sources_and_spreads_over_those_read() -> None:
     assert report.sources_per_s == pytest.approx(3 / 1.6)
 
 
+def test_report_counts_the_sources_read_at_one_time() -> None:
+    """By their starts and ends, whichever worker read them; one after the other is one."""
+    spells = ((0.0, 1.0), (0.5, 2.0), (0.9, 1.5), (1.0, 1.2), (2.0, 3.0))
+
+    report = reported(*(outcome(start_s=start, end_s=end) for start, end in spells))
+
+    assert report.concurrency == 3
+
+
 def test_report_adds_up_shards() -> None:
     """Bytes stored and seconds of writing add up; memory is the largest of all."""
     tally = Tally(plan=PLAN)
@@ -75,7 +84,7 @@ def test_report_adds_up_shards() -> None:
             ShardResult(index=0, rows=[], read_s=1, write_s=0.5, stored_nbytes=7, peak_rss_mib=rss)
         )
 
-    report = tally.report(concurrency=1)
+    report = tally.report()
 
     assert (report.stored_nbytes, report.write_s, report.peak_rss_mib) == (21, 1.5, 30.0)
 
@@ -129,7 +138,7 @@ def test_tally_notices_nodata_that_differs(
     tally.add_row(row_of("a"), [outcome(nodata=found)])
 
     assert tally.nodata_differs is differs
-    assert any("nodata" in each for each in tally.report(concurrency=1).warnings) is differs
+    assert any("nodata" in each for each in tally.report().warnings) is differs
 
 
 def test_report_survives_json() -> None:
@@ -158,4 +167,4 @@ def test_report_text_has_a_line_for_each_figure() -> None:
 
 def test_report_text_of_an_empty_gather_divides_by_nothing() -> None:
     """Zero sources in zero seconds are zero a second."""
-    assert "0.0 sources/s" in reported(concurrency=0).to_text()
+    assert "0.0 sources/s" in reported().to_text()

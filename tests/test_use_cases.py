@@ -1,6 +1,7 @@
 """A whole gather over fakes: what it makes, how it goes on after a crash, what it refuses."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,8 @@ from fakes import (
     FakeTable,
     table_of,
 )
-from pixel_gather import use_cases
+from pixel_gather import coordinates
+from pixel_gather.coordinates import Values
 from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, BudgetError, SourceError, StoreError
 from pixel_gather.outcome import Outcome
@@ -36,6 +38,7 @@ from pixel_gather.use_cases import (
     gather_shard,
     gathered_indexes,
     load_plan,
+    load_shard,
     load_tasks,
     plan_gather,
 )
@@ -106,7 +109,6 @@ class Gather:
                 tasks=tasks,
                 cube=self.cube,
                 control=self.control.below(plan.claim),
-                concurrency=8,
                 max_lost_share=max_lost_share,
             )
         )
@@ -147,7 +149,9 @@ def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
     assert [call.partition(" ")[0] for call in gather.cube.calls[1:-2]] == ["shard"] * 4
     assert gather.cube.calls[-2:] == ["coordinates", "complete"]
     assert gather.control.keys_put[:4] == ["claim", "sources.msgpack", "tasks.json", "plan.msgpack"]
-    assert gather.control.keys_put[4:] == [f"shards/{index:05d}.msgpack" for index in range(4)]
+    assert gather.control.keys_put[4:] == [
+        f"{folder}shards/{index:05d}.msgpack" for index in range(4) for folder in ("headers/", "")
+    ]
 
 
 def test_gather_in_strips_makes_the_same_cube() -> None:
@@ -160,7 +164,7 @@ def test_gather_in_strips_makes_the_same_cube() -> None:
     np.testing.assert_array_equal(strips.cube.pixels["band_1"], whole.cube.pixels["band_1"])
     for name in ("min", "max", "mean", "valid_fraction", "status"):
         np.testing.assert_array_equal(strips.cube.coordinates[name], whole.cube.coordinates[name])
-    assert len(strips.control.keys_put) == 4 + 7 * 3
+    assert len(strips.control.keys_put) == 4 + 7 * 3 * 2
     assert reports[1].requests == 3 * reports[0].requests
 
 
@@ -349,9 +353,11 @@ def test_gather_shard_looks_again_before_it_writes() -> None:
     slow = Gather(images={}, cube=gather.cube, control=gather.control)
     reads = slow.reader.open_
 
-    async def open_late(href: str, *, overview: int | None, cost: Cost) -> FakeOpened:
+    async def open_late(
+        href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+    ) -> FakeOpened:
         await asyncio.to_thread(gather.shard, tasks[0], plan)
-        return await reads(href, overview=overview, cost=cost)
+        return await reads(href, overview=overview, cost=cost, known=known)
 
     slow.reader.open_ = open_late  # type: ignore[method-assign] # the moment at which the other is faster
     filled = slow.shard(tasks[0], plan)
@@ -499,13 +505,89 @@ def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
 
 def test_finish_gather_writes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that are no whole number of shards leave no row out."""
-    monkeypatch.setattr(use_cases, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(coordinates, "CHUNK_ROWS", 3)
     gather = Gather()
 
     gather.run()
 
     assert gather.cube.coordinates["href"].tolist() == list(NAMES)
     assert (gather.cube.coordinates["status"] == 0).all()
+
+
+@dataclass
+class _RunsOfRows(FakeCube):
+    """Remembers the runs of rows that it was given: [start, stop) and the first of the coordinates."""
+
+    runs: list[tuple[int, int, str]] = field(default_factory=list)
+
+    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+        """Fill a run of rows."""
+        name = next(iter(values))
+        self.runs.append((start, start + len(values[name]), name))
+        await super().write_rows(start, values)
+
+
+def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk that were written a shard at a time would be read and written again for each of them."""
+    monkeypatch.setattr(coordinates, "CHUNK_ROWS", 3)
+    cube = _RunsOfRows()
+    images: dict[str, Any] = {
+        name: FakeImage(pixels=image, header={"nodata": row})
+        for row, (name, image) in enumerate(IMAGES.items())
+    }
+
+    Gather(images=images, cube=cube).run()
+
+    assert [run[:2] for run in cube.runs] == [(0, 3), (3, 6), (6, 7)] * 2
+    assert [run[2] for run in cube.runs[3:]] == ["nodata"] * 3
+    assert cube.coordinates["nodata"].tolist() == list(range(7))
+
+
+@dataclass
+class _MeetingControl(FakeControl):
+    """Answers only once two files are asked for at one time."""
+
+    asked: asyncio.Barrier = field(default_factory=lambda: asyncio.Barrier(2))
+
+    async def get(self, key: str) -> bytes | None:
+        """Return a file."""
+        async with asyncio.timeout(5):
+            await self.asked.wait()
+        return await super().get(key)
+
+    async def get_range(self, key: str, start: int, stop: int) -> bytes:
+        """Return a part of a file."""
+        async with asyncio.timeout(5):
+            await self.asked.wait()
+        return await super().get_range(key, start, stop)
+
+
+def test_load_shard_asks_for_sidecar_and_list_at_one_time() -> None:
+    """A worker waits once for both, not twice."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    control = gather.control.below(plan.claim)
+
+    meeting: Any = _MeetingControl(files=control.files, folder=control.folder)
+    loaded = asyncio.run(load_shard(tasks[1], meeting))
+
+    assert loaded.committed is None
+    assert [source.href for row in loaded.rows for source in row.sources if source] == list(NAMES[2:4])
+
+
+def test_load_shard_of_a_committed_task_needs_no_list() -> None:
+    """What has been stored is not read again, whatever has become of the list."""
+    gather = Gather()
+    gather.run()
+    plan, tasks = gather.plan_of_the_claim()
+    control = gather.control.below(plan.claim)
+    del control.files[f"{control.folder}sources.msgpack"]
+
+    loaded = asyncio.run(load_shard(tasks[0], control))
+
+    assert loaded.committed is not None
+    assert loaded.committed.index == 0
+    assert loaded.rows == ()
 
 
 def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
@@ -534,6 +616,24 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
     assert filled.result.stored_nbytes == 2 * 20 * 16 * 2
     assert filled.result.peak_rss_mib > 10
     assert asyncio.run(gathered_indexes(gather.control.below(plan.claim))) == {0}
+
+
+def test_plans_of_earlier_versions_are_still_read() -> None:
+    """A gather that was begun before a deployment, or an upgrade, goes on; with all workers there may be."""
+    gather = Gather()
+    plan, _ = gather.plan()
+    old = msgspec.to_builtins(plan)
+    for name in ("most_workers", "seconds_by_part", "bound_by", "enough_workers", "figures"):
+        del old["estimate"][name]
+    old["estimate"]["assumptions"] = ["a model"]
+    control = gather.control.below(plan.claim)
+    asyncio.run(control.put("plan.msgpack", msgspec.msgpack.encode(old)))
+
+    again, _ = gather.plan()
+
+    assert again.measurements == plan.measurements
+    assert again.estimate.usd == plan.estimate.usd
+    assert again.estimate.most_workers >= 1000
 
 
 def test_report_is_kept_in_the_cube_and_read_back() -> None:

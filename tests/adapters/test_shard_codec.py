@@ -1,6 +1,8 @@
 """A shard written here is, to the bit, what zarr-python reads."""
 
 import asyncio
+import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -144,3 +146,29 @@ def test_encode_shard_is_the_same_whatever_the_order_in_memory() -> None:
     assert encode(np.asfortranarray(pixels), layout, "zstd") == plain
     assert encode(np.repeat(pixels, 2, axis=0)[::2], layout, "zstd") == plain
     assert encode(pixels.astype(">i4"), layout, "zstd") == plain
+
+
+def test_encode_shard_leaves_the_event_loop_free_and_uses_every_core() -> None:
+    """Others are read meanwhile: the loop goes on while as many chunks as cores are compressed at once."""
+    n_cores = os.process_cpu_count() or 1
+    pixels = np.ones((n_cores, 4, 4), "uint16")
+    all_at_work, loop_went_on = threading.Barrier(n_cores), threading.Event()
+    threads = set[int]()
+
+    def encoder(chunk: Pixels) -> bytes:
+        threads.add(threading.get_ident())
+        all_at_work.wait(timeout=10)
+        assert loop_went_on.wait(timeout=10)
+        return chunk.tobytes()
+
+    async def run() -> list[Any]:
+        asyncio.get_running_loop().call_soon(loop_went_on.set)  # once this has let go of the loop
+        return await encode_shard(
+            pixels, shard=(n_cores, 4, 4), chunk=(1, 4, 4), fill_value=0, encode=encoder
+        )
+
+    parts = asyncio.run(run())
+
+    assert parts[:-1] == [pixels[row].tobytes() for row in range(n_cores)]
+    assert len(threads) == n_cores
+    assert threading.get_ident() not in threads

@@ -67,7 +67,7 @@ def gather(
                 control=control,
                 source_timeout_s=5,
             )
-        return await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control, concurrency=1)
+        return await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
 
     return asyncio.run(steps())
 

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -48,6 +49,12 @@ class Behaviour:
 
     slow_s: float = 0.0
     seed: int = 0
+    bytes_per_s: float | None = None
+    """Bandwidth that all connections share, or None for as fast as it goes."""
+
+    max_rate: float | None = None
+    """Requests per second above which the answer is 503; a tenth of a second's worth may come at once."""
+
     faults: dict[str, Fault] = field(default_factory=dict)
     """By path, from its slash on."""
 
@@ -84,11 +91,19 @@ class LoopbackServer:
     """A running server, as a test or benchmark sees it."""
 
     port: int
+    tls_port: int | None = None
+    authority: Path | None = None
+    """The certificate that clients of the TLS port are to trust; see `certificates.trusting`."""
 
     @property
     def url(self) -> str:
         """Address of the folder, without a slash at its end."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def tls_url(self) -> str:
+        """As ``url``, by TLS; the server was run with ``tls``."""
+        return f"https://127.0.0.1:{self.tls_port}"
 
     def behave(self, behaviour: Behaviour) -> None:
         """Answer like this from now on, and start an empty log."""
@@ -106,9 +121,23 @@ class LoopbackServer:
 
 
 @contextmanager
-def run_server(folder: Path) -> Iterator[LoopbackServer]:
-    """Serve a folder from another process until the block ends."""
-    command = [sys.executable, "-m", "benchmarks.serving", str(folder)]
+def run_server(folder: Path, *, tls: bool = False) -> Iterator[LoopbackServer]:
+    """Serve a folder from another process until the block ends, with ``tls`` on a second port as well."""
+    if not tls:
+        with _serve(folder, []) as ports:
+            yield LoopbackServer(int(ports[0]))
+        return
+    from benchmarks.certificates import AUTHORITY, SERVER, make_certificates  # noqa: PLC0415 # few want it
+
+    with tempfile.TemporaryDirectory() as certificates:
+        make_certificates(Path(certificates))
+        with _serve(folder, ["--certificate", f"{certificates}/{SERVER}"]) as ports:
+            yield LoopbackServer(int(ports[0]), int(ports[1]), Path(certificates, AUTHORITY))
+
+
+@contextmanager
+def _serve(folder: Path, options: list[str]) -> Iterator[list[bytes]]:
+    command = [sys.executable, "-m", "benchmarks.serving", str(folder), *options]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
     # it ends when its standard input does, so that it outlives no parent
     with subprocess.Popen(  # noqa: S603 # our own module
@@ -116,5 +145,5 @@ def run_server(folder: Path) -> Iterator[LoopbackServer]:
     ) as process:
         if process.stdin is None or process.stdout is None:
             raise AssertionError
-        yield LoopbackServer(int(process.stdout.readline()))
+        yield process.stdout.readline().split()
         process.stdin.close()

@@ -2,14 +2,19 @@
 
 import json
 import statistics
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from benchmarks.engines import ENGINES
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
+from benchmarks.prepare_one import Preparation, prepare_one
 from benchmarks.run_one import Job, Run, digest_of, run_one
 from benchmarks.workload import default_folder, make_workload
 
@@ -30,6 +35,17 @@ class Setting:
     counts_start: bool
     """Whether starting Python and importing belong to what is compared."""
 
+    tls: bool = False
+    bytes_per_s: float | None = None
+    """Bandwidth of the server, or None for as fast as it goes."""
+
+    slow_share: float = 0.0
+    """Share of the responses that are late by ``slow_s``, other ones in each round."""
+
+    slow_s: float = 0.0
+    max_rate: float | None = None
+    """Requests per second above which the server answers 503."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
@@ -42,8 +58,13 @@ class Measurement:
     run: Run
     n_gets: int
     n_heads: int
+    n_refused: int
+    """Answers of 503."""
+
     n_connections: int
     server_cpu_s: float
+    preparation: Preparation | None = None
+    """What was made beforehand, once for all runs that it serves; in no other figure."""
 
     @property
     def tiles_per_s(self) -> float:
@@ -79,6 +100,12 @@ class Bench:
     digests: Mapping[str, str]
     """Of each file's centre tile, as it was before it was written."""
 
+    folder: Path
+    """Where engines keep what they prepare."""
+
+    prepared: dict[tuple[str, tuple[str, ...]], tuple[str, Preparation | None]] = field(default_factory=dict)
+    """By engine and hrefs, the folder and what it took."""
+
     def rounds(
         self, settings: Sequence[Setting], *, repeats: int, on_run: Callable[[Measurement], None]
     ) -> list[Measurement]:
@@ -91,10 +118,10 @@ class Bench:
             AssertionError: An engine returned other pixels than those of the files.
         """
         for engine in dict.fromkeys(setting.engine for setting in settings):
-            self._run(engine, concurrency=4, n_tiles=8, ttfb_ms=0)
+            self._run(_warming(engine, tls=any(each.tls for each in settings)))
         measured: list[Measurement] = []
         for round_index in range(repeats):
-            for _, compared in groupby(settings, lambda each: (each.case, each.ttfb_ms)):
+            for _, compared in groupby(settings, comparison_of):
                 row = deque(compared)
                 row.rotate(-round_index)
                 for setting in row:
@@ -103,12 +130,7 @@ class Bench:
         return measured
 
     def _measure(self, setting: Setting, round_index: int) -> Measurement:
-        run = self._run(
-            setting.engine,
-            concurrency=setting.concurrency,
-            n_tiles=setting.n_tiles,
-            ttfb_ms=setting.ttfb_ms,
-        )
+        run, preparation = self._run(setting, seed=round_index)
         log = self.server.log()
         methods = [request.method for request in log.requests]
         return Measurement(
@@ -117,28 +139,71 @@ class Bench:
             run=run,
             n_gets=methods.count("GET"),
             n_heads=methods.count("HEAD"),
+            n_refused=sum(request.status == HTTPStatus.SERVICE_UNAVAILABLE for request in log.requests),
             n_connections=log.n_connections,
             server_cpu_s=log.cpu_s,
+            preparation=preparation,
         )
 
-    def _run(self, engine: str, *, concurrency: int, n_tiles: int, ttfb_ms: float) -> Run:
+    def _run(self, setting: Setting, *, seed: int = 0) -> tuple[Run, Preparation | None]:
         names = tuple(self.digests)
-        files = [(index // len(names), names[index % len(names)]) for index in range(n_tiles)]
-        hrefs = tuple(f"{self.server.url}/{lap}/{name}" for lap, name in files)
-        self.server.behave(Behaviour(ttfb_s=ttfb_ms / 1000))
-        run = run_one(Job(engine=engine, concurrency=concurrency, hrefs=hrefs))
-        if run.digest != digest_of([self.digests[name] for _, name in files]):
-            raise AssertionError(f"{engine} returned other pixels than those of the files")
-        return run
+        files = [(index // len(names), names[index % len(names)]) for index in range(setting.n_tiles)]
+        url = self.server.tls_url if setting.tls else self.server.url
+        hrefs = tuple(f"{url}/{lap}/{name}" for lap, name in files)
+        folder, preparation = self._prepare(setting.engine, hrefs)
+        behaviour = Behaviour(
+            ttfb_s=setting.ttfb_ms / 1000,
+            slow_share=setting.slow_share,
+            slow_s=setting.slow_s,
+            seed=seed,
+            bytes_per_s=setting.bytes_per_s,
+            max_rate=setting.max_rate,
+        )
+        self.server.behave(behaviour)
+        job = Job(
+            engine=setting.engine,
+            concurrency=setting.concurrency,
+            hrefs=hrefs,
+            prepared=None if preparation is None else folder,
+        )
+        run = run_one(job, self._environment())
+        is_checked = ENGINES[setting.engine].makes_pixels
+        if is_checked and run.digest != digest_of([self.digests[name] for _, name in files]):
+            raise AssertionError(f"{setting.engine} returned other pixels than those of the files")
+        return run, preparation
+
+    def _prepare(self, engine: str, hrefs: tuple[str, ...]) -> tuple[str, Preparation | None]:
+        if (engine, hrefs) not in self.prepared:
+            folder = self.folder / f"{len(self.prepared)}-{engine}"
+            self.server.behave(Behaviour())
+            made = prepare_one(engine, hrefs, folder, self._environment())
+            self.prepared[engine, hrefs] = str(folder), made
+        return self.prepared[engine, hrefs]
+
+    def _environment(self) -> Mapping[str, str]:
+        if self.server.authority is None:
+            return {}
+        from benchmarks.certificates import trusting  # noqa: PLC0415 # few want it
+
+        return trusting(self.server.authority)
 
 
 @contextmanager
-def open_bench(*, n_files: int) -> Iterator[Bench]:
-    """Make the files that are missing and serve them."""
-    folder = default_folder()
-    digests = make_workload(folder, n_files=n_files)
-    with run_server(folder) as server:
-        yield Bench(server=server, digests=digests)
+def open_bench(*, n_files: int, tls: bool = False) -> Iterator[Bench]:
+    """Make the files that are missing and serve them, with ``tls`` by TLS as well."""
+    files = default_folder()
+    digests = make_workload(files, n_files=n_files)
+    with run_server(files, tls=tls) as server, tempfile.TemporaryDirectory() as folder:
+        yield Bench(server=server, digests=digests, folder=Path(folder))
+
+
+def comparison_of(setting: Setting) -> tuple[str, float, bool, float | None]:
+    """Return what settings must have in common to be compared."""
+    return setting.case, setting.ttfb_ms, setting.tls, setting.bytes_per_s
+
+
+def _warming(engine: str, *, tls: bool) -> Setting:
+    return Setting(case="", engine=engine, concurrency=4, n_tiles=8, ttfb_ms=0.0, counts_start=False, tls=tls)
 
 
 def by_setting(measured: Iterable[Measurement]) -> dict[Setting, list[Measurement]]:
@@ -169,6 +234,21 @@ def compare(measured: Sequence[Measurement]) -> tuple[Spread, Spread]:
     speed = (a.tiles_per_s / b.tiles_per_s for a, b in zip(fastest, fastest_peer, strict=True))
     cpu = (a.cpu_s_per_1000 / b.cpu_s_per_1000 for a, b in zip(fastest, thriftiest_peer, strict=True))
     return Spread.of(speed), Spread.of(cpu)
+
+
+def from_json(content: bytes) -> list[Measurement]:
+    """Restore the records that `to_json` wrote."""
+    return [
+        Measurement(
+            **row
+            | {
+                "setting": Setting(**row["setting"]),
+                "run": Run(**row["run"]),
+                "preparation": row["preparation"] and Preparation(**row["preparation"]),
+            }
+        )
+        for row in json.loads(content)["measurements"]
+    ]
 
 
 def to_json(measured: Iterable[Measurement], about: Mapping[str, Any]) -> str:

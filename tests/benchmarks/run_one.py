@@ -7,19 +7,15 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from benchmarks.engines import ENGINES
 
 TILE: Final = 512
-ENGINES: Final = {
-    "pixel-gather": "benchmarks.our_reader:read_tiles",
-    "rasterio-published": "benchmarks.peers.rasterio_threads:read_published",
-    "rasterio-modern": "benchmarks.peers.rasterio_threads:read_modern",
-}
-"""Each is ``f(hrefs, out, *, concurrency)`` and fills ``out[i]`` with the centre tile of ``hrefs[i]``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +27,8 @@ class Job:
     """Threads, or windows in flight."""
 
     hrefs: tuple[str, ...]
+    prepared: str | None = None
+    """Folder of what the engine's ``prepare`` wrote for these hrefs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +59,20 @@ class Run:
         return 1000 * (self.process_cpu_s if with_start else self.reading_cpu_s) / self.n_tiles
 
 
-def run_one(job: Job) -> Run:
-    """Do a job in a fresh process.
+def run_one(job: Job, environment: Mapping[str, str]) -> Run:
+    """Do a job in a fresh process, with these variables added to its environment.
 
     Raises:
         subprocess.CalledProcessError: It failed; what it wrote to standard error went there.
     """
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    process = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])} | dict(environment)
+    process.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled once, not at every start
     command = [sys.executable, "-m", "benchmarks.run_one"]
     content = json.dumps(asdict(job) | {"started_at_s": time.monotonic()})
     done = subprocess.run(  # noqa: S603 # our own module
-        command, env=environment, input=content.encode(), stdout=subprocess.PIPE, check=True
+        command, env=process, input=content.encode(), stdout=subprocess.PIPE, check=True
     )
-    return Run(**json.loads(done.stdout))
+    return Run(**json.loads(done.stdout.splitlines()[-1]))  # some peers print
 
 
 def digest_of(tile_digests: list[str]) -> str:
@@ -86,12 +85,17 @@ def digest_of(tile_digests: list[str]) -> str:
 def _do(job: Job, *, started_at_s: float) -> Run:
     import numpy as np  # noqa: PLC0415 # whatever is imported here is part of the measurement
 
+    engine = ENGINES[job.engine]
     out = np.zeros((len(job.hrefs), TILE, TILE), np.uint16)
-    out[:] = 0  # a virtual machine's first touch of a page costs as much as decoding a tile, whoever reads
-    read_tiles = _engine(job.engine)
-    cpu_before_s, began_s = _cpu_s(), time.monotonic()
-    read_tiles(job.hrefs, out, concurrency=job.concurrency)
-    ended_s, cpu_after_s = time.monotonic(), _cpu_s()
+    if not engine.makes_array:
+        out[:] = (
+            0  # a virtual machine's first touch of a page costs as much as decoding a tile, whoever reads
+        )
+    read_tiles = found(engine.read)
+    prepared = _prepared(job)
+    cpu_before_s, began_s = cpu_s(), time.monotonic()
+    made = read_tiles(job.hrefs, out, concurrency=job.concurrency, **prepared)
+    ended_s, cpu_after_s = time.monotonic(), cpu_s()
 
     import xxhash  # noqa: PLC0415 # as above
 
@@ -102,17 +106,32 @@ def _do(job: Job, *, started_at_s: float) -> Run:
         reading_cpu_s=cpu_after_s - cpu_before_s,
         process_cpu_s=cpu_after_s,
         peak_rss_mib=_peak_rss_mib(),
-        digest=digest_of([xxhash.xxh3_64_hexdigest(tile) for tile in out]),
+        digest=digest_of(
+            [
+                xxhash.xxh3_64_hexdigest(np.ascontiguousarray(tile))
+                for tile in (made if engine.makes_array else out)
+            ]
+        ),
     )
 
 
-def _engine(name: str) -> Callable[..., None]:
-    module, _, function = ENGINES[name].partition(":")
-    engine: Callable[..., None] = getattr(import_module(module), function)
-    return engine
+def _prepared(job: Job) -> dict[str, Any]:
+    if job.prepared is None:
+        return {}
+    folder = Path(job.prepared)
+    load = ENGINES[job.engine].load
+    return {"prepared": folder if load is None else found(load)(job.hrefs, folder)}
 
 
-def _cpu_s() -> float:
+def found(name: str) -> Callable[..., Any]:
+    """Import what is named as ``module:function``."""
+    module, _, function = name.partition(":")
+    imported: Callable[..., Any] = getattr(import_module(module), function)
+    return imported
+
+
+def cpu_s() -> float:
+    """Return the user and system time of this process and its children."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
@@ -128,7 +147,7 @@ def main() -> None:
     values = json.load(sys.stdin)
     started_at_s = values.pop("started_at_s")
     run = _do(Job(**values | {"hrefs": tuple(values["hrefs"])}), started_at_s=started_at_s)
-    json.dump(asdict(run), sys.stdout)
+    sys.stdout.write(f"\n{json.dumps(asdict(run))}")
 
 
 if __name__ == "__main__":

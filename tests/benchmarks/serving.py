@@ -2,14 +2,17 @@
 
 import argparse
 import asyncio
+import functools
 import json
 import mmap
 import os
 import random
 import resource
 import socket
+import ssl
 import struct
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from email.utils import formatdate
@@ -17,8 +20,11 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from benchmarks.loopback_server import CONTROL, Behaviour, Fault, LoggedRequest, ServerLog
+from benchmarks.paced_link import PacedLink
 from benchmarks.range_answers import Answer, Request, StoredFile, answer, answer_with
+from benchmarks.throttle import Throttle
 
+_SLOW_DOWN: Final = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
@@ -67,7 +73,9 @@ class _Server:
 
     def start(self, behaviour: Behaviour) -> None:
         self.n_connections = 0
+        self.link = PacedLink(behaviour.bytes_per_s) if behaviour.bytes_per_s else None
         self._behaviour = behaviour
+        self._throttle = Throttle(behaviour.max_rate) if behaviour.max_rate else None
         self._faults = dict(behaviour.faults)
         self._random = random.Random(behaviour.seed)  # noqa: S311 # draws who is slow
         self._log: list[LoggedRequest] = []
@@ -80,6 +88,8 @@ class _Server:
         fault = self._next_fault(request.path)
         if fault is not None and fault.status is not None:
             given, fault = answer_with(fault.status), None
+        elif self._throttle is not None and not self._throttle.grants(time.monotonic()):
+            given = answer_with(503, body=_SLOW_DOWN)
         elif request.method in ("GET", "HEAD"):
             given = answer(request, self._folder.find(request.path.rpartition("/")[2]))
         else:
@@ -168,7 +178,21 @@ class _Connection(asyncio.Protocol):
     def _finish(self, parts: Iterable[bytes | memoryview], closes: bool) -> None:  # noqa: FBT001 # as above
         if self._transport.is_closing():
             return
-        self._transport.writelines(parts)
+        if self._server.link is None:
+            self._transport.writelines(parts)
+            self._end(closes)
+            return
+        *heads, body = parts
+        self._transport.writelines(heads)
+        self._server.link.send(body, self._write, functools.partial(self._end, closes))
+
+    def _write(self, piece: bytes | memoryview) -> bool:
+        if self._transport.is_closing():
+            return False
+        self._transport.write(piece)
+        return True
+
+    def _end(self, closes: bool) -> None:  # noqa: FBT001 # as above
         self._is_answering = False
         if closes:
             self._transport.close()
@@ -188,11 +212,21 @@ def _cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-async def _serve(folder: Path) -> None:
+async def _serve(folder: Path, certificate: Path | None) -> None:
     loop = asyncio.get_running_loop()
     server = _Server(folder)
-    listening = await loop.create_server(lambda: _Connection(server), "127.0.0.1", 0, backlog=1024)
-    sys.stdout.write(f"{listening.sockets[0].getsockname()[1]}\n")
+    contexts: list[ssl.SSLContext | None] = [None]
+    if certificate is not None:
+        by_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        by_tls.load_cert_chain(certificate)
+        contexts.append(by_tls)
+    ports = []
+    for context in contexts:
+        listening = await loop.create_server(
+            lambda: _Connection(server), "127.0.0.1", 0, backlog=1024, ssl=context
+        )
+        ports.append(listening.sockets[0].getsockname()[1])
+    sys.stdout.write(f"{' '.join(map(str, ports))}\n")
     sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.read)
 
@@ -207,10 +241,12 @@ def _loop_factory() -> Any:
 
 
 def main() -> None:
-    """Serve a folder until standard input ends; the port is the first line of standard output."""
+    """Serve a folder until standard input ends; the ports are the first line of standard output."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path)
-    asyncio.run(_serve(parser.parse_args().folder), loop_factory=_loop_factory())
+    parser.add_argument("--certificate", type=Path, help="with its key; adds a second port, by TLS")
+    options = parser.parse_args()
+    asyncio.run(_serve(options.folder, options.certificate), loop_factory=_loop_factory())
 
 
 if __name__ == "__main__":

@@ -169,6 +169,19 @@ def test_server_serves_a_replaced_file_under_a_new_etag(tmp_path: Path) -> None:
     assert content == b"new"
 
 
+def test_server_refuses_what_comes_too_fast(server: LoopbackServer) -> None:
+    """A tenth of a second's worth is let through at once, the rest is answered 503 and logged so."""
+    server.behave(Behaviour(max_rate=20))
+
+    with connect(server) as client:
+        statuses = [get(client, "/a.tif")[0].status for _ in range(4)]
+        time.sleep(0.06)
+        statuses.append(get(client, "/a.tif")[0].status)
+
+    assert statuses == [200, 200, 503, 503, 200]
+    assert [request.status for request in server.log().requests] == statuses
+
+
 def test_fault_strikes_its_path_so_many_times(server: LoopbackServer) -> None:
     """Then, and elsewhere, all is well."""
     server.behave(Behaviour(faults={"/0/a.tif": Fault(times=2, status=503)}))

@@ -1,7 +1,7 @@
 """What users do today: rasterio in a pool of threads, each opening and reading one file after another.
 
 Twice: as the report of 2018 published it, and the best that we could find today (README.md has the search).
-GDAL is set by environment variables before rasterio is imported, as on a worker.
+GDAL is set by environment variables, which it reads whenever it opens a file.
 """
 
 import os
@@ -11,6 +11,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import numpy as np
+import rasterio
+
+from benchmarks.peers.scenes import unsigned_s3
 
 _PUBLISHED: Final = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",  # it wrote TRUE, which GDAL has since given another meaning
@@ -29,7 +32,6 @@ _MODERN: Final = _PUBLISHED | {
 def read_published(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurrency: int) -> None:
     """Fill ``out``, shape (source, y, x), with each source's centre tile, by way of ``/vsicurl/``."""
     os.environ.update(_PUBLISHED)
-    import rasterio  # noqa: PLC0415 # reads the environment
 
     def read_one(index: int) -> None:
         with rasterio.open(f"/vsicurl/{hrefs[index]}") as source:
@@ -46,14 +48,7 @@ def read_modern(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurrency:
     ``/vsis3/`` sends no HEAD before its first GET, one rasterio environment lives as long as its thread, and
     no other driver is asked whether the file is its own.
     """
-    s3 = {
-        "AWS_S3_ENDPOINT": urlsplit(hrefs[0]).netloc,
-        "AWS_HTTPS": "NO",
-        "AWS_VIRTUAL_HOSTING": "FALSE",
-        "AWS_NO_SIGN_REQUEST": "YES",
-    }
-    os.environ.update(_MODERN | s3)
-    import rasterio  # noqa: PLC0415 # reads the environment
+    os.environ.update(_MODERN | unsigned_s3(hrefs))
 
     unread = iter(enumerate(hrefs))  # shared: whichever thread is free takes the next
 

@@ -1,0 +1,169 @@
+"""What the plan's model says of 1,278 to 1,000,000 files at 1 to 1,000 workers, and of the published run.
+
+``PYTHONPATH=tests uv run python -m benchmarks.bench_simulation``; README.md beside this file says what it
+rests on and what it does not show. It is arithmetic: nothing is read, and any machine prints the same.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from math import inf
+from pathlib import Path
+from typing import Final
+
+from pixel_gather.estimate import Estimate
+from pixel_gather.forecast import estimate_on_aws
+from pixel_gather.layout import plan_layout
+from pixel_gather.pricing import n_puts
+from pixel_gather.worker_pace import Share, Worker
+from pixel_gather.workload import Deployment, Workload
+
+REPORT_N_FILES: Final = 1278
+REPORT_NBYTES: Final = 493_405_576
+"""Of all tiles of the published report, without headers."""
+
+HEADER_NBYTES: Final = 16_384
+_TILE: Final = 512
+_FILES: Final = (REPORT_N_FILES, 100_000, 1_000_000)
+_WORKERS: Final = (1, 10, 100, 500, 1000, None)
+"""None for as many as the plan takes where a request asks for no number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A figure of the published report, and the model's for the same machine."""
+
+    threads: int
+    wall_s: float
+    model_s: float
+
+    @property
+    def error(self) -> float:
+        """Share by which the model is off."""
+        return self.model_s / self.wall_s - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One case of the table."""
+
+    n_files: int
+    max_workers: int | None
+    is_indexed: bool
+    n_prefixes: int
+    estimate: Estimate
+
+
+def workload(n_files: int, *, is_indexed: bool = False, n_prefixes: int = 1) -> Workload:
+    """Return one tile of the report's size from each file, as the plan would cut it.
+
+    Args:
+        n_files: Sources.
+        is_indexed: Whether an index knows every header.
+        n_prefixes: That they are spread over.
+    """
+    shape = (n_files, _TILE, _TILE)
+    layout = plan_layout(shape, itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=512 * 2**20)
+    n_tasks = layout.n_shards(shape)[0]
+    header_nbytes = 0 if is_indexed else HEADER_NBYTES
+    return Workload(
+        n_sources=n_files,
+        n_indexed=n_files if is_indexed else 0,
+        n_gets=n_files * (1 if is_indexed else 2),
+        fetched_nbytes=round(n_files * (REPORT_NBYTES / REPORT_N_FILES + header_nbytes)),
+        decoded_nbytes=n_files * _TILE * _TILE * 2,
+        n_tasks=n_tasks,
+        n_puts=n_puts(n_tasks=n_tasks, n_measurements=1, n_rows=n_files, n_columns=0),
+        n_prefixes=n_prefixes,
+    )
+
+
+def simulated(n_files: int, workers: int | None, *, is_indexed: bool = False, n_prefixes: int = 1) -> Row:
+    """Return what the model says of one case."""
+    work = workload(n_files, is_indexed=is_indexed, n_prefixes=n_prefixes)
+    return Row(
+        n_files=n_files,
+        max_workers=workers,
+        is_indexed=is_indexed,
+        n_prefixes=n_prefixes,
+        estimate=estimate_on_aws(work, Deployment(max_workers=1000, asked_workers=workers, is_deployed=True)),
+    )
+
+
+def published() -> tuple[Published, Published]:
+    """Return the report's runs at 1 and at 49 threads beside the model of its machine.
+
+    The machine is an m5.xlarge: 4 vCPU; 1.25 Gbit/s to go on with (its baseline; 1.24 measured in April 2018
+    by cloudonaut.io). Waiting is the report's at ONE thread, its total of 92.00 s shared by two requests a
+    file; GDAL's CPU is 4.4 ms a tile, as bench_peers measured it for the report's settings. So the run of
+    one thread tells little of the model, and that of 49 is foretold.
+    """
+    share = Share(
+        n_sources=REPORT_N_FILES,
+        n_gets=2 * REPORT_N_FILES,
+        n_puts=0,
+        fetched_nbytes=REPORT_NBYTES + REPORT_N_FILES * HEADER_NBYTES,
+        decoded_nbytes=REPORT_N_FILES * _TILE * _TILE * 2,
+    )
+
+    def of(threads: int, wall_s: float) -> Published:
+        machine = Worker(
+            vcpus=4,
+            network_bytes_per_s=1.25e9 / 8,
+            in_flight=threads,
+            first_byte_s=92.00 / (2 * REPORT_N_FILES),
+            cpu_s_per_get=0.0,
+            cpu_s_per_source=4.4e-3,
+            decoding_bytes_per_s=inf,
+            tls_bytes_per_s=inf,
+        )
+        return Published(threads=threads, wall_s=wall_s, model_s=machine.reading_s(share))
+
+    return of(1, 92.65), of(49, 3.39)
+
+
+def tables(rows: list[Row]) -> Iterator[str]:
+    """Yield lines of Markdown."""
+    yield "| files | shards | most workers | used | wall time, s | dollars | bound by | enough workers |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for row in rows:
+        found = row.estimate
+        indexed = ", indexed" if row.is_indexed else ""
+        prefixes = f", {row.n_prefixes} prefixes" if row.n_prefixes > 1 else ""
+        n_tasks = workload(row.n_files).n_tasks
+        most = "the plan's choice" if row.max_workers is None else f"{row.max_workers:,}"
+        yield (
+            f"| {row.n_files:,}{indexed}{prefixes} | {n_tasks:,} | {most} | "
+            f"{found.n_workers:,} | {found.seconds:,.1f} | {found.usd:,.4f} | {found.bound_by} | "
+            f"{found.enough_workers:,} |"
+        )
+    yield ""
+    yield "| report of 2018 | wall time, s | model, s | error |"
+    yield "| --- | --- | --- | --- |"
+    for each in published():
+        yield f"| {each.threads} threads | {each.wall_s} | {each.model_s:.2f} | {each.error:+.1%} |"
+
+
+def all_rows() -> list[Row]:
+    """Return every case of the tables."""
+    plain = [simulated(n_files, workers) for n_files in _FILES for workers in _WORKERS]
+    many = [simulated(1_000_000, workers, n_prefixes=10) for workers in _WORKERS[2:]]
+    indexed = [simulated(1_000_000, workers, is_indexed=True) for workers in _WORKERS[2:]]
+    return plain + many + indexed
+
+
+def main() -> None:
+    """Print the tables as Markdown."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--json", type=Path, help="keep every record here")
+    options = parser.parse_args()
+    rows = all_rows()
+    if options.json:
+        options.json.write_text(json.dumps([asdict(each) for each in rows], indent=1))
+    sys.stdout.write("\n".join((*tables(rows), "")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""What `bench_startup` runs in fresh processes. Arguments: mode, time of the start, folders, and JSON.
+
+Nothing may be imported here before the clock says so but what the interpreter has loaded anyway.
+"""
+
+import json
+import sys
+import time
+from typing import Any
+
+
+def main() -> None:
+    """Do what the arguments say and print what it took: seconds since the start of the process."""
+    mode, started_s, folders, given = sys.argv[1], float(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
+    sys.path[:0] = folders.split(":")
+    told = {"import": _import, "plan": _plan, "worker": _worker, "tiles": _tiles}[mode](given)
+    cpu_s = time.process_time()
+    told = {name: moment - started_s if name.endswith("_s") else moment for name, moment in told.items()}
+    print(json.dumps(told | {"cpu_s": cpu_s}))  # noqa: T201 # the answer
+
+
+def _import(given: dict[str, Any]) -> dict[str, Any]:
+    from importlib import import_module  # noqa: PLC0415 # see above
+
+    before_s, before_cpu_s = time.perf_counter(), time.process_time()
+    for name in given["modules"]:
+        import_module(name)
+    took_s, took_cpu_s = time.perf_counter() - before_s, time.process_time() - before_cpu_s
+    with open("/proc/self/status") as status:  # noqa: PTH123 # pathlib would be one more module
+        rss = next(line for line in status if line.startswith("VmRSS:"))
+    return {
+        "done_s": time.monotonic(),
+        "took_ms": took_s * 1000,
+        "took_cpu_ms": took_cpu_s * 1000,
+        "rss_mib": int(rss.split()[1]) / 1024,
+        "n_modules": len(sys.modules),
+    }
+
+
+def _plan(given: dict[str, Any]) -> dict[str, Any]:
+    """Plan a gather of one shard and put its control files flat into the folder that is served."""
+    import asyncio  # noqa: PLC0415 # see above
+    from pathlib import Path  # noqa: PLC0415 # see above
+
+    import msgspec  # noqa: PLC0415 # see above
+
+    from pixel_gather.adapters.control_store import ObjectControlStore  # noqa: PLC0415 # see above
+    from pixel_gather.adapters.object_store import StoreSettings, open_place  # noqa: PLC0415 # see above
+    from pixel_gather.adapters.zarr_cube import ZarrCube  # noqa: PLC0415 # see above
+    from pixel_gather.in_process import Settings, opened_job  # noqa: PLC0415 # see above
+    from pixel_gather.request import parse_request  # noqa: PLC0415 # see above
+    from pixel_gather.use_cases import plan_gather  # noqa: PLC0415 # see above
+
+    scratch = Path(given["scratch"])
+    request = parse_request({"sources": given["hrefs"], "window": "centre"})
+    stores = StoreSettings(endpoint=given["endpoint"])
+
+    async def plan() -> tuple[str, Any]:
+        async with opened_job(request.sources, Settings(stores=stores)) as job:
+            made, [task] = await plan_gather(
+                request,
+                table=job.table,
+                reader=job.reader,
+                projector=job.projector,
+                cube=ZarrCube(open_place(f"file://{scratch}/cube", stores), "cube"),
+                control=ObjectControlStore(open_place(f"file://{scratch}/control", stores), ""),
+                max_task_nbytes=2**29,
+            )
+        return made.claim, msgspec.to_builtins(task)
+
+    claim, task = asyncio.run(plan())
+    for path in (scratch / "control").rglob("*"):
+        if path.is_file():
+            path.rename(Path(given["served"]) / path.name)
+    return {"gather": f"start/{claim}", "task": task}
+
+
+def _worker(given: dict[str, Any]) -> dict[str, Any]:
+    """Fill a first shard by the function's own worker; what it would store goes nowhere."""
+    import handlers.gather_shard as function  # noqa: PLC0415 # see above
+
+    moments: dict[str, Any] = {"imported_s": time.monotonic()}
+    import msgspec  # noqa: PLC0415 # see above
+
+    from pixel_gather.shards import ShardTask  # noqa: PLC0415 # see above
+
+    worker: Any = function.worker
+    open_cube, open_control = worker.deployment.cube, worker.deployment.control
+    worker.deployment.cube = lambda gather: _NoStore(open_cube(gather))
+    worker.deployment.control = lambda *names, **rights: _NoStore(open_control(*names, **rights))
+    worker._reader = _Watched(worker._reader, moments)
+    task = msgspec.convert(given["task"], ShardTask)
+    _, filled = worker.deployment.run(worker.gather(given["gather"], task, left_s=800.0))
+    assert all(outcome.status == 0 for row in filled.result.rows for outcome in row)
+    return moments
+
+
+class _NoStore:
+    """A store that is read, and whose writing costs nothing."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def put(self, key: str, content: bytes) -> None:
+        """Let go of a file."""
+
+    async def write_shard(self, *_: Any) -> int:
+        """Let go of a shard."""
+        return 0
+
+
+class _Watched:
+    """A reader, or what it has opened, that notes when the first window and the last had been read."""
+
+    def __init__(self, inner: Any, moments: dict[str, Any]) -> None:
+        self._inner = inner
+        self._moments = moments
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def open_(self, *arguments: Any, **named: Any) -> Any:
+        self._moments.setdefault("asked_s", time.monotonic())
+        return _Watched(await self._inner.open_(*arguments, **named), self._moments)
+
+    async def read_into(self, *arguments: Any, **named: Any) -> None:
+        await self._inner.read_into(*arguments, **named)
+        self._moments["last_tile_s"] = time.monotonic()
+        self._moments.setdefault("first_tile_s", self._moments["last_tile_s"])
+
+
+def _tiles(given: dict[str, Any]) -> dict[str, Any]:
+    """Read the centre tiles by one of the engines of `run_one`, as a user would who starts Python for it."""
+    from importlib import import_module  # noqa: PLC0415 # see above
+
+    import numpy as np  # noqa: PLC0415 # every engine needs it
+
+    module, _, function = given["engine"].partition(":")
+    out = np.empty((len(given["hrefs"]), 512, 512), np.uint16)
+    getattr(import_module(module), function)(given["hrefs"], out, concurrency=given["concurrency"])
+    assert out.any(axis=(1, 2)).all()
+    return {"last_tile_s": time.monotonic()}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Assembling: its memory does not grow with the list, and it costs less CPU than decoding."""
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from benchmarks.bench_assemble import measure, table
+from benchmarks.loopback_server import run_server
+from benchmarks.workload import default_folder, make_workload
+
+SHARD_ROWS: Final = 64
+TILE_MIB: Final = 0.5
+SHARD_MIB: Final = SHARD_ROWS * TILE_MIB
+IN_FLIGHT: Final = 64
+
+# a fresh process: VmHWM is then that of this gather, and of Python with all that it imports
+GATHER: Final = """\
+import json, re, sys
+from pathlib import Path
+from pixel_gather import Settings, gather
+
+def peak_mib():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
+given = json.load(sys.stdin)
+import pixel_gather.adapters.zarr_cube, zarr.storage, rasterio.warp  # what plan and finish import
+before = peak_mib()
+report = gather(given["request"], to=given["to"], settings=Settings(concurrency=64)).report
+print(json.dumps({"base": before, "peak": peak_mib(), "failed": report.n_failed, "shards": report.n_shards}))
+"""
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
+
+
+def test_measure_tells_a_share_for_each_codec() -> None:
+    """A quick run works, and its table has a row for each."""
+    measured = measure(n_tiles=SHARD_ROWS, repeats=1, codecs=("blosc-lz4", "none"))
+
+    assert [each.codec for each in measured] == ["blosc-lz4", "none"]
+    assert all(each.decode_cpu_s > 0 and each.share > 0 for each in measured)
+    assert measured[0].ratio > measured[1].ratio > 0.99
+    assert len(list(table(measured))) == 4
+
+
+@pytest.mark.slow
+def test_storing_costs_less_cpu_than_decoding() -> None:
+    """With the default codec and layout; two quiet cores gave 0.7, which leaves room for noise."""
+    measured = measure(n_tiles=2 * SHARD_ROWS, repeats=5, codecs=("blosc-lz4",))
+
+    share = statistics.median(each.share for each in measured)
+    assert share < 0.95, measured
+
+
+@linux_only
+@pytest.mark.slow
+def test_memory_is_the_shards_in_hand_however_long_the_list(tmp_path: Path) -> None:
+    """Thirty-two shards more need no more: two decoded, at most as much encoded, and 64 tiles in flight.
+
+    Runs of the same length differ by up to 55 MiB, by which moments meet and what the allocator keeps: 8
+    shards took 329 to 351 MiB and 40 took 350 to 381, 110 to 125 of them Python's. Keeping only a tenth of
+    what the 32 hold decoded, 1,024 MiB, would be seen.
+    """
+    names = list(make_workload(default_folder(), n_files=128))
+    with run_server(default_folder()) as server:
+        hrefs = [f"{server.url}/{lap}/{name}" for lap in range(20) for name in names]
+        few, many = (gathered(hrefs[:n], tmp_path / str(n)) for n in (8 * SHARD_ROWS, 40 * SHARD_ROWS))
+
+    assert (few["shards"], many["shards"]) == (8, 40)
+    assert few["failed"] == many["failed"] == 0
+    in_hand = 2 * 2 * SHARD_MIB + IN_FLIGHT * 2 * TILE_MIB
+    assert many["peak"] - many["base"] < 1.7 * in_hand, (
+        few,
+        many,
+    )  # the allocator keeps some of what is freed
+    more_rows_mib = (many["shards"] - few["shards"]) * SHARD_MIB
+    assert many["peak"] - few["peak"] < more_rows_mib / 10, (few, many)
+
+
+def gathered(hrefs: list[str], folder: Path) -> dict[str, float]:
+    """Gather the centre tiles in a fresh process; return its memory before and at its most, in MiB."""
+    output = {"layout": {"chunk": [SHARD_ROWS, 128, 128], "shard_rows": SHARD_ROWS}}
+    request = {"sources": hrefs, "window": "centre", "output": output}
+    done = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", GATHER],
+        input=json.dumps({"request": request, "to": str(folder)}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return told
