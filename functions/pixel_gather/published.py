@@ -1,0 +1,82 @@
+"""The published result that runs are laid beside: one tile of each of 1,278 Landsat 8 scenes, in 2018.
+
+Source: the report of 2018 on reading Cloud Optimized GeoTIFFs from S3 by rasterio in threads, on an
+m5.xlarge
+(4 vCPU) in the data's Region; each configuration ran three times and the best was kept. Warm-up is not
+counted.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedSpread:
+    """Median and range in milliseconds."""
+
+    median: float
+    min: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRun:
+    """One column of the published table."""
+
+    name: str
+    n_threads: int
+    total_ms: PublishedSpread
+    open_ms: PublishedSpread
+    read_ms: PublishedSpread
+    open_share: float
+    """Of opening and reading together, 0 to 1; reading's is the rest."""
+
+    wait_s: float
+    wall_s: float
+    sources_per_s: float
+    """As it was quoted: the typical value, not sources by wall time."""
+
+    mib_per_s: float | None
+    """None where it was not told."""
+
+
+N_SOURCES: Final = 1278
+DATA_NBYTES: Final = 493_405_576
+"""Without headers."""
+
+NBYTES_PER_SOURCE: Final = (403_570, 241_315, 467_655)
+"""Median, least and most."""
+
+SHAPE: Final = (512, 512)
+DTYPE: Final = "uint16"
+MOST_EFFICIENT_THREADS: Final = 12
+"""Where the throughput per thread was best."""
+
+LINEAR_UP_TO_THREADS: Final = 20
+"""About where the throughput stopped rising almost linearly."""
+
+ONE_THREAD: Final = PublishedRun(
+    name="2018, 1 thread",
+    n_threads=1,
+    total_ms=PublishedSpread(median=53.372, min=34.5, max=1012.2),
+    open_ms=PublishedSpread(median=30.934, min=15.4, max=986.2),
+    read_ms=PublishedSpread(median=21.641, min=14.8, max=805.9),
+    open_share=0.598,
+    wait_s=92.00,
+    wall_s=92.65,
+    sources_per_s=13.7,
+    mib_per_s=None,
+)
+BEST: Final = PublishedRun(
+    name="2018, 49 threads",
+    n_threads=49,
+    total_ms=PublishedSpread(median=112.145, min=42.1, max=476.1),
+    open_ms=PublishedSpread(median=54.457, min=15.8, max=412.4),
+    read_ms=PublishedSpread(median=48.627, min=17.6, max=395.0),
+    open_share=0.528,
+    wait_s=159.00,
+    wall_s=3.39,
+    sources_per_s=371.7,
+    mib_per_s=139.0,
+)
+PUBLISHED: Final = (ONE_THREAD, BEST)

@@ -1,0 +1,134 @@
+"""One run over a list of sources, by whatever engine: what tables and figures of it are drawn from. Pure.
+
+A cube tells of the run that made it by its coordinates, a benchmark by its records; both become a `Run`, so
+any two can be laid side by side. Throughput is measured as the report of 2018 did: whenever a source is
+finished, sources done by the time that has passed; its median over the run is the figure to quote.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+type Floats = np.ndarray[Any, np.dtype[np.float64]]
+type Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Timings:
+    """When each source that was read began and ended; arrays of one length, in the list's order.
+
+    Times in seconds on one clock, that of the run: any moment may be its 0.
+    """
+
+    start_s: Floats
+    end_s: Floats
+    open_s: Floats
+    """Until the header was known."""
+
+    read_s: Floats
+    """Waiting for the window's bytes and decoding them."""
+
+    nbytes: Integers
+    """Received for the window's pixels, without headers."""
+
+    shard: Integers
+    """Which task read it: sources of one shard were read by one worker."""
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not belong together."""
+        lengths = {len(each) for each in vars(self).values()}
+        if len(lengths) != 1:
+            raise ValueError(f"timings of different lengths: {sorted(lengths)}")
+
+    def __len__(self) -> int:
+        """Return how many sources were read."""
+        return len(self.start_s)
+
+    @cached_property
+    def total_s(self) -> Floats:
+        """Opening and reading of each source."""
+        return self.open_s + self.read_s
+
+    @cached_property
+    def began_s(self) -> float:
+        """When the first source began; 0 where none was read."""
+        return float(np.min(self.start_s)) if len(self) else 0.0
+
+    @cached_property
+    def wall_s(self) -> float:
+        """From the first source's start to the last one's end."""
+        return float(np.max(self.end_s)) - self.began_s if len(self) else 0.0
+
+    @cached_property
+    def throughput_per_s(self) -> Floats:
+        """Sources done by elapsed time, at the end of each source, in the order in which they ended."""
+        elapsed_s = np.sort(self.end_s) - self.began_s
+        n_done = np.arange(1, len(self) + 1, dtype="float64")
+        return np.divide(n_done, elapsed_s, out=np.zeros(len(self)), where=elapsed_s > 0)
+
+    @cached_property
+    def most_in_flight(self) -> int:
+        """Most sources that were being read at one time; one that ends as another starts does not count."""
+        starts, ends = np.sort(self.start_s), np.sort(self.end_s)
+        n_begun = np.arange(1, len(starts) + 1)
+        return int((n_begun - np.searchsorted(ends, starts, side="right")).max(initial=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run, its settings and its result."""
+
+    name: str
+    """Short, for legends and heads of columns: the cube's, or ``fast, 12``."""
+
+    engine: str
+    """``fast`` is this project's reader; ``rasterio`` is GDAL in threads."""
+
+    concurrency: int
+    """Sources that were read at one time: threads, or as set; the most that were where nobody set it."""
+
+    digest: str
+    """Of all pixels: equal digests, equal pixels. Empty where they were not looked at."""
+
+    window: str
+    """As one says it: ``tile 8_8``, ``512 x 512 pixels``."""
+
+    shape: tuple[int, int]
+    """(height, width) of the window in pixels."""
+
+    dtype: str
+    bands: tuple[int, ...]
+    n_sources: int
+    n_failed: int
+    timings: Timings
+    cpu_s: float | None = None
+    """User and system time of reading, where it was measured."""
+
+    peak_rss_mib: float | None = None
+
+    @property
+    def data_nbytes(self) -> int:
+        """All windows' bytes, without headers."""
+        return int(self.timings.nbytes.sum())
+
+    @property
+    def wait_s(self) -> float:
+        """Opening and reading, summed over all sources."""
+        return float(self.timings.total_s.sum())
+
+    @property
+    def sources_per_s(self) -> float:
+        """Sources by wall time."""
+        return len(self.timings) / self.timings.wall_s if self.timings.wall_s else 0.0
+
+    @property
+    def typical_per_s(self) -> float:
+        """Median of the throughput over the run: a late answer near the end does not change it."""
+        return float(np.median(self.timings.throughput_per_s)) if len(self.timings) else 0.0
+
+    @property
+    def mib_per_s(self) -> float:
+        """Windows' bytes by wall time, in MiB."""
+        return self.data_nbytes / 2**20 / self.timings.wall_s if self.timings.wall_s else 0.0
