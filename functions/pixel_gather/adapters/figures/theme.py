@@ -1,0 +1,88 @@
+"""The colours of figures, light and dark, and how a page with both themes shows a figure drawn once.
+
+The hues are those of Okabe and Ito, made darker or lighter until each line stands out from its background by
+3:1 and any two differ for readers without red, green or blue cones. Text is always in ``text`` or ``muted``,
+which stand out by 4.5:1.
+"""
+
+import re
+from dataclasses import dataclass, fields
+from typing import Final
+
+_PREFIX: Final = "--figure-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theme:
+    """One set of colours, each ``#rrggbb`` in lower case and unlike the others."""
+
+    background: str
+    text: str
+    muted: str
+    """Text of second rank: names of axes, ticks, notes."""
+
+    axis: str
+    """Lines of the axes."""
+
+    grid: str
+    quiet: str
+    """What stands back: runs that were not chosen."""
+
+    blue: str
+    vermilion: str
+    green: str
+    purple: str
+    brown: str
+    published: str
+    """What was published in 2018, wherever it stands."""
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """Colours of one series after the other; `MARKERS` and `LINES` go with them."""
+        return self.blue, self.vermilion, self.green, self.purple, self.brown
+
+
+MARKERS: Final = ("o", "s", "^", "v", "P")
+LINES: Final = ("solid", (0, (6, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (1, 1)))
+"""Line styles as matplotlib knows them: series differ by more than colour."""
+
+LIGHT: Final = Theme(
+    background="#ffffff",
+    text="#1f2328",
+    muted="#59636e",
+    axis="#7d8690",
+    grid="#e4e7eb",
+    quiet="#8c959f",
+    blue="#0072b2",
+    vermilion="#d55e00",
+    green="#009e73",
+    purple="#a03d80",
+    brown="#5c4200",
+    published="#24292f",
+)
+DARK: Final = Theme(
+    background="#15191e",
+    text="#e6edf3",
+    muted="#a3adb8",
+    axis="#7b858f",
+    grid="#2a313a",
+    quiet="#6e7781",
+    blue="#56b4e9",
+    vermilion="#e69f00",
+    green="#009e74",
+    purple="#cc79a7",
+    brown="#f0e442",
+    published="#f6f8fa",
+)
+
+
+def css_variables(theme: Theme) -> str:
+    """Return the declarations that `themed_svg` refers to, to stand in a rule of a style sheet."""
+    return "\n".join(f"{_PREFIX}{field.name}: {getattr(theme, field.name)};" for field in fields(theme))
+
+
+def themed_svg(svg: str) -> str:
+    """Return an SVG that was drawn with ``LIGHT`` in the colours of the page that it is inlined into."""
+    names = {getattr(LIGHT, field.name): field.name for field in fields(LIGHT)}
+    colours = re.compile(f'(?<=: )({"|".join(names)})(?=[;"])', re.IGNORECASE)
+    return colours.sub(lambda colour: f"var({_PREFIX}{names[colour[1].lower()]})", svg)
