@@ -4,6 +4,7 @@ from typing import Final
 
 from pixel_gather import figures, pricing
 from pixel_gather.estimate import Estimate, EstimatedFigure
+from pixel_gather.transfer import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.workload import Deployment, Workload
 
 ENOUGH: Final = "more make it hardly 5 % faster, and are paid for while they wait"
@@ -34,8 +35,29 @@ def _work(work: Workload) -> list[_Line]:
         ("GETs", f"{work.n_gets:,}", (gets,)),
         ("PUTs", f"{work.n_puts:,}", (puts,)),
         ("bytes to read", size(work.fetched_nbytes), ("mean size of the sample, by share of tiles",)),
+        _parts(work),
         ("bytes decoded", size(work.decoded_nbytes), ("the cube's shape and dtypes",)),
     ]
+
+
+def _parts(work: Workload) -> _Line:
+    """Say how one source's bytes are fetched on AWS and, where it differs, in a gather in process."""
+    there, here = (
+        choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
+        for link in (LAMBDA, HERE)
+    )
+    in_process = "" if here == there else f" ({_side_by_side(here)} in process)"
+    rests_on = (
+        f"{size(work.window_nbytes)} of a source, {work.n_side_by_side:,} sources side by side",
+        f"of one connection: {figures.CONNECTION}",
+        f"of a worker in all: {figures.NETWORK}",
+        f"of a machine in process: {figures.NETWORK_HERE}",
+    )
+    return "parts", f"{_side_by_side(there)}{in_process}", rests_on
+
+
+def _side_by_side(parts: Parts) -> str:
+    return "single" if parts.part_nbytes is None else f"{parts.n} of {size(parts.part_nbytes)}"
 
 
 def _workers(estimate: Estimate, deployment: Deployment) -> _Line:
@@ -81,8 +103,13 @@ def _seconds(estimate: Estimate, work: Workload, deployment: Deployment) -> list
         for name, part in estimate.seconds_by_part.items()
     ]
     return [
-        ("seconds", f"{estimate.seconds:,.1f}", ("a simulation of the workers, not measured on AWS",)),
+        (
+            "seconds",
+            f"{estimate.seconds:,.1f}",
+            ("until the cube is complete: a simulation of the workers, not measured on AWS",),
+        ),
         *parts,
+        ("report", f"{figures.DRAWING.value:,.1f} s more", (f"drawn after that: {figures.DRAWING}",)),
         ("bound by", estimate.bound_by, ("the limit without which it would be over soonest",)),
         ("enough", _counted(estimate.enough_workers, "worker"), (ENOUGH,)),
     ]

@@ -18,6 +18,12 @@ class Workload:
     decoded_nbytes: int
     n_tasks: int
     n_puts: int
+    window_nbytes: float = 0.0
+    """That a task needs of one source, of the slot where these are most."""
+
+    n_side_by_side: int = 1
+    """Sources that one worker reads at one time."""
+
     n_prefixes: int = 1
     """Prefixes of S3 that the sources are spread over, each with a rate of its own."""
 

@@ -52,6 +52,9 @@ class Behaviour:
     bytes_per_s: float | None = None
     """Bandwidth that all connections share, or None for as fast as it goes."""
 
+    connection_bytes_per_s: float | None = None
+    """Bandwidth of each connection by itself, within what all share; None for as fast as it goes."""
+
     max_rate: float | None = None
     """Requests per second above which the answer is 503; a tenth of a second's worth may come at once."""
 

@@ -74,7 +74,7 @@ class _Server:
     def start(self, behaviour: Behaviour) -> None:
         self.n_connections = 0
         self.link = PacedLink(behaviour.bytes_per_s) if behaviour.bytes_per_s else None
-        self._behaviour = behaviour
+        self.behaviour = behaviour
         self._throttle = Throttle(behaviour.max_rate) if behaviour.max_rate else None
         self._faults = dict(behaviour.faults)
         self._random = random.Random(behaviour.seed)  # noqa: S311 # draws who is slow
@@ -96,8 +96,8 @@ class _Server:
             given = answer_with(405)
         logged = LoggedRequest(request.method, request.path, request.headers.get("range"), given.status)
         self._log.append(logged)
-        is_slow = self._behaviour.slow_share > self._random.random()
-        return given, fault, self._behaviour.ttfb_s + is_slow * self._behaviour.slow_s
+        is_slow = self.behaviour.slow_share > self._random.random()
+        return given, fault, self.behaviour.ttfb_s + is_slow * self.behaviour.slow_s
 
     def _next_fault(self, path: str) -> Fault | None:
         fault = self._faults.pop(path, None)
@@ -124,6 +124,8 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, server: _Server) -> None:
         self._server = server
+        self._own_link: PacedLink | None = None
+        self._paced_for: Behaviour | None = None
         self._received = b""
         self._is_answering = False
 
@@ -178,13 +180,25 @@ class _Connection(asyncio.Protocol):
     def _finish(self, parts: Iterable[bytes | memoryview], closes: bool) -> None:  # noqa: FBT001 # as above
         if self._transport.is_closing():
             return
-        if self._server.link is None:
+        link = self._paced()
+        if link is None:
             self._transport.writelines(parts)
             self._end(closes)
             return
         *heads, body = parts
         self._transport.writelines(heads)
-        self._server.link.send(body, self._write, functools.partial(self._end, closes))
+        link.send(body, self._write, functools.partial(self._end, closes))
+
+    def _paced(self) -> PacedLink | None:
+        """Return what the next body goes through: this connection's own link before the one of all."""
+        server = self._server
+        bytes_per_s = server.behaviour.connection_bytes_per_s
+        if bytes_per_s is None:
+            return server.link
+        if self._paced_for is not server.behaviour:
+            self._paced_for = server.behaviour
+            self._own_link = PacedLink(bytes_per_s, onward=server.link)
+        return self._own_link
 
     def _write(self, piece: bytes | memoryview) -> bool:
         if self._transport.is_closing():

@@ -190,6 +190,7 @@ def test_the_reader_is_a_source_reader(tmp_path: Path) -> None:
     asyncio.run(read())
 
     assert (cost.requests, cost.retries) == (2, 0)
+    assert 0 < cost.header_nbytes < cost.nbytes
     assert min(cost.open_s, cost.read_s, cost.decode_s) > 0
 
 

@@ -63,7 +63,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
         Raises:
             SourceError: It cannot be opened.
         """
-        started = time.perf_counter()
+        started, nbytes_before = time.perf_counter(), cost.nbytes
         try:
             pinned = await PinnedObject.open_(
                 self._objects, href, etag=etag, cost=cost, settings=self._settings
@@ -79,6 +79,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
             pinned.keep()
         finally:
             cost.open_s += time.perf_counter() - started
+            cost.header_nbytes += cost.nbytes - nbytes_before
         return GdalSource(header, session)
 
 
@@ -95,9 +96,19 @@ class GdalSource:
         self._session = session
 
     async def read_into(
-        self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
+        self,
+        out: np.ndarray[Any, Any],
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
     ) -> None:
-        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` promises."""
+        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` promises.
+
+        GDAL asks for bytes as it goes; what is known of parts is of no use to it.
+        """
+        del part_nbytes
         if out.shape != (len(bands), window.height, window.width) or out.dtype != self.header.dtype:
             raise ValueError(f"{out.dtype}{out.shape} does not hold this window of {self.header.dtype}")
         if not all(1 <= band <= self.header.n_bands for band in bands):

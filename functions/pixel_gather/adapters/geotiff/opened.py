@@ -14,6 +14,7 @@ from pixel_gather.adapters.geotiff.fragments import NeedBytes
 from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask
 from pixel_gather.adapters.geotiff.header import has_mask
 from pixel_gather.adapters.geotiff.ifd import Ifd
+from pixel_gather.adapters.geotiff.in_parts import all_of, fetch_ranges
 from pixel_gather.adapters.geotiff.in_thread import in_thread
 from pixel_gather.adapters.geotiff.layout import Layout
 from pixel_gather.adapters.geotiff.nodata import declares_nodata
@@ -21,10 +22,11 @@ from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.packed_header import pack
 from pixel_gather.adapters.geotiff.paint import paint_piece, paint_value
 from pixel_gather.adapters.geotiff.pieces import Get, Piece, cut_pieces, join_pieces, tile_spans
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.geotiff.tiff_file import TiffFile
 from pixel_gather.adapters.geotiff.tile_runs import MAX_TILES
-from pixel_gather.errors import SourceError
 from pixel_gather.source import Header
+from pixel_gather.transfer import cut_range
 from pixel_gather.window import Window
 
 type Pixels = np.ndarray[Any, Any]
@@ -70,7 +72,15 @@ class OpenedGeoTiff:
         is_new = self.packed is None or self.file.fragments.n_parts > self.n_packed_parts
         return self._pack() if is_new else self.packed
 
-    async def read_into(self, out: Pixels, window: Window, bands: Sequence[int], *, masked: bool) -> None:
+    async def read_into(
+        self,
+        out: Pixels,
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
+    ) -> None:
         """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` says.
 
         After an error ``out`` may hold anything where the window lies on the raster, unless ``masked``,
@@ -80,78 +90,83 @@ class OpenedGeoTiff:
             NotFast: GDAL decides, as after a tile that cannot be decoded.
             SourceError: The object cannot be read.
         """
+        limits = self.file.settings.in_parts(part_nbytes if self.file.is_pinned else None)
         inside = window.clipped(width=self.layout.width, height=self.layout.height)
         if inside is not None:
-            await self._read_inside(inside, out, window, bands, masked=masked)
+            await self._read_inside(inside, out, window, bands, masked=masked, limits=limits)
         if not self.file.is_seen:  # nothing that was read has told whether this version is still there
             await self.file.get(0, 1)
 
     async def _read_inside(
-        self, inside: Window, out: Pixels, window: Window, bands: Sequence[int], *, masked: bool
+        self,
+        inside: Window,
+        out: Pixels,
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        limits: GeoTiffSettings,
     ) -> None:
         """Fill the part of ``out`` that lies on the raster."""
         row, col = inside.row_off - window.row_off, inside.col_off - window.col_off
         part = out[:, row : row + inside.height, col : col + inside.width]
         if not masked:
-            await self._fill(part, inside, bands)
+            await self._fill(part, inside, bands, limits)
             return
         await self.file.parsed(self._refuse_masks)
         unmasked = np.empty_like(part)
-        await self._fill(unmasked, inside, bands)
+        await self._fill(unmasked, inside, bands, limits)
         part[...] = unmasked
 
-    async def _fill(self, out: Pixels, window: Window, bands: Sequence[int]) -> None:
+    async def _fill(self, out: Pixels, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> None:
         """Fill ``out`` with a window that lies on the raster."""
         started = perf_counter()
-        limits = self.file.settings
-        pieces = await self.file.parsed(lambda: self._cut(window, bands))
+        pieces = await self.file.parsed(lambda: self._cut(window, bands, limits))
         self.wanted = tile_spans(self.layout, window, bands)
         if self.packed is None:
             self.first_read.learn(self.file.fragments.seen_stop)
         stored = [piece for piece in pieces if not piece.is_sparse]
         if len(stored) < len(pieces):
             self._fill_sparse([piece for piece in pieces if piece.is_sparse], out, bands)
-        gets = join_pieces(
-            stored, max_gap_nbytes=limits.max_gap_nbytes, max_joined_nbytes=limits.max_get_nbytes
-        )
+        gets = join_pieces(stored, max_gap_nbytes=limits.max_gap_nbytes, max_joined_nbytes=limits.cut_nbytes)
         if len(gets) == 1:
-            arrived = await self._read(gets[0], out, bands)
+            arrived = await self._read(gets[0], out, bands, limits, most_parts=limits.max_gets_in_flight)
         elif gets:
-            arrived = await self._read_all(gets, out, bands)
+            arrived = await self._read_all(gets, out, bands, limits)
         else:
             return
         self.file.cost.read_s += arrived - started
 
-    def _cut(self, window: Window, bands: Sequence[int]) -> list[Piece]:
-        limits = self.file.settings
+    def _cut(self, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> list[Piece]:
         return cut_pieces(
             self.ifd,
             self.layout,
             window,
             bands,
             max_tile_nbytes=limits.max_tile_nbytes,
-            max_part_nbytes=limits.max_get_nbytes,
+            max_row_nbytes=limits.max_get_nbytes,
+            part_nbytes=limits.cut_nbytes,
         )
 
-    async def _read_all(self, gets: Sequence[Get], out: Pixels, bands: Sequence[int]) -> float:
+    async def _read_all(
+        self, gets: Sequence[Get], out: Pixels, bands: Sequence[int], limits: GeoTiffSettings
+    ) -> float:
         """Fetch and decode concurrently; return when the last bytes arrived."""
-        slots = asyncio.Semaphore(self.file.settings.max_gets_in_flight)
+        slots = asyncio.Semaphore(limits.max_gets_in_flight)
+        most_parts = max(limits.max_gets_in_flight // len(gets), 1)
 
         async def read_one(get: Get) -> float:
             async with slots:
-                return await self._read(get, out, bands)
+                return await self._read(get, out, bands, limits, most_parts=most_parts)
 
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(read_one(get)) for get in gets]
-        except ExceptionGroup as errors:
-            of_the_store = (error for error in errors.exceptions if isinstance(error, SourceError))
-            raise next(of_the_store, errors.exceptions[0]) from errors
-        return max(task.result() for task in tasks)
+        return max(await all_of(read_one(get) for get in gets))
 
-    async def _read(self, get: Get, out: Pixels, bands: Sequence[int]) -> float:
-        """Fetch one range and decode its tiles; return when the bytes arrived."""
-        content = await self.file.get(get.start, get.stop)
+    async def _read(
+        self, get: Get, out: Pixels, bands: Sequence[int], limits: GeoTiffSettings, *, most_parts: int
+    ) -> float:
+        """Fetch one range, in parts where it is long, and decode its tiles; return when the bytes arrived."""
+        ranges = cut_range(get.start, get.stop, part_nbytes=limits.part_nbytes, most=most_parts)
+        content = await fetch_ranges(self.file.get, ranges)
         arrived = perf_counter()
         self.file.cost.decode_s += await in_thread(lambda: self._decode(content, get, out, bands))
         return arrived

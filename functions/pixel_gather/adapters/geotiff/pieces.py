@@ -55,7 +55,8 @@ def cut_pieces(
     bands: Sequence[int],
     *,
     max_tile_nbytes: int,
-    max_part_nbytes: int,
+    max_row_nbytes: int,
+    part_nbytes: int,
 ) -> list[Piece]:
     """Cut a window, which lies on the image, into the pieces of the tiles that it touches.
 
@@ -65,7 +66,8 @@ def cut_pieces(
         window: Wholly on the image.
         bands: From 1.
         max_tile_nbytes: Largest tile that is decoded at once, compressed or not.
-        max_part_nbytes: Largest part of an uncompressed tile or strip that is read at once.
+        max_row_nbytes: Longest row of an uncompressed tile or strip.
+        part_nbytes: Of such a tile, so much is read at once, or one row where that is longer.
 
     Raises:
         NotFast: A range that is impossible or over the limit.
@@ -80,7 +82,7 @@ def cut_pieces(
             if piece.is_sparse:
                 pieces.append(piece)
             elif layout.compression is Compression.NONE:
-                pieces += _cut_rows(piece, layout, max_part_nbytes=max_part_nbytes)
+                pieces += _cut_rows(piece, layout, max_row_nbytes=max_row_nbytes, part_nbytes=part_nbytes)
             elif max(piece.stop - piece.start, piece.n_rows * layout.row_nbytes) > max_tile_nbytes:
                 raise NotFast("a tile is over the size limit")
             else:
@@ -147,14 +149,14 @@ def _check_range(start: int, nbytes: int, object_nbytes: int) -> None:
         raise NotFast("a tile lies outside the file")
 
 
-def _cut_rows(piece: Piece, layout: Layout, *, max_part_nbytes: int) -> Iterator[Piece]:
+def _cut_rows(piece: Piece, layout: Layout, *, max_row_nbytes: int, part_nbytes: int) -> Iterator[Piece]:
     """Yield an uncompressed tile's wanted rows, in parts of bounded size."""
     row_nbytes = layout.row_nbytes
     if piece.stop - piece.start != piece.n_rows * row_nbytes:
         raise NotFast("an uncompressed tile of another size than its shape")
-    if row_nbytes > max_part_nbytes:
+    if row_nbytes > max_row_nbytes:
         raise NotFast("a tile is over the size limit")
-    step = max(1, max_part_nbytes // row_nbytes)
+    step = max(1, part_nbytes // row_nbytes)
     for first in range(piece.rows.start, piece.rows.stop, step):
         stop = min(first + step, piece.rows.stop)
         out_first = piece.out_rows.start + first - piece.rows.start

@@ -88,7 +88,7 @@ class GeoTiffReader:
     async def _parse(
         self, href: str, *, overview: int | None, cost: Cost
     ) -> tuple[OpenedGeoTiff, bytes | None]:
-        started = perf_counter()
+        started, nbytes_before = perf_counter(), cost.nbytes
         try:
             head = await self.objects.get_range(href, 0, self.first_read.nbytes, etag=None, cost=cost)
             fragments = Fragments(head.object_nbytes)
@@ -105,6 +105,7 @@ class GeoTiffReader:
             return await file.parsed(lambda: _parse(file, overview, self.first_read))
         finally:
             cost.open_s += perf_counter() - started
+            cost.header_nbytes += cost.nbytes - nbytes_before
 
 
 def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple[OpenedGeoTiff, bytes | None]:

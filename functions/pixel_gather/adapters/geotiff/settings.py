@@ -1,6 +1,9 @@
 """How much of a GeoTIFF is fetched at once, and the limits beyond which GDAL decides."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pixel_gather.transfer import MOST_PARTS
 
 _KIB, _MIB = 1 << 10, 1 << 20
 
@@ -30,10 +33,22 @@ class GeoTiffSettings:
     max_tile_nbytes: int = 256 * _MIB
     """Largest tile that is decoded, compressed or not."""
 
-    max_gets_in_flight: int = 8
+    part_nbytes: int | None = None
+    """Size of the parts that one long range is fetched in, side by side; None for single ranges."""
+
+    max_gets_in_flight: int = MOST_PARTS
     """Requests of one window at one time."""
 
     def __post_init__(self) -> None:
         """Refuse limits that nothing can keep."""
         if min(self.head_nbytes, self.max_get_nbytes, self.max_gets_in_flight) < 1:
             raise ValueError("head_nbytes, max_get_nbytes and max_gets_in_flight are at least 1")
+
+    def in_parts(self, part_nbytes: int | None) -> Self:
+        """Return settings that fetch long ranges in parts of this size; None for single ranges."""
+        return self if part_nbytes is None else replace(self, part_nbytes=part_nbytes)
+
+    @property
+    def cut_nbytes(self) -> int:
+        """Size to which tiles are joined and uncompressed ones cut: then no part has to be put together."""
+        return min(self.part_nbytes or self.max_get_nbytes, self.max_get_nbytes)

@@ -36,6 +36,11 @@ class TiffFile:
     is_seen: bool
     """Whether any byte of this version came from the store, and not only from an index."""
 
+    @property
+    def is_pinned(self) -> bool:
+        """Whether parts are sure to be of one version: the store tells them apart, and is no local disk."""
+        return self.etag is not None and not self.href.startswith("file://")
+
     async def get(self, start: int, stop: int) -> memoryview:
         """Fetch bytes that lie inside the object, all of them."""
         fetched = await self.objects.get_range(self.href, start, stop, etag=self.etag, cost=self.cost)

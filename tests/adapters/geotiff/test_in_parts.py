@@ -1,0 +1,169 @@
+"""Long ranges that are fetched in parts, and files that change or fail in the middle of it."""
+
+import asyncio
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adapters.geotiff.small_tiffs import Array, MemoryObject, noise, opened, tiff
+from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.opened import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.object_store import Fetched
+from pixel_gather.errors import SourceError
+from pixel_gather.source import Cost
+from pixel_gather.status import Status
+from pixel_gather.window import Window
+
+IMAGE = noise((160, 130), "uint16")
+WINDOW = Window(col_off=0, row_off=0, width=130, height=160)
+SETTINGS = GeoTiffSettings(head_nbytes=1024, learns_head=False)
+
+
+@dataclass(slots=True)
+class Shared(MemoryObject):
+    """Answers slowly, so that requests overlap; may change or fail at one of them."""
+
+    under_way: int = 0
+    most_under_way: int = 0
+    changes_at: int | None = None
+    """This request, from 0, finds another version of the same size."""
+
+    fails_at: int | None = None
+    n_asked: int = 0
+
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        """Answer as ``object_store.Objects`` does."""
+        position, self.n_asked = self.n_asked, self.n_asked + 1
+        if position == self.changes_at:
+            self.etag, self.content = "v2", bytes(len(self.content))
+        if position == self.fails_at:
+            raise SourceError("denied", href=href, status=Status.DENIED)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            for _ in range(4):
+                await asyncio.sleep(0)
+            return await MemoryObject.get_range(self, href, start, stop, etag=etag, cost=cost)
+        finally:
+            self.under_way -= 1
+
+
+def strip(path: Path, **options: object) -> Shared:
+    """Return a file of a single long strip."""
+    return Shared(tiff(path / "a.tif", IMAGE, rowsperstrip=160, **options))
+
+
+def read(source: OpenedGeoTiff, *, part_nbytes: int | None) -> Array:
+    """Read the whole image."""
+    out = np.zeros((1, 160, 130), np.uint16)
+    asyncio.run(source.read_into(out, WINDOW, (1,), masked=False, part_nbytes=part_nbytes))
+    pixels: Array = out[0]
+    return pixels
+
+
+@pytest.mark.parametrize("part_nbytes", [1, 1000, 5000, 10_000_000])
+@pytest.mark.parametrize("options", [{"compression": "zlib"}, {}, {"tile": (64, 64)}], ids=str)
+def test_parts_of_any_size_give_the_same_pixels(
+    tmp_path: Path, part_nbytes: int, options: dict[str, object]
+) -> None:
+    """Compressed strips are put together, others cut by rows and tiles by joins; a row may be longer."""
+    content = tiff(tmp_path / "a.tif", IMAGE, **({"rowsperstrip": 160} | options))
+
+    got = read(opened(content, settings=SETTINGS), part_nbytes=part_nbytes)
+
+    np.testing.assert_array_equal(got, IMAGE)
+
+
+def test_a_long_compressed_strip_is_fetched_side_by_side_and_each_part_is_counted(tmp_path: Path) -> None:
+    """Each byte once, all of one version, as many requests as the cost tells."""
+    stored = strip(tmp_path, compression="zlib")
+    source = opened(stored, settings=SETTINGS)
+    before = len(stored.ranges), source.file.cost.requests
+
+    read(source, part_nbytes=-(-len(stored.content) // 4))
+
+    parts = sorted(stored.ranges[before[0] :])
+    assert stored.most_under_way == len(parts) == 4
+    assert all(one[1] == other[0] for one, other in pairwise(parts))
+    assert source.file.cost.requests - before[1] == 4
+    assert set(stored.etags[before[0] :]) == {"v1"}
+
+
+@pytest.mark.parametrize(("n_rows", "most"), [(160, 3), (80, 3), (20, 3)])
+def test_never_more_requests_in_flight_than_a_window_may_have(tmp_path: Path, n_rows: int, most: int) -> None:
+    """Be it one long strip, two or eight."""
+    stored = Shared(tiff(tmp_path / "a.tif", IMAGE, rowsperstrip=n_rows, compression="zlib"))
+    settings = GeoTiffSettings(head_nbytes=1024, learns_head=False, max_gets_in_flight=most)
+
+    got = read(opened(stored, settings=settings), part_nbytes=300)
+
+    np.testing.assert_array_equal(got, IMAGE)
+    assert stored.most_under_way <= most
+
+
+def test_without_parts_a_long_strip_is_a_single_range(tmp_path: Path) -> None:
+    """As in plans of earlier versions."""
+    stored = strip(tmp_path, compression="zlib")
+    source = opened(stored, settings=SETTINGS)
+    before = len(stored.ranges)
+
+    read(source, part_nbytes=None)
+
+    assert len(stored.ranges) - before == 1
+
+
+def test_a_version_that_changes_between_two_parts_is_never_mixed_in(tmp_path: Path) -> None:
+    """The source is changed, whichever part found out."""
+    stored = strip(tmp_path, compression="zlib")
+    source = opened(stored, settings=SETTINGS)
+    stored.changes_at = stored.n_asked + 2
+
+    with pytest.raises(SourceError) as raised:
+        read(source, part_nbytes=len(stored.content) // 6)
+
+    assert raised.value.status is Status.CHANGED
+
+
+def test_a_part_that_fails_ends_the_others(tmp_path: Path) -> None:
+    """The source has the part's own status, and nothing is left under way."""
+    stored = strip(tmp_path, compression="zlib")
+    source = opened(stored, settings=SETTINGS)
+    stored.fails_at = stored.n_asked + 1
+
+    with pytest.raises(SourceError) as raised:
+        read(source, part_nbytes=len(stored.content) // 6)
+
+    assert raised.value.status is Status.DENIED
+    assert stored.under_way == 0
+
+
+def test_a_store_that_does_not_tell_versions_apart_gets_single_ranges(tmp_path: Path) -> None:
+    """Parts of two versions of one size could not be told from each other."""
+    stored = strip(tmp_path, compression="zlib")
+    stored.etag = None
+    source = opened(stored, settings=SETTINGS)
+    before = len(stored.ranges)
+
+    read(source, part_nbytes=1000)
+
+    assert len(stored.ranges) - before == 1
+
+
+def test_a_short_part_is_not_fast(tmp_path: Path) -> None:
+    """GDAL decides about a server that sends less than it was asked for."""
+
+    class Short(Shared):
+        async def get_range(
+            self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost
+        ) -> Fetched:
+            stop -= start > 1024
+            return await MemoryObject.get_range(self, href, start, stop, etag=etag, cost=cost)
+
+    source = opened(Short(strip(tmp_path, compression="zlib").content), settings=SETTINGS)
+
+    with pytest.raises(NotFast):
+        read(source, part_nbytes=2000)
