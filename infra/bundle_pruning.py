@@ -13,6 +13,10 @@ _CODEC_LIBRARIES: Final = "blosc|deflate|gomp|lz4|lzma|snappy|zfp|zstd"
 """What those modules are linked to; Blosc to LZ4, Snappy and zstd."""
 
 
+_FONTS: Final = "DejaVuSans(Display|-(Bold|Oblique|BoldOblique))?|LastResortHE-Regular"
+"""What matplotlib writes in unless told otherwise, and what it opens for letters that no font has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Files that are left out."""
@@ -22,6 +26,9 @@ class Rule:
 
     reason: str
     """Why nothing is missed."""
+
+    unless: str | None = None
+    """Top of a package that has need of them: beside it they stay."""
 
 
 RULES: Final = (
@@ -37,7 +44,11 @@ RULES: Final = (
     Rule(r"imagecodecs/licenses/.*", "texts about the sources of the wheel"),
     Rule(r"numpy/_core/_(simd|.*_tests)\..*\.so", "modules of NumPy's test suite"),
     Rule(r"numpy/(conftest\.py|f2py/.*|_pyinstaller/.*)", "Fortran, and other packagers"),
-    Rule(r"pyparsing/.*|pyparsing-.*", "only rasterio's command line parses expressions"),
+    Rule(
+        r"pyparsing/.*|pyparsing-.*",
+        "only rasterio's command line parses expressions, and matplotlib the names of fonts",
+        unless="matplotlib",
+    ),
     Rule(r"rasterio/rio/.*", "rasterio's command line"),
     Rule(r"rasterio/(_example|_fill|shutil)\..*\.so", "examples, filling and copying of rasters"),
     Rule(
@@ -45,6 +56,26 @@ RULES: Final = (
         "GDAL's processes can open no file (adapters/gdal/limits.py), and CRSs are PROJ's; "
         "rasterio knows the folder by gdalvrt.xsd",
     ),
+    Rule(
+        r"matplotlib/backends/(?!(__init__|backend_agg|backend_mixed|backend_svg|registry)\.py|_backend_agg\.).*",
+        "windows, and files that are neither SVG nor PNG",
+    ),
+    Rule(r"matplotlib/mpl-data/(images|plot_directive|sample_data)/.*", "icons of windows, and examples"),
+    Rule(
+        rf"matplotlib/mpl-data/fonts/(?!ttf/({_FONTS})\.ttf).*",
+        "figures are written in DejaVu Sans; what is not there needs not be looked through at a cold start",
+    ),
+    Rule(r"matplotlib/(sphinxext|testing)/.*", "for documentation and test suites"),
+    Rule(r"contourpy/.*", "figures have no contours"),
+    Rule(
+        r"fontTools/(?!(__init__|agl|misc/(__init__|loggingTools|textTools))\.py).*",
+        "matplotlib looks up names of letters; fonts it embeds in PDF alone",
+    ),
+    Rule(
+        r"PIL/_(avif|imagingcms|imagingft|imagingtk)\..*\.so", "photographs, colour profiles, text, windows"
+    ),
+    Rule(r"pillow\.libs/lib(avif|brotli|freetype|harfbuzz|lcms2|png).*", "libraries of those"),
+    Rule(r"share/man/.*", "manual pages"),
     Rule(r"aws_lambda_powertools/.*/swagger_ui/.*\.(js|css)", "pages that no function serves"),
 )
 """A path that one of them matches is left out."""
@@ -52,7 +83,8 @@ RULES: Final = (
 
 def prune(folder: Path) -> None:
     """Take the files out that a rule names, and the folders that are left empty."""
-    names = re.compile("|".join(f"(?:{rule.paths})" for rule in RULES))
+    rules = (rule for rule in RULES if rule.unless is None or not (folder / rule.unless).exists())
+    names = re.compile("|".join(f"(?:{rule.paths})" for rule in rules))
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir():
             if not any(path.iterdir()):

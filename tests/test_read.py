@@ -77,6 +77,17 @@ def test_shard_buffers_lend_the_same_memory_again() -> None:
         assert again.shape[:2] == (one.shape[0], 1)
 
 
+def test_read_shard_tells_each_source_the_plans_parts() -> None:
+    """What the plan has decided is what the reader does."""
+    reader, table = FakeReader(dict.fromkeys("ab", A)), table_of("a", "b")
+    plan = planned(reader, table)
+
+    for part_nbytes in (None, 1000):
+        read(replace(plan, part_nbytes=part_nbytes), table, reader)
+
+    assert reader.part_nbytes == [None, None, 1000, 1000]
+
+
 def sliced(image: Pixels, window: Window, fill: Any) -> Pixels:
     """Return a window of an image by NumPy alone: what overhangs is fill."""
     n_bands, height, width = image.shape
@@ -263,7 +274,7 @@ def test_read_shard_adds_up_what_each_source_cost() -> None:
 
     _, ((first,), (second,)) = read(plan, table, reader)
 
-    assert (first.requests, first.nbytes) == (2, 512 + 2 * 6 * 5 * 2)
+    assert (first.requests, first.nbytes, first.header_nbytes) == (2, 512 + 2 * 6 * 5 * 2, 512)
     assert (first.open_s, first.read_s, first.decode_s) == (0.25, 0.5, 0.125)
     assert (second.requests, second.open_s) == (1, 0.25)
 

@@ -10,7 +10,8 @@ import pytest
 
 from fakes import FakeReader, table_of
 from pixel_gather.outcome import BandStats, Outcome, ShardResult
-from pixel_gather.report import Report, Spread, Tally
+from pixel_gather.report import Report, Tally
+from pixel_gather.run import Spread
 from pixel_gather.source import CubeRow, Source
 from pixel_gather.status import Status
 from plans import planned
@@ -65,6 +66,35 @@ def test_report_sums_over_all_sources_and_spreads_over_those_read() -> None:
     assert report.status_counts == {"ok": 2, "missing": 1}
     assert report.n_failed == 1
     assert report.sources_per_s == pytest.approx(3 / 1.6)
+
+
+def test_report_tells_data_without_headers_and_the_typical_throughput() -> None:
+    """Of the sources that were read: two ended after 1 and after 2 seconds."""
+    report = reported(
+        outcome(start_s=1.0, end_s=2.0, nbytes=100, header_nbytes=40),
+        outcome(start_s=1.0, end_s=3.0, nbytes=300, header_nbytes=40),
+        outcome(status=Status.CORRUPT, reason="cut short", nbytes=500),
+    )
+
+    assert report.data_nbytes == 320
+    assert report.bytes_per_source == Spread(median=160, min=60, max=260)
+    assert report.typical_per_s == pytest.approx(1.0)
+    assert report.fetched_nbytes == 900
+
+
+def test_report_of_an_earlier_version_is_read_without_what_it_did_not_tell() -> None:
+    """Its text has no lines for that."""
+    told = {
+        name: value
+        for name, value in reported(outcome()).to_json().items()
+        if name not in ("data_nbytes", "typical_per_s")
+    }
+
+    report = msgspec.convert(told, Report)
+
+    assert report.data_nbytes is None
+    assert "typical" not in report.to_text()
+    assert "data without headers" not in report.to_text()
 
 
 def test_report_counts_the_sources_read_at_one_time() -> None:

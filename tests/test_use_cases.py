@@ -146,8 +146,8 @@ def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
     gather.run()
 
     assert gather.cube.calls[0] == "create"
-    assert [call.partition(" ")[0] for call in gather.cube.calls[1:-2]] == ["shard"] * 4
-    assert gather.cube.calls[-2:] == ["coordinates", "complete"]
+    assert [call.partition(" ")[0] for call in gather.cube.calls[1:-3]] == ["shard"] * 4
+    assert gather.cube.calls[-3:] == ["coordinates", "quicklooks", "complete"]
     assert gather.control.keys_put[:4] == ["claim", "sources.msgpack", "tasks.json", "plan.msgpack"]
     assert gather.control.keys_put[4:] == [
         f"{folder}shards/{index:05d}.msgpack" for index in range(4) for folder in ("headers/", "")
@@ -165,6 +165,10 @@ def test_gather_in_strips_makes_the_same_cube() -> None:
     for name in ("min", "max", "mean", "valid_fraction", "status"):
         np.testing.assert_array_equal(strips.cube.coordinates[name], whole.cube.coordinates[name])
     assert len(strips.control.keys_put) == 4 + 7 * 3 * 2
+    for gathered in (whole, strips):
+        assert gathered.cube.quicklooks is not None
+        assert gathered.cube.quicklooks.rows.tolist() == list(range(7))
+        np.testing.assert_array_equal(gathered.cube.quicklooks.pixels, whole.cube.pixels["band_1"])
     assert reports[1].requests == 3 * reports[0].requests
 
 
@@ -438,6 +442,8 @@ def test_gather_keeps_the_other_rows_when_one_source_fails() -> None:
     assert gather.cube.coordinates["status"].tolist() == [0, 0, Status.CORRUPT, 0, 0, 0, 0]
     assert np.isnan(gather.cube.coordinates["mean"][2])
     assert gather.cube.coordinates["valid_fraction"][2] == 0
+    assert gather.cube.quicklooks is not None
+    assert gather.cube.quicklooks.rows.tolist() == [0, 1, 3, 4, 5, 6]
     assert report.n_failed == 1
     (cause,) = report.causes
     assert (cause.status, cause.reason, cause.hrefs) == (

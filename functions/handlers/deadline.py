@@ -91,11 +91,17 @@ class _DeadlineSource:
         return self.opened.was_known
 
     async def read_into(
-        self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
+        self,
+        out: np.ndarray[Any, Any],
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
     ) -> None:
         """Fill ``out``, unless it is too late."""
         async with _until(self.at_s, self.header.href):
-            await self.opened.read_into(out, window, bands, masked=masked)
+            await self.opened.read_into(out, window, bands, masked=masked, part_nbytes=part_nbytes)
 
 
 @asynccontextmanager

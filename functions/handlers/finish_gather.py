@@ -55,4 +55,4 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[Report, dict[s
             control=control,
             max_lost_share=max_lost_share,
         )
-    return report, await publish(report, cube_name(gather), deployment)
+    return report, await publish(report, cube_name(gather), deployment, log=logger)

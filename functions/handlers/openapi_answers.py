@@ -6,6 +6,7 @@ type _Schema = dict[str, Any]
 
 _TEXT: Final[_Schema] = {"type": "string"}
 _HREF: Final[_Schema] = {"type": ["string", "null"], "examples": ["s3://bucket/name.zarr"]}
+_PLACE: Final[_Schema] = {"type": ["string", "null"]}
 _COUNT: Final[_Schema] = {"type": "integer", "minimum": 0}
 _NUMBER: Final[_Schema] = {"type": "number", "minimum": 0}
 _SHAPE: Final[_Schema] = {"type": "array", "items": _COUNT, "minItems": 3, "maxItems": 3}
@@ -40,7 +41,8 @@ _RESULT: Final = _object(
     {
         "gather": {"type": "string", "description": "The cube's name."},
         "cube": _TEXT,
-        "report": _TEXT,
+        "report": _PLACE | {"description": "For programs; null where it could not be written."},
+        "report_page": _PLACE | {"description": "For a browser; null where it could not be drawn."},
         "digest": {"type": "string", "description": "Of all pixels: equal digests, equal pixels."},
         "n_sources": _COUNT,
         "n_failed": _COUNT,

@@ -15,7 +15,7 @@ from handlers.manifest import manifest, manifest_key
 from handlers.memory import max_task_nbytes
 from handlers.planning import admitted, opened_table
 from handlers.reading import reader_of
-from handlers.result import publish
+from handlers.result import found_result
 from handlers.settings import Settings
 from handlers.wiring import Deployment
 from handlers.workers import workers_of
@@ -28,7 +28,7 @@ from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.plan import gather_digest
 from pixel_gather.request import GatherRequest, parse_request
 from pixel_gather.telemetry import GATHERS_REFUSED
-from pixel_gather.use_cases import gathered_indexes, plan_gather
+from pixel_gather.use_cases import gathered_indexes, is_planned, plan_gather
 
 _LONGEST_CAUSE: Final = 2000
 
@@ -63,7 +63,9 @@ class Planner:
                     "another output.name, or submit it with force"
                 )
             if found is not None and (report := found.complete_report()) is not None:
-                result = await publish(report, gather, deployment)
+                result = await found_result(report, gather, deployment)
+                if result["report_page"] is None and await is_planned(control.below(found.claim)):
+                    return _to_be_finished(f"{gather}/{found.claim}", request)
                 return {"verdict": "complete", "result": result}
             plan, tasks = await plan_gather(
                 request,
@@ -97,6 +99,16 @@ class Planner:
             "n_shards": len(tasks),
             "n_missing": len(missing),
         }
+
+
+def _to_be_finished(gather: str, request: GatherRequest) -> dict[str, Any]:
+    """Return the verdict on a complete cube whose report was not drawn, which is left to the finish."""
+    return {
+        "verdict": "planned",
+        "gather": gather,
+        "tolerated_failure_percentage": _percentage(request),
+        "n_missing": 0,
+    }
 
 
 def _percentage(request: GatherRequest) -> float:

@@ -5,7 +5,7 @@ What exists, how it is described, and how a batch of rows becomes their values. 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -54,6 +54,11 @@ class _Field(_Kind):
     value: Callable[[Any, Any], Any]
 
 
+def _moment(name: str, what: str) -> _Field:
+    """Describe when something was; after five hours float32 knows but every other millisecond."""
+    return replace(_seconds(name, f"when {what}, since the gather was planned"), dtype="float64")
+
+
 def _seconds(name: str, what: str) -> _Field:
     return _Field(
         name=name,
@@ -96,11 +101,13 @@ _PER_SOURCE: Final = (
         attributes={"long_name": "CRS of the source, an authority code or WKT"},
         value=lambda _, outcome: outcome.crs or "",
     ),
-    _seconds("start", "when work on the source began, since the gather was planned"),
+    _moment("start", "work on the source began"),
+    _moment("end", "work on the source ended"),
     _seconds("open", "time until the header was known"),
     _seconds("read", "time waiting for the window's bytes"),
     _seconds("decode", "time decoding, summed over threads"),
     _count("bytes", "nbytes", "bytes received"),
+    _count("header_bytes", "header_nbytes", "of those, received until the header was known"),
     _count("requests", "requests", "requests sent, retries included"),
     _count("retries", "retries", "requests sent again"),
 )

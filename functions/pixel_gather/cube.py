@@ -10,7 +10,7 @@ from pixel_gather.estimate import Estimate
 from pixel_gather.layout import Layout
 from pixel_gather.place import Grid, Placement
 from pixel_gather.source import Column, Header
-from pixel_gather.window import Window, WindowRule
+from pixel_gather.window import DescribedCrs, Window, WindowRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +82,13 @@ class CubePlan:
     codec: str
     zfp_tolerance: float | None
     estimate: Estimate
+    crs: DescribedCrs | None = None
+    """Of the placement, as the cube will tell it; not known of a dry run, which is spared PROJ's start."""
+
+    part_nbytes: int | None = None
+    """Ranges longer than this are fetched in parts side by side; None for single ranges, as plans of earlier
+    versions have it."""
+
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -146,6 +153,7 @@ class CubePlan:
             "transform": self.placement.transform,
             "layout": asdict(self.layout) | {"codec": self.codec},
             "shards": rows * strips,
+            "part_bytes": self.part_nbytes,
             "estimate": asdict(self.estimate),
             "warnings": list(self.warnings),
         }

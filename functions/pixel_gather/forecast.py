@@ -62,7 +62,7 @@ def estimate_on_aws(work: Workload, deployment: Deployment) -> Estimate:
         n_tasks=work.n_tasks,
         worker_s=found.course.worker_s,
         worker_mib=deployment.worker_memory_mib,
-        beside_s=found.plan_s + found.finish_s,
+        beside_s=found.plan_s + found.finish_s + figures.DRAWING.value,
     )
     estimate = Estimate(
         n_gets=work.n_gets,
@@ -165,7 +165,7 @@ def plan_s_of(work: Workload) -> float:
 
 
 def finish_s_of(work: Workload) -> float:
-    """Return how long the finish takes."""
+    """Return how long the finish takes until the cube is complete; the report is drawn after that."""
     sidecars = 2 * ceil(work.n_tasks / figures.SIDECARS_AHEAD.value)
     headers = ceil(work.n_tasks / figures.HEADERS_AHEAD.value)
     chunks = ceil(work.n_sources / pricing.ROWS_PER_PUT) * figures.CHUNK_ROUND_TRIPS.value

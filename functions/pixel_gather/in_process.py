@@ -5,6 +5,7 @@ at a time.
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
@@ -23,6 +24,7 @@ from pixel_gather.adapters.object_store import Objects, StoreSettings, open_plac
 from pixel_gather.adapters.source_list import named_sources
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.adapters.source_table import SqliteSourceTable
+from pixel_gather.adapters.written_report import PAGE_KEY, look_for_report, write_report
 from pixel_gather.adapters.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.cube import CubePlan
 from pixel_gather.drill import DrilledPixel, drill
@@ -38,6 +40,8 @@ from pixel_gather.source import Source
 from pixel_gather.status import Status
 from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
 from pixel_gather.window import WindowRule
+
+_log: Final = logging.getLogger(__name__)
 
 _SHARDS_IN_FLIGHT: Final = 2
 """One is compressed and stored while the next is read."""
@@ -62,6 +66,9 @@ class Settings:
 
     max_task_nbytes: int = 512 * 2**20
     """What one shard may hold decoded; two are in memory at a time."""
+
+    draws_report: bool = True
+    """Whether ``report.json``, ``.txt`` and ``.html`` are written beside the arrays; it takes seconds."""
 
     def __post_init__(self) -> None:
         """Refuse a number with which nothing would ever be read."""
@@ -98,6 +105,9 @@ class Gathered:
     report: Report
     was_complete: bool
     """Whether the cube was there already, so that nothing was read."""
+
+    page: str | None = None
+    """Where the report lies as a page for a browser; None where it was not or could not be drawn."""
 
 
 def gather(
@@ -169,7 +179,7 @@ async def gather_async(
                 f"{shown(place)}: a cube of another request or another list is there: choose another place"
             )
         if found is not None and (report := found.complete_report()) is not None:
-            return Gathered(place=shown(place), report=report, was_complete=True)
+            return await _ended(cube, report, was_complete=True, settings=job.settings)
         plan, tasks = await plan_gather(
             request,
             table=job.table,
@@ -183,7 +193,16 @@ async def gather_async(
         await _gather_shards(plan, tasks, job=job, cube=cube, control=control, on_progress=on_progress)
         report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
         await controls.clear()
-        return Gathered(place=shown(place), report=report, was_complete=False)
+        return await _ended(cube, report, was_complete=False, settings=job.settings)
+
+
+async def _ended(cube: ZarrCube, report: Report, *, was_complete: bool, settings: Settings) -> Gathered:
+    """Have the report drawn where it is not there yet, as after a run that was stopped just before."""
+    written = await look_for_report(cube.store)
+    if settings.draws_report and not (was_complete and written.has_page):
+        written = await write_report(cube.store, place=cube.place, usd_by_service=None, log=_log)
+    page = f"{cube.place.rstrip('/')}/{PAGE_KEY}" if written.has_page else None
+    return Gathered(place=cube.place, report=report, was_complete=was_complete, page=page)
 
 
 async def drill_async(

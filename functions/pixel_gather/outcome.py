@@ -77,6 +77,9 @@ class Outcome:
     read_s: float = 0.0
     decode_s: float = 0.0
     nbytes: int = 0
+    header_nbytes: int = 0
+    """Of ``nbytes``, those received until the header was known."""
+
     requests: int = 0
     retries: int = 0
     hedges: int = 0
@@ -108,6 +111,9 @@ class ShardResult:
     stored_nbytes: int
     peak_rss_mib: float
     """Most memory that the worker's process has held so far."""
+
+    quicklooks: dict[int, bytes] = field(default_factory=dict)
+    """By row of the cube, the task's part of its picture where it has one; see `pixel_gather.quicklook`."""
 
 
 def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outcome]:
@@ -149,6 +155,7 @@ def merged(parts: Sequence[Outcome]) -> Outcome:
         read_s=sum(part.read_s for part in parts),
         decode_s=sum(part.decode_s for part in parts),
         nbytes=sum(part.nbytes for part in parts),
+        header_nbytes=sum(part.header_nbytes for part in parts),
         requests=sum(part.requests for part in parts),
         retries=sum(part.retries for part in parts),
         hedges=sum(part.hedges for part in parts),

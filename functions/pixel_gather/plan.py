@@ -18,6 +18,7 @@ from pixel_gather.layout import Layout, plan_layout
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 from pixel_gather.pricing import n_puts
 from pixel_gather.sample import Draft, draft_slot
+from pixel_gather.transfer import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
 from pixel_gather.workload import Deployment, Workload
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -75,7 +76,7 @@ async def plan_cube(
         wanted=request.output.layout,
         max_task_nbytes=max_task_nbytes,
     )
-    work = _workload(drafts, table, layout, measurements)
+    work = _workload(drafts, table, layout, measurements, in_flight=(deployment or Deployment()).in_flight)
     plan = CubePlan(
         digest=gather_digest(request, table),
         planned_at=now,
@@ -96,6 +97,7 @@ async def plan_cube(
         layout=layout,
         codec=request.output.codec,
         zfp_tolerance=request.output.zfp_tolerance,
+        part_nbytes=_parts(work, deployment).part_nbytes,
         estimate=estimate_on_aws(
             work, replace(deployment or Deployment(), asked_workers=request.limits.workers)
         ),
@@ -104,6 +106,12 @@ async def plan_cube(
     _check_codec(plan)
     _check_limits(plan, request.limits)
     return plan
+
+
+def _parts(work: Workload, deployment: Deployment | None) -> Parts:
+    """Decide whether sources' bytes are fetched in parts, by who will read them."""
+    link = LAMBDA if deployment is not None and deployment.is_deployed else HERE
+    return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
 
 
 def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
@@ -165,23 +173,34 @@ def _fits_dtype(value: float, dtype: str) -> bool:
 
 
 def _workload(
-    drafts: Sequence[Draft], table: SourceTable, layout: Layout, measurements: Sequence[Measurement]
+    drafts: Sequence[Draft],
+    table: SourceTable,
+    layout: Layout,
+    measurements: Sequence[Measurement],
+    *,
+    in_flight: int,
 ) -> Workload:
     per_slot = table.n_sources / len(drafts)
     to_open = 1 - table.n_known / max(table.n_sources, 1)
-    gets, fetched = 0.0, 0.0
+    gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
     for draft in drafts:
         ranges, share = _touched(draft.slot)
         gets += per_slot * (to_open + ranges)
         fetched += per_slot * (to_open * draft.mean_open_nbytes + share * draft.mean_nbytes)
+        window_nbytes = max(window_nbytes, share * draft.mean_nbytes)
+        most_gets = max(most_gets, min(ranges, MOST_PARTS))
     shape = (table.n_rows, drafts[0].slot.window.height, drafts[0].slot.window.width)
-    n_tasks = layout.n_shards(shape)[0] * layout.n_shards(shape)[1]
+    n_strips = layout.n_shards(shape)[1]
+    n_tasks = layout.n_shards(shape)[0] * n_strips
+    n_of_task = min(layout.shard[0], max(table.n_rows, 1)) * len(drafts)
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
     return Workload(
         n_sources=table.n_sources,
         n_indexed=table.n_known,
         n_gets=round(gets),
         fetched_nbytes=round(fetched),
+        window_nbytes=window_nbytes / max(n_strips, 1),
+        n_side_by_side=max(min(n_of_task, in_flight // most_gets), 1),
         decoded_nbytes=shape[0] * shape[1] * shape[2] * pixel_nbytes,
         n_tasks=n_tasks,
         n_puts=n_puts(

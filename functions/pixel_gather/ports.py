@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pixel_gather.source import Column, Cost, CubeRow, Header, Source
-from pixel_gather.window import Window
+from pixel_gather.window import DescribedCrs, Window
 
 
 class OpenedSource(Protocol):
@@ -29,7 +29,13 @@ class OpenedSource(Protocol):
         """Whether it was opened by such bytes, so that its header is not to be believed before a read."""
 
     async def read_into(
-        self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
+        self,
+        out: np.ndarray[Any, Any],
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
     ) -> None:
         """Fill ``out`` with the window's pixels.
 
@@ -39,6 +45,8 @@ class OpenedSource(Protocol):
             window: In pixels of the header's grid; part of it lies on the raster.
             bands: Which bands, from 1, in the order of ``out``.
             masked: Also leave as they are the pixels that the source's own mask hides.
+            part_nbytes: Longer ranges are better fetched in parts of this size side by side, as
+                `pixel_gather.transfer` says; None for single ranges. Changes no pixel.
 
         Raises:
             StaleHeaderError: It was known, and is another now; ``out`` may hold anything.
@@ -83,6 +91,9 @@ class Projector(Protocol):
 
     def check(self, crs: str, *, field: str) -> None:
         """Refuse a CRS that is not known, naming the request's field."""
+
+    def describe(self, crs: str) -> DescribedCrs | None:
+        """Return what a cube's readers are told of a source's CRS; None where it is not known."""
 
     def points(
         self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str

@@ -23,11 +23,11 @@ GETS_PER_TASK: Final = 8
 """The claim, the plan, the task's part of the list, its sidecar looked for twice; by the finish its part of
 the list, its sidecar, its headers."""
 
-GETS_BESIDE: Final = 80
-"""The plan's, the finish's of its own arrays' metadata."""
+GETS_BESIDE: Final = 120
+"""The plan's, the finish's of its own arrays' metadata and of what the report is drawn from, about."""
 
-PUTS_BESIDE: Final = 35
-"""The plan's files, and metadata of the cube and its coordinates, about."""
+PUTS_BESIDE: Final = 41
+"""The plan's files, metadata of the cube and its coordinates, pictures and the report, about."""
 
 _BESIDE_GB: Final = 1769 / 1024
 """Memory of plan and finish."""
@@ -49,7 +49,7 @@ def n_puts(*, n_tasks: int, n_measurements: int, n_rows: int, n_columns: int) ->
 ROWS_PER_PUT: Final = 16_384
 """Rows of a coordinate in one object, as `pixel_gather.coordinates` writes them."""
 
-COORDINATES: Final = 18
+COORDINATES: Final = 20
 
 
 def usd_on_aws(
@@ -63,7 +63,7 @@ def usd_on_aws(
         n_tasks: Shards, each an invocation and a child of the map.
         worker_s: Seconds that workers are paid for, their starts included.
         worker_mib: Memory of a worker.
-        beside_s: Seconds of plan and finish.
+        beside_s: Seconds of plan and finish, drawing included.
     """
     gb_s = worker_s * worker_mib / 1024 + beside_s * _BESIDE_GB
     return {

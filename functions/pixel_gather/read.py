@@ -197,7 +197,8 @@ async def _read_source(
         outcome.status, outcome.reason = Status.TIMED_OUT, f"not read within {timeout_s:g} s"
     outcome.end_s = time.time() - plan.planned_at
     outcome.open_s, outcome.read_s, outcome.decode_s = cost.open_s, cost.read_s, cost.decode_s
-    outcome.nbytes, outcome.requests = cost.nbytes, cost.requests
+    outcome.nbytes, outcome.header_nbytes = cost.nbytes, cost.header_nbytes
+    outcome.requests = cost.requests
     outcome.retries, outcome.hedges = cost.retries, cost.hedges
     return outcome
 
@@ -233,7 +234,7 @@ async def _fill(opened: OpenedSource, out: Pixels, window: Window, view: _View, 
             clipped.row_stop - window.row_off,
         )
     if clipped is not None or opened.was_known:  # which then sees whether that version is still there
-        await opened.read_into(out, window, view.slot.bands, masked=masked)
+        await opened.read_into(out, window, view.slot.bands, masked=masked, part_nbytes=view.plan.part_nbytes)
 
 
 def _check_likeness(header: Header, slot: SourceSlot) -> None:

@@ -1,6 +1,7 @@
 """What was gathered, what failed, what it took: the evidence that every gather ends with.
 
-The lines of `Report.to_text` are those of the published report that this tool is compared with.
+The first lines of `Report.to_text` are those of `pixel_gather.run_table`, as in the published report that
+this tool is compared with.
 """
 
 from array import array
@@ -14,6 +15,8 @@ import xxhash
 
 from pixel_gather.cube import CubePlan
 from pixel_gather.outcome import Lookup, Outcome, ShardResult
+from pixel_gather.run import Spread, Timings
+from pixel_gather.run_table import LABEL_WIDTH, Column, open_share, rows_of
 from pixel_gather.source import CubeRow
 from pixel_gather.status import Status
 
@@ -22,23 +25,6 @@ _MOST_HREFS: Final = 20
 """Kept per cause; the cube's ``status`` and ``href`` name them all."""
 
 _SHOWN_HREFS: Final = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Median and range of one figure over all sources that were read."""
-
-    median: float
-    min: float
-    max: float
-
-    @classmethod
-    def of(cls, values: "Sequence[float] | np.ndarray[Any, Any]") -> "Spread":
-        """Summarise; all zero for no values."""
-        if not len(values):
-            return cls(median=0.0, min=0.0, max=0.0)
-        known = np.asarray(values, dtype="float64")
-        return cls(median=float(np.median(known)), min=float(known.min()), max=float(known.max()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +75,8 @@ class Report:
     retries: int
     stored_nbytes: int
     bytes_per_source: Spread
+    """Without headers; with them where ``data_nbytes`` is None."""
+
     total_s: Spread
     open_s: Spread
     read_s: Spread
@@ -121,6 +109,12 @@ class Report:
     """Sources of which the index told what could not be used: broken, of another overview, or of a window
     that is not on them."""
 
+    data_nbytes: int | None = None
+    """Received for windows of sources that were read, without headers; None in cubes of earlier versions."""
+
+    typical_per_s: float | None = None
+    """Sources by time passed, noted whenever one is done: the median. None as above."""
+
     @property
     def n_failed(self) -> int:
         """Sources that gave no pixels."""
@@ -138,67 +132,67 @@ class Report:
 
     def to_text(self) -> str:
         """Return the report as text, one figure a line."""
-        return "\n".join(_lines(self))
+        table = [
+            f"{row.label:<{LABEL_WIDTH}} {row.cells[0]}" for row in rows_of([column_of_report(self, name="")])
+        ]
+        return "\n".join([*table, *own_lines(self)])
 
 
-def _lines(report: Report) -> list[str]:
+def column_of_report(report: Report, *, name: str) -> Column:
+    """Return the gather's column in the table of runs."""
     rows, height, width = report.shape
-    both = report.open_s.median + report.read_s.median
-    open_share = report.open_s.median / both if both else 0.0
     grid = "on one grid" if report.is_aligned else "not on one grid: each row has its own transform"
-    in_flight = max(report.concurrency, 1)
+    is_told = report.data_nbytes is not None and report.wall_s > 0
+    return Column(
+        name=name,
+        window=f"{height} x {width} pixels of {rows:,} rows, {grid}",
+        bands=report.bands,
+        shape=(height, width),
+        dtype=", ".join(dict.fromkeys(report.dtypes)),
+        concurrency=report.concurrency,
+        digest=report.digest,
+        n_read=report.status_counts.get("ok", 0),
+        n_sources=report.n_sources,
+        data_nbytes=report.data_nbytes,
+        bytes_per_source=report.bytes_per_source,
+        total_s=report.total_s,
+        open_s=report.open_s,
+        read_s=report.read_s,
+        open_share=open_share(report.open_s, report.read_s),
+        wait_s=report.wait_s,
+        wall_s=report.wall_s,
+        typical_per_s=report.typical_per_s,
+        mib_per_s=(report.data_nbytes or 0) / 2**20 / report.wall_s if is_told else None,
+        peak_rss_mib=report.peak_rss_mib,
+        n_failed=report.n_failed,
+    )
+
+
+def own_lines(report: Report) -> list[str]:
+    """Return the lines of a report that only a gather has: they stand below the table of runs."""
     named = (f"{name} ({dtype})" for name, dtype in zip(report.measurements, report.dtypes, strict=True))
     figures = {
-        "window": f"{height} x {width} pixels of {rows:,} rows, {grid}",
         "measurements": ", ".join(named),
-        "tiles": f"{report.tile[0]} x {report.tile[1]}, band {', '.join(map(str, report.bands))}",
-        "sources in flight": f"{report.concurrency}",
-        "digest of all pixels": report.digest,
-        "sources read": f"{report.status_counts.get('ok', 0):,} of {report.n_sources:,}",
+        "tiles": f"{report.tile[0]} x {report.tile[1]}",
         "bytes received": f"{report.fetched_nbytes:,} in {report.requests:,} requests",
         "retries": f"{report.retries:,}",
         "bytes stored": f"{report.stored_nbytes:,}",
-        "bytes per source": _in_bytes(report.bytes_per_source),
-        "time per source": _in_ms(report.total_s),
-        "  open": f"{_in_ms(report.open_s)}  {open_share:.1%}",
-        "  read and decode": f"{_in_ms(report.read_s)}  {1 - open_share:.1%}",
-        "total wait": f"{report.wait_s:,.2f} s",
-        "wall time": f"{report.wall_s:,.2f} s",
-        "throughput": f"{report.sources_per_s:,.1f} sources/s, "
-        f"{report.sources_per_s / in_flight:,.1f} per source in flight",
-        "peak memory": f"{report.peak_rss_mib:,.0f} MiB",
-        "failed": f"{report.n_failed:,}",
     }
     if report.n_known or report.n_stale or report.n_unfit:
         figures["header index"] = (
             f"{report.n_known:,} sources opened by it; {report.n_stale:,} of its entries were stale, "
             f"{report.n_unfit:,} of no use"
         )
-    lines = [f"{name:<22} {figure}" for name, figure in figures.items()]
+    lines = [f"{name:<{LABEL_WIDTH}} {figure}" for name, figure in figures.items()]
     for cause in report.causes:
         lines.append(f"  {cause.status:<11} {cause.n_sources:>8,}  {cause.reason}")
         lines += [f"{'':<24} {href}" for href in cause.hrefs[:_SHOWN_HREFS]]
-    return lines + [f"{'warning':<22} {each}" for each in report.warnings]
-
-
-def _in_bytes(spread: Spread) -> str:
-    return f"{spread.median:,.0f} [{spread.min:,.0f}..{spread.max:,.0f}]"
-
-
-def _in_ms(spread: Spread) -> str:
-    return f"{spread.median * 1000:,.1f} [{spread.min * 1000:,.1f}..{spread.max * 1000:,.1f}] ms"
+    return lines + [f"{'warning':<{LABEL_WIDTH}} {each}" for each in report.warnings]
 
 
 def _doubles() -> "array[float]":
     """Return an array of eight bytes a number, a quarter of what a list of a million takes."""
     return array("d")
-
-
-def _most_at_one_time(starts_s: "array[float]", ends_s: "array[float]") -> int:
-    """Return how many spells overlap at most; one that ends as another starts does not overlap it."""
-    starts, ends = np.sort(np.asarray(starts_s)), np.sort(np.asarray(ends_s))
-    n_begun = np.arange(1, len(starts) + 1)
-    return int((n_begun - np.searchsorted(ends, starts, side="right")).max(initial=0))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -267,7 +261,7 @@ class Tally:
         self._ends.append(outcome.end_s)
         self._opens.append(outcome.open_s)
         self._reads.append(outcome.read_s + outcome.decode_s)
-        self._bytes.append(outcome.nbytes)
+        self._bytes.append(outcome.nbytes - outcome.header_nbytes)
         self.is_aligned = self.is_aligned and outcome.is_aligned
         ours = self.plan.nodata(slot)
         both_nan = outcome.nodata != outcome.nodata and ours != ours  # noqa: PLR0124 # true of NaN alone
@@ -287,7 +281,7 @@ class Tally:
         """Return what was added up."""
         plan = self.plan
         grid = plan.slots[0].grid
-        totals = np.asarray(self._opens) + np.asarray(self._reads)
+        timings = self._timings()
         warnings = list(plan.warnings)
         if self.nodata_differs:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
@@ -308,7 +302,7 @@ class Tally:
             dtypes=tuple(each.dtype for each in plan.measurements),
             bands=tuple(dict.fromkeys(band for slot in plan.slots for band in slot.bands)),
             tile=(grid.tile_height, grid.tile_width),
-            is_aligned=self.is_aligned and len(totals) > 0,
+            is_aligned=self.is_aligned and len(timings) > 0,
             nodata_differs=self.nodata_differs,
             scaling_differs=self.scaling_differs,
             n_sources=plan.n_sources,
@@ -318,17 +312,17 @@ class Tally:
                 for cause, count in self._cause_counts.most_common()
             ),
             warnings=tuple(warnings),
-            concurrency=_most_at_one_time(self._starts, self._ends),
+            concurrency=timings.most_in_flight,
             fetched_nbytes=self.fetched_nbytes,
             requests=self.requests,
             retries=self.retries,
             stored_nbytes=self.stored_nbytes,
-            bytes_per_source=Spread.of(self._bytes),
-            total_s=Spread.of(totals),
-            open_s=Spread.of(self._opens),
-            read_s=Spread.of(self._reads),
-            wait_s=float(totals.sum()),
-            wall_s=float(np.max(self._ends, initial=0.0) - np.min(self._starts)) if len(totals) else 0.0,
+            bytes_per_source=Spread.of(timings.nbytes),
+            total_s=Spread.of(timings.total_s),
+            open_s=Spread.of(timings.open_s),
+            read_s=Spread.of(timings.read_s),
+            wait_s=float(timings.total_s.sum()),
+            wall_s=timings.wall_s,
             write_s=self.write_s,
             worker_s=self.worker_s,
             n_shards=self.n_shards,
@@ -337,4 +331,16 @@ class Tally:
             n_known=self.lookups[Lookup.USED],
             n_stale=self.lookups[Lookup.STALE],
             n_unfit=self.lookups[Lookup.UNFIT],
+            data_nbytes=int(timings.nbytes.sum()),
+            typical_per_s=timings.typical_per_s,
+        )
+
+    def _timings(self) -> Timings:
+        return Timings(
+            start_s=np.asarray(self._starts),
+            end_s=np.asarray(self._ends),
+            open_s=np.asarray(self._opens),
+            read_s=np.asarray(self._reads),
+            nbytes=np.asarray(self._bytes).astype("int64"),
+            shard=np.zeros(len(self._starts), dtype="int64"),
         )

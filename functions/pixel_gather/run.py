@@ -5,6 +5,7 @@ any two can be laid side by side. Throughput is measured as the report of 2018 d
 finished, sources done by the time that has passed; its median over the run is the figure to quote.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,23 @@ import numpy as np
 
 type Floats = np.ndarray[Any, np.dtype[np.float64]]
 type Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Median and range of one figure over all sources that were read."""
+
+    median: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, values: "Sequence[float] | np.ndarray[Any, Any]") -> "Spread":
+        """Summarise; all zero for no values."""
+        if not len(values):
+            return cls(median=0.0, min=0.0, max=0.0)
+        known = np.asarray(values, dtype="float64")
+        return cls(median=float(np.median(known)), min=float(known.min()), max=float(known.max()))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,6 +87,11 @@ class Timings:
         return np.divide(n_done, elapsed_s, out=np.zeros(len(self)), where=elapsed_s > 0)
 
     @cached_property
+    def typical_per_s(self) -> float:
+        """Median of the throughput over the run: a late answer near the end does not change it."""
+        return float(np.median(self.throughput_per_s)) if len(self) else 0.0
+
+    @cached_property
     def most_in_flight(self) -> int:
         """Most sources that were being read at one time; one that ends as another starts does not count."""
         starts, ends = np.sort(self.start_s), np.sort(self.end_s)
@@ -103,6 +126,9 @@ class Run:
     n_sources: int
     n_failed: int
     timings: Timings
+    is_adaptive: bool = False
+    """Whether the run found its concurrency while reading, so that it belongs to no series of fixed ones."""
+
     cpu_s: float | None = None
     """User and system time of reading, where it was measured."""
 
@@ -125,8 +151,8 @@ class Run:
 
     @property
     def typical_per_s(self) -> float:
-        """Median of the throughput over the run: a late answer near the end does not change it."""
-        return float(np.median(self.timings.throughput_per_s)) if len(self.timings) else 0.0
+        """Median of the throughput over the run."""
+        return self.timings.typical_per_s
 
     @property
     def mib_per_s(self) -> float:

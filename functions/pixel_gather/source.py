@@ -108,6 +108,9 @@ class Cost:
     nbytes: int = 0
     """Bytes received, headers of HTTP not counted."""
 
+    header_nbytes: int = 0
+    """Of those, received until the header was known."""
+
     open_s: float = 0.0
     """Until the header was known."""
 

@@ -11,6 +11,7 @@ from pixel_gather.read import Pixels
 
 if TYPE_CHECKING:  # what only plan and finish need is not in a worker's start
     from pixel_gather.coordinates import Coordinate, Values
+    from pixel_gather.quicklook import Quicklooks
     from pixel_gather.report import Report
 
 
@@ -84,6 +85,9 @@ class CubeStore(Protocol):
             entries: Hrefs, each with its source's `pixel_gather.ports.OpenedSource.known`, some at a time;
                 nothing is written where there is none.
         """
+
+    async def write_quicklooks(self, quicklooks: "Quicklooks") -> None:
+        """Write small pictures of some windows beside the arrays."""
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
         """Place the cube on the map, consolidate its metadata and, last of all, say that it is complete."""

@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import batched
 from pathlib import Path
@@ -32,9 +32,11 @@ from pixel_gather.known_headers import (
 )
 from pixel_gather.outcome import Outcome, ShardResult, lost, merged
 from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
+from pixel_gather.quicklook import QuicklookAlbum, take_quicklooks
 from pixel_gather.read import Pixels, ShardBuffers, read_shard
 from pixel_gather.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.source import CubeRow
+from pixel_gather.status import Status
 from pixel_gather.stores import ControlStore, CubeStore, FoundCube
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
@@ -109,6 +111,8 @@ async def plan_gather(
         now=time.time() if found is None else found.planned_at,
         deployment=deployment,
     )
+    if (crs := plan.placement.crs) is not None:
+        plan = replace(plan, crs=projector.describe(crs))
     plan = await cube.create(plan)
     await control.put(_CLAIM_KEY, plan.claim.encode())
     control = control.below(plan.claim)
@@ -128,6 +132,11 @@ async def plan_gather(
 async def _planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
     content = await control.get(_PLAN_KEY)
     return None if content is None else (_decoded_plan(content), await load_tasks(control))
+
+
+async def is_planned(control: ControlStore) -> bool:
+    """Tell whether the control files of a gather are there; those of one that is long over are not."""
+    return await control.get(_PLAN_KEY) is not None
 
 
 async def check_claim(control: ControlStore, claim: str) -> None:
@@ -213,6 +222,7 @@ async def gather_shard(
         )
         read = time.perf_counter()
         await _measure(arrays, outcomes)
+        quicklooks = take_quicklooks(arrays[0][0], plan=plan, task=task, read=_rows_read(task, outcomes))
         if (committed := await _committed(task, control)) is not None:
             return FilledShard(result=committed, is_new=False)
         stored_nbytes, _ = await _both(
@@ -225,6 +235,7 @@ async def gather_shard(
         write_s=time.perf_counter() - read,
         stored_nbytes=stored_nbytes,
         peak_rss_mib=_peak_rss_mib(),
+        quicklooks=quicklooks,
     )
     await control.put(_sidecar_key(task.index), msgspec.msgpack.encode(result))
     return FilledShard(result=result, is_new=True)
@@ -245,7 +256,8 @@ async def finish_gather(
 ) -> "Report":
     """Make coordinates of the sidecars and say that the cube is complete.
 
-    Memory holds one batch of rows and, for the report's medians, four numbers a source.
+    Memory holds one batch of rows, some 240 small pictures and, for the report's medians, four numbers a
+    source.
 
     Args:
         plan: The cube.
@@ -273,7 +285,7 @@ async def finish_gather(
         )
     coordinates = coordinates_of(plan)
     await cube.create_coordinates(plan, coordinates)
-    tally = Tally(plan=plan)
+    tally, album = Tally(plan=plan), QuicklookAlbum(plan)
     writer = _RowWriter(cube, CHUNK_ROWS, partial(coordinate_values, plan))
     async for evidence, results in _all_evidence(plan, tasks, control):
         for result in results:
@@ -283,12 +295,18 @@ async def finish_gather(
                 tally.add_shard(result)
         for row, outcomes in evidence:
             tally.add_row(row, outcomes)
+        album.add(
+            [outcomes[0].status is Status.OK for _, outcomes in evidence],
+            [{} if result is None else result.quicklooks for result in results],
+        )
         await writer.add(evidence)
     await writer.flush()
     report = tally.report()
     if report.nodata_differs or report.scaling_differs:
         await _write_differences(cube, plan, report, tasks, control)
     await cube.write_headers(gathered_headers(tasks, control))
+    if (quicklooks := album.quicklooks()) is not None:
+        await cube.write_quicklooks(quicklooks)
     await cube.complete(plan, report)
     return report
 
@@ -366,6 +384,11 @@ async def _both[S, T](one: Awaitable[S], other: Awaitable[T]) -> tuple[S, T]:
     first, second = asyncio.ensure_future(one), asyncio.ensure_future(other)
     await asyncio.gather(first, second, return_exceptions=True)
     return first.result(), second.result()
+
+
+def _rows_read(task: ShardTask, outcomes: Sequence[Sequence[Outcome]]) -> set[int]:
+    """Return the rows of the cube whose first source was read."""
+    return {row for row, slots in enumerate(outcomes, start=task.row_start) if slots[0].status is Status.OK}
 
 
 async def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -> None:

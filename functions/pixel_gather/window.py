@@ -1,6 +1,6 @@
-"""Rectangles of pixels, and the affine transform that places them on the map.
+"""Rectangles of pixels, and what places them on the map: an affine transform and a CRS.
 
-Both are plain values: rows count down, columns count right, and a pixel's own coordinates are
+All are plain values: rows count down, columns count right, and a pixel's own coordinates are
 those of its upper left corner, as in GDAL.
 """
 
@@ -78,6 +78,20 @@ class Transform(NamedTuple):
         tolerance = 1e-3 * min(math.hypot(self.a, self.d), math.hypot(self.b, self.e))
         corners = ((0, 0), (width, 0), (0, height), (width, height))
         return all(math.dist(self.xy(col, row), other.xy(col, row)) <= tolerance for col, row in corners)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedCrs:
+    """What a cube's readers are told of its CRS; PROJ has to be asked for it."""
+
+    wkt2: str
+    """WKT 2 (2019)."""
+
+    code: str | None
+    """``AUTHORITY:CODE`` where it is exactly what that code means."""
+
+    is_geographic: bool
+    """Whether its axes are longitude and latitude."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

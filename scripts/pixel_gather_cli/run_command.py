@@ -41,6 +41,7 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
     report = gathered.report
     return {
         "cube": gathered.place,
+        "report_page": gathered.page,
         "was_complete": gathered.was_complete,
         "status": report.status_counts,
         "failed": report.n_failed,
@@ -59,7 +60,10 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
 
 def _as_text(gathered: Gathered) -> str:
     said = "was there already, complete" if gathered.was_complete else "is complete"
-    return f"{gathered.report.to_text()}\n{'cube':<22} {gathered.place} {said}"
+    lines = [gathered.report.to_text(), f"{'cube':<22} {gathered.place} {said}"]
+    if gathered.page is not None:
+        lines.append(f"{'report':<22} {gathered.page}")
+    return "\n".join(lines)
 
 
 @contextmanager

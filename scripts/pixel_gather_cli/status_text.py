@@ -76,8 +76,11 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "files", sources_text(document["sources"])
     if usd := usd_text(document):
         yield "cost", f"{usd} ({document['usd']['basis']})"
-    if document["links"].get("report"):
-        yield "report", document["links"]["report"]
+    links = document["links"]
+    if report := links.get("report_page") or links.get("report"):
+        yield "report", report
+    if "report_in_console" in links:
+        yield "in a browser", links["report_in_console"]
     for warning in document.get("warnings", ()):
         yield "warning", warning
     if document.get("error"):

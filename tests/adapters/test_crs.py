@@ -6,9 +6,8 @@ import sys
 import pytest
 from rasterio.crs import CRS
 
-from pixel_gather.adapters.crs import RasterioProjector, authority_code, grid_mapping, wkt2
+from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.errors import RequestError
-from pixel_gather.window import Transform
 
 _UTM_18 = "EPSG:32618"
 _LON_LAT = "EPSG:4326"
@@ -75,21 +74,30 @@ def test_check_names_the_field(crs: str) -> None:
         ("+proj=laea +lat_0=12.5 +lon_0=7 +datum=WGS84", None),
     ],
 )
-def test_authority_code_is_given_only_where_it_is_exact(crs: str, code: str | None) -> None:
+def test_described_crs_has_a_code_only_where_it_is_exact(crs: str, code: str | None) -> None:
     """A code stands for the whole definition, so that a near match has none."""
-    assert authority_code(crs) == code
-    if code is not None:
-        assert authority_code(wkt2(crs)) == code
+    described = RasterioProjector().describe(crs)
+
+    assert described is not None
+    assert described.code == code
+    again = RasterioProjector().describe(described.wkt2)
+    assert again is not None
+    assert again.code == code
 
 
-def test_grid_mapping_can_be_read_back() -> None:
-    """The attributes hold the CRS as WKT 2 and GDAL's transform."""
-    attributes = grid_mapping(_UTM_18, transform=Transform(10, 0, 399960, 0, -10, 4500000))
+@pytest.mark.parametrize(("crs", "is_geographic"), [(_UTM_18, False), (_LON_LAT, True)])
+def test_described_crs_can_be_read_back(crs: str, is_geographic: bool) -> None:  # noqa: FBT001 # a parameter
+    """It holds the CRS as WKT 2."""
+    described = RasterioProjector().describe(crs)
 
-    assert attributes["crs_wkt"].startswith("PROJCRS[")
-    assert CRS.from_wkt(attributes["crs_wkt"]) == CRS.from_epsg(32618)
-    assert attributes["GeoTransform"] == "399960.0 10.0 0.0 4500000.0 0.0 -10.0"
-    assert "GeoTransform" not in grid_mapping(_UTM_18, transform=None)
+    assert described is not None
+    assert described.is_geographic is is_geographic
+    assert CRS.from_wkt(described.wkt2) == CRS.from_user_input(crs)
+
+
+def test_crs_that_proj_does_not_know_has_no_description() -> None:
+    """Its sources are gathered all the same, and the cube tells of none."""
+    assert RasterioProjector().describe("EPSG:99999") is None
 
 
 def test_module_does_not_import_rasterio() -> None:

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import boto3
 import botocore.session
@@ -18,7 +19,7 @@ from botocore.validate import validate_parameters
 from moto import mock_aws
 
 from pixel_gather.adapters.executions import Executions
-from pixel_gather.adapters.gather_document import summary_key
+from pixel_gather.adapters.gather_document import status_document, summary_key
 from pixel_gather.errors import (
     DeniedError,
     DeploymentError,
@@ -51,6 +52,7 @@ RESULT = {
     "gather": NAME,
     "cube": f"s3://arrays/{NAME}.zarr",
     "report": f"s3://arrays/{NAME}.zarr/report.json",
+    "report_page": f"s3://arrays/{NAME}.zarr/report.html",
     "n_sources": 1000,
     "n_failed": 3,
     "n_shards": 10,
@@ -403,7 +405,61 @@ def test_status_of_a_gather_that_succeeded_is_its_result() -> None:
     assert found["sources"] == {"total": 1000, "done": 1000, "failed": 3}
     assert found["usd"]["so_far"] == 0.45
     assert found["result"] == RESULT
-    assert found["links"].keys() == {"self", "cube", "report"}
+    assert found["links"].keys() == {"self", "cube", "report", "report_page", "report_in_console"}
+
+
+@pytest.mark.parametrize(
+    ("began", "host"),
+    [
+        ("arn:aws:states:eu-central-1:123456789012", "eu-central-1.console.aws.amazon.com"),
+        ("arn:aws-cn:states:cn-north-1:123456789012", "cn-north-1.console.amazonaws.cn"),
+        ("arn:aws-us-gov:states:us-gov-west-1:123456789012", "us-gov-west-1.console.amazonaws-us-gov.com"),
+    ],
+)
+def test_status_links_the_report_where_a_browser_opens_it(began: str, host: str) -> None:
+    """In the console, by the rights of whoever is signed in there: the function has none to lend."""
+    page = "s3://arrays/out/a&b.zarr/report.html"
+    found = execution(f"{began}:execution:Gather-1:{NAME}", RESULT | {"report_page": page})
+
+    links = status_document(found, counts=None, summary=None, now=NOW, links_from="")["links"]
+
+    address = urlsplit(links["report_in_console"])
+    assert (address.netloc, address.path) == (host, "/s3/object/arrays")
+    assert parse_qs(address.query) == {
+        "region": [began.split(":")[3]],
+        "prefix": ["out/a&b.zarr/report.html"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arn", "page"),
+    [
+        (f"arn:aws:states:us-east-1:000000000000:execution:Gather-1:{NAME}", RESULT["report_page"]),
+        (f"arn:aws:states:us-east-1:123456789012:execution:Gather-1:{NAME}", None),
+        ("", RESULT["report_page"]),
+    ],
+    ids=["emulated", "not drawn", "not told"],
+)
+def test_status_links_no_console_that_would_not_show_the_page(arn: str, page: str | None) -> None:
+    """The emulation has no console, and a page that could not be drawn has no place."""
+    found = execution(arn, RESULT | {"report_page": page})
+
+    links = status_document(found, counts=None, summary=None, now=NOW, links_from="")["links"]
+
+    assert "report_in_console" not in links
+    assert links.get("report_page") == page
+
+
+def execution(arn: str, result: dict[str, Any]) -> dict[str, Any]:
+    """Return what Step Functions tells of a gather that has succeeded."""
+    return {
+        "executionArn": arn,
+        "name": NAME,
+        "status": "SUCCEEDED",
+        "startDate": BEGAN,
+        "stopDate": NOW,
+        "output": json.dumps(result),
+    }
 
 
 def test_status_of_a_gather_whose_control_files_have_expired_is_still_its_result() -> None:

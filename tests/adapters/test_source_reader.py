@@ -47,9 +47,15 @@ class _Source:
         self.known = b"all tiles"
 
     async def read_into(
-        self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
+        self,
+        out: np.ndarray[Any, Any],
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
     ) -> None:
-        del window, bands, masked
+        del window, bands, masked, part_nbytes
         if isinstance(self.value, Exception):
             raise self.value
         out[...] = self.value

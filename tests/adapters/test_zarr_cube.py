@@ -17,6 +17,7 @@ from geozarr_toolkit.helpers import validate_attrs
 from obstore.store import LocalStore, MemoryStore
 
 from fakes import FakeControl, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.object_store import Store
 from pixel_gather.adapters.zarr_cube import ROOT_KEY, ZarrCube
 from pixel_gather.cube import CubePlan
@@ -49,7 +50,7 @@ def gather(
             parse_request({"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | request),
             table=table or table_of(*images),
             reader=reader,
-            projector=FakeProjector(),
+            projector=RasterioProjector(),
             cube=cube,
             control=control,
             max_task_nbytes=2**24,
@@ -114,6 +115,37 @@ def test_cube_lies_on_the_map_for_rioxarray(tmp_path: Path) -> None:
     assert cube["x"].values.tolist() == [500_025.0 + 10 * n for n in range(8)]
     assert cube["y"].values.tolist() == [4_599_965.0 - 10 * n for n in range(6)]
     assert cube["x"].attrs["standard_name"] == "projection_x_coordinate"
+
+
+def test_cube_of_a_crs_that_is_not_known_tells_of_none(tmp_path: Path) -> None:
+    """It was gathered by its pixels, and has their coordinates without a name for them."""
+    gather(tmp_path, {"a": FakeImage(pixels=A, header={"crs": "EPSG:99999"})})
+
+    cube = open_(tmp_path)
+
+    assert "crs_wkt" not in cube["spatial_ref"].attrs
+    assert "standard_name" not in cube["x"].attrs
+    assert cube["x"].values[0] == 500_025.0
+    assert cube["crs"].values.tolist() == ["EPSG:99999"]
+
+
+def test_cube_has_pictures_beside_its_arrays(tmp_path: Path) -> None:
+    """NumPy opens them without pickle; they are the cube's own pixels."""
+    images = {"a": A, "b": A + 1, "c": A + 2}
+    gather(tmp_path, images, window={"pixels": [2, 3, 16, 12]})
+
+    with np.load(tmp_path / "quicklooks.npz", allow_pickle=False) as found:
+        rows, pixels, step = found["rows"], found["pixels"], found["step"]
+    assert (rows.dtype, rows.tolist(), step.dtype, step.item()) == ("int64", [0, 1, 2], "int64", 1)
+    np.testing.assert_array_equal(pixels, open_(tmp_path)["band_1"].values)
+    assert set(open_(tmp_path).data_vars) == {"band_1"}
+
+
+def test_cube_of_windows_too_small_to_be_seen_has_no_pictures(tmp_path: Path) -> None:
+    """Six lines are none."""
+    gather(tmp_path, {"a": A})
+
+    assert not (tmp_path / "quicklooks.npz").exists()
 
 
 def test_cube_in_degrees_has_longitude_and_latitude(tmp_path: Path) -> None:

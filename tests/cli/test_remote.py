@@ -47,6 +47,7 @@ SUMMARY = {
 RESULT = {
     "cube": "s3://arrays/a.zarr",
     "report": "s3://arrays/a.zarr/report.json",
+    "report_page": "s3://arrays/a.zarr/report.html",
     "n_sources": 1000,
     "n_failed": 0,
     "n_shards": 10,
@@ -66,6 +67,7 @@ def run(*arguments: str | Path) -> int:
 def document(status: str = "RUNNING", *, done: int = 0, running: int = 0, **more: Any) -> dict[str, Any]:
     """Return the status document of a gather."""
     found = {"name": ID, "status": status, "startDate": BEGAN, "input": "{}"} | more
+    found["executionArn"] = f"arn:aws:states:eu-central-1:123456789012:execution:Gather:{ID}"
     if status != "RUNNING":
         found["stopDate"] = BEGAN + timedelta(seconds=95)
     counts = {"total": 10, "running": running, "succeeded": done, "failed": 0, "timedOut": 0}
@@ -444,6 +446,23 @@ def test_status_prints_one_fact_a_line(api: FakeApi, capsys: pytest.CaptureFixtu
         f"cost          about $0.2000 of $0.5000 planned ({basis})",
         "warning       far away",
     ]
+
+
+def test_status_of_a_gather_that_is_over_says_where_its_page_lies(
+    api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On S3, and in the console for a browser; where it could not be drawn, the figures for programs."""
+    api.on(f"GET /v1/gathers/{ID}", succeeded())
+    run("status", ID)
+    drawn = capsys.readouterr().out
+    api.on(f"GET /v1/gathers/{ID}", succeeded(report_page=None))
+    run("status", ID)
+    not_drawn = capsys.readouterr().out
+
+    assert "\nreport        s3://arrays/a.zarr/report.html\n" in drawn
+    assert "\nin a browser  https://eu-central-1.console.aws.amazon.com/s3/object/arrays?" in drawn
+    assert "\nreport        s3://arrays/a.zarr/report.json" in not_drawn
+    assert "in a browser" not in not_drawn
 
 
 def test_status_of_a_failure_names_it_and_the_way_on(

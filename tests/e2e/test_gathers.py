@@ -83,6 +83,10 @@ def test_gather_through_the_api_is_the_gather_in_process(
     np.testing.assert_array_equal(cube.band_1.values, xr.open_zarr(tmp_path).band_1.values)
     report = deployment.client("s3").get_object(Bucket=deployment.array_bucket, Key="api.zarr/report.json")
     assert json.loads(report["Body"].read())["digest"] == here.report.digest
+    assert document["links"]["report_page"] == f"{document['cube']}/report.html"
+    page = deployment.client("s3").get_object(Bucket=deployment.array_bucket, Key="api.zarr/report.html")
+    assert page["ContentType"] == "text/html; charset=utf-8"
+    assert b"api" in page["Body"].read()
 
 
 def test_same_request_twice_is_the_same_gather(deployment: Deployment) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -53,6 +55,51 @@ def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMac
     }
     assert sum(report["usd_by_service"].values()) == result["usd"]
     assert report["requests"] == result["requests"] > 8
+    assert result["report_page"] == f"s3://cubes/out/{NAME}.zarr/report.html"
+    page = machine.s3.get_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
+    assert page["ContentType"] == "text/html; charset=utf-8"
+    assert NAME.encode() in page["Body"].read()
+
+
+def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The cube is complete and the result links to no page; who asks for the same again gets it drawn."""
+
+    async def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    broken = ModuleType("broken")
+    broken.write_report_files = fail  # type: ignore[attr-defined] # a module of our own
+    verdict = machine.planned(REQUEST)
+    for item in machine.manifest(verdict):
+        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pixel_gather.adapters.report_files", broken)
+        result = machine.finished(verdict)
+    asked_again = machine.planned(REQUEST)
+    drawn = machine.finished(asked_again)
+
+    assert (result["status"], result["report"], result["report_page"]) == ({"ok": 8}, None, None)
+    assert "could not be drawn" in caplog.text
+    assert (asked_again["verdict"], asked_again["n_missing"]) == ("planned", 0)
+    assert drawn["report_page"] == f"s3://cubes/out/{NAME}.zarr/report.html"
+    assert drawn | {"report": None, "report_page": None} == result
+    assert machine.planned(REQUEST) == {"verdict": "complete", "result": drawn}
+
+
+def test_plan_gather_of_a_complete_cube_without_a_page_answers_though_all_else_is_gone(
+    machine: StateMachine,
+) -> None:
+    """Control files expire; then nothing can draw, and the result links to what is there."""
+    result = machine.run(REQUEST)
+    machine.s3.delete_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
+    for item in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
+        machine.s3.delete_object(Bucket="control", Key=item["Key"])
+
+    again = machine.planned(REQUEST)
+
+    assert again == {"verdict": "complete", "result": result | {"report_page": None}}
 
 
 def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:

@@ -36,6 +36,10 @@ _RARE = ("pixel_gather.adapters.gdal.reader", "xml.etree.ElementTree")
 """For sources that the fast path leaves to GDAL, and for those that declare a scale."""
 
 
+_PICTURES = ("matplotlib", "jinja2", "PIL")
+"""The finish draws when the cube is complete; no other package has them."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A function, and packages and modules that must not be loaded with it."""
@@ -45,10 +49,10 @@ class Case:
 
 
 CASES = (
-    Case("gather_shard", ("pydantic", "zarr", "rasterio", *_AWS, *_LISTS, *_OTHER_STEPS, *_RARE)),
-    Case("finish_gather", ("pydantic", "rasterio", *_AWS, *_LISTS)),
-    Case("plan_gather", ("rasterio", "zarr", *_AWS)),
-    Case("dry_run", ("rasterio", "zarr", *_AWS)),
+    Case("gather_shard", ("pydantic", "zarr", "rasterio", *_AWS, *_LISTS, *_OTHER_STEPS, *_RARE, *_PICTURES)),
+    Case("finish_gather", ("pydantic", "rasterio", *_AWS, *_LISTS, *_PICTURES)),
+    Case("plan_gather", ("rasterio", "zarr", *_AWS, *_PICTURES)),
+    Case("dry_run", ("rasterio", "zarr", *_AWS, *_PICTURES)),
     Case("submit", (*_ARRAYS, *_LISTS)),
     Case("status", ("pydantic", *_ARRAYS, *_LISTS)),
 )

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 import pixel_gather
-from pixel_gather.adapters.crs import RasterioProjector, authority_code, grid_mapping
+from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
@@ -76,12 +76,9 @@ def gather(files: list[str], folder: Path) -> dict[str, Any]:
         contents = {path.relative_to(cube).as_posix(): path.read_bytes() for path in stored}
         told[codec] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
         told[codec]["report"] = report.digest
-    points = RasterioProjector().points([11.5], [48.1], source_crs="EPSG:4326", target_crs="EPSG:32632")
-    return told | {
-        "points": points,
-        "code": authority_code("EPSG:3035"),
-        "cf": grid_mapping("EPSG:3035", transform=None),
-    }
+    proj = RasterioProjector()
+    points = proj.points([11.5], [48.1], source_crs="EPSG:4326", target_crs="EPSG:32632")
+    return told | {"points": points, "crs": repr(proj.describe("EPSG:3035"))}
 
 
 if __name__ == "__main__":

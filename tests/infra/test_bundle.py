@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import platform
 import re
 import subprocess
@@ -18,10 +19,12 @@ from infra.bundle import FUNCTIONS, LARGEST_NBYTES, _forget_old, bundle, runtime
 from infra.bundle_elf import segments_of
 from infra.bundle_wheels import BundleError, locked_requirements
 from lambda_functions import ENVIRONMENT
+from pixel_gather import gather
 
 HERE: Final = platform.machine()
 DATA: Final = Path(__file__).parents[1] / "data"
 PROBE: Final = Path(__file__).with_name("bundle_probe.py")
+DRAWING_PROBE: Final = Path(__file__).with_name("bundle_drawing_probe.py")
 BARE_PYTHON: Final = str(Path(sys.executable).resolve())
 """The interpreter that the virtual environment was made from: nothing of ours is installed there."""
 
@@ -129,10 +132,10 @@ def test_bundle_reads_what_the_unpruned_libraries_read(tmp_path: Path) -> None:
     files = sorted(str(path) for path in (DATA / "files").glob("*/*"))
     folder = bundle("shard", machine=HERE, is_emulated=False)
 
-    told = run_probe("read", files, tmp_path, folder)
+    told = run_probe(PROBE, ["read"], files, tmp_path, folder)
 
     assert len(told) == 2 * len(files) > 0
-    assert told == run_probe("read", files, tmp_path)
+    assert told == run_probe(PROBE, ["read"], files, tmp_path)
 
 
 @linux_only
@@ -142,9 +145,23 @@ def test_bundle_gathers_what_the_unpruned_libraries_gather(tmp_path: Path) -> No
     files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
     folder = bundle("plan", machine=HERE, is_emulated=False)
 
-    told = run_probe("gather", files, tmp_path / "bundle", folder)
+    told = run_probe(PROBE, ["gather"], files, tmp_path / "bundle", folder)
 
-    assert told == run_probe("gather", files, tmp_path / "here")
+    assert told == run_probe(PROBE, ["gather"], files, tmp_path / "here")
+
+
+@linux_only
+@pytest.mark.slow
+def test_bundle_of_finish_draws_what_the_unpruned_libraries_draw(tmp_path: Path) -> None:
+    """The report's page, and every figure as SVG and PNG, to the bit; no font is looked for in vain."""
+    files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
+    cube = gather({"sources": files, "window": "centre"}, to=tmp_path / "cube").place
+    folder = bundle("finish", machine=HERE, is_emulated=False)
+
+    told = run_probe(DRAWING_PROBE, [], [cube], tmp_path / "bundle", folder)
+
+    assert {Path(name).suffix for name in told[cube]} == {".html", ".json", ".txt", ".svg", ".png"}
+    assert told == run_probe(DRAWING_PROBE, [], [cube], tmp_path / "here")
 
 
 @linux_only
@@ -184,6 +201,7 @@ def test_bundle_of_the_worker_loads_compiled_modules_and_no_more_than_a_shard_ne
             "boto3",
             "pydantic",
             "rasterio",
+            "matplotlib",
             "regex",
             "s3transfer",
             "sqlite3",
@@ -198,20 +216,24 @@ def test_bundle_of_the_worker_loads_compiled_modules_and_no_more_than_a_shard_ne
     assert {path for path in loaded.values() if path and path.endswith(".pyc")} <= compiled
 
 
-def run_probe(what: str, files: list[str], scratch: Path, folder: Path | None = None) -> Any:
-    """Return what ``bundle_probe.py`` tells, run from a bundle where one is given."""
+def run_probe(
+    probe: Path, how: list[str], given: list[str], scratch: Path, folder: Path | None = None
+) -> Any:
+    """Return what a probe tells, run from a bundle where one is given."""
     scratch.mkdir(exist_ok=True)
     words = [sys.executable]
     if folder is not None:
         words = [BARE_PYTHON, "-I", "-S", "-c", FROM_FOLDERS, f"{folder}:{runtime(HERE)}"]
     done = subprocess.run(  # noqa: S603 # our own words
-        [*words, str(PROBE), what, str(scratch)],
-        input=json.dumps(files),
+        [*words, str(probe), *how, str(scratch)],
+        input=json.dumps(given),
         capture_output=True,
         text=True,
         check=False,
+        env=dict(os.environ) | {"MPLCONFIGDIR": str(scratch / "matplotlib")},
     )
     assert done.returncode == 0, done.stderr
+    assert "findfont" not in done.stderr
     return json.loads(done.stdout)
 
 

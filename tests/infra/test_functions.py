@@ -97,6 +97,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "POWERTOOLS_SERVICE_NAME": "pixel-gather",
             "POWERTOOLS_METRICS_NAMESPACE": "PixelGather",
             "POWERTOOLS_LOG_LEVEL": "INFO",
+            "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 # of Lambda
         }
 
 

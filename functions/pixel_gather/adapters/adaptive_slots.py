@@ -94,13 +94,8 @@ class AdaptiveSlots:
         """Return how much may be in flight at a back end just now."""
         return self._gate(root).limit
 
-    def _gate(self, root: str) -> Gate:
-        gate = self._gates.get(root)
-        if gate is None:
-            gate = self._gates[root] = Gate(self._bounds(root), clock=self._clock)
-        return gate
-
-    def _bounds(self, root: str) -> Bounds:
+    def bounds(self, root: str) -> Bounds:
+        """Return where the search at a back end begins, and how low and high it goes."""
         if self._fixed is not None:
             return Bounds(start=self._fixed, lowest=self._fixed, highest=self._fixed)
         if root == "file://":
@@ -109,3 +104,9 @@ class AdaptiveSlots:
         return Bounds(
             start=min(_REMOTE_START, self._most), lowest=min(_REMOTE_LOWEST, self._most), highest=self._most
         )
+
+    def _gate(self, root: str) -> Gate:
+        gate = self._gates.get(root)
+        if gate is None:
+            gate = self._gates[root] = Gate(self.bounds(root), clock=self._clock)
+        return gate

@@ -5,11 +5,11 @@ rasterio is imported where it is used: it costs up to 0.8 s, and workers do not 
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pixel_gather.errors import RequestError
-from pixel_gather.window import Transform
+from pixel_gather.window import DescribedCrs
 
 _EDGE_POINTS: Final = 21
 """Points put on each edge of a box so that its curves are followed; GDAL's own default."""
@@ -27,6 +27,20 @@ class RasterioProjector:
             RequestError: It names ``field``.
         """
         _parse(crs, field)
+
+    def describe(self, crs: str) -> DescribedCrs | None:
+        """Return what readers are told of a CRS, ``EPSG:n`` or WKT; None where PROJ does not know it."""
+        from rasterio.enums import WktVersion  # noqa: PLC0415 # see above
+
+        try:
+            parsed = _parse(crs, "crs")
+        except RequestError:
+            return None
+        return DescribedCrs(
+            wkt2=parsed.to_wkt(version=WktVersion.WKT2_2019),
+            code=_authority_code(crs, parsed),
+            is_geographic=parsed.is_geographic,
+        )
 
     def points(
         self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
@@ -50,11 +64,10 @@ class RasterioProjector:
         return _bounds(bounds, source_crs, target_crs)
 
 
-def authority_code(crs: str) -> str | None:
+def _authority_code(crs: str, parsed: Any) -> str | None:
     """Return ``AUTHORITY:CODE`` where the CRS is exactly what that code means, else None."""
     from rasterio.crs import CRS  # noqa: PLC0415 # see above
 
-    parsed = _parse(crs, "crs")
     code = _EPSG.fullmatch(crs.strip())
     if code is not None:
         return f"EPSG:{int(code[1])}"
@@ -62,31 +75,6 @@ def authority_code(crs: str) -> str | None:
     if authority is None:
         return None
     return ":".join(authority) if CRS.from_authority(*authority) == parsed else None
-
-
-def wkt2(crs: str) -> str:
-    """Return the CRS as WKT 2 (2019)."""
-    from rasterio.enums import WktVersion  # noqa: PLC0415 # see above
-
-    text: str = _parse(crs, "crs").to_wkt(version=WktVersion.WKT2_2019)
-    return text
-
-
-def grid_mapping(crs: str, *, transform: Transform | None) -> Mapping[str, str]:
-    """Return the attributes of CF's ``spatial_ref`` variable, GDAL's among them.
-
-    Args:
-        crs: ``EPSG:n`` or WKT.
-        transform: Of the cube's grid; None where its sources do not share one.
-    """
-    text = wkt2(crs)
-    attributes = {"crs_wkt": text, "spatial_ref": text}
-    parsed = _parse(crs, "crs")
-    if parsed.is_geographic:
-        attributes["grid_mapping_name"] = "latitude_longitude"
-    if transform is not None:
-        attributes["GeoTransform"] = " ".join(repr(float(value)) for value in transform.to_gdal())
-    return attributes
 
 
 @functools.lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 
 STATES: Final = {
     "RUNNING": "running",
@@ -30,6 +31,13 @@ _ENDS: Final = {
         "it took longer than the deployment allows; a redrive goes on with the shards that are missing"
     ),
 }
+
+_CONSOLES: Final = {
+    "aws": "console.aws.amazon.com",
+    "aws-cn": "console.amazonaws.cn",
+    "aws-us-gov": "console.amazonaws-us-gov.com",
+}
+_EMULATED_ACCOUNT: Final = "000000000000"
 
 
 def summary_key(id_: str) -> str:
@@ -189,13 +197,26 @@ def _said_by_function(cause: str) -> str:
 def _links(
     found: Mapping[str, Any], itself: str, cube: str | None, result: Mapping[str, Any] | None
 ) -> dict[str, str]:
+    page = (result or {}).get("report_page")
     links = {
         "stop": itself if STATES[found["status"]] == "running" else None,
         "redrive": f"{itself}/redrive" if why_not_redrivable(found) is None else None,
         "cube": cube,
         "report": (result or {}).get("report"),
+        "report_page": page,
+        "report_in_console": _in_console(page, found.get("executionArn", "")) if page else None,
     }
     return {name: link for name, link in links.items() if link}
+
+
+def _in_console(href: str, execution_arn: str) -> str | None:
+    """Return where a browser shows an object to who is signed in and may read it; None of the emulation's."""
+    _, partition, _, region, account, *_ = *execution_arn.split(":"), *[""] * 5
+    if partition not in _CONSOLES or account == _EMULATED_ACCOUNT:
+        return None
+    bucket, _, key = href.removeprefix("s3://").partition("/")
+    query = urlencode({"region": region, "prefix": key})
+    return f"https://{region}.{_CONSOLES[partition]}/s3/object/{bucket}?{query}"
 
 
 def _object(text: str | None) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ def write_georeference(store: Store, plan: CubePlan) -> dict[str, Any]:
         The group's GeoZarr attributes; empty where the template has no transform.
     """
     placement = plan.placement
-    transform, crs = placement.transform, placement.crs
+    transform, crs = placement.transform, plan.crs
     if transform is None or not transform.is_usable:
         return {}
     attributes: dict[str, Any] = {
@@ -51,33 +51,28 @@ def write_georeference(store: Store, plan: CubePlan) -> dict[str, Any]:
         "zarr_conventions": [_SPATIAL],
     }
     mapping: dict[str, Any] = {"GeoTransform": " ".join(map(repr, map(float, transform.to_gdal())))}
-    is_geographic = False
     if crs is not None:
-        from pixel_gather.adapters.crs import authority_code, grid_mapping, wkt2  # noqa: PLC0415 # PROJ, 0.5 s
-
-        mapping |= grid_mapping(crs, transform=transform)
-        is_geographic = mapping.get("grid_mapping_name") == "latitude_longitude"
-        code = authority_code(crs)
-        attributes |= {"proj:code": code} if code else {"proj:wkt2": wkt2(crs)}
+        mapping |= {"crs_wkt": crs.wkt2, "spatial_ref": crs.wkt2}
+        if crs.is_geographic:
+            mapping["grid_mapping_name"] = "latitude_longitude"
+        attributes |= {"proj:code": crs.code} if crs.code else {"proj:wkt2": crs.wkt2}
         attributes["zarr_conventions"] = [_SPATIAL, _PROJ]
     write_small_array(store, SPATIAL_REF, np.array(0, dtype="int64"), dims=(), attributes=mapping)
     if transform.is_rectilinear:
-        _write_axes(store, plan, transform, is_geographic=is_geographic, has_crs=crs is not None)
+        _write_axes(store, plan, transform)
     return attributes
 
 
-def _write_axes(
-    store: Store, plan: CubePlan, transform: Transform, *, is_geographic: bool, has_crs: bool
-) -> None:
+def _write_axes(store: Store, plan: CubePlan, transform: Transform) -> None:
     """Write x and y at pixel centres."""
     xs = transform.c + transform.a * (np.arange(plan.width) + 0.5)
     ys = transform.f + transform.e * (np.arange(plan.height) + 0.5)
     for name, values in (("x", xs), ("y", ys)):
         attributes: dict[str, Any] = {"axis": name.upper()}
-        if is_geographic:
+        if plan.crs is not None and plan.crs.is_geographic:
             degrees = {"x": ("longitude", "degrees_east"), "y": ("latitude", "degrees_north")}[name]
             attributes |= {"standard_name": degrees[0], "units": degrees[1]}
-        elif has_crs:
+        elif plan.crs is not None:
             attributes["standard_name"] = f"projection_{name}_coordinate"
         write_small_array(store, name, values, dims=(name,), attributes=attributes)
 

@@ -173,12 +173,18 @@ class _FastSource:
         return self._opened.was_known
 
     async def read_into(
-        self, out: np.ndarray[Any, Any], window: Window, bands: Sequence[int], *, masked: bool
+        self,
+        out: np.ndarray[Any, Any],
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
     ) -> None:
         """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` promises."""
         try:
             try:
-                await self._opened.read_into(out, window, bands, masked=masked)
+                await self._opened.read_into(out, window, bands, masked=masked, part_nbytes=part_nbytes)
             except NotFast:
                 opened = await self._open_by_gdal()
                 await opened.read_into(out, window, bands, masked=masked)

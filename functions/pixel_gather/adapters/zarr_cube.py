@@ -5,6 +5,7 @@ arrays' metadata, the shards, the coordinates; the group's consolidated metadata
 """
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,12 +38,14 @@ if TYPE_CHECKING:  # not in a worker's start
     import zarr
 
     from pixel_gather.coordinates import Coordinate, Values
+    from pixel_gather.quicklook import Quicklooks
     from pixel_gather.report import Report
 
 _ARRAYS_AT_ONCE: Final = 8
 """Each waits for a request or two, a cube has some 20, and a million sources are written in 62 batches."""
 
 ROOT_KEY: Final = "zarr.json"
+QUICKLOOKS_KEY: Final = "quicklooks.npz"
 CONTROL_FOLDER: Final = ".gather/"
 
 
@@ -142,6 +145,16 @@ class ZarrCube:
 
         try:
             await store_index(entries, self.store, HEADERS_KEY)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+
+    async def write_quicklooks(self, quicklooks: "Quicklooks") -> None:
+        """Write ``quicklooks.npz``, which NumPy opens without pickle."""
+        content = io.BytesIO()
+        step = np.array(quicklooks.step, dtype="int64")
+        np.savez(content, rows=quicklooks.rows, pixels=quicklooks.pixels, step=step)
+        try:
+            await obstore.put_async(self.store, QUICKLOOKS_KEY, content.getvalue(), use_multipart=False)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
 

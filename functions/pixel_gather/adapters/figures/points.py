@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from pixel_gather import published
 from pixel_gather.adapters.figures.choosing import best_of
 from pixel_gather.adapters.figures.in_flight import Slices
 from pixel_gather.run import Floats, Run
+
+type Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 _BASE_SHARE: Final = 0.25
 """Efficiency within a run is relative to this share of its slices, those with the fewest in flight."""
@@ -25,6 +27,8 @@ class Points:
     """In percent."""
 
     mib_per_s: Floats
+    is_adaptive: Bools
+    """Where the concurrency was found while reading."""
 
     def panels(self) -> tuple[Floats, Floats, Floats]:
         """Return what the three panels show."""
@@ -41,6 +45,7 @@ def points_of_runs(runs: Sequence[Run]) -> Points:
         per_s=per_s,
         efficiency=_percent(per_s / concurrency, base.typical_per_s / base.concurrency),
         mib_per_s=np.array([run.mib_per_s for run in runs]),
+        is_adaptive=np.array([run.is_adaptive for run in runs]),
     )
 
 
@@ -55,6 +60,7 @@ def points_of_slices(slices: Slices) -> Points:
         per_s=per_s,
         efficiency=_percent(each, float(np.median(each[:n_base]))),
         mib_per_s=slices.mib_per_s[order],
+        is_adaptive=np.zeros(len(order), dtype=np.bool_),
     )
 
 
@@ -68,6 +74,7 @@ def points_of_2018() -> Points:
         per_s=per_s,
         efficiency=_percent(per_s / concurrency, float(per_s[0] / concurrency[0])),
         mib_per_s=np.array([np.nan if run.mib_per_s is None else run.mib_per_s for run in runs]),
+        is_adaptive=np.zeros(len(runs), dtype=np.bool_),
     )
 
 
@@ -77,9 +84,11 @@ def _percent(values: Floats, base: float) -> Floats:
 
 
 def best_of_each(points: Points) -> list[int]:
-    """Return the index of each concurrency's best point, in the order of the points."""
+    """Return the index of each fixed concurrency's best point, in the order of the points."""
     best: dict[float, int] = {}
     for index, (concurrency, per_s) in enumerate(zip(points.concurrency, points.per_s, strict=True)):
+        if points.is_adaptive[index]:
+            continue
         if concurrency not in best or per_s > points.per_s[best[concurrency]]:
             best[concurrency] = index
     return list(best.values())

@@ -53,12 +53,13 @@ def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
         typical = [float(np.median(run.timings.open_s)) * unit.per_one for run in its_runs]
         first = [first_open_s(run.timings) * unit.per_one for run in its_runs]
         ax.vlines(concurrency, typical, first, color=look["color"], linewidth=1, alpha=0.6)
-        ax.plot(concurrency, typical, **look, markersize=5, fillstyle="none")
+        hollow: dict[str, Any] = {"markersize": 5, "markerfacecolor": theme.background}
         ax.plot(concurrency, first, **look, markersize=7)
+        ax.plot(concurrency, typical, **look, **hollow, zorder=3)
         name = short_label(engine)
         handles += [
             Line2D([], [], **look, markersize=7, label=f"{name}: the first source"),
-            Line2D([], [], **look, markersize=5, fillstyle="none", label=f"{name}: median of all"),
+            Line2D([], [], **look, **hollow, label=f"{name}: median of all"),
         ]
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
@@ -123,8 +124,8 @@ def _draw_one(run: Run, theme: Theme) -> Drawn:
         figure=figure,
         title="Warm-up",
         caption=(
-            f"Time to open the first, second, up to the {len(orders)}th source that began in each shard: "
-            "what names, connections and first requests cost before a worker is warm."
+            f"Time to open the first sources that began in each shard, in the order in which they did, up "
+            f"to {len(orders)}: what names, connections and first requests cost before a worker is warm."
         ),
     )
 

@@ -25,6 +25,7 @@ from pixel_gather.adapters.figures.theme import LINES, MARKERS, Theme
 from pixel_gather.run import Run
 
 _SIZE_IN: Final = (WIDTH_IN, 3.9)
+_ADAPTIVE: Final[dict[str, Any]] = {"marker": "*", "markersize": 12, "fillstyle": "none"}
 _UNITS: Final = ("/s", " %", " MiB/s")
 
 
@@ -53,7 +54,9 @@ def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Dr
         }
         on_line = best_of_each(points)
         for ax, values in zip(axes[0], points.panels(), strict=True):
-            ax.plot(points.concurrency, values, linestyle="none", **style)
+            fixed = ~points.is_adaptive
+            ax.plot(points.concurrency[fixed], values[fixed], linestyle="none", **style)
+            ax.plot(points.concurrency[~fixed], values[~fixed], linestyle="none", **style | _ADAPTIVE)
             ax.plot(
                 points.concurrency[on_line],
                 values[on_line],
@@ -61,9 +64,11 @@ def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Dr
                 linestyle=LINES[index % len(LINES)],
                 linewidth=1.6,
             )
-        handles.append(
-            Line2D([], [], label=short_label(engine), linestyle=LINES[index % len(LINES)], **style)
-        )
+        name = short_label(engine)
+        handles.append(Line2D([], [], label=name, linestyle=LINES[index % len(LINES)], **style))
+        if points.is_adaptive.any():
+            label = f"{name}, finding its number"
+            handles.append(Line2D([], [], label=label, linestyle="none", **style | _ADAPTIVE))
     _finish(axes[0], every, "sources at one time", theme, with_published=with_published)
     handles += _handles_of_2018(theme) if with_published else []
     if len(handles) > 1:
@@ -72,9 +77,10 @@ def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Dr
         figure=figure,
         title="What concurrency brings",
         caption=(
-            "One point a run, the best of each concurrency joined. Throughput is the median over the run of "
-            "sources done by elapsed time; efficiency is throughput per worker, relative to the run with the "
-            "fewest; bytes are without headers, by wall time." + _words_of_2018(with_published=with_published)
+            "One point a run, the best of each concurrency joined; a star is a run that found its own. "
+            "Throughput is the median over the run of sources done by elapsed time; efficiency is throughput "
+            "per worker, relative to the run with the fewest; bytes are without headers, by wall time."
+            + _words_of_2018(with_published=with_published)
         ),
     )
 

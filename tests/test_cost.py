@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handlers.cost import usd_by_service
+from pixel_gather.cost import usd_by_service
 from pixel_gather.figures import COLD_START
 from pixel_gather.pricing import USD_PER_GB_S, USD_PER_GET, USD_PER_TRANSITION
 from pixel_gather.report import Report

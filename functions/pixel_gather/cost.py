@@ -37,5 +37,5 @@ def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) 
         n_tasks=report.n_shards,
         worker_s=report.worker_s + starts_s + round_trips_s,
         worker_mib=worker_memory_mib,
-        beside_s=plan_s_of(work) + finish_s_of(work),
+        beside_s=plan_s_of(work) + finish_s_of(work) + figures.DRAWING.value,
     )

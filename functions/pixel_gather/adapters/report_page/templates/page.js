@@ -1,0 +1,70 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+
+  const theme = document.getElementById("theme");
+  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme || (prefersDark.matches ? "dark" : "light")) === "dark";
+  const nameTheme = () => { theme.textContent = isDark() ? "Light" : "Dark"; };
+  theme.hidden = false;
+  theme.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; nameTheme(); });
+  prefersDark.addEventListener("change", nameTheme);
+  nameTheme();
+
+  for (const film of document.querySelectorAll(".film")) {
+    const { columns, rows } = film.dataset;
+    const captions = JSON.parse(film.querySelector(".captions").textContent);
+    const pixels = film.querySelector(".pixels");
+    const slider = film.querySelector("input");
+    const play = film.querySelector(".play");
+    const caption = film.querySelector(".caption");
+    const share = (place, count) => (count > 1 ? (100 * place) / (count - 1) : 0);
+    let timer = null;
+
+    const show = () => {
+      const frame = Number(slider.value);
+      const { label, row, href } = captions[frame];
+      pixels.style.backgroundPosition =
+        `${share(frame % columns, columns)}% ${share(Math.floor(frame / columns), rows)}%`;
+      pixels.setAttribute("aria-label", `Quicklook of ${label}`);
+      slider.setAttribute("aria-valuetext", `${label}, ${row}`);
+      caption.querySelector("strong").textContent = label;
+      caption.querySelector("span").textContent = label === row ? "" : row;
+      caption.querySelector("code").textContent = href;
+    };
+    const stop = () => {
+      clearInterval(timer);
+      timer = null;
+      play.textContent = "Play";
+      play.setAttribute("aria-pressed", "false");
+    };
+    const start = () => {
+      timer = setInterval(() => {
+        slider.value = (Number(slider.value) + 1) % captions.length;
+        show();
+      }, 125);
+      play.textContent = "Pause";
+      play.setAttribute("aria-pressed", "true");
+    };
+    film.querySelector(".controls").hidden = false;
+    slider.addEventListener("input", () => { stop(); show(); });
+    play.addEventListener("click", () => (timer === null ? start() : stop()));
+    slider.value = 0;
+    show();
+  }
+
+  for (const button of document.querySelectorAll(".copy")) {
+    const request = document.querySelector(".request");
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(request.textContent);
+      } catch {
+        getSelection().selectAllChildren(request);
+        document.execCommand("copy");
+      }
+      button.textContent = "Copied";
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+  }
+})();

@@ -1,0 +1,164 @@
+"""What a finished cube tells of its gather."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import obstore
+import pytest
+from obstore.store import MemoryStore
+
+from pixel_gather.adapters.cube_evidence import read_evidence
+from pixel_gather.adapters.zarr_metadata import put_array
+from pixel_gather.errors import StoreError
+from report_cubes import REPORT, MadeCube, put_root
+
+
+def test_evidence_has_the_timings_of_the_sources_that_were_read() -> None:
+    """In the list's order, sizes without headers, decoding counted as reading; without those that failed."""
+    evidence = read_evidence(MadeCube(failed=frozenset({2})).stored(), place="/out/cube.zarr")
+
+    timings = evidence.run.timings
+    assert len(timings) == 9
+    assert timings.nbytes[:3].tolist() == [300, 301, 303]
+    assert timings.read_s[:2] == pytest.approx([0.015, 0.016])
+    assert timings.end_s[0] == pytest.approx(0.1)
+    assert timings.shard.tolist() == [0, 0, 0, 1, 1, 1, 1, 2, 2]
+    assert (evidence.name, evidence.run.n_failed, evidence.run.window) == ("cube", 1, "centre tile")
+
+
+def test_evidence_of_a_cube_of_an_earlier_version_does_without() -> None:
+    """A source then ended when it had been read, all bytes are the window's, and there are no pictures."""
+    evidence = read_evidence(MadeCube(is_of_earlier_version=True).stored(), place="cube")
+
+    assert evidence.run.timings.end_s[0] == pytest.approx(0.025)
+    assert evidence.run.timings.nbytes[0] == 400
+    assert evidence.quicklooks is None
+    assert evidence.contact_sheet == ()
+
+
+def test_evidence_names_the_slowest_sources_by_href_and_time() -> None:
+    """Ten at most, the slowest first."""
+    evidence = read_evidence(MadeCube(n_rows=50, hrefs={49: "s3://b/slow"}).stored(), place="cube")
+
+    assert [each.row for each in evidence.slowest] == list(range(49, 39, -1))
+    assert evidence.slowest[0].href == "s3://b/slow"
+    assert evidence.slowest[0].label == "2020-02-19"
+    assert evidence.slowest[0].total_s == pytest.approx(0.074)
+
+
+def test_evidence_calls_rows_without_time_by_their_number() -> None:
+    """A label is never empty."""
+    evidence = read_evidence(MadeCube(has_times=False).stored(), place="cube")
+
+    assert evidence.frames[3].label == "row 3"
+
+
+def test_contact_sheet_shows_first_middle_last_and_worst() -> None:
+    """The worst is the least valid window of those read, with its own pixels and with the reason."""
+    cube = MadeCube(failed=frozenset({0, 3}), valid={0: 0.0, 6: 0.25})
+
+    sheet = read_evidence(cube.stored(), place="cube").contact_sheet
+
+    assert [(each.role, each.source.row) for each in sheet] == [
+        ("first", 1),
+        ("middle", 6),
+        ("last", 9),
+        ("worst", 6),
+    ]
+    assert sheet[3].pixels is not None
+    np.testing.assert_array_equal(sheet[3].pixels, cube.pixels(1)[0, ::2, ::2])
+    assert sheet[3].is_valid is not None
+    assert (~sheet[3].is_valid).sum() == 4
+    assert "25.00%" in sheet[3].note
+
+
+def test_contact_sheet_takes_the_slowest_of_windows_that_are_equally_bad() -> None:
+    """And says so."""
+    sheet = read_evidence(MadeCube(valid={2: 0.5, 5: 0.5}).stored(), place="cube").contact_sheet
+
+    assert sheet[-1].source.row == 5
+    assert sheet[-1].note.startswith("2 windows are least valid")
+    assert "50.00%" in sheet[-1].note
+
+
+def test_contact_sheet_reads_no_window_whose_chunks_are_too_large() -> None:
+    """It says how large they are instead."""
+    cube = MadeCube(chunk=(65_537, 16, 32), shard=(65_537, 16, 32))
+
+    worst = read_evidence(cube.stored(), place="cube").contact_sheet[-1]
+
+    assert worst.pixels is None
+    assert "its chunks hold 64 MiB" in worst.note
+
+
+def test_evidence_prices_a_gather_in_process_as_if_it_ran_on_aws() -> None:
+    """What it did cost there is told by its caller, or by the report that lies in the cube."""
+    store = MadeCube().stored()
+
+    here = read_evidence(store, place="cube").cost
+    told = read_evidence(store, place="cube", usd_by_service={"s3": 2.0}).cost
+    obstore.put(store, "report.json", b'{"usd_by_service": {"lambda": 3.0}}')
+    kept = read_evidence(store, place="cube").cost
+
+    assert not here.was_on_aws
+    assert here.usd > 0
+    assert (told.was_on_aws, told.usd) == (True, 2.0)
+    assert (kept.was_on_aws, kept.usd) == (True, 3.0)
+
+
+def test_evidence_of_a_gather_that_read_nothing_is_empty() -> None:
+    """No source, no slowest, no window: nothing fails."""
+    evidence = read_evidence(MadeCube(n_rows=3, failed=frozenset({0, 1, 2})).stored(), place="cube")
+
+    assert evidence.slowest == ()
+    assert evidence.contact_sheet == ()
+    assert len(evidence.run.timings) == 0
+
+
+def test_evidence_of_several_measurements_takes_pictures_of_the_first() -> None:
+    """Sources of one row follow one another, each with its own href."""
+    store = MadeCube(n_rows=4).stored()
+    two = {"start": 0.0, "end": 1.0, "open": 0.1, "read": 0.1, "decode": 0.0, "bytes": 9, "header_bytes": 1}
+    hrefs = np.array([[f"s3://b/{row}-{slot}" for slot in range(2)] for row in range(4)], object)
+    arrays = {name: np.full((4, 2), value) for name, value in two.items()} | {
+        "status": np.array([[0, 0], [0, 2], [2, 0], [0, 0]], "uint8"),
+        "valid_fraction": np.array([[1, 1], [0.5, 1], [1, 0.1], [1, 1]], "float32"),
+    }
+    for name, values in [*arrays.items(), ("href", hrefs)]:
+        dtype = str if name == "href" else values.dtype
+        put_array(store, name, shape=(4, 2), chunks=(4, 2), dtype=dtype, values=values)
+
+    evidence = read_evidence(store, place="cube")
+
+    assert len(evidence.run.timings) == 6
+    assert evidence.run.timings.shard.tolist() == [0] * 6
+    assert evidence.frames[1].href == "s3://b/1-0"
+    assert evidence.contact_sheet[-1].source.row == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        (None, "no cube is there"),
+        ({}, "made by no gather"),
+        ({"complete": False, "pixel_gather": {"digest": "d"}}, "not complete"),
+    ],
+)
+def test_evidence_is_of_finished_cubes_alone(attributes: dict[str, object] | None, said: str) -> None:
+    """Anything else is named for what it is."""
+    store: Any = MemoryStore()
+    if attributes is not None:
+        put_root(store, attributes)
+
+    with pytest.raises(StoreError, match=said):
+        read_evidence(store, place="s3://b/cube")
+
+
+def test_evidence_says_that_quicklooks_are_broken() -> None:
+    """A file cut short is no cube without pictures."""
+    store = MadeCube(report=replace(REPORT, n_shards=1)).stored()
+    obstore.put(store, "quicklooks.npz", b"PK\x03\x04 and no more")
+
+    with pytest.raises(StoreError, match=r"quicklooks\.npz is broken"):
+        read_evidence(store, place="cube")

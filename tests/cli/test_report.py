@@ -1,0 +1,132 @@
+"""``pixel-gather report`` as its users meet it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pixel_gather import gather
+from pixel_gather.in_process import Settings
+from pixel_gather_cli.main import main
+
+SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+FILES = sorted(map(str, SERIES.glob("heat_content_anomaly_0-2000*.tif")))
+NO_REPORT = Settings(draws_report=False)
+
+
+def run(*arguments: str | Path) -> int:
+    """Run the command and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main(["report", *map(str, arguments)])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A gather of four real files and one that is missing."""
+    folder = tmp_path_factory.mktemp("cubes") / "ocean.zarr"
+    gather({"sources": [*FILES, "/missing.tif"], "window": "centre"}, to=folder, settings=NO_REPORT)
+    return folder
+
+
+def test_report_of_one_cube_is_its_whole_page(
+    cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the texts and every figure beside it; the table is printed, and where things are."""
+    code = run(cube, "--to", tmp_path / "new/report")
+
+    said = capsys.readouterr()
+    folder = tmp_path / "new/report"
+    assert code == 0
+    assert said.out == (folder / "report.txt").read_text()
+    assert "4 of 5" in said.out
+    assert str(folder / "report.html") in said.err
+    assert "The request, to repeat it" in (folder / "report.html").read_text()
+    for suffix in ("png", "svg"):
+        light = {file.stem for file in folder.glob(f"*.{suffix}") if not file.stem.endswith("-dark")}
+        dark = {file.stem.removesuffix("-dark") for file in folder.glob(f"*-dark.{suffix}")}
+        assert {"in_depth", "throughput", "latency_hiding"} <= light
+        assert light == dark
+
+
+def test_report_of_two_cubes_with_the_published_figures_is_a_table(
+    cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A column each; made again over an earlier one, and as JSON."""
+    other = tmp_path / "again.zarr"
+    gather({"sources": FILES, "window": "centre"}, to=other, settings=NO_REPORT)
+    (tmp_path / "report.txt").write_text("of an earlier report")
+
+    code = run(cube, other, "--reference", "--to", tmp_path, "--json")
+
+    told = json.loads(capsys.readouterr().out)
+    assert code == 0
+    text = (tmp_path / "report.txt").read_text()
+    assert text.splitlines()[0].split()[:2] == ["ocean", "again"]
+    assert [each["name"] for each in told["table"]] == [
+        "ocean",
+        "again",
+        "2018, 1 thread",
+        "2018, 49 threads",
+    ]
+    assert [each["gather"] for each in told["gathers"]] == ["ocean", "again"]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("nowhere.zarr", "there is no such folder"),
+        (".", "neither a cube nor the records of a benchmark"),
+        ("https://example.com/cube.zarr", "https"),
+        ("other.zarr", "made by no gather"),
+    ],
+)
+def test_report_says_what_is_wrong_with_a_place(
+    place: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In one line that names it; nothing is written."""
+    (tmp_path / "other.zarr").mkdir()
+    (tmp_path / "other.zarr/zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    monkeypatch.chdir(tmp_path)
+
+    code = run(place, "--to", tmp_path / "report")
+
+    error = capsys.readouterr().err
+    assert code == 2
+    assert said in error
+    assert place.removesuffix(".") in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "report").exists()
+
+
+def test_report_of_an_unfinished_cube_is_refused(
+    cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says how to finish it."""
+    root = json.loads((cube / "zarr.json").read_text())
+    root["attributes"]["complete"] = False
+    (tmp_path / "half.zarr").mkdir()
+    (tmp_path / "half.zarr/zarr.json").write_text(json.dumps(root))
+
+    code = run(tmp_path / "half.zarr", "--to", tmp_path / "report")
+
+    assert code == 2
+    assert "not complete: run its request again" in capsys.readouterr().err
+
+
+def test_report_folder_that_is_a_file_is_refused(
+    cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a sentence that names it."""
+    (tmp_path / "taken").write_text("")
+
+    code = run(cube, "--to", tmp_path / "taken")
+
+    assert code == 2
+    assert "taken cannot be made" in capsys.readouterr().err

@@ -1,0 +1,182 @@
+"""Finished cubes made by hand, so that every number in them is known; no source is read for them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import obstore
+from obstore.store import MemoryStore
+
+from pixel_gather.adapters.zarr_metadata import put_array
+from pixel_gather.report import Cause, Report
+from pixel_gather.run import Spread
+
+NODATA = 7
+REPORT = Report(
+    digest="0123456789abcdef0123456789abcdef",
+    measurements=("band_1",),
+    shape=(0, 16, 32),
+    dtypes=("uint16",),
+    bands=(1,),
+    tile=(512, 512),
+    is_aligned=True,
+    nodata_differs=False,
+    scaling_differs=False,
+    n_sources=0,
+    status_counts={},
+    causes=(),
+    warnings=(),
+    concurrency=4,
+    fetched_nbytes=4000,
+    requests=20,
+    retries=0,
+    stored_nbytes=1000,
+    bytes_per_source=Spread(median=300, min=100, max=500),
+    total_s=Spread(median=0.03, min=0.01, max=0.05),
+    open_s=Spread(median=0.01, min=0.01, max=0.01),
+    read_s=Spread(median=0.02, min=0.01, max=0.04),
+    wait_s=0.3,
+    wall_s=0.1,
+    write_s=0.0,
+    worker_s=0.2,
+    n_shards=2,
+    n_lost_shards=0,
+    peak_rss_mib=100.0,
+)
+
+
+@dataclass(kw_only=True)
+class MadeCube:
+    """What a cube is made of; of each source one row, unless ``n_abreast`` says otherwise."""
+
+    n_rows: int = 10
+    failed: frozenset[int] = frozenset()
+    """Rows whose source is missing."""
+
+    hrefs: Mapping[int, str] = field(default_factory=dict)
+    """Of some rows; the others are ``s3://b/NUMBER``."""
+
+    valid: Mapping[int, float] = field(default_factory=dict)
+    """Valid share of some rows; that of the others is 1."""
+
+    has_times: bool = True
+    is_of_earlier_version: bool = False
+    """Without ``end``, ``header_bytes`` and quicklooks."""
+
+    dtype: str = "uint16"
+    report: Report = REPORT
+    request: Mapping[str, Any] = field(default_factory=lambda: {"sources": "list.csv", "window": "centre"})
+    chunk: tuple[int, int, int] = (2, 16, 16)
+    shard: tuple[int, int, int] = (4, 16, 32)
+
+    def stored(self) -> Any:
+        """Return a store in memory that holds it as a gather writes it."""
+        store = MemoryStore()
+        self._put_pixels(store)
+        self._put_coordinates(store)
+        if not self.is_of_earlier_version:
+            self._put_quicklooks(store)
+        put_root(store, self._attributes())
+        return store
+
+    def quicklook_rows(self) -> list[int]:
+        """Return at most 239 rows that have been read."""
+        read = [row for row in range(self.n_rows) if row not in self.failed]
+        return read if len(read) <= 239 else [read[n * (len(read) - 1) // 238] for n in range(239)]
+
+    def pixels(self, rows: int) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the first rows: a ramp along x, nodata in the upper left corner."""
+        ramp = np.broadcast_to(np.arange(100, 132), (rows, 16, 32)).astype(self.dtype).copy()
+        ramp[:, :4, :4] = NODATA
+        return ramp
+
+    def _put_pixels(self, store: Any) -> None:
+        put_array(
+            store,
+            "band_1",
+            shape=(self.n_rows, 16, 32),
+            chunks=self.chunk,
+            shards=self.shard,
+            dtype=self.dtype,
+            fill_value=NODATA,
+            dimension_names=("time" if self.has_times else "source", "y", "x"),
+            attributes={"_FillValue": NODATA},
+            values=self.pixels(self.n_rows) if self.n_rows <= 100 else None,
+        )
+
+    def _put_coordinates(self, store: Any) -> None:
+        n = np.arange(self.n_rows)
+        status = np.where(np.isin(n, list(self.failed)), 2, 0).astype("uint8")
+        valid = np.ones(self.n_rows, dtype="float32")
+        for row, share in self.valid.items():
+            valid[row] = share
+        values: dict[str, Any] = {
+            "start": n * 0.01,
+            "open": np.full(self.n_rows, 0.01, dtype="float32"),
+            "read": (0.01 + n % 50 / 1000).astype("float32"),
+            "decode": np.full(self.n_rows, 0.005, dtype="float32"),
+            "bytes": 400 + n,
+            "status": status,
+            "valid_fraction": valid,
+        }
+        values["href"] = np.array(
+            [self.hrefs.get(row, f"s3://b/{row}") for row in range(self.n_rows)], object
+        )
+        if not self.is_of_earlier_version:
+            values["end"] = values["start"] + 0.1
+            values["header_bytes"] = np.full(self.n_rows, 100)
+        if self.has_times:
+            values["time"] = 1_577_836_800_000_000 + n * 86_400_000_000
+        for name, each in values.items():
+            put_array(
+                store,
+                name,
+                shape=each.shape,
+                chunks=(min(16_384, self.n_rows),),
+                dtype=str if each.dtype == object else each.dtype,
+                dimension_names=("time",),
+                values=each,
+            )
+
+    def _put_quicklooks(self, store: Any) -> None:
+        rows = self.quicklook_rows()
+        content = BytesIO()
+        pixels = self.pixels(len(rows))[:, ::2, ::2]
+        np.savez(content, rows=np.array(rows), pixels=pixels, step=np.array(2))
+        obstore.put(store, "quicklooks.npz", content.getvalue())
+
+    def _attributes(self) -> dict[str, Any]:
+        n_read = self.n_rows - len(self.failed)
+        report = replace(
+            self.report,
+            shape=(self.n_rows, 16, 32),
+            dtypes=(self.dtype,),
+            n_sources=self.n_rows,
+            status_counts={"ok": n_read, "missing": len(self.failed)},
+            causes=self.report.causes or self._causes(),
+        )
+        return {
+            "complete": True,
+            "pixel_gather": {
+                "version": "1.2.3",
+                "digest": "d",
+                "planned_at": "2026-11-21T12:00:00.000000+00:00",
+                "request": dict(self.request),
+                "report": {**asdict(report), "n_failed": len(self.failed)},
+            },
+        }
+
+    def _causes(self) -> tuple[Cause, ...]:
+        if not self.failed:
+            return ()
+        hrefs = tuple(self.hrefs.get(row, f"s3://b/{row}") for row in sorted(self.failed)[:20])
+        return (Cause(status="missing", reason="no such object", n_sources=len(self.failed), hrefs=hrefs),)
+
+
+def put_root(store: Any, attributes: Mapping[str, Any]) -> None:
+    """Write a group's metadata."""
+    content = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes)}
+    obstore.put(store, "zarr.json", json.dumps(content).encode())
