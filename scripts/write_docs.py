@@ -1,6 +1,7 @@
 """Write the parts of docs/ that the code itself tells: the commands' help and the request's schema."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -8,7 +9,7 @@ from click.testing import CliRunner
 
 from handlers.openapi import OPENAPI_FILE, openapi_text
 from pixel_gather.request import request_schema
-from pixel_gather_cli.main import SUMMARIES, command
+from pixel_gather_cli.main import command
 
 DOCS = Path(__file__).parents[1] / "docs"
 _WIDTH = 100
@@ -23,17 +24,28 @@ def commands_text() -> str:
     """Return docs/commands.md."""
     parts = ["# Commands\n\nWritten by `uv run python scripts/write_docs.py`; a test keeps it true.\n"]
     parts += [
-        f"## {f'pixel-gather {name}'.strip()}\n\n```text\n{help_text(name)}```\n"
-        for name in ("", *sorted(SUMMARIES))
+        f"## {' '.join(('pixel-gather', *names))}\n\n```text\n{help_text(*names)}```\n"
+        for names in command_names(command)
     ]
     return "\n".join(parts)
 
 
-def help_text(name: str) -> str:
-    """Return one command's --help as a terminal of 100 columns shows it."""
-    arguments = [name, "--help"] if name else ["--help"]
+def command_names(group: click.Group, *above: str) -> Iterator[tuple[str, ...]]:
+    """Yield a group's own name and those of all commands in it, whole, in the order of the alphabet."""
+    yield above
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if isinstance(found, click.Group):
+            yield from command_names(found, *above, name)
+        else:
+            yield (*above, name)
+
+
+def help_text(*names: str) -> str:
+    """Return the --help of a command, by its whole name, as a terminal of 100 columns shows it."""
     result = CliRunner().invoke(
-        command, arguments, prog_name="pixel-gather", terminal_width=_WIDTH, max_content_width=_WIDTH
+        command, [*names, "--help"], prog_name="pixel-gather", terminal_width=_WIDTH, max_content_width=_WIDTH
     )
     return result.output
 

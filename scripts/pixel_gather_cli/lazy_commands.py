@@ -10,16 +10,28 @@ import click
 class LazyCommands(click.Group):
     """Finds the command ``name`` as ``name_command`` in ``pixel_gather_cli.name_command``."""
 
-    def __init__(self, *arguments: Any, summaries: Mapping[str, str], **options: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        summaries: Mapping[str, str],
+        prefix: str = "",
+        default: str | None = None,
+        **options: Any,
+    ) -> None:
         """Import nothing.
 
         Args:
             arguments: Of `click.Group`.
             summaries: First sentence of each command's help, by name; a test keeps them equal.
+            prefix: Of the modules' and the commands' names: ``bench_`` for ``bench_name_command``.
+            default: The command that is meant where the first argument names none; its options are in the
+                group's own help.
             options: Of `click.Group`.
         """
         super().__init__(*arguments, **options)
         self.summaries = summaries
+        self.prefix = prefix
+        self.default = default
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names in the order of the alphabet."""
@@ -31,10 +43,25 @@ class LazyCommands(click.Group):
         del ctx
         if cmd_name not in self.summaries:
             return None
-        found: click.Command = getattr(
-            import_module(f"pixel_gather_cli.{cmd_name}_command"), f"{cmd_name}_command"
-        )
+        name = f"{self.prefix}{cmd_name}_command"
+        found: click.Command = getattr(import_module(f"pixel_gather_cli.{name}"), name)
         return found
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the default command where the first argument is neither a command nor a call for help."""
+        is_known = not args or args[0] in self.summaries or args[0] in ctx.help_option_names
+        if self.default is not None and not is_known:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the default command's options too, if there is one, and then the commands."""
+        default = None if self.default is None else self.get_command(ctx, self.default)
+        if default is None:
+            super().format_options(ctx, formatter)
+            return
+        default.format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write names and summaries, as click does for commands that are imported."""

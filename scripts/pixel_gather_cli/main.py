@@ -17,6 +17,7 @@ REFUSED = 2
 INTERRUPTED = 130
 
 SUMMARIES = {
+    "bench": "Measure how fast your files are read, by what engine and how many at a time.",
     "cancel": "Stop a gather on AWS.",
     "drill": "Read one pixel of every file in LIST: a list file, or - for standard input.",
     "emulate": (
@@ -29,6 +30,7 @@ SUMMARIES = {
     "ls": "List what lies below a folder or s3://bucket/prefix, as a list file for plan, run and drill.",
     "plan": "Say what a gather will take: shape, layout, requests, bytes, seconds and dollars.",
     "redrive": "Run again what is missing of a gather that failed, timed out or was stopped within 14 days.",
+    "report": "Lay finished gathers and benchmarks side by side: a page, a table and all figures.",
     "run": "Gather in this process, to a folder or S3.",
     "status": "Say how far a gather on AWS is, what it has cost, and what became of it.",
     "submit": "Gather on AWS, beside the data.",

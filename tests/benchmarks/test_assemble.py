@@ -30,7 +30,8 @@ def peak_mib():
 given = json.load(sys.stdin)
 import pixel_gather.adapters.zarr_cube, zarr.storage, rasterio.warp  # what plan and finish import
 before = peak_mib()
-report = gather(given["request"], to=given["to"], settings=Settings(concurrency=64)).report
+settings = Settings(concurrency=64, draws_report=False)
+report = gather(given["request"], to=given["to"], settings=settings).report
 print(json.dumps({"base": before, "peak": peak_mib(), "failed": report.n_failed, "shards": report.n_shards}))
 """
 

@@ -1,0 +1,30 @@
+"""The folder of one benchmark: named by what it measured and when, so that none overwrites another."""
+
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+from pixel_gather.errors import RequestError
+
+
+def new_folder(to: Path, kind: str) -> Path:
+    """Make ``<to>/<kind>-20261121T143015Z`` and return it.
+
+    Args:
+        to: Made if need be.
+        kind: What is measured: ``suite``, ``ingest``.
+
+    Raises:
+        RequestError: It cannot be made there.
+    """
+    name = f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        for n_before in count():  # two may start in one second
+            folder = to / (f"{name}-{n_before + 1}" if n_before else name)
+            if not folder.exists():
+                folder.mkdir()
+                return folder
+    except OSError as error:
+        raise RequestError(f"no folder can be made in {to}: {error.strerror}", field="to") from error
+    raise AssertionError

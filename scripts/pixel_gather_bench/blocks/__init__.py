@@ -1,0 +1,1 @@
+"""How fast cubes are written and read, by block size, codec, concurrency and processes."""

@@ -1,0 +1,114 @@
+"""``pixel-gather bench blocks``: every setting in turn, round after round; then table and figures."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pixel_gather.adapters.object_store import StoreSettings
+from pixel_gather_bench.blocks.pixels import BlockPixels, as_floats, copy_cube, make_field
+from pixel_gather_bench.blocks.report import BlocksReport, put_records, put_report
+from pixel_gather_bench.blocks.setting import BlockRecord, BlockSetting
+from pixel_gather_bench.blocks.sweep import Sweep, settings_of
+from pixel_gather_bench.blocks.trial import Trials, emptied
+from pixel_gather_bench.machine import about_machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlocksRequest:
+    """What the command was asked for."""
+
+    sweep: Sweep
+    times: int
+    dtype: str
+    """Of the field that is made; a cube has its own."""
+
+    cube: str | None
+    """Checked href; None for a field that is made."""
+
+    measurement: str | None
+    total_mb: float
+    place: str
+    """Checked href below which cubes are written, each deleted as soon as it is measured."""
+
+    stores: StoreSettings
+
+
+def bench_blocks(
+    request: BlocksRequest,
+    folder: Path,
+    *,
+    on_trial: Callable[[BlockSetting, int, int], None] = lambda *_: None,
+) -> BlocksReport:
+    """Measure, and write ``blocks.json``, ``blocks.txt`` and the figures.
+
+    Args:
+        request: What to measure.
+        folder: New; the pixels lie there while the benchmark runs.
+        on_trial: Called before each measurement with its setting, its number from 1 and how many there are.
+
+    Raises:
+        GatherError: The cube or the place refuses, or a process died. What was measured until then is kept.
+    """
+    place = f"{request.place}/{folder.name}-cubes"
+    with _pixels(request, folder) as pixels:
+        settings = settings_of(
+            request.sweep, {codec: (each.shape, each.dtype) for codec, each in pixels.items()}
+        )
+        trials = Trials(place=place, stores=request.stores, pixels_of=lambda setting: pixels[setting.codec])
+        report = BlocksReport(
+            machine=about_machine(),
+            pixels=tuple(dict.fromkeys(each.about for each in pixels.values())),
+            places=(request.place,),
+            records=(),
+        )
+        with emptied(place, request.stores):
+            for number, (round_index, setting) in enumerate(_rounds(settings, request.times), 1):
+                on_trial(setting, number, len(settings) * request.times)
+                result = trials.measure(setting)
+                record = BlockRecord(setting=setting, round_index=round_index, result=result)
+                report = replace(report, records=(*report.records, record))
+                put_records(folder, report)
+    put_report(folder, report)
+    return report
+
+
+def _rounds(settings: Sequence[BlockSetting], times: int) -> Iterator[tuple[int, BlockSetting]]:
+    """Yield every setting once in each round; who comes first moves on, so that none is always warm."""
+    for round_index in range(times):
+        first = round_index * len(settings) // times
+        for setting in (*settings[first:], *settings[:first]):
+            yield round_index, setting
+
+
+@contextmanager
+def _pixels(request: BlocksRequest, folder: Path) -> Iterator[dict[str, BlockPixels]]:
+    """Make each codec's pixels, and delete them at the end."""
+    files = [folder / name for name in ("pixels.npy", "floats.npy")]
+    try:
+        pixels = _first_pixels(request, files[0])
+        floats = pixels
+        if "zfp" in request.sweep.codecs and pixels.dtype not in ("float32", "float64"):
+            floats = _floats(request, pixels, files[1])
+        yield {codec: floats if codec == "zfp" else pixels for codec in request.sweep.codecs}
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+
+
+def _first_pixels(request: BlocksRequest, file: Path) -> BlockPixels:
+    if request.cube is None:
+        return make_field(file, dtype=request.dtype, total_mb=request.total_mb)
+    return copy_cube(
+        file,
+        request.cube,
+        name=request.measurement,
+        settings=request.stores,
+        total_mb=request.total_mb,
+    )
+
+
+def _floats(request: BlocksRequest, pixels: BlockPixels, file: Path) -> BlockPixels:
+    if request.cube is None:
+        return make_field(file, dtype="float32", total_mb=request.total_mb)
+    return as_floats(pixels, file)

@@ -1,0 +1,84 @@
+"""What one process of one measurement is told, and what it answers; both go through pipes as JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+from pixel_gather.adapters.lateness import HedgeSettings
+from pixel_gather.adapters.object_store import StoreSettings
+from pixel_gather_bench.blocks.setting import BlockSetting
+
+type Phase = Literal["write", "read"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockJob:
+    """One process's share of writing or reading a cube."""
+
+    phase: Phase
+    setting: BlockSetting
+    worker: int
+    """From 0; shards are shared out in runs of equal length."""
+
+    place: str
+    """Checked href of the cube's array."""
+
+    pixels: str
+    """Path of the ``.npy`` file that holds what is written."""
+
+    stores: StoreSettings
+
+    @property
+    def shards(self) -> range:
+        """Return which shards are this process's."""
+        n, of = self.setting.n_shards, self.setting.n_workers
+        return range(n * self.worker // of, n * (self.worker + 1) // of)
+
+    @property
+    def rows(self) -> slice:
+        """Return the rows of those shards."""
+        depth = self.setting.shard[0]
+        return slice(self.shards.start * depth, min(self.shards.stop * depth, self.setting.shape[0]))
+
+    def to_line(self) -> str:
+        """Return one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_line(cls, line: str) -> Self:
+        """Restore what ``to_line`` wrote."""
+        values: dict[str, Any] = json.loads(line)
+        return cls(
+            **values
+            | {"setting": BlockSetting.from_json(values["setting"]), "stores": _stores(values["stores"])}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteAnswer:
+    """What writing one share took; moments on the clock that all processes of a machine share."""
+
+    began_s: float
+    ended_s: float
+    cpu_s: float
+    stored_nbytes: int
+    peak_rss_mib: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadAnswer:
+    """What reading one share took, three times in three ways."""
+
+    began_s: float
+    ended_s: float
+    cpu_s: float
+    slices_per_s: float
+    series_per_s: float
+    largest_error: float
+    peak_rss_mib: float
+
+
+def _stores(values: Mapping[str, Any]) -> StoreSettings:
+    hedging = values["hedging"]
+    return StoreSettings(**{**values, "hedging": hedging and HedgeSettings(**hedging)})

@@ -1,0 +1,137 @@
+"""The pixels that are written: a field made for it, or those of a cube that is there already.
+
+They are kept as one ``.npy`` file below the output, so that every process begins with the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import zarr
+from zarr.abc.store import Store as ZarrStore
+from zarr.storage import LocalStore, ObjectStore
+
+from pixel_gather.adapters.object_store import StoreSettings, open_place, split_href
+from pixel_gather.errors import RequestError
+from pixel_gather.read import Pixels
+from pixel_gather_bench.blocks.layout import MB, Shape
+
+SIDE: Final = 512
+"""Of the field: one tile of the report of 2018 in each row."""
+
+_SEED: Final = 20180729
+_N_TEXTURES: Final = 8
+_SCALE, _OFFSET = 2.75e-5, -0.2
+"""From numbers to reflectances, as Landsat's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockPixels:
+    """Where the pixels are and what they are."""
+
+    file: Path
+    shape: Shape
+    dtype: str
+    about: str
+    """One sentence for whoever reads the figures."""
+
+
+def make_field(file: Path, *, dtype: str, total_mb: float) -> BlockPixels:
+    """Write a field of relief and noise, the same at every call: uint16 numbers or float32 reflectances."""
+    n_rows = max(round(total_mb * MB / (SIDE * SIDE * np.dtype(dtype).itemsize)), 1)
+    shape = (n_rows, SIDE, SIDE)
+    into = np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
+    for row, numbers in enumerate(_field(n_rows)):
+        into[row] = numbers.round() if dtype == "uint16" else numbers * _SCALE + _OFFSET
+    into.flush()
+    about = (
+        "made for this benchmark: in each row 512 x 512 pixels of a smooth relief that changes with "
+        "the season, and a texture with a 1/f spectrum, as natural scenes have; "
+        + ("16-bit numbers as Landsat's" if dtype == "uint16" else "reflectances of the same")
+    )
+    return BlockPixels(file=file, shape=shape, dtype=dtype, about=about)
+
+
+def copy_cube(
+    file: Path, cube: str, *, name: str | None, settings: StoreSettings, total_mb: float
+) -> BlockPixels:
+    """Copy the first rows of a cube's measurement.
+
+    Args:
+        file: To be written.
+        cube: Checked href of the cube's root.
+        name: Of the measurement; None for the first with rows of images.
+        settings: How its store is reached.
+        total_mb: Most to copy.
+
+    Raises:
+        RequestError: There is no such cube or measurement, or one row of it is larger than that.
+    """
+    array = _measurement(cube, name, settings)
+    n_rows = min(int(total_mb * MB) // (array.nbytes // array.shape[0]), array.shape[0])
+    if n_rows == 0:
+        raise RequestError(
+            f"one row of {cube} has {array.nbytes / array.shape[0] / MB:,.1f} MB: ask for more",
+            field="total-mb",
+        )
+    pixels = np.asarray(array[:n_rows])
+    np.save(file, pixels)
+    about = f"the first {n_rows:,} rows of {array.path.strip('/') or 'the array'} of {cube}"
+    return BlockPixels(file=file, shape=pixels.shape, dtype=pixels.dtype.name, about=about)
+
+
+def as_floats(pixels: BlockPixels, file: Path) -> BlockPixels:
+    """Return the same pixels as float32, which zfp needs: so many rows as are no more bytes."""
+    n_rows = max(pixels.shape[0] * np.dtype(pixels.dtype).itemsize // 4, 1)
+    floats = np.load(pixels.file, mmap_mode="r")[:n_rows].astype("float32")
+    np.save(file, floats)
+    about = f"for zfp, {n_rows:,} of them as float32"
+    return BlockPixels(file=file, shape=floats.shape, dtype="float32", about=about)
+
+
+def zarr_store(place: str, settings: StoreSettings) -> ZarrStore:
+    """Open a checked place as those do who read cubes: a folder by zarr-python itself, S3 by obstore."""
+    root, path = split_href(place)
+    if root == "file://":
+        return LocalStore(f"/{path}", read_only=True)
+    return ObjectStore(open_place(place, settings), read_only=True)
+
+
+def _measurement(cube: str, name: str | None, settings: StoreSettings) -> zarr.Array[Any]:
+    from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # few cubes are of zfp
+
+    register_codecs("imagecodecs_zfp")
+    try:
+        group = zarr.open_group(zarr_store(cube, settings), mode="r")
+        arrays = [array for key, array in group.arrays() if array.ndim == 3 and name in (None, key)]  # noqa: PLR2004 # (row, y, x)
+    except Exception as error:  # a store's errors, and whatever zarr-python makes of what is there
+        said = str(error).partition("\n")[0] or type(error).__name__
+        raise RequestError(f"no cube can be read at {cube}: {said}", field="cube") from error
+    if not arrays or not all(arrays[0].shape):
+        raise RequestError(
+            f"{cube} has no measurement {f'{name} ' if name else ''}of (row, y, x)", field="cube"
+        )
+    if arrays[0].dtype.kind not in "uif":
+        raise RequestError(f"the pixels of {cube} are {arrays[0].dtype}, not real numbers", field="cube")
+    return arrays[0]
+
+
+def _field(n_rows: int) -> Iterator[Pixels]:
+    rng = np.random.default_rng(_SEED)
+    relief = _spectral(rng, power=2)
+    textures = [_spectral(rng, power=1) for _ in range(_N_TEXTURES)]
+    for row in range(n_rows):
+        texture = np.roll(textures[row % _N_TEXTURES], rng.integers(0, SIDE, 2), axis=(0, 1))
+        season = 1 + 0.2 * np.sin(2 * np.pi * row / 23)
+        strength = 2.0 ** (3.5 + 7.8 * rng.beta(2.2, 1.35))  # so that ratios spread as those of the report
+        yield (11_000 * season + 800 * relief + strength * texture).clip(1, 65_535)
+
+
+def _spectral(rng: np.random.Generator, *, power: float) -> Pixels:
+    frequency = np.hypot(np.fft.fftfreq(SIDE)[:, None], np.fft.rfftfreq(SIDE)[None, :]).clip(1 / SIDE)
+    amplitude = frequency**-power
+    relief = np.fft.irfft2(amplitude * np.exp(2j * np.pi * rng.random(amplitude.shape)), s=(SIDE, SIDE))
+    scaled: Pixels = relief / relief.std()
+    return scaled

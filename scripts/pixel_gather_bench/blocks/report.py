@@ -1,0 +1,105 @@
+"""What a run of the benchmark leaves in its folder, and how several runs become one table."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from pixel_gather.errors import RequestError
+from pixel_gather_bench.blocks.figures import write_figures
+from pixel_gather_bench.blocks.setting import BlockRecord
+from pixel_gather_bench.blocks.sweep import is_default
+from pixel_gather_bench.blocks.text import as_text
+
+RECORDS: Final = "blocks.json"
+TEXT: Final = "blocks.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlocksReport:
+    """All measurements of one run, or of several that are to be seen together."""
+
+    machine: dict[str, Any]
+    """From `about_machine`."""
+
+    pixels: tuple[str, ...]
+    """What was written, a sentence each."""
+
+    places: tuple[str, ...]
+    """Where to: checked hrefs."""
+
+    records: tuple[BlockRecord, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "machine": self.machine,
+            "pixels": list(self.pixels),
+            "places": list(self.places),
+            "records": [record.to_json() for record in self.records],
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Restore what ``to_json`` and JSON made."""
+        return cls(
+            machine=values["machine"],
+            pixels=tuple(values["pixels"]),
+            places=tuple(values["places"]),
+            records=tuple(BlockRecord.from_json(record) for record in values["records"]),
+        )
+
+    def to_text(self) -> str:
+        """Return what standard output and ``blocks.txt`` say."""
+        return as_text(self.records, pixels=self.pixels, places=self.places, machine=self.machine)
+
+
+def put_records(folder: Path, report: BlocksReport) -> None:
+    """Keep what has been measured until now, whole or not at all."""
+    _put(folder / RECORDS, json.dumps(report.to_json(), indent=1))
+
+
+def put_report(folder: Path, report: BlocksReport) -> None:
+    """Write records, text and figures."""
+    put_records(folder, report)
+    _put(folder / TEXT, f"{report.to_text()}\n")
+    write_figures(report.records, folder)
+
+
+def joined(folders: Sequence[Path]) -> BlocksReport:
+    """Return what several runs have measured as if it were one.
+
+    Raises:
+        RequestError: A folder holds no such run, or they are of different machines or pixels.
+    """
+    reports = [_read(folder) for folder in folders]
+    first = reports[0].machine
+    for folder, report in zip(folders, reports, strict=True):
+        if (report.machine["cpu"], report.machine["cores"]) != (first["cpu"], first["cores"]):
+            raise RequestError("it is of another machine: speeds cannot be compared", field=str(folder))
+    defaults = {each.setting for report in reports for each in report.records if is_default(each.setting)}
+    if len({each.codec for each in defaults}) < len(defaults):
+        raise RequestError("one codec's runs differ in --total-mb, --dtype or their cube", field="from")
+    return BlocksReport(
+        machine=first,
+        pixels=tuple(dict.fromkeys(each for report in reports for each in report.pixels)),
+        places=tuple(dict.fromkeys(each for report in reports for each in report.places)),
+        records=tuple(record for report in reports for record in report.records),
+    )
+
+
+def _read(folder: Path) -> BlocksReport:
+    try:
+        report = BlocksReport.from_json(json.loads((folder / RECORDS).read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RequestError(f"no {RECORDS} of bench blocks can be read there", field=str(folder)) from error
+    if not report.records:
+        raise RequestError("nothing was measured there", field=str(folder))
+    return report
+
+
+def _put(file: Path, text: str) -> None:
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(file)

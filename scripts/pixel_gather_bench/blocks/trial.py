@@ -1,0 +1,115 @@
+"""One measurement: a cube described, written, read and deleted, by processes made for it."""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.adapters.object_store import StoreSettings, open_place, split_href
+from pixel_gather.errors import StoreError
+from pixel_gather_bench.blocks.job import BlockJob, Phase, ReadAnswer, WriteAnswer
+from pixel_gather_bench.blocks.layout import MB
+from pixel_gather_bench.blocks.pixels import BlockPixels
+from pixel_gather_bench.blocks.processes import run_together
+from pixel_gather_bench.blocks.setting import BlockResult, BlockSetting
+from pixel_gather_bench.blocks.write import describe
+
+type RunTogether = Callable[[Sequence[BlockJob]], list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trials:
+    """Measures settings, one after the other, at one place."""
+
+    place: str
+    """Checked href of a folder or prefix that nothing else uses; emptied after each measurement."""
+
+    stores: StoreSettings
+    pixels_of: Callable[[BlockSetting], BlockPixels]
+    run_together: RunTogether = run_together
+
+    def measure(self, setting: BlockSetting) -> BlockResult:
+        """Write and read one cube in fresh processes.
+
+        Raises:
+            GatherError: The place refuses, or a process died.
+        """
+        with emptied(self.place, self.stores):
+            describe(open_place(self.place, self.stores), setting)
+            written = [WriteAnswer(**each) for each in self._run("write", setting)]
+            read = [ReadAnswer(**each) for each in self._run("read", setting)]
+        return _result(setting, written, read)
+
+    def _run(self, phase: Phase, setting: BlockSetting) -> list[dict[str, Any]]:
+        jobs = [
+            BlockJob(
+                phase=phase,
+                setting=setting,
+                worker=worker,
+                place=self.place,
+                pixels=str(self.pixels_of(setting).file),
+                stores=self.stores,
+            )
+            for worker in range(setting.n_workers)
+        ]
+        return self.run_together(jobs)
+
+
+@contextmanager
+def emptied(place: str, stores: StoreSettings) -> Iterator[None]:
+    """Delete all that lies at a place when the block ends, however it ends.
+
+    Raises:
+        StoreError: The place refuses; not where the block failed, whose reason says more.
+    """
+    try:
+        yield
+    except BaseException:
+        with suppress(StoreError):
+            _empty(place, stores)
+        raise
+    _empty(place, stores)
+
+
+def _empty(place: str, stores: StoreSettings) -> None:
+    root, path = split_href(place)
+    if root == "file://":
+        shutil.rmtree(Path("/", path), ignore_errors=True)
+    else:
+        _delete_below(place, stores)
+
+
+def _delete_below(place: str, stores: StoreSettings) -> None:
+    store = open_place(place, stores)
+    try:
+        for page in obstore.list(store, chunk_size=1000):
+            obstore.delete(store, [item["path"] for item in page])
+    except (BaseError, OSError) as error:
+        said = str(error).partition("\n")[0]
+        raise StoreError(f"{place} could not be emptied: {said}; delete what is left there") from error
+
+
+def _result(setting: BlockSetting, written: Sequence[WriteAnswer], read: Sequence[ReadAnswer]) -> BlockResult:
+    n_pixels = setting.shape[0] * setting.shape[1] * setting.shape[2]
+    decoded_mb = n_pixels * setting.itemsize / MB
+    return BlockResult(
+        write_mb_per_s=decoded_mb / _wall_s(written),
+        whole_mb_per_s=decoded_mb / _wall_s(read),
+        slices_per_s=sum(each.slices_per_s for each in read),
+        series_per_s=sum(each.series_per_s for each in read),
+        write_cpu_s_per_gb=sum(each.cpu_s for each in written) * 1000 / decoded_mb,
+        whole_cpu_s_per_gb=sum(each.cpu_s for each in read) * 1000 / decoded_mb,
+        ratio=decoded_mb * MB / sum(each.stored_nbytes for each in written),
+        largest_error=max(each.largest_error for each in read),
+        peak_rss_mib=max([*(each.peak_rss_mib for each in written), *(each.peak_rss_mib for each in read)]),
+    )
+
+
+def _wall_s(answers: Sequence[WriteAnswer] | Sequence[ReadAnswer]) -> float:
+    """Return from the first process's start to the last one's end."""
+    return max(each.ended_s for each in answers) - min(each.began_s for each in answers)

@@ -1,0 +1,96 @@
+"""Writing one share of a cube as a worker of a gather does: one PUT for each shard."""
+
+import asyncio
+import time
+
+import numpy as np
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.object_store import Store, open_place
+from pixel_gather.adapters.shard_codec import chunk_encoder, encode_shard
+from pixel_gather.adapters.zarr_metadata import put_array, zarr_codecs
+from pixel_gather.errors import StoreError
+from pixel_gather.read import Pixels
+from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
+from pixel_gather_bench.blocks.setting import ARRAY, FILL, BlockSetting
+from pixel_gather_bench.blocks.usage import cpu_s, peak_rss_mib
+
+
+def describe(store: Store, setting: BlockSetting) -> None:
+    """Put the array's metadata below the root of a store, as a gather's cube has it.
+
+    Raises:
+        StoreError: The store refuses.
+    """
+    try:
+        put_array(
+            store,
+            ARRAY,
+            shape=setting.shape,
+            chunks=setting.chunk,
+            shards=setting.shard,
+            dtype=setting.dtype,
+            fill_value=np.dtype(setting.dtype).type(FILL),
+            **zarr_codecs(setting.codec, itemsize=setting.itemsize),
+        )
+    except (BaseError, OSError) as error:
+        raise _refused(error) from error
+
+
+def load(job: BlockJob) -> Pixels:
+    """Return the share's pixels in memory."""
+    return np.array(np.load(job.pixels, mmap_mode="r")[job.rows])
+
+
+def write(job: BlockJob, pixels: Pixels) -> WriteAnswer:
+    """Compress and store the share's shards.
+
+    Raises:
+        StoreError: The store refuses.
+    """
+    store = open_place(job.place, job.stores)
+    cpu_before_s, began_s = cpu_s(), time.monotonic()
+    try:
+        stored_nbytes = run(_write_all(job, pixels, store))
+    except ExceptionGroup as group:  # of the task group: one reason is enough
+        raise group.exceptions[0] from None
+    return WriteAnswer(
+        began_s=began_s,
+        ended_s=time.monotonic(),
+        cpu_s=cpu_s() - cpu_before_s,
+        stored_nbytes=stored_nbytes,
+        peak_rss_mib=peak_rss_mib(),
+    )
+
+
+async def _write_all(job: BlockJob, pixels: Pixels, store: Store) -> int:
+    setting = job.setting
+    encode = chunk_encoder(
+        setting.codec, itemsize=setting.itemsize, fill_value=FILL, zfp_tolerance=setting.zfp_tolerance
+    )
+    slots = asyncio.Semaphore(setting.writes_in_flight)
+
+    async def one(index: int, rows: Pixels) -> int:
+        async with slots:
+            parts = await encode_shard(
+                rows, shard=setting.shard, chunk=setting.chunk, fill_value=FILL, encode=encode
+            )
+            try:
+                await obstore.put_async(store, f"{ARRAY}/c/{index}/0/0", parts, use_multipart=False)
+            except (BaseError, OSError) as error:
+                raise _refused(error) from error
+            return sum(len(part) for part in parts)
+
+    depth = setting.shard[0]
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(one(index, pixels[place * depth : (place + 1) * depth]))
+            for place, index in enumerate(job.shards)
+        ]
+    return sum(task.result() for task in tasks)
+
+
+def _refused(error: Exception) -> StoreError:
+    return StoreError(f"the cube could not be written: {str(error).partition(chr(10))[0]}")

@@ -1,0 +1,73 @@
+"""What figures of benchmarks share: one legend, a note below, logarithmic ticks, files in both themes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from pixel_gather.adapters.figures import Theme, to_png, to_svg
+from pixel_gather.adapters.figures.axes import NOTE_PT
+from pixel_gather.adapters.figures.labels import plain_number
+
+_CLOSE: Final = 1.5
+"""Ticks nearer to each other than this factor would overlap."""
+
+_NOTE_CHARACTERS: Final = 170
+"""Of a line of a note under a figure of the page's width."""
+
+
+def put_figure(figure: Figure, folder: Path, name: str, theme_name: str) -> list[Path]:
+    """Write ``name.png`` and ``name.svg``, those of the dark theme as ``name-dark``; return the files."""
+    stem = name if theme_name == "light" else f"{name}-{theme_name}"
+    png, svg = folder / f"{stem}.png", folder / f"{stem}.svg"
+    png.write_bytes(to_png(figure))
+    svg.write_text(to_svg(figure), encoding="utf-8")
+    return [png, svg]
+
+
+def legend_above(figure: Figure, ax: Axes, theme: Theme, *, last: str = "") -> None:
+    """Show above all axes what is labelled in one of them, the label ``last`` at the end."""
+    entries = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=lambda each: each[1] == last)
+    handles, labels = zip(*entries, strict=True)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=len(entries),
+        fontsize=NOTE_PT,
+        labelcolor=theme.text,
+        frameon=False,
+        handlelength=2.6,
+    )
+
+
+def note_below(figure: Figure, text: str, theme: Theme) -> None:
+    """Write a few lines under all axes."""
+    lines = "\n".join(fill(line, _NOTE_CHARACTERS, break_on_hyphens=False) for line in text.splitlines())
+    figure.supxlabel(lines, x=0.01, ha="left", fontsize=NOTE_PT, color=theme.muted, linespacing=1.4)
+
+
+def log_ticks(axis: Axis, values: Sequence[float], *, only_these: bool = False) -> None:
+    """Write plain numbers at a logarithmic axis.
+
+    Args:
+        axis: Its scale is logarithmic.
+        values: What is drawn along it.
+        only_these: Have ticks at those values, as far as they do not overlap, rather than at round numbers.
+    """
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
+    axis.set_major_locator(FixedLocator(_apart(values)) if only_these else LogLocator(subs=(1, 2, 5)))
+
+
+def _apart(values: Sequence[float]) -> list[float]:
+    kept: list[float] = []
+    for value in sorted(set(values)):
+        if not kept or value > kept[-1] * _CLOSE:
+            kept.append(value)
+    return kept

@@ -1,0 +1,1 @@
+"""Which way of reading suits an object, measured."""

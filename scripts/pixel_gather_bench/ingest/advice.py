@@ -1,0 +1,159 @@
+"""Which way to read follows from what was measured, by how the data is used. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from pixel_gather import figures
+from pixel_gather.estimate_figures import size
+from pixel_gather.transfer import HERE, Parts, choose_parts
+from pixel_gather_bench.ingest.summary import Summary
+
+PATTERNS: Final = {
+    "sequential": "from the beginning to the end, each sample used as it comes",
+    "random": "many ranges all over it",
+    "whole": "all of it, before anything is done",
+    "one-window": "a single range of each object",
+}
+_AS_FAST: Final = 1.05
+"""Ways that take up to so many times as long as the fastest are as fast: what they cost decides."""
+
+_NEARLY_AS_FAST: Final = 1.10
+"""Where each sample is used as it comes: an early first one is worth a little."""
+
+_SINGLE: Final = ("one-stream", "pipe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What to do for one pattern."""
+
+    pattern: str
+    way: str
+    title: str
+    why: str
+
+
+def advise(
+    summaries: Sequence[Summary], *, n_random: int, n_objects: int, patterns: Sequence[str] = tuple(PATTERNS)
+) -> tuple[Advice, ...]:
+    """Return the best way of those measured for each pattern that the measurement answers.
+
+    Args:
+        summaries: Of the ways.
+        n_random: Random reads that ``random`` stands for.
+        n_objects: That were read; of several, only ``one-window`` was measured.
+        patterns: Those of `PATTERNS` that are wanted.
+    """
+    answered = patterns if n_objects == 1 else [each for each in patterns if each == "one-window"]
+    return tuple(
+        advice
+        for pattern in answered
+        if (advice := _advice(pattern, summaries, n_random=n_random, n_objects=n_objects)) is not None
+    )
+
+
+def _advice(pattern: str, summaries: Sequence[Summary], *, n_random: int, n_objects: int) -> Advice | None:
+    seconds_of: dict[str, Callable[[Summary], float | None]] = {
+        "sequential": lambda each: each.total_s,
+        "whole": lambda each: each.total_s,
+        "random": lambda each: each.random_total_s(n_random),
+        "one-window": (lambda each: each.first_random_s) if n_objects == 1 else (lambda each: each.total_s),
+    }
+    seconds = {
+        each.way.name: (each, took) for each in summaries if (took := seconds_of[pattern](each)) is not None
+    }
+    if not seconds:
+        return None
+    fastest_s = min(took for _, took in seconds.values())
+    longest_s = fastest_s * (_NEARLY_AS_FAST if pattern == "sequential" else _AS_FAST)
+    as_fast = [each for each, took in seconds.values() if took <= longest_s]
+    best = min(as_fast, key=_sooner if pattern == "sequential" else _cheaper)
+    took_s = seconds[best.way.name][1]
+    n_reads = n_random if pattern == "random" else None
+    others = {name: took for name, (_, took) in seconds.items() if name != best.way.name}
+    return Advice(
+        pattern=pattern,
+        way=best.way.name,
+        title=best.way.title,
+        why="; ".join((*_times(took_s, others, n_reads), *_beside(pattern, best, summaries))),
+    )
+
+
+def _sooner(summary: Summary) -> float:
+    return summary.first_sample_s
+
+
+def _cheaper(summary: Summary) -> float:
+    return summary.cpu_s
+
+
+def _times(took_s: float, others: dict[str, float], n_reads: int | None) -> Iterator[str]:
+    what = "it takes" if n_reads is None else f"{n_reads} random reads take"
+    yield f"{what} {seconds_text(took_s)}"
+    if others:
+        next_best = min(others, key=lambda name: others[name])
+        yield f"{next_best}, the next best, {others[next_best] / max(took_s, 1e-9):.2f} times as long"
+
+
+def _beside(pattern: str, best: Summary, summaries: Sequence[Summary]) -> Iterator[str]:
+    if pattern == "sequential":
+        yield f"the first sample is there after {seconds_text(best.first_sample_s)}"
+    if pattern == "random" and (n := reads_until_download_pays(summaries)) is not None:
+        yield f"from {n:,} random reads on, a whole download would be faster"
+
+
+def reads_until_download_pays(summaries: Sequence[Summary]) -> int | None:
+    """Return from how many random reads on a whole download is the faster start, or None if never."""
+    ranged = [each for each in summaries if each.random_s is not None and not each.way.downloads]
+    whole = [each for each in summaries if each.random_s is not None and each.way.downloads]
+    if not ranged or not whole:
+        return None
+    best = min(ranged, key=lambda each: each.random_s or 0.0)
+    download = min(whole, key=lambda each: each.download_s)
+    saved_s = (best.random_s or 0.0) - (download.random_s or 0.0)
+    return max(ceil(download.download_s / saved_s), 1) if saved_s > 0 else None
+
+
+def planned_parts(nbytes: int, *, href: str, n_in_flight: int) -> Parts:
+    """Return how the plan of a gather in process would fetch so many bytes of one object."""
+    if href.startswith("file://"):
+        return Parts()
+    return choose_parts(nbytes, link=HERE, n_in_flight=n_in_flight)
+
+
+def beside_the_plan(
+    summaries: Sequence[Summary], parts: Parts, *, nbytes: int, href: str, n_objects: int
+) -> str:
+    """Say what the plan would do with all of an object, and what was measured to be faster."""
+    rule = (
+        "in a single range"
+        if parts.part_nbytes is None
+        else f"in {parts.n} parts of {size(parts.part_nbytes)} side by side"
+    )
+    said = f"a plan in process would fetch {size(nbytes)} of an object {rule}, {_resting_on(href)}"
+    if n_objects > 1:
+        return f"{said} with {n_objects:,} objects"
+    by_name = {each.way.name: each for each in summaries}
+    single = min((by_name[name].total_s for name in _SINGLE if name in by_name), default=None)
+    if single is None or "ahead" not in by_name:
+        return f"{said}; parts or a single range were not both measured"
+    ratio = single / max(by_name["ahead"].total_s, 1e-9)
+    if 1 / _AS_FAST <= ratio <= _AS_FAST:
+        return f"{said}; measured: side by side as fast as a single stream"
+    faster = "side by side" if ratio > 1 else "a single stream"
+    agrees = (ratio > 1) == (parts.part_nbytes is not None)
+    verdict = "as the plan has it" if agrees else "NOT as the plan has it"
+    return f"{said}; measured: {faster} is {max(ratio, 1 / ratio):.2f} times as fast, {verdict}"
+
+
+def _resting_on(href: str) -> str:
+    if href.startswith("file://"):
+        return "as it does all of local files"
+    return f"counting on {figures.CONNECTION} of a connection and {figures.NETWORK_HERE} of the machine"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration with a unit that suits it."""
+    return f"{seconds * 1000:,.3g} ms" if seconds < 1 else f"{seconds:,.2f} s"

@@ -1,0 +1,104 @@
+"""The ways side by side: a panel for each measure, a bar for each way."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pixel_gather.adapters.figures import DARK, LIGHT, Theme, finish_axes, new_figure
+from pixel_gather.adapters.figures.axes import NOTE_PT, TEXT_PT, WIDTH_IN
+from pixel_gather.adapters.figures.labels import plain_number
+from pixel_gather_bench.figure_files import log_ticks, put_figure
+from pixel_gather_bench.ingest.summary import Summary
+
+type _Value = Callable[[Summary], float | None]
+
+_WHOLE: Final[dict[str, tuple[str, _Value]]] = {
+    "First sample": ("ms", lambda each: each.first_sample_s * 1000),
+    "All of it, in order": ("MB/s", lambda each: each.mb_per_s),
+    "A random read, after any download": (
+        "ms",
+        lambda each: None if each.random_s is None else each.random_s * 1000,
+    ),
+    "First random read, from nothing": (
+        "ms",
+        lambda each: None if each.first_random_s is None else each.first_random_s * 1000,
+    ),
+    "CPU": ("s", lambda each: each.cpu_s),
+    "Memory": ("MiB", lambda each: each.peak_rss_mib),
+}
+_WINDOWS: Final[dict[str, tuple[str, _Value]]] = {
+    "First window": ("ms", lambda each: each.first_sample_s * 1000),
+    "A window, on average": ("ms", lambda each: each.sample_s * 1000),
+    "CPU": ("s", lambda each: each.cpu_s),
+    "Memory": ("MiB", lambda each: each.peak_rss_mib),
+}
+_SPREAD: Final = 10
+"""From this ratio of the largest to the smallest on, an axis is logarithmic."""
+
+_ROOM: Final = 1.35
+"""Of the longest bar, for the number beside it."""
+
+
+def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> Iterator[Path]:
+    """Write the figure as PNG and SVG, light and dark, and yield the files."""
+    for name, theme in (("light", LIGHT), ("dark", DARK)):
+        yield from put_figure(draw(summaries, theme, n_objects=n_objects), folder, "ingest", name)
+
+
+def draw(summaries: Sequence[Summary], theme: Theme, *, n_objects: int) -> Figure:
+    """Draw the panels; the best bar of each stands out, and a way without a value has none."""
+    panels = _WHOLE if n_objects == 1 else _WINDOWS
+    n_rows = len(panels) // 2
+    height_in = n_rows * (1.1 + 0.26 * len(summaries))
+    figure, axes = new_figure(theme, n_rows=n_rows, n_columns=2, size_in=(WIDTH_IN, height_in))
+    for position, (ax, (title, (unit, value_of))) in enumerate(zip(axes.flat, panels.items(), strict=True)):
+        _draw(ax, summaries, value_of, theme, is_best=max if unit == "MB/s" else min)
+        finish_axes(ax, title=title, x_label=unit, y_label="", theme=theme)
+        if position % 2:
+            ax.set_yticklabels([])
+    return figure
+
+
+def _draw(
+    ax: Axes,
+    summaries: Sequence[Summary],
+    value_of: _Value,
+    theme: Theme,
+    *,
+    is_best: Callable[[Sequence[float]], float],
+) -> None:
+    values = [value_of(each) for each in summaries]
+    known = [value for value in values if value is not None]
+    is_wide = bool(known) and min(known) > 0 and max(known) > _SPREAD * min(known)
+    lowest = min(known, default=1.0) / 2 if is_wide else 0.0
+    for row, value in enumerate(values):
+        if value is None:
+            ax.text(
+                lowest, row, " none: it only goes forward", va="center", fontsize=NOTE_PT, color=theme.muted
+            )
+            continue
+        colour = theme.blue if value == is_best(known) else theme.quiet
+        if is_wide:  # a bar's length would say nothing
+            ax.plot([lowest, value], [row, row], color=theme.grid, linewidth=2)
+            ax.plot(value, row, "o", color=colour, markersize=8)
+        else:
+            ax.barh(row, value, height=0.62, color=colour)
+        number = plain_number(_rounded(value))
+        ax.text(value, row, f"   {number}", va="center", fontsize=NOTE_PT, color=theme.text)
+    highest = max(known, default=1.0)
+    if is_wide:
+        ax.set_xscale("log")
+        log_ticks(ax.xaxis, known)
+        ax.set_xlim(lowest, highest * (highest / lowest) ** 0.22)
+    else:
+        ax.set_xlim(0, highest * _ROOM)
+    ax.set_yticks(range(len(summaries)), [each.way.name for each in summaries], fontsize=TEXT_PT)
+    ax.set_ylim(len(summaries) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")

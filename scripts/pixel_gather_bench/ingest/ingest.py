@@ -1,0 +1,221 @@
+"""``bench ingest``: every way that there is, in fresh processes, interleaved; then what follows."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.object_store import Objects, StoreSettings
+from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.source import Cost
+from pixel_gather.status import Status
+from pixel_gather_bench.bench_folder import new_folder
+from pixel_gather_bench.ingest.advice import PATTERNS, advise, beside_the_plan, planned_parts
+from pixel_gather_bench.ingest.job import (
+    IngestJob,
+    Measured,
+    StoredObject,
+    Trial,
+    one_window_each,
+    random_reads,
+)
+from pixel_gather_bench.ingest.one import with_random
+from pixel_gather_bench.ingest.summary import check_contents, refused_of, summaries_of
+from pixel_gather_bench.ingest.table import lines_of
+from pixel_gather_bench.ingest.ways import WAYS, Way, not_here
+from pixel_gather_bench.ingest.whole import free_nbytes
+from pixel_gather_bench.machine import about_machine
+
+_LONGEST_S = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestRequest:
+    """What is measured."""
+
+    hrefs: tuple[str, ...]
+    """Checked; one to be read whole and at random, several for one window of each."""
+
+    stores: StoreSettings
+    ways: tuple[str, ...]
+    """Names of `WAYS`."""
+
+    sample_nbytes: int
+    n_random: int
+    most_ahead: int
+    times: int
+    mount: str | None
+    """Path of the one object on a mounted file system."""
+
+    patterns: tuple[str, ...] = tuple(PATTERNS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOutcome:
+    """What came out, written to a folder."""
+
+    folder: Path
+    text: str
+    values: dict[str, Any]
+
+
+def bench_ingest(
+    request: IngestRequest, to: Path, *, on_trial: Callable[[Trial], None] = lambda _: None
+) -> IngestOutcome:
+    """Measure, and write ``list.txt``, ``records.json``, ``ingest.txt`` and the figure to a new folder.
+
+    Raises:
+        RequestError: An object is not there, is refused, empty, or smaller than a sample.
+        StoreError: Two ways read different bytes.
+    """
+    objects = run(_found(request))
+    folder = new_folder(to, "ingest")
+    with tempfile.TemporaryDirectory() as downloads:
+        missing = missing_ways(request, objects, free_nbytes=free_nbytes(Path(downloads)))
+        ways = [way for way in WAYS if way.name in request.ways and way.name not in missing]
+        trials = _measure(request, objects, ways, Path(downloads), on_trial)
+    check_contents(trials)
+    return _write(request, objects, trials, missing | refused_of(trials), folder)
+
+
+def missing_ways(
+    request: IngestRequest, objects: Sequence[StoredObject], *, free_nbytes: int
+) -> dict[str, str]:
+    """Return why each way that is wanted cannot be measured here."""
+    reasons = {
+        way.name: not_here(way, objects, free_nbytes=free_nbytes, stores_pays=request.stores.requester_pays)
+        for way in WAYS
+        if way.name in request.ways
+    }
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+async def _found(request: IngestRequest) -> tuple[StoredObject, ...]:
+    """Return the objects as they are now."""
+    store = Objects(request.stores)
+    found = []
+    for href in request.hrefs:
+        try:
+            answer = await store.get_range(href, 0, 1, etag=None, cost=Cost())
+        except SourceError as error:
+            reason = "it is empty" if error.status is Status.CORRUPT else error.reason
+            raise RequestError(f"cannot be measured: {reason}", field=href) from error
+        if len(request.hrefs) == 1 and answer.object_nbytes < request.sample_nbytes:
+            raise RequestError(
+                f"it has {answer.object_nbytes:,} bytes, less than one sample of {request.sample_nbytes:,}: "
+                "give a smaller --sample-bytes",
+                field=href,
+            )
+        found.append(
+            StoredObject(href=href, nbytes=answer.object_nbytes, etag=answer.etag, mounted=request.mount)
+        )
+    return tuple(found)
+
+
+def _measure(
+    request: IngestRequest,
+    objects: tuple[StoredObject, ...],
+    ways: Sequence[Way],
+    downloads: Path,
+    on_trial: Callable[[Trial], None],
+) -> list[Trial]:
+    """Measure each way once a round; who comes first moves on by one each round."""
+    reads = (
+        random_reads(objects[0].nbytes, sample_nbytes=request.sample_nbytes, n=request.n_random)
+        if len(objects) == 1
+        else one_window_each(objects, sample_nbytes=request.sample_nbytes)
+    )
+    trials = []
+    for round_index in range(request.times):
+        turn = round_index % max(len(ways), 1)
+        for way in (*ways[turn:], *ways[:turn]):
+            with tempfile.TemporaryDirectory(dir=downloads) as own:
+                job = IngestJob(
+                    way=way.name,
+                    phase="whole" if len(objects) == 1 else "windows",
+                    objects=objects,
+                    sample_nbytes=request.sample_nbytes,
+                    reads=reads,
+                    most_ahead=request.most_ahead,
+                    stores=request.stores,
+                    folder=own,
+                )
+                trial = replace(_trial(job, way), round=round_index + 1)
+            trials.append(trial)
+            on_trial(trial)
+    order = [way.name for way in ways]
+    return sorted(trials, key=lambda each: (order.index(each.way), each.round))
+
+
+def _trial(job: IngestJob, way: Way) -> Trial:
+    """Do a job and, where it leaves that open, read the random ranges in a process of their own."""
+    trial = run_job(job)
+    if trial.measured is None or job.phase != "whole" or way.downloads or way.only_forward:
+        return trial
+    random = run_job(replace(job, phase="random"))
+    if random.measured is None:
+        return random
+    return replace(trial, measured=with_random(trial.measured, random.measured))
+
+
+def run_job(job: IngestJob) -> Trial:
+    """Do a job in a fresh process, which ends with this call whatever happens."""
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "pixel_gather_bench.ingest.one"],
+            input=msgspec.json.encode(job),
+            capture_output=True,
+            check=False,
+            timeout=_LONGEST_S,
+        )
+    except subprocess.TimeoutExpired:
+        return Trial(way=job.way, round=1, refused=f"not done within {_LONGEST_S:,} s")
+    if ended.returncode == 0:
+        measured = msgspec.json.decode(ended.stdout, type=Measured)
+        return Trial(way=job.way, round=1, measured=measured)
+    said = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return Trial(way=job.way, round=1, refused=said or f"its process ended with {ended.returncode}")
+
+
+def _write(
+    request: IngestRequest,
+    objects: tuple[StoredObject, ...],
+    trials: Sequence[Trial],
+    missing: dict[str, str],
+    folder: Path,
+) -> IngestOutcome:
+    n, in_order = len(objects), {way.name: missing[way.name] for way in WAYS if way.name in missing}
+    reads_nbytes = objects[0].nbytes if n == 1 else request.sample_nbytes * n
+    summaries = summaries_of(trials, nbytes=reads_nbytes)
+    advice = advise(summaries, n_random=request.n_random, n_objects=n, patterns=request.patterns)
+    planned_nbytes, n_in_flight = (objects[0].nbytes, 1) if n == 1 else (request.sample_nbytes, n)
+    parts = planned_parts(planned_nbytes, href=objects[0].href, n_in_flight=n_in_flight)
+    plan = beside_the_plan(summaries, parts, nbytes=planned_nbytes, href=objects[0].href, n_objects=n)
+    text = "\n".join(lines_of(summaries, objects=objects, missing=in_order, advice=advice, plan=plan))
+    values = {
+        "objects": [asdict(each) for each in objects],
+        "sample_bytes": request.sample_nbytes,
+        "random_reads": request.n_random,
+        "ahead": request.most_ahead,
+        "ways": [asdict(each) for each in summaries],
+        "not_here": in_order,
+        "advice": [asdict(each) for each in advice],
+        "plan": {"parts": parts.n, "part_bytes": parts.part_nbytes, "said": plan},
+        "trials": [asdict(each) for each in trials],
+        "machine": about_machine(),
+    }
+    (folder / "list.txt").write_text("".join(f"{each.href}\n" for each in objects), encoding="utf-8")
+    (folder / "records.json").write_text(json.dumps(values, indent=1), encoding="utf-8")
+    (folder / "ingest.txt").write_text(f"{text}\n", encoding="utf-8")
+    if summaries:
+        from pixel_gather_bench.ingest.figure import write_figure  # noqa: PLC0415 # matplotlib, at the end
+
+        list(write_figure(summaries, folder, n_objects=n))
+    return IngestOutcome(folder=folder, text=text, values=values)

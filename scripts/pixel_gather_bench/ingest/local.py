@@ -1,0 +1,47 @@
+"""The way of a mounted file system: the object is a file there."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from pixel_gather_bench.ingest.job import IngestJob, Read
+
+
+class MountWay:
+    """Reads by seek and read; what the system has cached of a file is dropped first, as far as it lets us."""
+
+    def __init__(self, job: IngestJob) -> None:
+        """Open nothing yet."""
+        self._job = job
+        self._files: dict[int, IO[bytes]] = {}
+
+    def ready(self, index: int) -> None:
+        """Do nothing: the file is there."""
+
+    def stream(self, index: int) -> Iterator[bytes]:
+        """Yield all bytes in order."""
+        file = self._file(index)
+        while chunk := file.read(self._job.sample_nbytes):
+            yield chunk
+        self._forget(file)
+
+    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
+        """Yield the bytes of each range."""
+        for read in reads:
+            file = self._file(read.index)
+            file.seek(read.start)
+            yield file.read(read.stop - read.start)
+
+    def _file(self, index: int) -> IO[bytes]:
+        if index not in self._files:
+            path = Path(str(self._job.objects[index].mounted))
+            self._files[index] = path.open("rb", buffering=0)  # open as long as this process is
+            self._forget(self._files[index])
+        return self._files[index]
+
+    def _forget(self, file: IO[bytes]) -> None:
+        if hasattr(os, "posix_fadvise"):
+            with suppress(OSError):
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

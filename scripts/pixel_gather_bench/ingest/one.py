@@ -1,0 +1,194 @@
+"""One way, measured once in a process of its own: a job on standard input, a `Measured` on its output."""
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+import xxhash
+
+from pixel_gather.errors import GatherError
+from pixel_gather_bench.ingest.job import IngestJob, Measured, Read
+from pixel_gather_bench.ingest.ways import BY_NAME
+
+type Content = bytes | memoryview
+
+
+class Puller(Protocol):
+    """A way at work on one job."""
+
+    def ready(self, index: int) -> None:
+        """Do what comes before an object can be read at all."""
+
+    def stream(self, index: int) -> Iterator[Content]:
+        """Yield all bytes of an object in order, in pieces of any size."""
+
+    def reads(self, reads: Sequence[Read]) -> Iterator[Content]:
+        """Yield the bytes of each range, in the order of the ranges."""
+
+
+def _one_stream(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.whole import one_stream  # noqa: PLC0415 # each way has imports of its own
+
+    return one_stream(job)
+
+
+def _in_parts(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.whole import in_parts  # noqa: PLC0415 # as above
+
+    return in_parts(job)
+
+
+def _s5cmd(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.whole import s5cmd  # noqa: PLC0415 # as above
+
+    return s5cmd(job)
+
+
+def _pipe(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.pipe import PipeWay  # noqa: PLC0415 # as above
+
+    return PipeWay(job)
+
+
+def _one_by_one(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.ranged import RangedWay  # noqa: PLC0415 # as above
+
+    return RangedWay(job, most_ahead=1)
+
+
+def _ahead(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.ranged import RangedWay  # noqa: PLC0415 # as above
+
+    return RangedWay(job, most_ahead=job.most_ahead)
+
+
+def _gdal(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.gdal import GdalWay  # noqa: PLC0415 # as above
+
+    return GdalWay(job)
+
+
+def _mount(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.local import MountWay  # noqa: PLC0415 # as above
+
+    return MountWay(job)
+
+
+_PULLERS: Final[dict[str, Callable[[IngestJob], Puller]]] = {
+    "one-stream": _one_stream,
+    "in-parts": _in_parts,
+    "s5cmd": _s5cmd,
+    "pipe": _pipe,
+    "one-by-one": _one_by_one,
+    "ahead": _ahead,
+    "gdal": _gdal,
+    "mount": _mount,
+}
+REFUSED: Final = 3
+"""Exit code where a way cannot read the object."""
+
+
+def measure(job: IngestJob) -> Measured:
+    """Do a job and tell how it went."""
+    way = _PULLERS[job.way](job)
+    cpu_before_s = _cpu_s()
+    found = _whole(job, way) if job.phase == "whole" else _ranges(job, way)
+    found = replace(found, cpu_s=_cpu_s() - cpu_before_s, peak_rss_mib=_peak_rss_mib())
+    if job.phase == "whole" and BY_NAME[job.way].downloads:
+        return with_random(found, _ranges(job, way))
+    return found
+
+
+def with_random(whole: Measured, random: Measured) -> Measured:
+    """Return what was measured of the whole object together with what was measured of its random ranges."""
+    return replace(
+        whole,
+        random_s=random.total_s / random.n_samples,
+        random_digest=random.digest,
+        first_random_s=whole.download_s + random.first_sample_s,
+    )
+
+
+def _whole(job: IngestJob, way: Puller) -> Measured:
+    """Read the object from its beginning to its end."""
+    digest = xxhash.xxh3_128()
+    first_s, n_seen = 0.0, 0
+    began = time.perf_counter()
+    way.ready(0)
+    download_s = time.perf_counter() - began if BY_NAME[job.way].downloads else 0.0
+    for content in way.stream(0):
+        digest.update(content)
+        n_before, n_seen = n_seen, n_seen + len(content)
+        if n_before < job.sample_nbytes <= n_seen:
+            first_s = time.perf_counter() - began
+    return Measured(
+        digest=digest.hexdigest(),
+        first_sample_s=first_s,
+        total_s=time.perf_counter() - began,
+        n_samples=-(-job.objects[0].nbytes // job.sample_nbytes),
+        download_s=download_s,
+    )
+
+
+def _ranges(job: IngestJob, way: Puller) -> Measured:
+    """Read the ranges one after the other."""
+    digest = xxhash.xxh3_128()
+    first_s = 0.0
+    began = time.perf_counter()
+    for position, content in enumerate(way.reads(job.reads)):
+        digest.update(content)
+        first_s = first_s if position else time.perf_counter() - began
+    return Measured(
+        digest=digest.hexdigest(),
+        first_sample_s=first_s,
+        total_s=time.perf_counter() - began,
+        n_samples=len(job.reads),
+    )
+
+
+def _cpu_s() -> float:
+    """Return user and system time of this process and of its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _peak_rss_mib() -> float:
+    """Return the most memory of this process, and of the largest of its children where that has more.
+
+    A child's figure starts from that of this process: what is less is not known.
+    """
+    of_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    child_mib = of_children / (2**20 if sys.platform == "darwin" else 2**10)
+    own_mib = _own_peak_mib()
+    return own_mib + (child_mib if child_mib > own_mib else 0.0)
+
+
+def _own_peak_mib() -> float:
+    with suppress(OSError, IndexError):  # Linux's getrusage starts from the peak of whoever started us
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def main() -> None:
+    """Do the job that standard input describes; exit code 3 and a sentence where the way cannot."""
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=IngestJob)
+    try:
+        measured = measure(job)
+    except GatherError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(REFUSED)
+    except Exception as error:  # noqa: BLE001 # boto3, urllib3 and GDAL each raise what they like
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.exit(REFUSED)
+    sys.stdout.buffer.write(msgspec.json.encode(measured))
+
+
+if __name__ == "__main__":
+    main()

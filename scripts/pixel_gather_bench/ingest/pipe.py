@@ -1,0 +1,87 @@
+"""The way of a pipe: another program streams the object, and it is read as it comes."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Final
+from urllib.parse import unquote
+
+from pixel_gather.adapters.object_store import StoreSettings, split_href
+from pixel_gather.errors import StoreError
+from pixel_gather_bench.ingest.job import MIB, IngestJob, Read, StoredObject
+from pixel_gather_bench.ingest.ways import pipe_program
+from pixel_gather_bench.ingest.whole import s3_client
+
+_PRESIGNED_S: Final = 3600
+_CHUNK: Final = MIB
+
+
+class PipeWay:
+    """Goes forward only: a range of another object is reached through all bytes before it."""
+
+    def __init__(self, job: IngestJob) -> None:
+        """Start nothing yet."""
+        program = pipe_program({each.href.partition("://")[0] for each in job.objects})
+        self._commands = [_command(each, job.stores, program) for each in job.objects]
+
+    def ready(self, index: int) -> None:
+        """Do nothing: bytes are read as they come."""
+
+    def stream(self, index: int) -> Iterator[bytes]:
+        """Yield all bytes in order."""
+        with self._piped(index, to_its_end=True) as pipe:
+            while chunk := pipe.read(_CHUNK):
+                yield chunk
+
+    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
+        """Yield the bytes of one range of each object."""
+        for read in reads:
+            with self._piped(read.index, to_its_end=False) as pipe:
+                left = read.start
+                while left:
+                    left -= len(pipe.read(min(left, _CHUNK))) or left
+                yield pipe.read(read.stop - read.start)
+
+    @contextmanager
+    def _piped(self, index: int, *, to_its_end: bool) -> Iterator[IO[bytes]]:
+        command, said = self._commands[index]
+        with subprocess.Popen(  # noqa: S603 # no shell; a checked href
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            if process.stdin is None or process.stdout is None or process.stderr is None:
+                raise AssertionError
+            process.stdin.write(said)
+            process.stdin.close()
+            try:
+                yield process.stdout
+                if to_its_end and process.wait():
+                    last = process.stderr.read().decode(errors="replace").strip()
+                    raise StoreError(f"{command[0]} ended with exit code {process.returncode}: {last[-500:]}")
+            finally:
+                process.kill()
+
+
+def _command(stored: StoredObject, stores: StoreSettings, program: str | None) -> tuple[list[str], bytes]:
+    """Return a command, and what it is told on its standard input, which no other user can see."""
+    scheme = stored.href.partition("://")[0]
+    if scheme == "file":
+        return ["cat", "--", unquote(stored.href.removeprefix("file://"))], b""
+    if program == "aws":
+        options = ["--endpoint-url", stores.endpoint] if stores.endpoint else []
+        options += ["--no-sign-request"] if stores.unsigned else []
+        options += ["--region", stores.region] if stores.region else []
+        options += ["--profile", stores.profile] if stores.profile else []
+        options += ["--request-payer", "requester"] if stores.requester_pays else []
+        return ["aws", "s3", "cp", stored.href, "-", *options], b""
+    url = _presigned(stored, stores) if scheme == "s3" else stored.href
+    quoted = url.replace("\\", "\\\\").replace('"', '\\"')
+    return ["curl", "--silent", "--show-error", "--fail", "--config", "-"], f'url = "{quoted}"\n'.encode()
+
+
+def _presigned(stored: StoredObject, stores: StoreSettings) -> str:
+    """Return an address that needs no further signature; a plain one where requests go unsigned."""
+    root, key = split_href(stored.href)
+    url: str = s3_client(stores).generate_presigned_url(
+        "get_object", Params={"Bucket": root.removeprefix("s3://"), "Key": key}, ExpiresIn=_PRESIGNED_S
+    )
+    return url

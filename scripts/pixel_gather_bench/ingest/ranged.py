@@ -1,0 +1,65 @@
+"""The ways of ranged reads: one by one, and several in flight whose answers are taken in order."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+
+from pixel_gather.adapters.event_loop import open_runner
+from pixel_gather.adapters.object_store import Objects
+from pixel_gather.source import Cost
+from pixel_gather_bench.ingest.job import IngestJob, Read
+
+
+class RangedWay:
+    """Reads as a gather does: pinned to one version of the object, late answers asked for again."""
+
+    def __init__(self, job: IngestJob, *, most_ahead: int) -> None:
+        """Send nothing yet.
+
+        Args:
+            job: What to read.
+            most_ahead: Ranges in flight; 1 for one by one.
+        """
+        self._job = job
+        self._most_ahead = most_ahead
+        self._objects = Objects(job.stores)
+        self._runner = open_runner()
+
+    def ready(self, index: int) -> None:
+        """Do nothing: ranges are read where they are."""
+
+    def stream(self, index: int) -> Iterator[memoryview]:
+        """Yield all bytes in order, a sample at a time."""
+        nbytes, step = self._job.objects[index].nbytes, self._job.sample_nbytes
+        return self._in_order(
+            Read(index=index, start=start, stop=min(start + step, nbytes)) for start in range(0, nbytes, step)
+        )
+
+    def reads(self, reads: Sequence[Read]) -> Iterator[memoryview]:
+        """Yield the bytes of each range."""
+        return self._in_order(reads)
+
+    def _in_order(self, reads: Iterable[Read]) -> Iterator[memoryview]:
+        answers = self._answers(reads)
+        while (answer := self._runner.run(_next(answers))) is not None:
+            yield answer
+
+    async def _answers(self, reads: Iterable[Read]) -> AsyncGenerator[memoryview]:
+        under_way: deque[asyncio.Task[memoryview]] = deque()
+        for read in reads:
+            under_way.append(asyncio.ensure_future(self._read(read)))
+            if len(under_way) >= self._most_ahead:
+                yield await under_way.popleft()
+        while under_way:
+            yield await under_way.popleft()
+
+    async def _read(self, read: Read) -> memoryview:
+        stored = self._job.objects[read.index]
+        answer = await self._objects.get_range(
+            stored.href, read.start, read.stop, etag=stored.etag, cost=Cost()
+        )
+        return answer.content
+
+
+async def _next(answers: AsyncGenerator[memoryview]) -> memoryview | None:
+    return await anext(answers, None)

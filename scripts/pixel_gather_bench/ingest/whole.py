@@ -1,0 +1,160 @@
+"""Ways that download an object whole before any of it is read."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import unquote
+
+from pixel_gather.adapters.object_store import StoreSettings, split_href
+from pixel_gather.errors import StoreError
+from pixel_gather_bench.ingest.job import MIB, IngestJob, Read, StoredObject
+
+_CHUNK: Final = MIB
+_PARTS_AT_A_TIME: Final = 10
+_PART_NBYTES: Final = 8 * MIB
+"""Both as the AWS CLI has them."""
+
+
+class Download(Protocol):
+    """Stores an object whole."""
+
+    def __call__(self, stored: StoredObject, path: Path) -> None:
+        """Write it to a file that is not there yet."""
+
+
+class WholeWay:
+    """Reads from a file that each object is downloaded to at its first use."""
+
+    def __init__(self, job: IngestJob, download: Download) -> None:
+        """Download nothing yet."""
+        self._job = job
+        self._download = download
+        self._files: dict[int, Path] = {}
+
+    def ready(self, index: int) -> None:
+        """Download an object, unless it is here."""
+        self._file(index)
+
+    def stream(self, index: int) -> Iterator[bytes]:
+        """Yield all bytes in order."""
+        with self._file(index).open("rb") as file:
+            while chunk := file.read(self._job.sample_nbytes):
+                yield chunk
+
+    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
+        """Yield the bytes of each range."""
+        for read in reads:
+            with self._file(read.index).open("rb") as file:
+                file.seek(read.start)
+                yield file.read(read.stop - read.start)
+
+    def _file(self, index: int) -> Path:
+        if index not in self._files:
+            path = Path(self._job.folder, f"object-{index}")
+            self._download(self._job.objects[index], path)
+            self._files[index] = path
+        return self._files[index]
+
+
+def one_stream(job: IngestJob) -> WholeWay:
+    """Return the way of one GET whose body is written as it comes."""
+    is_s3 = any(each.href.startswith("s3://") for each in job.objects)
+    client = s3_client(job.stores) if is_s3 else None
+
+    def chunks_of(stored: StoredObject) -> Iterator[bytes]:
+        if stored.href.startswith("s3://"):
+            return _s3_stream(stored, client, pays=job.stores.requester_pays)
+        return _file_stream(stored) if stored.href.startswith("file://") else _http_stream(stored)
+
+    def download(stored: StoredObject, path: Path) -> None:
+        with path.open("xb") as file:
+            for chunk in chunks_of(stored):
+                file.write(chunk)
+
+    return WholeWay(job, download)
+
+
+def in_parts(job: IngestJob) -> WholeWay:
+    """Return the way of boto3's transfer manager."""
+    from boto3.s3.transfer import TransferConfig  # noqa: PLC0415 # only this way needs it
+
+    config = TransferConfig(
+        max_concurrency=_PARTS_AT_A_TIME,
+        multipart_chunksize=_PART_NBYTES,
+        multipart_threshold=_PART_NBYTES,
+    )
+    client = s3_client(job.stores)
+    extra = {"RequestPayer": "requester"} if job.stores.requester_pays else None
+
+    def download(stored: StoredObject, path: Path) -> None:
+        bucket, key = _bucket_and_key(stored.href)
+        client.download_file(bucket, key, str(path), Config=config, ExtraArgs=extra)
+
+    return WholeWay(job, download)
+
+
+def s5cmd(job: IngestJob) -> WholeWay:
+    """Return the way of s5cmd."""
+    stores = job.stores
+    options: list[str] = []
+    options += ["--endpoint-url", stores.endpoint] if stores.endpoint else []
+    options += ["--no-sign-request"] if stores.unsigned else []
+    options += ["--profile", stores.profile] if stores.profile else []
+    options += ["--request-payer", "requester"] if stores.requester_pays else []
+
+    def download(stored: StoredObject, path: Path) -> None:
+        command = ["s5cmd", *options, "cp", "--raw", stored.href, str(path)]
+        ended = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 # no shell; a checked href
+        if ended.returncode:
+            raise StoreError(f"s5cmd: {ended.stderr.decode(errors='replace').strip()[-500:]}")
+
+    return WholeWay(job, download)
+
+
+def s3_client(stores: StoreSettings) -> Any:
+    """Return boto3's client of the same store."""
+    import boto3  # noqa: PLC0415 # costs 0.3 s that most ways do not need
+    from botocore import UNSIGNED  # noqa: PLC0415 # as above
+    from botocore.config import Config  # noqa: PLC0415 # as above
+
+    config = Config(
+        signature_version=UNSIGNED if stores.unsigned else None,
+        s3={"addressing_style": "path"} if stores.endpoint else None,
+    )
+    session = boto3.Session(profile_name=stores.profile)
+    region = stores.region or session.region_name or ("us-east-1" if stores.endpoint else None)
+    return session.client("s3", region_name=region, endpoint_url=stores.endpoint, config=config)
+
+
+def _s3_stream(stored: StoredObject, client: Any, *, pays: bool) -> Iterator[bytes]:
+    bucket, key = _bucket_and_key(stored.href)
+    extra = {"RequestPayer": "requester"} if pays else {}
+    body = client.get_object(Bucket=bucket, Key=key, **extra)["Body"]
+    yield from body.iter_chunks(_CHUNK)
+
+
+def _http_stream(stored: StoredObject) -> Iterator[bytes]:
+    import urllib3  # noqa: PLC0415 # only this way needs it
+
+    answer = urllib3.PoolManager().request("GET", stored.href, preload_content=False)
+    if answer.status != 200:  # noqa: PLR2004 # OK
+        raise StoreError(f"the server answered with status {answer.status}")
+    yield from answer.stream(_CHUNK, decode_content=False)
+
+
+def _file_stream(stored: StoredObject) -> Iterator[bytes]:
+    with Path(unquote(stored.href.removeprefix("file://"))).open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _bucket_and_key(href: str) -> tuple[str, str]:
+    root, key = split_href(href)
+    return root.removeprefix("s3://"), key
+
+
+def free_nbytes(folder: Path) -> int:
+    """Return the free space of the disk that a folder is on."""
+    return shutil.disk_usage(folder).free

@@ -1,0 +1,1 @@
+"""Engines and concurrencies over a list of sources, every run in a process of its own."""

@@ -1,0 +1,110 @@
+"""The engine ``fast``: this project's reader, through the ports that a shard's worker reads through."""
+
+import asyncio
+import time
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.adapters.adaptive_slots import AdaptiveSlots
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.object_store import Objects
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.errors import SourceError
+from pixel_gather.ports import OpenedSource, SourceReader
+from pixel_gather.source import Cost, Header
+from pixel_gather.status import Status
+from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.sheet import Lanes, Sheet
+from pixel_gather_bench.suite.target import Raster, Target
+
+_TIMEOUT_S: Final = 180.0
+"""Longest that one source may take, as in a gather."""
+
+
+def read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> dict[str, str]:
+    """Fill ``out``, shape (source, y, x), and the sheet.
+
+    Returns:
+        Settings of GDAL, none here.
+    """
+    run(_read_all(job, out, sheet))
+    sheet.count_cpu()
+    return {}
+
+
+def raster_of(header: Header) -> Raster:
+    """Return what a header tells, as every engine knows it."""
+    return Raster(
+        height=header.height,
+        width=header.width,
+        tile_height=header.tile_height,
+        tile_width=header.tile_width,
+        n_bands=header.n_bands,
+        dtype=header.dtype,
+    )
+
+
+async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
+    fixed = job.configuration.concurrency
+    slots = AdaptiveSlots(fixed=fixed)
+    # the slots' number is of each back end, a thread pool's is of all together
+    together: AbstractAsyncContextManager[None] = asyncio.Semaphore(fixed) if fixed else nullcontext()
+    lanes = Lanes()
+    async with CogReader.over(
+        Objects(job.stores, pace=slots), fast=_headers(job), fall_back=GdalSettings()
+    ) as reader:
+        if job.warm_up:
+            await _warm_up(job, reader)
+        sheet.start()
+
+        async def read_one(position: int) -> None:
+            async with together, slots.slot(job.hrefs[position], weight=1):
+                with lanes.taken() as lane, sheet.timed(position, lane):
+                    await _read_source(job, position, out[position], reader, sheet)
+
+        async with asyncio.TaskGroup() as group:
+            for position in range(len(job.hrefs)):
+                group.create_task(read_one(position))
+        sheet.stop()
+
+
+async def _warm_up(job: Job, reader: SourceReader) -> None:
+    """Read the last source, the one that caches have most likely dropped when its turn comes."""
+    scratch = np.empty(job.target.shape, job.target.dtype)
+    n_sources = len(job.hrefs)
+    with suppress(SourceError):
+        await _read_source(job, n_sources - 1, scratch, reader, Sheet(n_sources))
+
+
+async def _read_source(
+    job: Job, position: int, out: np.ndarray[Any, Any], reader: SourceReader, sheet: Sheet
+) -> None:
+    href, cost, columns = job.hrefs[position], Cost(), sheet.columns
+    began_s = time.perf_counter()
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            source = await reader.open_(href, overview=None, cost=cost)
+            opened_s = time.perf_counter()
+            columns.open_s[position] = opened_s - began_s
+            await _fill(source, out, job.target)
+            columns.read_s[position] = time.perf_counter() - opened_s
+    except TimeoutError as error:
+        reason = f"not read within {_TIMEOUT_S:g} s"
+        raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
+    columns.header_nbytes[position] = cost.header_nbytes
+    columns.nbytes[position] = cost.nbytes - cost.header_nbytes
+
+
+async def _fill(source: OpenedSource, out: np.ndarray[Any, Any], target: Target) -> None:
+    window = target.window_on(raster_of(source.header), href=source.header.href)
+    await source.read_into(out[None], window, (target.band,), masked=False)
+
+
+def _headers(job: Job) -> GeoTiffSettings:
+    if job.header_nbytes is None:
+        return GeoTiffSettings()
+    return GeoTiffSettings(head_nbytes=job.header_nbytes, learns_head=False)

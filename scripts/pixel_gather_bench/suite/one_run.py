@@ -1,0 +1,109 @@
+"""One run in a process of its own: a job on standard input, its record on standard output.
+
+The process ends with the one that started it: that one holds its standard input open.
+"""
+
+import os
+import resource
+import sys
+import threading
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import xxhash
+
+from pixel_gather.assemble import digest_of
+from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.sheet import Sheet
+
+_ORPHANED: Final = 3
+
+
+def do(job: Job) -> Record:
+    """Read all sources and tell how it went."""
+    engine = import_module(f"pixel_gather_bench.engine_{job.configuration.engine}")
+    out = np.empty((len(job.hrefs), *job.target.shape), job.target.dtype)
+    out[:] = 0  # a virtual machine's first touch of a page costs as much as decoding a tile, whoever reads
+    sheet = Sheet(len(job.hrefs))
+    began = datetime.now(UTC)
+    gdal = engine.read_all(job, out, sheet)
+    peak_rss_mib = _peak_rss_mib()
+    for failure in sheet.failures:
+        out[failure.position] = 0
+    digest = digest_of_all(out)
+    if job.keep_in is not None:
+        _keep(out, Path(job.keep_in), digest)
+    return Record(
+        job=job.without_hrefs(),
+        machine=about_machine(),
+        gdal=gdal,
+        began=began.isoformat(timespec="seconds"),
+        n_sources=len(job.hrefs),
+        digest=digest,
+        wall_s=sheet.wall_s,
+        cpu_s=sheet.cpu_s,
+        peak_rss_mib=peak_rss_mib,
+        columns=sheet.columns,
+        failures=tuple(sorted(sheet.failures, key=lambda each: each.position)),
+    )
+
+
+def digest_of_all(pixels: np.ndarray[Any, Any]) -> str:
+    """Return the digest that a cube's report has of the same rows in one measurement.
+
+    Args:
+        pixels: Shape (source, y, x); rows of sources that failed hold 0.
+    """
+    rows = xxhash.xxh3_128()
+    for row in pixels:
+        rows.update(digest_of(row).encode())
+    return xxhash.xxh3_128_hexdigest(rows.hexdigest().encode())
+
+
+def _keep(pixels: np.ndarray[Any, Any], folder: Path, digest: str) -> None:
+    """Write the pixels once: runs of equal digest share the file."""
+    file = folder / f"{digest}.npy"
+    if file.exists():
+        return
+    folder.mkdir(exist_ok=True)
+    unfinished = file.with_suffix(".unfinished")
+    with unfinished.open("wb") as opened:
+        np.save(opened, pixels, allow_pickle=False)
+    unfinished.replace(file)
+
+
+def _peak_rss_mib() -> float:
+    """Return the most memory that this process held, pixels included.
+
+    Linux's own figure, where there is one: ``ru_maxrss`` starts from that of the process which started this.
+    """
+    with suppress(OSError, IndexError):
+        status = Path("/proc/self/status").read_text()
+        return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) / 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(_ORPHANED)
+
+
+def main() -> None:
+    """Do the job that the first line of standard input describes."""
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    record = do(job)
+    sys.stdout.buffer.write(msgspec.json.encode(record))
+    sys.stdout.buffer.flush()
+    os._exit(0)  # the thread that waits for the parent holds standard input's lock, which an exit wants
+
+
+if __name__ == "__main__":
+    main()

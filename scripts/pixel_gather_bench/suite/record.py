@@ -1,0 +1,82 @@
+"""What one run of the suite leaves behind, and how it becomes a `pixel_gather.run.Run`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.run import Run, Timings
+from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.sheet import Columns, Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """All that one run tells of itself. Times in seconds."""
+
+    job: Job
+    """Without its hrefs, which are the folder's ``list.txt``."""
+
+    machine: dict[str, Any]
+    """See `pixel_gather_bench.machine.about_machine`."""
+
+    gdal: dict[str, str]
+    """GDAL's options and version, where it was the engine."""
+
+    began: str
+    """ISO 8601, UTC."""
+
+    n_sources: int
+    digest: str
+    """Of all pixels in the list's order, as a cube's report has it; sources that failed count as zeros."""
+
+    wall_s: float
+    """From the start of the clock, after imports and warm-up, until the last source was done."""
+
+    cpu_s: float
+    """User and system time meanwhile, of the process and its children."""
+
+    peak_rss_mib: float
+    """Pixels included: all are held until the end, by every engine."""
+
+    columns: Columns
+    failures: tuple[Failure, ...]
+    """In the order of the list."""
+
+    def to_run(self) -> Run:
+        """Return what tables and figures are drawn from: the sources that were read."""
+        job, target = self.job, self.job.target
+        timings = self._timings()
+        return Run(
+            name=job.configuration.name,
+            engine=job.configuration.engine,
+            concurrency=job.configuration.concurrency or timings.most_in_flight,
+            is_adaptive=job.configuration.concurrency is None,
+            digest=self.digest,
+            window="centre tile" if target.tile is None else f"tile {target.tile[0]}_{target.tile[1]}",
+            shape=target.shape,
+            dtype=target.dtype,
+            bands=(target.band,),
+            n_sources=self.n_sources,
+            n_failed=len(self.failures),
+            timings=timings,
+            cpu_s=self.cpu_s,
+            peak_rss_mib=self.peak_rss_mib,
+        )
+
+    def _timings(self) -> Timings:
+        was_read = np.ones(self.n_sources, dtype=np.bool_)
+        was_read[[failure.position for failure in self.failures]] = False
+        columns = self.columns
+
+        def of(values: list[float] | list[int], dtype: str) -> np.ndarray[Any, Any]:
+            return np.asarray(values, dtype=dtype)[was_read]
+
+        return Timings(
+            start_s=of(columns.start_s, "float64"),
+            end_s=of(columns.end_s, "float64"),
+            open_s=of(columns.open_s, "float64"),
+            read_s=of(columns.read_s, "float64"),
+            nbytes=of(columns.nbytes, "int64"),
+            shard=of(columns.lane, "int64"),
+        )

@@ -1,0 +1,25 @@
+"""The report of a suite, in its folder: the page, its text and data, and every figure as PNG and SVG."""
+
+from pathlib import Path
+
+from pixel_gather.adapters.report_files import comparison_files_of, draw_in_both_themes, write_figures
+from pixel_gather_bench.suite.records import runs_in
+
+
+def write_suite_report(folder: Path, *, with_published: bool) -> None:
+    """Draw the best run of each configuration; what an earlier report left is overwritten.
+
+    Args:
+        folder: A suite's, with at least one record.
+        with_published: Lay the figures published in 2018 beside them.
+
+    Raises:
+        RequestError: It is no suite's folder.
+    """
+    runs = runs_in(folder)
+    light, dark = draw_in_both_themes(runs, with_published=with_published)
+    title = folder.absolute().name
+    files = comparison_files_of(runs, drawn=light, title=title, with_published=with_published)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    write_figures(folder, light=light, dark=dark)

@@ -1,0 +1,89 @@
+"""What a suite reads: the list, and the first good source of it, which fixes the windows' shape and dtype."""
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.object_store import Objects, StoreSettings
+from pixel_gather.adapters.source_list import named_sources
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.href import IN_PROCESS
+from pixel_gather.request import Sources
+from pixel_gather.source import Cost
+from pixel_gather_bench.machine import free_memory_mib
+from pixel_gather_bench.suite.engine_fast import raster_of
+from pixel_gather_bench.suite.target import Raster, Target, tile_window
+
+_MOST_TRIED: Final = 20
+
+
+def hrefs_of(sources: Sources, *, first: int | None, stores: StoreSettings) -> tuple[str, ...]:
+    """Return the sources in the order in which they are named, or the first so many of them.
+
+    Raises:
+        RequestError: The list cannot be read, or a line of it is wrong.
+    """
+    policy = IN_PROCESS.within(str(Path.cwd()))
+    named = named_sources(sources, objects=Objects(stores), policy=policy, list_policy=policy)
+    return tuple(source.href for source in islice(named.sources, first))
+
+
+def find_target(
+    hrefs: Sequence[str], *, tile: tuple[int, int] | None, band: int, stores: StoreSettings
+) -> Target:
+    """Return what is to be read of every source, by the first one that has it.
+
+    Raises:
+        RequestError: None of those that were tried has.
+    """
+    return run(_find_target(hrefs, tile, band, stores))
+
+
+async def _find_target(
+    hrefs: Sequence[str], tile: tuple[int, int] | None, band: int, stores: StoreSettings
+) -> Target:
+    why: list[str] = []
+    objects = Objects(stores)
+    async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=GdalSettings()) as reader:
+        for href in hrefs[:_MOST_TRIED]:
+            try:
+                opened = await reader.open_(href, overview=None, cost=Cost())
+            except SourceError as error:
+                why.append(str(error))
+                continue
+            raster = raster_of(opened.header)
+            window = tile_window(raster, tile)
+            if window is not None and raster.n_bands >= band:
+                shape = (window.height, window.width)
+                return Target(tile=tile, band=band, shape=shape, dtype=raster.dtype)
+            why.append(f"{href}: {_what_it_lacks(raster, band)}")
+    raise RequestError(f"no source among the first {len(why)} has such a tile: {why[0]}", field="LIST")
+
+
+def check_memory(target: Target, n_sources: int) -> None:
+    """Refuse what would fill more than half of the memory that is free.
+
+    Raises:
+        RequestError: All windows of a run, held until its end, would.
+    """
+    wanted_mib, free_mib = target.nbytes * n_sources / 2**20, free_memory_mib()
+    if free_mib is not None and wanted_mib > free_mib / 2:
+        fit = int(free_mib / 2 * 2**20 / target.nbytes)
+        raise RequestError(
+            f"a run holds all {n_sources:,} windows, {wanted_mib:,.0f} MiB, which is more than half of the "
+            f"{free_mib:,.0f} MiB that are free: give --first {fit} or less",
+            field="LIST",
+        )
+
+
+def _what_it_lacks(raster: Raster, band: int) -> str:
+    if raster.n_bands < band:
+        return f"it has {raster.n_bands} band(s), not {band}"
+    n_rows = -(-raster.height // raster.tile_height)
+    n_columns = -(-raster.width // raster.tile_width)
+    return f"it has {n_rows} x {n_columns} tiles; rows and columns count from 0"

@@ -1,0 +1,79 @@
+"""The suite: every run in a fresh process, round by round, its record kept as soon as it has ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pixel_gather.errors import GatherError
+from pixel_gather_bench.suite.child import RunCrashedError, run_in_child
+from pixel_gather_bench.suite.job import Configuration, Job
+from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.records import has_record, write_record
+from pixel_gather_bench.suite.settings import SuiteSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One run that is over, or was over before."""
+
+    name: str
+    n_done: int
+    n_runs: int
+    record: Record | None
+    """None where it had a record already, or has none because it crashed."""
+
+    crash: str | None = None
+
+
+def run_suite(
+    folder: Path,
+    settings: SuiteSettings,
+    hrefs: tuple[str, ...],
+    *,
+    on_step: Callable[[Step], None],
+    run_one: Callable[[Job], Record] = run_in_child,
+) -> None:
+    """Do all runs that have no record in the folder yet.
+
+    A run whose process crashes is told of and left out; the same suite resumed tries it again.
+
+    Args:
+        folder: Holds settings and list, and gets the records.
+        settings: What to do.
+        hrefs: Of all sources.
+        on_step: Called after each run.
+        run_one: Does a job in a process of its own.
+    """
+    jobs = list(settings.jobs(hrefs, folder))
+    missing = [job for job in jobs if not has_record(folder, job.name)]
+    n_before = len(jobs) - len(missing)
+    if missing and settings.bucket_warm_up:
+        _warm_bucket(settings, hrefs, run_one)
+    for n_done, job in enumerate(missing, n_before + 1):
+        record, crash = _run_and_keep(job, folder, run_one)
+        on_step(Step(name=job.name, n_done=n_done, n_runs=len(jobs), record=record, crash=crash))
+
+
+def _run_and_keep(
+    job: Job, folder: Path, run_one: Callable[[Job], Record]
+) -> tuple[Record | None, str | None]:
+    try:
+        record = run_one(job)
+    except RunCrashedError as error:
+        return None, str(error)
+    write_record(folder, record)
+    return record, None
+
+
+def _warm_bucket(settings: SuiteSettings, hrefs: tuple[str, ...], run_one: Callable[[Job], Record]) -> None:
+    """Read every tile once, so that the first run finds the store as warm as the last one does.
+
+    Raises:
+        GatherError: The process crashed.
+    """
+    configuration = Configuration(engine="fast", concurrency=None)
+    job = settings.job(configuration, 0, hrefs, Path())
+    try:
+        run_one(replace(job, keep_in=None))
+    except RunCrashedError as error:
+        raise GatherError(f"the bucket could not be warmed up: {error}") from error

@@ -1,0 +1,109 @@
+"""What a suite found, a line for each engine and concurrency, and whether all pixels agree. Pure."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.records import best_of, by_configuration
+from pixel_gather_bench.suite.settings import BestBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteRow:
+    """One configuration; the figures are those of its best run unless they say otherwise."""
+
+    engine: str
+    concurrency: str
+    """A number, or ``auto``."""
+
+    n_runs: int
+    typical_per_s: float
+    """Sources a second: sources done by elapsed time, its median over the run."""
+
+    median_typical_per_s: float
+    """Of all its runs."""
+
+    sources_per_s: float
+    """By wall time."""
+
+    wall_s: float
+    median_wall_s: float
+    """Of all its runs."""
+
+    cpu_s: float
+    peak_rss_mib: float
+    n_failed: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Sources that one engine could not read for one reason."""
+
+    engine: str
+    status: str
+    reason: str
+    positions: tuple[int, ...]
+    """In the list, from 0."""
+
+
+def rows_of(records: Sequence[Record], best_by: BestBy) -> list[SuiteRow]:
+    """Return a row for each configuration, in the order of the records."""
+    return [_row_of(repetitions, best_by) for repetitions in by_configuration(records)]
+
+
+def digests_of(records: Sequence[Record]) -> dict[str, list[str]]:
+    """Return the runs' names by the digest of their pixels: more than one digest, and pixels differ."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        found.setdefault(record.digest, []).append(record.job.name)
+    return found
+
+
+def causes_of(records: Sequence[Record]) -> list[Cause]:
+    """Return why sources failed, the commonest cause first; a source that failed in every run counts once."""
+    found: dict[tuple[str, str, str], set[int]] = {}
+    for record in records:
+        for failure in record.failures:
+            cause = (record.job.configuration.engine, failure.status, failure.reason)
+            found.setdefault(cause, set()).add(failure.position)
+    causes = [
+        Cause(engine=engine, status=status, reason=reason, positions=tuple(sorted(positions)))
+        for (engine, status, reason), positions in found.items()
+    ]
+    return sorted(causes, key=lambda each: -len(each.positions))
+
+
+def suite_to_json(
+    records: Sequence[Record], best_by: BestBy, *, folder: str, crashes: Sequence[str]
+) -> dict[str, Any]:
+    """Return all of it as plain values; times in seconds."""
+    return {
+        "folder": folder,
+        "best_by": best_by,
+        "runs": [asdict(row) for row in rows_of(records, best_by)],
+        "digests": digests_of(records),
+        "failures": [asdict(cause) for cause in causes_of(records)],
+        "crashed": list(crashes),
+    }
+
+
+def _row_of(repetitions: Sequence[Record], best_by: BestBy) -> SuiteRow:
+    best = best_of(repetitions, best_by)
+    run = best.to_run()
+    return SuiteRow(
+        engine=best.job.configuration.engine,
+        concurrency=best.job.configuration.shown_concurrency,
+        n_runs=len(repetitions),
+        typical_per_s=run.typical_per_s,
+        median_typical_per_s=statistics.median(each.to_run().typical_per_s for each in repetitions),
+        sources_per_s=len(run.timings) / best.wall_s if best.wall_s else 0.0,
+        wall_s=best.wall_s,
+        median_wall_s=statistics.median(each.wall_s for each in repetitions),
+        cpu_s=best.cpu_s,
+        peak_rss_mib=best.peak_rss_mib,
+        n_failed=len(best.failures),
+        digest=best.digest,
+    )

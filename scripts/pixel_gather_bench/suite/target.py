@@ -1,0 +1,75 @@
+"""The tile that a suite reads of every source, and what a source must be like to give it. Pure."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pixel_gather.errors import SourceError
+from pixel_gather.status import Status
+from pixel_gather.window import Window
+
+
+class Raster(NamedTuple):
+    """What an engine knows of a source once it is open; tiles of an image in strips are as wide as it."""
+
+    height: int
+    width: int
+    tile_height: int
+    tile_width: int
+    n_bands: int
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is read of every source; the first good one has fixed shape and dtype."""
+
+    tile: tuple[int, int] | None
+    """(row, column) in the source's own tiling; None for the tile that holds the middle pixel."""
+
+    band: int
+    """From 1."""
+
+    shape: tuple[int, int]
+    """(height, width) in pixels; less than a tile at the image's lower and right edges."""
+
+    dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        """Of one window, decoded."""
+        import numpy as np  # noqa: PLC0415 # the command's help does without
+
+        return self.shape[0] * self.shape[1] * np.dtype(self.dtype).itemsize
+
+    def window_on(self, raster: Raster, *, href: str) -> Window:
+        """Return where the tile lies on a source, the same for every engine.
+
+        Raises:
+            SourceError: It is outside, or its pixels do not fit between the others'.
+        """
+        window = tile_window(raster, self.tile)
+        problem = None
+        if raster.n_bands < self.band:
+            problem = f"it has {raster.n_bands} band(s), not {self.band}"
+        elif raster.dtype != self.dtype:
+            problem = f"it is {raster.dtype}, the others {self.dtype}"
+        elif window is not None and (window.height, window.width) != self.shape:
+            problem = f"its tile is {window.height} x {window.width}, the others {_by(self.shape)}"
+        if problem is not None:
+            raise SourceError(problem, href=href, status=Status.UNLIKE)
+        if window is None:
+            size = _by((raster.height, raster.width))
+            raise SourceError(f"the tile lies outside its {size} pixels", href=href, status=Status.OUTSIDE)
+        return window
+
+
+def tile_window(raster: Raster, tile: tuple[int, int] | None) -> Window | None:
+    """Return the part of a tile that lies on the raster, or None where none does."""
+    height, width = raster.tile_height, raster.tile_width
+    row, column = (raster.height // 2 // height, raster.width // 2 // width) if tile is None else tile
+    whole = Window(col_off=column * width, row_off=row * height, width=width, height=height)
+    return whole.clipped(width=raster.width, height=raster.height)
+
+
+def _by(shape: tuple[int, int]) -> str:
+    return f"{shape[0]} x {shape[1]}"

@@ -1,0 +1,83 @@
+"""Sources a second against sources at one time, a panel for each back end, what is found out marked on it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pixel_gather.adapters.figures import DARK, LIGHT, Theme, finish_axes, new_figure
+from pixel_gather.adapters.figures.axes import WIDTH_IN
+from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_figure
+from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEndCurve
+from pixel_gather_bench.threads.text import basis
+
+_HEIGHT_IN: Final = 4.2
+_HEADROOM: Final = 0.15
+_NAME: Final = "threads"
+
+
+def write_figure(curves: Sequence[BackEndCurve], folder: Path) -> list[Path]:
+    """Write the figure as PNG and SVG, light and dark."""
+    files: list[Path] = []
+    for theme_name, theme in (("light", LIGHT), ("dark", DARK)):
+        files += put_figure(draw(curves, theme), folder, _NAME, theme_name)
+    return files
+
+
+def draw(curves: Sequence[BackEndCurve], theme: Theme) -> Figure:
+    """Draw the curves side by side."""
+    figure, axes = new_figure(theme, n_rows=1, n_columns=len(curves), size_in=(WIDTH_IN, _HEIGHT_IN))
+    for ax, curve in zip(axes.flat, curves, strict=True):
+        _draw_curve(ax, curve, theme)
+    legend_above(figure, axes[0, 0], theme)
+    note_below(figure, "\n".join(_notes(curves)), theme)
+    return figure
+
+
+def _notes(curves: Sequence[BackEndCurve]) -> list[str]:
+    """Return on what each back end's default rests; those that have the same share a line."""
+    names: dict[str, list[str]] = {}
+    for curve in curves:
+        names.setdefault(basis(curve), []).append(BACK_ENDS[curve.back_end])
+    return [f"{', '.join(those)}: {note}" for note, those in names.items()]
+
+
+def _draw_curve(ax: Axes, curve: BackEndCurve, theme: Theme) -> None:
+    bounds = curve.bounds
+    ax.axvspan(
+        bounds.lowest, bounds.highest, color=theme.grid, alpha=0.5, linewidth=0, label="where it searches"
+    )
+    ax.axvline(bounds.start, color=theme.muted, linestyle=(0, (4, 2)), linewidth=1.2, label="where it begins")
+    xs = [point.at_a_time for point in curve.fixed]
+    medians = [point.median_per_s for point in curve.fixed]
+    ax.fill_between(
+        xs,
+        [min(point.per_s) for point in curve.fixed],
+        [max(point.per_s) for point in curve.fixed],
+        color=theme.blue,
+        alpha=0.2,
+        linewidth=0,
+    )
+    ax.plot(xs, medians, color=theme.blue, marker="o", markersize=4.5, label="a fixed number (median, range)")
+    if curve.found is not None:
+        ax.plot(
+            curve.found.at_a_time,
+            curve.found.median_per_s,
+            color=theme.vermilion,
+            marker="*",
+            markersize=15,
+            markeredgecolor=theme.background,
+            linestyle="none",
+            zorder=5,
+            label="found out while reading: the default",
+        )
+    ax.set_xscale("log", base=2)
+    ax.margins(y=_HEADROOM)
+    ax.set_ylim(bottom=0)
+    title = BACK_ENDS[curve.back_end]
+    if curve.share_of_best is not None:
+        title = f"{title}: default at {curve.share_of_best:.0%} of best"
+    finish_axes(ax, title=title, x_label="sources at one time", y_label="sources/s", theme=theme)
+    log_ticks(ax.xaxis, xs, only_these=True)

@@ -1,0 +1,159 @@
+"""``pixel-gather bench threads``: a suite of this project's reader for each back end that a list is on."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pixel_gather.adapters.object_store import StoreSettings, split_href
+from pixel_gather.errors import GatherError
+from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.suite.child import run_in_child
+from pixel_gather_bench.suite.job import Job
+from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.records import read_records
+from pixel_gather_bench.suite.settings import SuiteSettings, write_settings
+from pixel_gather_bench.suite.sources import check_memory, find_target
+from pixel_gather_bench.suite.suite import Step, run_suite
+from pixel_gather_bench.suite.target import Target
+from pixel_gather_bench.threads.figure import write_figure
+from pixel_gather_bench.threads.numbers import BackEnd, BackEndCurve, by_back_end, curve_of, shortened
+from pixel_gather_bench.threads.text import as_text, basis, verdict
+
+RECORDS: Final = "threads.json"
+TEXT: Final = "threads.txt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadsRequest:
+    """What the command was asked for."""
+
+    hrefs: tuple[str, ...]
+    """Checked; of any back ends."""
+
+    concurrencies: tuple[int | None, ...]
+    """None is found out while reading."""
+
+    times: int
+    tile: tuple[int, int] | None
+    """(row, column) in the sources' own tiling; None for the one in the middle."""
+
+    band: int
+    stores: StoreSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadsReport:
+    """What came out."""
+
+    curves: tuple[BackEndCurve, ...]
+    machine: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "machine": self.machine,
+            "back_ends": [
+                asdict(curve)
+                | {
+                    "best": curve.best.at_a_time,
+                    "share_of_best": curve.share_of_best,
+                    "verdict": verdict(curve),
+                    "basis": basis(curve),
+                }
+                for curve in self.curves
+            ],
+        }
+
+    def to_text(self) -> str:
+        """Return what standard output and ``threads.txt`` say."""
+        return as_text(self.curves, self.machine)
+
+
+def bench_threads(
+    request: ThreadsRequest,
+    folder: Path,
+    *,
+    on_step: Callable[[BackEnd, Step], None],
+    run_one: Callable[[Job], Record] = run_in_child,
+    find: Callable[..., Target] = find_target,
+) -> ThreadsReport:
+    """Measure each back end, and write ``threads.json``, ``threads.txt`` and the figure.
+
+    Args:
+        request: What to measure.
+        folder: New; gets a suite's folder for each back end.
+        on_step: Called after each run.
+        run_one: Does a run in a process of its own.
+        find: As `find_target`.
+
+    Raises:
+        RequestError: No source has the tile, or the windows do not fit memory.
+        GatherError: No run with a fixed number came to its end.
+    """
+    suites = {kind: _suite(request, hrefs, find) for kind, hrefs in by_back_end(request.hrefs).items()}
+    curves = tuple(
+        _measured(folder / kind, kind, settings, hrefs, on_step=on_step, run_one=run_one)
+        for kind, (settings, hrefs) in suites.items()
+    )
+    report = ThreadsReport(curves=curves, machine=about_machine())
+    _put(folder / RECORDS, json.dumps(report.to_json(), indent=1))
+    _put(folder / TEXT, f"{report.to_text()}\n")
+    write_figure(curves, folder)
+    return report
+
+
+def _suite(
+    request: ThreadsRequest, hrefs: tuple[str, ...], find: Callable[..., Target]
+) -> tuple[SuiteSettings, tuple[str, ...]]:
+    target = find(hrefs, tile=request.tile, band=request.band, stores=request.stores)
+    check_memory(target, len(hrefs))
+    settings = SuiteSettings(
+        engines=("fast",),
+        concurrencies=request.concurrencies,
+        times=request.times,
+        target=target,
+        stores=request.stores,
+        warm_up=True,
+        bucket_warm_up=True,
+        header_nbytes=None,
+        keep=False,
+        best_by="time",
+        machine=about_machine(),
+    )
+    return settings, hrefs
+
+
+def _measured(
+    folder: Path,
+    kind: BackEnd,
+    settings: SuiteSettings,
+    hrefs: tuple[str, ...],
+    *,
+    on_step: Callable[[BackEnd, Step], None],
+    run_one: Callable[[Job], Record],
+) -> BackEndCurve:
+    folder.mkdir()
+    write_settings(folder, settings, hrefs)
+    run_suite(
+        folder,
+        settings,
+        hrefs,
+        on_step=lambda step: on_step(kind, step),
+        run_one=lambda job: run_one(shortened(job)),
+    )
+    return _curve(kind, hrefs, read_records(folder))
+
+
+def _curve(kind: BackEnd, hrefs: Sequence[str], records: Sequence[Record]) -> BackEndCurve:
+    curve = curve_of(kind, split_href(hrefs[0])[0], records)
+    if not curve.fixed:
+        raise GatherError(f"no run on {kind} came to its end: try fewer sources with --first")
+    return curve
+
+
+def _put(file: Path, text: str) -> None:
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(file)

@@ -1,0 +1,34 @@
+"""``pixel-gather bench``: benchmarks, of which the suite over a list is the one that is meant."""
+
+import click
+
+from pixel_gather_cli.lazy_commands import LazyCommands
+
+SUMMARIES = {
+    "blocks": "Measure reading and writing a cube by block size, concurrency and worker processes.",
+    "ingest": "Measure the ways to pull one large object or many windows from object storage.",
+    "suite": "Read one tile of every file in LIST by several engines at several concurrencies.",
+    "threads": "Measure how many sources are best read at one time: from files, S3 and HTTP.",
+}
+"""The benchmarks, each with the first sentence of its help; what one needs is imported with it."""
+
+
+@click.group(
+    "bench",
+    cls=LazyCommands,
+    summaries=SUMMARIES,
+    prefix="bench_",
+    default="suite",
+    subcommand_metavar="LIST | COMMAND [ARGS]...",
+)
+def bench_command() -> None:
+    """Measure how fast your files are read, by what engine and how many at a time.
+
+    With a LIST, or - for standard input, it is the suite: one tile of each file, by every engine at every
+    concurrency, in a fresh process each, then the report. The options below are the suite's. A COMMAND
+    measures something else; its --help tells its options.
+
+    \b
+    pixel-gather bench list.txt --concurrency 1,12,49 --times 3
+    pixel-gather bench ingest s3://bucket/large.tif
+    """

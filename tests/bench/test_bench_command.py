@@ -1,0 +1,40 @@
+"""The group ``pixel-gather bench``: which command an argument means, and what the group says of each."""
+
+import click
+import pytest
+
+from pixel_gather_cli.bench_command import SUMMARIES, bench_command
+
+
+@pytest.mark.parametrize("name", sorted(SUMMARIES))
+def test_summary_is_the_first_sentence_of_the_commands_help(name: str) -> None:
+    """What the group says of a command without importing it is what the command says of itself."""
+    assert isinstance(bench_command, click.Group)
+    found = bench_command.get_command(click.Context(bench_command), name)
+
+    assert found is not None
+    assert found.name == name
+    for width in (40, 60, 80, 200):
+        assert click.Command(name, help=SUMMARIES[name]).get_short_help_str(width) == (
+            found.get_short_help_str(width)
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "rest"),
+    [
+        (["list.txt", "--first", "2"], "suite", ["list.txt", "--first", "2"]),
+        (["--first", "2", "list.txt"], "suite", ["--first", "2", "list.txt"]),
+        (["-"], "suite", ["-"]),
+        (["suite", "ingest"], "suite", ["ingest"]),
+        (["ingest", "s3://bucket/key"], "ingest", ["s3://bucket/key"]),
+    ],
+)
+def test_what_is_no_command_is_a_list_for_the_suite(arguments: list[str], name: str, rest: list[str]) -> None:
+    """A LIST needs no word before it; one that is called like a command is given to suite by name."""
+    assert isinstance(bench_command, click.Group)
+    context = click.Context(bench_command)
+
+    bench_command.parse_args(context, arguments)
+
+    assert [*context._protected_args, *context.args] == [name, *rest]

@@ -1,0 +1,47 @@
+"""Concurrencies as one writes them."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixel_gather_bench.suite.numbers import MOST, parse_concurrencies
+
+
+@dataclass(frozen=True)
+class Case:
+    """A text and the numbers that it stands for."""
+
+    id: str
+    text: str
+    numbers: tuple[int | None, ...]
+
+
+CASES = (
+    Case("one", "12", (12,)),
+    Case("several, sorted and each once", "12,1, 4,12", (1, 4, 12)),
+    Case("a range with both ends", "1-4", (1, 2, 3, 4)),
+    Case("a range with a step", "1-56:5", (1, 6, 11, 16, 21, 26, 31, 36, 41, 46, 51, 56)),
+    Case("auto comes last", "auto,49,1-2", (1, 2, 49, None)),
+    Case("auto alone", "auto", (None,)),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_parse_concurrencies_understands(case: Case) -> None:
+    """What the help shows is what is understood."""
+    assert parse_concurrencies(case.text) == case.numbers
+
+
+@pytest.mark.parametrize("text", ["", "0", "513", "5-1", "1-10:0", "-3", "1,,2", "many", "1-2-3", "1.5"])
+def test_parse_concurrencies_refuses_naming_the_part(text: str) -> None:
+    """No number that cannot be run slips through, nor is one guessed."""
+    with pytest.raises(ValueError, match="'"):
+        parse_concurrencies(text)
+
+
+@given(st.sets(st.integers(1, MOST), min_size=1))
+def test_parse_concurrencies_returns_what_was_written(numbers: set[int]) -> None:
+    """Any set of numbers comes back, ascending."""
+    assert parse_concurrencies(",".join(map(str, numbers))) == tuple(sorted(numbers))
