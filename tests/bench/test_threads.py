@@ -1,6 +1,7 @@
 """``pixel-gather bench threads``: back ends apart, the default against the best fixed number."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -78,14 +79,15 @@ def test_curve_takes_medians_over_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("root", "starts_with_cores"), [("file://", True), ("s3://bucket", False), ("http://host", False)]
+    ("root", "by_cores"), [("file://", True), ("s3://bucket", False), ("http://host", False)]
 )
-def test_bounds_are_the_limiters_own(root: str, *, starts_with_cores: bool) -> None:
+def test_bounds_are_the_limiters_own(root: str, *, by_cores: bool) -> None:
     """What the figure marks is what a gather begins with, not a copy of it."""
     bounds = curve(root).bounds
 
-    assert bounds.climbs_at_once is not starts_with_cores
-    assert (bounds.highest == MOST_IN_FLIGHT) is not starts_with_cores
+    assert bounds.climbs_at_once is not by_cores
+    assert (bounds.lowest == os.process_cpu_count()) is by_cores
+    assert bounds.highest == MOST_IN_FLIGHT
     assert f"begins with {bounds.start}, never below {bounds.lowest} or above {bounds.highest}" in basis(
         curve(root)
     )
@@ -178,6 +180,42 @@ def test_command_refuses_with_a_sentence(
     assert said in (ran.output if isinstance(ran.exception, SystemExit) else str(ran.exception))
     assert isinstance(ran.exception, (SystemExit, GatherError))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_command_tells_of_sources_that_failed(tmp_path: Path) -> None:
+    """With their cause, and by its exit code, as the suite does."""
+    listing = tmp_path / "list.txt"
+    listing.write_text(f"{DATA}/files/odc-geo/au-3577.tif\n{tmp_path}/missing.tif\n")
+    arguments = [
+        str(listing),
+        "--concurrency",
+        "2",
+        "--times",
+        "1",
+        "--to",
+        str(tmp_path),
+        "--json",
+        "--quiet",
+    ]
+
+    ran = CliRunner().invoke(bench_threads_command, arguments, standalone_mode=False)
+
+    assert ran.return_value == 1
+    assert "fast: 1 missing: no such object, first of file://" in ran.stderr
+
+
+def test_command_that_finds_nothing_to_read_leaves_no_folder(tmp_path: Path) -> None:
+    """Bad usage that shows late cleans up as well."""
+    listing = tmp_path / "list.txt"
+    listing.write_text(f"{DATA}/files/odc-geo/au-3577.tif\n")
+
+    ran = CliRunner().invoke(
+        bench_threads_command, [str(listing), "--band", "99", "--to", str(tmp_path / "out")]
+    )
+
+    assert isinstance(ran.exception, GatherError)
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_report_is_json_for_machines() -> None:

@@ -30,8 +30,8 @@ lets a process have 256 files."""
 _WIDEST: Final = GeoTiffSettings().max_gets_in_flight
 """No source sends more requests at a time."""
 
-_MOST_PER_CORE: Final = 4
-"""For local files: a network's file system may keep more of them busy than there are cores."""
+_LOCAL_START_PER_CORE: Final = 16
+"""For local files, which answer at once but pass through threads: more in flight keep every core decoding."""
 
 
 class AdaptiveSlots:
@@ -100,7 +100,8 @@ class AdaptiveSlots:
             return Bounds(start=self._fixed, lowest=self._fixed, highest=self._fixed)
         if root == "file://":
             cores = os.process_cpu_count() or 1
-            return Bounds(start=cores, lowest=1, highest=_MOST_PER_CORE * cores, climbs_at_once=False)
+            start = min(_LOCAL_START_PER_CORE * cores, MOST_IN_FLIGHT)
+            return Bounds(start=start, lowest=cores, highest=MOST_IN_FLIGHT, climbs_at_once=False)
         return Bounds(
             start=min(_REMOTE_START, self._most), lowest=min(_REMOTE_LOWEST, self._most), highest=self._most
         )

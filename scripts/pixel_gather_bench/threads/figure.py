@@ -74,8 +74,9 @@ def _draw_curve(ax: Axes, curve: BackEndCurve, theme: Theme) -> None:
             label="found out while reading: the default",
         )
     ax.set_xscale("log", base=2)
-    ax.margins(y=_HEADROOM)
-    ax.set_ylim(bottom=0)
+    drawn = curve.fixed if curve.found is None else (*curve.fixed, curve.found)
+    fastest = max(max(point.per_s) for point in drawn)
+    ax.set_ylim(0, fastest * (1 + _HEADROOM) or 1)
     title = BACK_ENDS[curve.back_end]
     if curve.share_of_best is not None:
         title = f"{title}: default at {curve.share_of_best:.0%} of best"

@@ -13,8 +13,8 @@ _REMOTE: Final = (
 )
 _BASIS: Final[dict[BackEnd, str]] = {
     "file": (
-        "nothing is waited for but the disk, and decoding keeps the cores busy: it begins with one source "
-        "for each core, and goes up to four, as a network's file system may keep more of them busy"
+        "reads answer at once, but pass from thread to thread: it begins with 16 sources for each core, so "
+        "that every core has something to decode, and moves only where that pays"
     ),
     "s3": _REMOTE,
     "http": _REMOTE,
