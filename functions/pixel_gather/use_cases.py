@@ -100,7 +100,7 @@ async def plan_gather(
     found = await cube.found()
     if found is not None:
         _check_is_unfinished(found, gather_digest(request, table))
-        if (earlier := await _planned(control.below(found.claim))) is not None:
+        if (earlier := await _planned(control.below(found.claim), projector)) is not None:
             return earlier
     plan = await plan_cube(
         request,
@@ -111,12 +111,10 @@ async def plan_gather(
         now=time.time() if found is None else found.planned_at,
         deployment=deployment,
     )
-    if (crs := plan.placement.crs) is not None:
-        plan = replace(plan, crs=projector.describe(crs))
-    plan = await cube.create(plan)
+    plan = await cube.create(_described(plan, projector))
     await control.put(_CLAIM_KEY, plan.claim.encode())
     control = control.below(plan.claim)
-    if (earlier := await _planned(control)) is not None:  # by whoever claimed the place meanwhile
+    if (earlier := await _planned(control, projector)) is not None:  # by whoever claimed the place meanwhile
         return earlier
     stops: list[int] = []
     await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
@@ -129,9 +127,24 @@ async def plan_gather(
     return plan, tasks
 
 
-async def _planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+async def _planned(
+    control: ControlStore, projector: Projector
+) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+    """Return the plan that is there; one of an earlier version is told its CRS, which finish cannot ask."""
     content = await control.get(_PLAN_KEY)
-    return None if content is None else (_decoded_plan(content), await load_tasks(control))
+    if content is None:
+        return None
+    found = _decoded_plan(content)
+    plan = found if found.crs is not None else _described(found, projector)
+    if plan != found:
+        await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))
+    return plan, await load_tasks(control)
+
+
+def _described(plan: CubePlan, projector: Projector) -> CubePlan:
+    """Return a plan that says what the cube's readers will be told of its CRS, if it has one."""
+    crs = plan.placement.crs
+    return plan if crs is None else replace(plan, crs=projector.describe(crs))
 
 
 async def is_planned(control: ControlStore) -> bool:

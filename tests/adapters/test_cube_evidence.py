@@ -1,6 +1,8 @@
 """What a finished cube tells of its gather."""
 
+import json
 from dataclasses import replace
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from obstore.store import MemoryStore
 
 from pixel_gather.adapters.cube_evidence import read_evidence
 from pixel_gather.adapters.zarr_metadata import put_array
+from pixel_gather.coordinates import NO_TIME
 from pixel_gather.errors import StoreError
 from report_cubes import REPORT, MadeCube, put_root
 
@@ -52,6 +55,17 @@ def test_evidence_calls_rows_without_time_by_their_number() -> None:
     evidence = read_evidence(MadeCube(has_times=False).stored(), place="cube")
 
     assert evidence.frames[3].label == "row 3"
+
+
+def test_evidence_labels_times_of_any_year_alike() -> None:
+    """Years have four digits; a row whose time is not known, or of no calendar, goes by its number."""
+    store = MadeCube(n_rows=4).stored()
+    times = np.array([-36_918_374_399_000_000, -3_786_825_600_000_000, NO_TIME, 2**62])
+    put_array(store, "time", shape=(4,), chunks=(4,), dtype="int64", values=times)
+
+    labels = [each.label for each in read_evidence(store, place="cube").frames]
+
+    assert labels == ["0800-02-08 00:00:01", "1850-01-01", "row 2", "row 3"]
 
 
 def test_contact_sheet_shows_first_middle_last_and_worst() -> None:
@@ -135,6 +149,128 @@ def test_evidence_of_several_measurements_takes_pictures_of_the_first() -> None:
     assert evidence.run.timings.shard.tolist() == [0] * 6
     assert evidence.frames[1].href == "s3://b/1-0"
     assert evidence.contact_sheet[-1].source.row == 1
+
+
+def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
+    """A picture shows as void what its own source calls nodata, and nothing else."""
+    store = MadeCube(n_rows=3).stored()
+    nodata = np.array([7.0, 131.0, np.nan])
+    put_array(store, "nodata", shape=(3,), chunks=(3,), dtype="float64", values=nodata)
+
+    quicklooks = read_evidence(store, place="cube").quicklooks
+
+    assert quicklooks is not None
+    assert [int((~each).sum()) for each in quicklooks.is_valid] == [4, 0, 0]
+    sheet = read_evidence(store, place="cube").contact_sheet
+    assert sheet[0].is_valid is not None
+    assert (~sheet[0].is_valid).sum() == 4
+
+
+def _changed(store: Any, path: tuple[str, ...], value: Any) -> None:
+    content = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
+    inner = content["attributes"]
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    put_root(store, content["attributes"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("pixel_gather", "request"), [1]),
+        (("pixel_gather", "request"), {"window": {"bbox": [float("nan"), 1, 2, 3]}}),
+        (("pixel_gather", "report"), "none"),
+        (("pixel_gather", "report", "wall_s"), float("inf")),
+        (("pixel_gather", "report", "measurements"), []),
+        (("pixel_gather", "report", "measurements"), ["../elsewhere"]),
+        (("pixel_gather", "report", "status_counts"), {"unheard_of": 1}),
+        (("spatial:bbox",), 5),
+    ],
+)
+def test_evidence_of_attributes_that_no_gather_wrote_is_refused(path: tuple[str, ...], value: Any) -> None:
+    """A cube may come from anybody: what is wrong with it is one sentence, never a trace."""
+    store = MadeCube().stored()
+    _changed(store, path, value)
+
+    with pytest.raises(StoreError, match=r"^/x/cube: the cube is not as a gather leaves it \("):
+        read_evidence(store, place="/x/cube")
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("start", np.zeros(3)),
+        ("end", np.full(10, np.nan)),
+        ("bytes", np.zeros(10, "int64")),
+        ("status", np.zeros((2, 10), "uint8")),
+    ],
+)
+def test_evidence_of_coordinates_that_do_not_fit_is_refused(name: str, values: Any) -> None:
+    """Of another length, not a number, or fewer bytes than the header's alone."""
+    store = MadeCube().stored()
+    put_array(store, name, shape=values.shape, chunks=values.shape, dtype=values.dtype, values=values)
+
+    with pytest.raises(StoreError, match="not as a gather leaves it"):
+        read_evidence(store, place="cube")
+
+
+def test_evidence_reads_no_array_because_of_what_it_claims_to_be() -> None:
+    """A few bytes of metadata do not cost gigabytes of memory."""
+    store = MadeCube().stored()
+    for name in ("start", "band_1"):
+        content = json.loads(bytes(obstore.get(store, f"{name}/zarr.json").bytes()))
+        content["shape"][0] = 10**11
+        obstore.put(store, f"{name}/zarr.json", json.dumps(content).encode())
+
+    with pytest.raises(StoreError, match="start has shape"):
+        read_evidence(store, place="cube")
+
+
+def test_evidence_of_more_sources_than_memory_holds_is_refused() -> None:
+    """And says how many they may be."""
+    store = MadeCube().stored()
+    _changed(store, ("pixel_gather", "report", "n_sources"), 5_000_000)
+
+    with pytest.raises(StoreError, match="5,000,000 sources are more than the 4,000,000"):
+        read_evidence(store, place="cube")
+
+
+@pytest.mark.parametrize("told", [b'{"usd_by_service": {"s3": NaN}}', b"[1]", b"[" * 100_000, b"\xff"])
+def test_evidence_believes_no_price_that_is_none(told: bytes) -> None:
+    """Then the gather is priced as any other."""
+    store = MadeCube().stored()
+    obstore.put(store, "report.json", told)
+
+    assert not read_evidence(store, place="cube").cost.was_on_aws
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape", "dtype", "step"),
+    [
+        ([99], (1, 8, 16), "uint16", 2),
+        ([-1], (1, 8, 16), "uint16", 2),
+        ([3, 3], (2, 8, 16), "uint16", 2),
+        ([1], (1, 8, 16), "uint16", 0),
+        ([1], (1, 8, 20_000), "uint16", 2),
+        ([1], (1, 0, 0), "uint16", 2),
+        ([1], (1, 8, 16), "uint16,uint16", 2),
+        ([1], (1, 8, 16), "U1", 2),
+        ([1], (1, 8, 16), "uint16", [1, 2]),
+        ([0], (1, 12_000, 12_000), "uint8", 2),
+    ],
+)
+def test_evidence_says_of_quicklooks_of_another_cube_that_they_are_broken(
+    rows: list[int], shape: tuple[int, ...], dtype: str, step: Any
+) -> None:
+    """Rows, shapes and dtypes are those of the measurement; what unpacks to very much is not unpacked."""
+    store = MadeCube().stored()
+    content = BytesIO()
+    np.savez_compressed(content, rows=np.array(rows), pixels=np.zeros(shape, dtype), step=np.array(step))
+    obstore.put(store, "quicklooks.npz", content.getvalue())
+
+    with pytest.raises(StoreError, match=r"quicklooks\.npz is broken"):
+        read_evidence(store, place="cube")
 
 
 @pytest.mark.parametrize(

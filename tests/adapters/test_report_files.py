@@ -56,6 +56,20 @@ def test_report_files_of_a_gather_in_process_say_that_nothing_was_paid(tmp_path:
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 
 
+def test_report_files_hold_no_controls_and_no_halves_of_characters() -> None:
+    """What hrefs and places hold steers no terminal, and is UTF-8 in every file."""
+    store = MadeCube(failed=frozenset({1}), hrefs={1: "s3://b/\x1b[31m.tif"}).stored()
+
+    asyncio.run(write_report_files(store, place="/out/\udcff$^{.zarr"))
+
+    text = bytes(obstore.get(store, "report.txt").bytes()).decode()
+    assert "s3://b/?[31m.tif" in text
+    assert all(each.isprintable() or each == "\n" for each in text)
+    assert "\x1b" not in bytes(obstore.get(store, "report.json").bytes()).decode()
+    assert "?[31m" not in (page := bytes(obstore.get(store, "report.html").bytes()).decode())
+    assert "</html>" in page
+
+
 def test_report_files_are_of_finished_cubes() -> None:
     """Nothing is written where there is none."""
     store: Any = obstore.store.MemoryStore()

@@ -15,7 +15,7 @@ from pixel_gather.adapters.figures.draw import draw_figures
 from pixel_gather.adapters.figures.theme import LIGHT
 from pixel_gather.adapters.report_page import comparison_of, page_of
 from pixel_gather.adapters.report_page.pictures import film_of
-from pixel_gather.adapters.report_page.stretch import Stretch
+from pixel_gather.adapters.report_page.stretch import Stretch, number_in_words
 from pixel_gather.evidence import Evidence, MaskedQuicklooks
 from pixel_gather.run_table import columns_of
 from report_cubes import REPORT, MadeCube
@@ -207,6 +207,22 @@ def test_stretch_takes_any_pixels(pixels: Any, nodata: Sequence[float], limits: 
     assert (stretch.low, stretch.high) == pytest.approx(limits, abs=0.01)
     assert stretch.applied(given.pixels).dtype == np.uint8
     assert stretch.words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0.0, "0"),
+        (0.12345, "0.1235"),
+        (9852.0, "9,852"),
+        (12180.5, "12,180"),
+        (-32768, "-32,768"),
+        (3e12, "3e+12"),
+    ],
+)
+def test_a_pixels_value_is_written_as_one_reads_it(value: float, words: str) -> None:
+    """A percentile between two whole numbers gets no exponent."""
+    assert number_in_words(value) == words
 
 
 def test_film_leaves_frames_out_rather_than_growing() -> None:

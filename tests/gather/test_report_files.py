@@ -75,6 +75,21 @@ def test_gather_whose_report_cannot_be_drawn_is_complete_all_the_same(
     assert gather(REQUEST, to=tmp_path / "cube").page == str(tmp_path / "cube/report.html")
 
 
+def test_report_that_cannot_be_written_is_told_of_in_one_sentence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A place that refuses it is no fault of ours, and nobody's to look for in a trace."""
+    gather(REQUEST, to=tmp_path / "cube", settings=Settings(draws_report=False))
+    (tmp_path / "cube/report.txt").mkdir()
+
+    gathered = gather(REQUEST, to=tmp_path / "cube")
+
+    assert gathered.was_complete
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"the report of {tmp_path / 'cube'} could not be written: ")
+    assert record.exc_info is None
+
+
 def test_gather_told_not_to_draws_none(tmp_path: Path) -> None:
     """For programs that gather many small cubes; the cube itself holds all that is drawn."""
     gathered = gather(REQUEST, to=tmp_path / "cube", settings=Settings(draws_report=False))

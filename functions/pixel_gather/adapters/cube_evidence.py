@@ -1,6 +1,7 @@
 """Reads from a finished cube what its report shows; a million rows take some 250 MB."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube_pictures import contact_sheet_of, quicklooks_in
-from pixel_gather.adapters.cube_sources import CubeSources, read_sources
+from pixel_gather.adapters.cube_sources import MOST_SOURCES, CubeSources, read_sources
 from pixel_gather.adapters.object_store import Store
 from pixel_gather.adapters.written_report import REPORT_KEY
 from pixel_gather.adapters.zarr_cube import ROOT_KEY
@@ -43,27 +44,41 @@ def read_evidence(store: Store, *, place: str, usd_by_service: Mapping[str, floa
             where it ran in process.
 
     Raises:
-        StoreError: No finished cube of ours is there, or it cannot be read.
+        StoreError: No finished cube of ours is there, it cannot be read, or is not as a gather leaves it.
     """
     try:
         return _read(store, place, usd_by_service)
+    except StoreError:
+        raise
     except (BaseError, OSError) as error:
-        said = str(error).partition("\n")[0]
-        raise StoreError(f"{place}: the cube cannot be read: {said}") from error
+        raise StoreError(f"{place}: the cube cannot be read: {_said(error)}") from error
+    except Exception as error:  # zarr-python, NumPy and codecs have many words for what others have written
+        raise StoreError(
+            f"{place}: the cube is not as a gather leaves it ({_said(error)}); gather it anew"
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> Evidence:
     attributes = _attributes(store, place)
     gather = attributes["pixel_gather"]
     report = msgspec.convert(gather["report"], Report)
+    request: dict[str, Any] = msgspec.convert(gather["request"], dict[str, Any])
+    json.dumps([request, report.to_json()], allow_nan=False)  # as report.json will have them
+    if report.n_sources > MOST_SOURCES:
+        raise StoreError(
+            f"{place}: its {report.n_sources:,} sources are more than the {MOST_SOURCES:,} of a page"
+        )
     group = _opened(store)
     array: Any = group[report.measurements[0]]
     shards = array.shards or array.chunks
-    sources = read_sources(group, rows_per_shard=shards[0])
+    sources = read_sources(group, n_rows=array.shape[0], rows_per_shard=shards[0])
     quicklooks = quicklooks_in(store, group, array, place)
     frames = () if quicklooks is None else sources.described(quicklooks.rows * sources.n_abreast)
     slowest = sources.places[slowest_first(sources.total_s[sources.places], _N_SLOWEST)]
-    request = gather["request"]
     return Evidence(
         place=place,
         name=name_of(place),
@@ -156,6 +171,8 @@ def _told_before(store: Store) -> Mapping[str, float] | None:
     """Return what the report that lies in the cube says that it cost on AWS, if it does."""
     try:
         told = json.loads(bytes(obstore.get(store, REPORT_KEY).bytes()))["usd_by_service"]
-        return {str(name): float(usd) for name, usd in told.items()} if told else None
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        usd_by_service = {str(name): float(usd) for name, usd in told.items()} if told else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    is_price = usd_by_service is not None and all(map(math.isfinite, usd_by_service.values()))
+    return usd_by_service if is_price else None

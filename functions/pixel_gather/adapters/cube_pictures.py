@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:  # as in cube_sources
 _MOST_WINDOW_NBYTES: Final = 64 * 2**20
 """Decoded size of the chunks that one window lies in, above which it is not read for its picture."""
 
+_MOST_QUICKLOOKS_NBYTES: Final = 128 * 2**20
+"""Of the file and of what it unpacks to: twice what the largest quicklooks of a gather are."""
+
 
 def quicklooks_in(store: Store, group: "zarr.Group", array: Any, place: str) -> MaskedQuicklooks | None:
     """Return the cube's quicklooks, or None where it has none.
@@ -35,26 +39,51 @@ def quicklooks_in(store: Store, group: "zarr.Group", array: Any, place: str) -> 
         StoreError: The file is broken.
     """
     try:
-        content = bytes(obstore.get(store, QUICKLOOKS_KEY).bytes())
+        answer = obstore.get(store, QUICKLOOKS_KEY)
+        nbytes = answer.meta["size"]
+        content = bytes(answer.bytes()) if nbytes <= _MOST_QUICKLOOKS_NBYTES else b""
     except FileNotFoundError:
         return None
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as held:
-            rows, pixels, step = held["rows"].astype("int64"), held["pixels"], int(held["step"])
-            valid = [_valid(group, array, int(row), each) for row, each in zip(rows, pixels, strict=True)]
-            is_valid = np.array(valid, dtype=bool).reshape(pixels.shape)
-            found = MaskedQuicklooks(rows=rows, pixels=pixels, is_valid=is_valid, step=step)
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        rows, pixels, step = _unpacked(content)
+        _check(rows, pixels, step, array)
+        valid = [
+            is_shown(each, nodata)
+            for each, nodata in zip(pixels, _nodata_of(group, array, rows), strict=True)
+        ]
+        is_valid = np.array(valid, dtype=bool).reshape(pixels.shape)
+        found = MaskedQuicklooks(rows=rows, pixels=pixels, is_valid=is_valid, step=step)
+    except (ValueError, TypeError, KeyError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
         raise StoreError(f"{place}/{QUICKLOOKS_KEY} is broken: {error}; gather the cube anew") from error
     return found if len(rows) else None
 
 
-def _valid(group: "zarr.Group", array: Any, row: int, pixels: Image) -> Any:
-    """Return which pixels of a row are values; a row may have nodata of its own."""
-    nodata = array.fill_value if "_FillValue" in array.attrs else None
+def _unpacked(content: bytes) -> tuple[Integers, Image, int]:
+    """Unpack rows, pixels and step, unless they would be more than a gather ever keeps."""
+    with zipfile.ZipFile(io.BytesIO(content)) as held:
+        n_unpacked = sum(each.file_size for each in held.infolist())
+        if n_unpacked > _MOST_QUICKLOOKS_NBYTES:
+            raise ValueError(f"it would unpack to {n_unpacked / 2**20:,.0f} MiB")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return arrays["rows"].astype("int64"), arrays["pixels"], int(arrays["step"])
+
+
+def _check(rows: Integers, pixels: Image, step: int, array: Any) -> None:
+    """Refuse pictures that are not of this cube's first measurement."""
+    n_rows, height, width = array.shape
+    shape = (len(rows), -(-height // step), -(-width // step)) if step > 0 else ()
+    if (pixels.shape, pixels.dtype) != (shape, array.dtype):
+        raise ValueError(f"{pixels.dtype} of shape {pixels.shape} and step {step} are not of {array.shape}")
+    if len(rows) and (rows[0] < 0 or rows[-1] >= n_rows or (np.diff(rows) <= 0).any()):
+        raise ValueError(f"rows are not ascending, or not among {n_rows:,}")
+
+
+def _nodata_of(group: "zarr.Group", array: Any, rows: Integers) -> list[complex | None]:
+    """Return the nodata of some rows, which may each have their own; None and NaN where there is none."""
     if "nodata" in group:
-        nodata = float(np.ravel(np.asarray(group["nodata"][row]))[0])  # type: ignore[index] # an array, not a group
-    return is_shown(pixels, nodata)
+        own: Any = group["nodata"]
+        return [float(each) for each in np.asarray(own.oindex[rows]).reshape(len(rows), -1)[:, 0]]
+    return [array.fill_value if "_FillValue" in array.attrs else None] * len(rows)
 
 
 def contact_sheet_of(
@@ -104,7 +133,8 @@ def _worst(
         return Picture(role="worst", source=source, pixels=None, is_valid=None, note=why)
     step = quicklooks.step
     pixels = np.asarray(array[source.row, ::step, ::step])
-    is_valid = _valid(group, array, source.row, pixels)
+    (nodata,) = _nodata_of(group, array, np.array([source.row]))
+    is_valid = is_shown(pixels, nodata)
     return Picture(role="worst", source=source, pixels=pixels, is_valid=is_valid, note=why)
 
 

@@ -1,9 +1,10 @@
 """The coordinates of a finished cube that tell how its sources were read; hrefs only where they are shown."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:  # 0.3 s, for whoever has a cube open
     import zarr
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+MOST_SOURCES: Final = 4_000_000
+"""Of one report: a gigabyte in memory, which a finish on AWS has room for. A cube may claim any number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,36 +112,57 @@ class CubeSources:
         return np.asarray(array.oindex[distinct])[back]
 
 
-def read_sources(group: "zarr.Group", *, rows_per_shard: int) -> CubeSources:
+def read_sources(group: "zarr.Group", *, n_rows: int, rows_per_shard: int) -> CubeSources:
     """Read what is known of every source of a cube.
 
     Cubes of earlier versions do not say when a source ended and what its header took: then it ended when it
     had been opened and read, and all bytes are the window's.
+
+    Args:
+        group: The cube.
+        n_rows: Of its measurements.
+        rows_per_shard: Of these.
+
+    Raises:
+        ValueError: Arrays do not belong together, or say what cannot be.
     """
-    start_s = _flat(group, "start")
-    open_s, read_s = _flat(group, "open"), _flat(group, "read")
-    read_s += _flat(group, "decode")
-    nbytes = _flat(group, "bytes").astype("int64")
+    shape = _shape(group, "start")
+    if shape[0] != n_rows or math.prod(shape) > MOST_SOURCES:
+        raise ValueError(f"start has shape {shape}; of {n_rows:,} rows, {MOST_SOURCES:,} sources at most")
+    start_s, open_s = _flat(group, "start", shape), _flat(group, "open", shape)
+    read_s = _flat(group, "read", shape) + _flat(group, "decode", shape)
+    nbytes = _flat(group, "bytes", shape).astype("int64")
     if "header_bytes" in group:
-        nbytes -= _flat(group, "header_bytes").astype("int64")
-    n_rows = _shape(group, "start")[0]
+        nbytes -= _flat(group, "header_bytes", shape).astype("int64")
     n_abreast = len(start_s) // max(n_rows, 1) or 1
-    return CubeSources(
+    sources = CubeSources(
         group=group,
         rows_per_shard=rows_per_shard,
         n_abreast=n_abreast,
         is_read=_per_source(group, "status", n_abreast) == Status.OK,
         start_s=start_s,
-        end_s=_flat(group, "end") if "end" in group else start_s + open_s + read_s,
+        end_s=_flat(group, "end", shape) if "end" in group else start_s + open_s + read_s,
         open_s=open_s,
         read_s=read_s,
         nbytes=nbytes,
         valid_share=_per_source(group, "valid_fraction", n_abreast).astype("float64"),
     )
+    _check(sources)
+    return sources
 
 
-def _flat(group: "zarr.Group", name: str) -> np.ndarray[Any, Any]:
+def _check(sources: CubeSources) -> None:
+    """Refuse numbers that no gather leaves of a source that was read, and that no figure can show."""
+    places = sources.places
+    known = (sources.start_s, sources.end_s, sources.open_s, sources.read_s, sources.valid_share)
+    if not all(np.isfinite(each[places]).all() for each in known) or (sources.nbytes[places] < 0).any():
+        raise ValueError("sources that were read have impossible times or sizes")
+
+
+def _flat(group: "zarr.Group", name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     array: Any = group[name]
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}, not {shape}")
     values = np.asarray(array[...]).ravel()
     return values.astype("float64") if values.dtype.kind == "f" else values
 
@@ -151,9 +176,11 @@ def _shape(group: "zarr.Group", name: str) -> tuple[int, ...]:
 def _per_source(group: "zarr.Group", name: str, n_abreast: int) -> np.ndarray[Any, Any]:
     """Return what is known per measurement for each source: where it gives several, of its first."""
     array: Any = group[name]
-    values = np.asarray(array[...])
-    n_rows = len(values)
-    return values.reshape(n_rows, -1)[:, :n_abreast].ravel() if n_rows else values.ravel()
+    n_rows = _shape(group, "start")[0]
+    if array.ndim not in (1, 2) or array.shape[0] != n_rows:
+        raise ValueError(f"{name} has shape {array.shape}, of {n_rows:,} rows")
+    values = array[...] if array.ndim == 1 else array[:, :n_abreast]
+    return np.asarray(values).ravel()
 
 
 def _time_in_words(time_us: int, row: int) -> str:
@@ -163,4 +190,4 @@ def _time_in_words(time_us: int, row: int) -> str:
         moment = _EPOCH + timedelta(microseconds=time_us)
     except OverflowError:
         return f"row {row}"
-    return moment.strftime("%Y-%m-%d %H:%M:%S").removesuffix(" 00:00:00")
+    return moment.replace(tzinfo=None).isoformat(" ", "seconds").removesuffix(" 00:00:00")

@@ -64,8 +64,8 @@ def report_files_of(
     columns = columns_of([evidence.run], with_published=with_published)
     return {
         REPORT_KEY: _encoded(evidence_to_json(evidence) | {"table": [asdict(each) for each in columns]}),
-        TEXT_KEY: f"{report_to_text(evidence, columns)}\n".encode(),
-        PAGE_KEY: page_of(evidence, columns=columns, drawn=drawn).encode(),
+        TEXT_KEY: _text(_for_terminals(f"{report_to_text(evidence, columns)}\n")),
+        PAGE_KEY: _text(page_of(evidence, columns=columns, drawn=drawn)),
     }
 
 
@@ -91,8 +91,8 @@ def comparison_files_of(
     page = comparison_of(evidences, title=title, columns=columns, drawn=drawn)
     return {
         REPORT_KEY: _encoded({"table": [asdict(each) for each in columns], "gathers": gathers}),
-        TEXT_KEY: f"{text_of(columns)}\n".encode(),
-        PAGE_KEY: page.encode(),
+        TEXT_KEY: _text(_for_terminals(f"{text_of(columns)}\n")),
+        PAGE_KEY: _text(page),
     }
 
 
@@ -141,6 +141,16 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
 def _report_alone(evidence: Evidence) -> dict[str, bytes]:
     drawn = draw_figures([evidence.run], with_published=False, theme=LIGHT)
     return report_files_of(evidence, drawn=drawn, with_published=False)
+
+
+def _text(content: str) -> bytes:
+    """Return text as UTF-8; halves of characters, as JSON and names of files may hold, become ``?``."""
+    return content.encode(errors="replace")
+
+
+def _for_terminals(content: str) -> str:
+    """Return text without what would steer the terminal that it is printed to; hrefs may hold anything."""
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in content)
 
 
 def _encoded(content: Mapping[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.object_store import Store
+from pixel_gather.errors import GatherError
 
 REPORT_KEY: Final = "report.json"
 PAGE_KEY: Final = "report.html"
@@ -18,6 +19,9 @@ PAGE_KEY: Final = "report.html"
 
 class Log(Protocol):
     """Where it is told that a report could not be drawn."""
+
+    def warning(self, msg: str, *args: object) -> None:
+        """Log a sentence."""
 
     def exception(self, msg: str, *args: object) -> None:
         """Log a sentence and the exception in hand."""
@@ -62,6 +66,9 @@ async def write_report(
         from pixel_gather.adapters.report_files import write_report_files  # noqa: PLC0415 # see above
 
         await write_report_files(store, place=place, usd_by_service=usd_by_service)
+    except (GatherError, BaseError, OSError) as error:  # as of a place that cannot be written to
+        said = str(error).partition("\n")[0]
+        log.warning("the report of %s could not be written: %s; the cube is complete", place, said)
     except Exception:  # whatever it is, the pixels are safe
         log.exception("the report of %s could not be drawn; the cube is complete", place)
     return await look_for_report(store)

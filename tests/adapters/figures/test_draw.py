@@ -3,12 +3,14 @@
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from adapters.figures.made_runs import run_of
+from pixel_gather.adapters.figures import in_depth
 from pixel_gather.adapters.figures.draw import draw_figures
 from pixel_gather.adapters.figures.files import to_png, to_svg
 from pixel_gather.adapters.figures.theme import DARK, LIGHT, themed_svg
@@ -154,6 +156,47 @@ def test_figures_of_many_sources_stay_small() -> None:
     drawn = draw_figures([run_of(n=100_000, concurrency=256)], with_published=True, theme=LIGHT)
 
     assert sum(len(to_svg(each.figure)) for each in drawn.values()) < 1_500_000
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "name", ["\u65e5\u672c\u8a9e", "\u0e44\u0e17\u0e22 \U0001f389", "\u0627\u0644\u0639", "$x^{$"]
+)
+def test_names_in_any_script_are_drawn_without_a_warning(name: str) -> None:
+    """A terminal is no place for what fonts lack, and a page has fonts of its own."""
+    drawn = draw_figures([run_of(name=name, n=30), run_of(concurrency=1)], with_published=False, theme=LIGHT)
+
+    figures = [each.figure for each in drawn.values()]
+    assert any(name.strip("$") in to_svg(figure) for figure in figures)
+    assert to_png(figures[0]).startswith(b"\x89PNG")
+
+
+@pytest.mark.filterwarnings("error")
+def test_run_whose_sources_took_no_time_is_drawn() -> None:
+    """None is in flight at any one time where clocks are coarse."""
+    runs = [replace(run_of(concurrency=1), concurrency=0), run_of(concurrency=2)]
+
+    assert "workers" in draw_figures(runs, with_published=False, theme=LIGHT)
+
+
+@pytest.mark.parametrize("n", [9_999, 12_000, 20_000, 60_000, 100_000, 999_999])
+def test_long_counts_along_an_axis_do_not_touch(n: int) -> None:
+    """There are the fewer of them the longer they are."""
+    figure = in_depth.draw([_long(n)], LIGHT).figure
+    figure.draw_without_rendering()
+
+    axis = figure.axes[0].xaxis
+    low, high = axis.get_view_interval()
+    ticks = [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    boxes = [label.get_window_extent() for label in ticks]
+    assert len(boxes) > 1
+    assert all(right.x0 - left.x1 > 6 for left, right in pairwise(sorted(boxes, key=lambda box: box.x0)))
+
+
+def _long(n: int) -> Run:
+    run = run_of(n=200)
+    times = {name: np.resize(each, n) for name, each in vars(run.timings).items() if len(each) == 200}
+    return replace(run, timings=Timings(**times))
 
 
 def test_draw_figures_leaves_out_sources_without_times() -> None:

@@ -100,6 +100,14 @@ def test_histogram_counts_each_value_or_tells_of_it(values: np.ndarray) -> None:
     assert n_counted + n_told == len(values)
 
 
+@pytest.mark.parametrize("value", [-100.0, 0.0, 5e-324, 3.0])
+def test_span_of_equal_values_ascends(value: float) -> None:
+    """So that it has bins, below zero too."""
+    span = span_of(np.full(5, value))
+
+    assert counts_in(np.full(5, value), span.edges(5)).sum() == 5
+
+
 def test_span_leaves_a_late_answer_out() -> None:
     """One of a thousand that took a hundred times as long does not set the scale."""
     span = span_of(np.array([*np.linspace(10, 12, 999), 1000]))

@@ -21,7 +21,7 @@ WIDTH_IN: Final = 10.0
 TITLE_PT: Final = 10.5
 TEXT_PT: Final = 9.0
 NOTE_PT: Final = 8.0
-_LONG_COUNT: Final = 20_000
+_LONG_COUNT: Final = 9_999
 
 
 def new_figure(

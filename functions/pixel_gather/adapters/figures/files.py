@@ -2,7 +2,10 @@
 
 import io
 import re
+import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +29,16 @@ _WRITING: Final = Lock()
 """matplotlib takes these settings from its globals alone."""
 
 
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Let one figure at a time be written, in our fonts."""
+    with _WRITING, mpl.rc_context(_RC), warnings.catch_warnings():
+        # names in other scripts: pages show them in fonts of their own, pictures as boxes
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")
+        yield
+
+
 def to_svg(figure: Figure) -> str:
     """Return a figure as an ``<svg>`` element, without XML declaration, to stand in a page or a file.
 
@@ -33,7 +46,7 @@ def to_svg(figure: Figure) -> str:
     outside itself.
     """
     written = io.StringIO()
-    with _WRITING, mpl.rc_context(_RC):
+    with _writing():
         # all None: no date and no address, so that the same figure is the same file
         figure.savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = written.getvalue()
@@ -43,7 +56,7 @@ def to_svg(figure: Figure) -> str:
 def to_png(figure: Figure) -> bytes:
     """Return a figure as PNG, 192 pixels to the inch."""
     written = io.BytesIO()
-    with _WRITING, mpl.rc_context(_RC):
+    with _writing():
         figure.savefig(written, format="png", dpi=_PNG_DPI, metadata={"Software": None})
     return written.getvalue()
 

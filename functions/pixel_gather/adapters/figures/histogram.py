@@ -36,7 +36,7 @@ def span_of(values: Numbers) -> Span:
     """Return the span that shows values, their long tail left out; never of no length.
 
     Args:
-        values: At least one, none negative.
+        values: At least one.
     """
     low, median, p99, top = np.percentile(values, (0, 50, 99, 100))
     if p99 > low:
@@ -45,7 +45,7 @@ def span_of(values: Numbers) -> Span:
         top = min(top, max(_OVER_MEDIAN * median, low))
     if top > low:
         return Span(low=float(low), top=float(top))
-    return Span(low=0.9 * float(low), top=1.1 * float(low) or 1.0)
+    return Span(low=float(low - 0.1 * abs(low)), top=float(low + (0.1 * abs(low) or 1.0)))
 
 
 def span_around(spans: Sequence[Span], also: Sequence[float]) -> Span:

@@ -42,15 +42,14 @@ def draw(runs: Sequence[Run], theme: Theme) -> Drawn:
         (axes[1, 2], "Total", run.timings.total_s, theme.green),
     ):
         _draw_counts(ax, times_s * unit.per_one, (name, unit.name), colour, theme)
+    which = f"The run with {run.concurrency:,} at a time, the fewest there are. " if len(runs) > 1 else ""
     return Drawn(
         figure=figure,
         title="One run in depth",
         caption=(
-            f"The run with {run.concurrency:,} at a time, the fewest there are. Above: bytes of each "
-            "source's window without header, in the list's order; how they are distributed; and whether "
-            "larger windows take longer. Below: time to open a source, to read its window, and both "
-            "together, each "
-            "on a scale of its own."
+            f"{which}Above: bytes of each source's window without header, in the list's order; how they are "
+            "distributed; and whether larger windows take longer. Below: time to open a source, to read its "
+            "window, and both together, each on a scale of its own."
         ),
     )
 

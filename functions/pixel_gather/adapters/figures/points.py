@@ -37,13 +37,13 @@ class Points:
 
 def points_of_runs(runs: Sequence[Run]) -> Points:
     """Return the points of one engine's runs, which are in order."""
-    concurrency = np.array([float(run.concurrency) for run in runs])
+    concurrency = np.array([max(float(run.concurrency), 1.0) for run in runs])
     per_s = np.array([run.typical_per_s for run in runs])
     base = best_of(run for run in runs if run.concurrency == runs[0].concurrency)
     return Points(
         concurrency=concurrency,
         per_s=per_s,
-        efficiency=_percent(per_s / concurrency, base.typical_per_s / base.concurrency),
+        efficiency=_percent(per_s / concurrency, base.typical_per_s / max(base.concurrency, 1)),
         mib_per_s=np.array([run.mib_per_s for run in runs]),
         is_adaptive=np.array([run.is_adaptive for run in runs]),
     )

@@ -76,7 +76,8 @@ def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
         title="Warm-up",
         caption=(
             "Time to open the first source of each run, one filled mark a run, beside the median of all its "
-            "sources, hollow: what names, connections and first requests cost before anything is warm."
+            "sources, hollow: what names, connections and first requests cost, as far as no warm-up before "
+            "the clock started has paid for it."
         ),
     )
 

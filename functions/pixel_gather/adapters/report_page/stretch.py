@@ -11,6 +11,9 @@ _MOST_SAMPLES: Final = 2_000_000
 _PERCENTILES: Final = (2, 98)
 _MIDDLE_GREY: Final = 128
 _WHITE: Final = 255
+_LARGE: Final = 1_000
+_TOO_LONG: Final = 1e9
+"""Between these, digits after the point say nothing, and an exponent is in the way."""
 
 type Greys = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -52,7 +55,8 @@ class Stretch:
 
 def number_in_words(value: float) -> str:
     """Return a pixel's value as one reads it."""
-    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.4g}"  # noqa: PLR2004 # digits that one reads
+    is_whole = value == round(value) or abs(value) >= _LARGE
+    return f"{value:,.0f}" if is_whole and abs(value) < _TOO_LONG else f"{value:.4g}"
 
 
 def _as_reals(pixels: Image) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -53,6 +53,10 @@
     show();
   }
 
+  addEventListener("beforeprint", () => {
+    for (const folded of document.querySelectorAll("details")) folded.open = true;
+  });
+
   for (const button of document.querySelectorAll(".copy")) {
     const request = document.querySelector(".request");
     button.hidden = false;
