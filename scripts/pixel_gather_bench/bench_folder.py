@@ -1,5 +1,7 @@
 """The folder of one benchmark: named by what it measured and when, so that none overwrites another."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -28,3 +30,13 @@ def new_folder(to: Path, kind: str) -> Path:
     except OSError as error:
         raise RequestError(f"no folder can be made in {to}: {error.strerror}", field="to") from error
     raise AssertionError
+
+
+@contextmanager
+def removed_if_empty(folder: Path) -> Iterator[None]:
+    """Leave no folder behind where the block ends with nothing written to it, by an error as a rule."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            folder.rmdir()

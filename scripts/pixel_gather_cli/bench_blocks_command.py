@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +13,9 @@ import click
 from pixel_gather.errors import RequestError
 from pixel_gather.href import IN_PROCESS, check_href
 from pixel_gather.in_process import check_place
-from pixel_gather_bench.bench_folder import new_folder
+from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
 from pixel_gather_bench.blocks.blocks import BlocksRequest, bench_blocks
-from pixel_gather_bench.blocks.report import joined, put_report
+from pixel_gather_bench.blocks.report import RECORDS, joined, put_report
 from pixel_gather_bench.blocks.setting import CODECS, BlockSetting
 from pixel_gather_bench.blocks.sweep import SWEEPS, Sweep
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
@@ -22,6 +23,7 @@ from pixel_gather_cli.request_options import Numbers, store_options, stores_of
 _SIZES_MB: Final = "0.64,1.3,2.5,5,10,20,50"
 _IN_FLIGHT: Final = "1,2,4,8,16"
 _MOST_MB: Final = 500
+_INTERRUPTED: Final = 130
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -85,10 +87,11 @@ class Names(click.ParamType[tuple[str, ...]]):
 @click.option(
     "--total-mb",
     type=click.FloatRange(0.01, 100_000),
+    metavar="MB",
     default=256.0,
     help="Pixels in each cube.  [default: 256]",
 )
-@click.option("--times", type=click.IntRange(1, 100), default=3, help="Rounds.  [default: 3]")
+@click.option("--times", type=click.IntRange(1, 100), metavar="N", default=3, help="Rounds.  [default: 3]")
 @click.option(
     "--place",
     metavar="PLACE",
@@ -105,7 +108,7 @@ class Names(click.ParamType[tuple[str, ...]]):
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> None:
+def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """Measure reading and writing a cube by block size, concurrency and worker processes.
 
     A block is a Zarr chunk; all is measured for each codec. Cubes are written as a gather writes them, and
@@ -126,9 +129,22 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
         request = _request(options, to)
         folder = new_folder(Path(to), "blocks")
         signal.signal(signal.SIGTERM, _end)
-        report = bench_blocks(request, folder, on_trial=_shown(quiet=quiet))
+        try:
+            with removed_if_empty(folder):
+                report = bench_blocks(
+                    request, folder, on_trial=_shown(quiet=quiet), on_left_out=partial(click.echo, err=True)
+                )
+        except KeyboardInterrupt:
+            if not (folder / RECORDS).exists():
+                raise
+            click.echo(
+                f"interrupted; what was measured is shown by: pixel-gather bench blocks --from {folder}",
+                err=True,
+            )
+            return _INTERRUPTED
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
     click.echo(f"results in {folder}", err=True)
+    return 0
 
 
 def _end(number: int, _frame: object) -> None:

@@ -39,18 +39,26 @@ _NAMES = tuple(way.name for way in WAYS)
 @click.option(
     "--sample-bytes",
     type=click.IntRange(1, 1024 * MIB),
+    metavar="N",
     default=MIB,
     help="Bytes of a sample, of a random read and of a window.  [default: 1048576]",
 )
-@click.option("--random-reads", type=click.IntRange(1, 10_000), default=20, help="[default: 20]")
+@click.option(
+    "--random-reads",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=20,
+    help="Ranges read at random.  [default: 20]",
+)
 @click.option(
     "--ahead",
     type=click.IntRange(1, 256),
+    metavar="N",
     default=16,
     help="Ranges in flight when reading ahead.  [default: 16]",
 )
 @click.option("--mount", metavar="PATH", help="Where the one OBJECT is on a mounted file system.")
-@click.option("--times", type=click.IntRange(1, 100), default=3, help="Rounds.  [default: 3]")
+@click.option("--times", type=click.IntRange(1, 100), metavar="N", default=3, help="Rounds.  [default: 3]")
 @click.option("--to", default="out/bench", metavar="DIR", help="Where the results go.  [default: out/bench]")
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

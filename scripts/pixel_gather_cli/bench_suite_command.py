@@ -57,22 +57,21 @@ def bench_suite_command(
         folder = Path(resume)
     try:
         crashes = _run(folder, quiet=quiet)
+        records = read_records(folder)
+        code = _tell(folder, records, crashes, as_json=as_json)
+        if records and not no_report:
+            _draw(folder, with_published=reference)
+            click.echo(f"{'report':<22} {folder / 'report.html'}", err=as_json)
     except KeyboardInterrupt:
         click.echo(f"interrupted; what is missing is done by: pixel-gather bench --resume {folder}", err=True)
         return _INTERRUPTED
-    records = read_records(folder)
-    code = _tell(folder, records, crashes, as_json=as_json)
-    if records and not no_report:
-        from pixel_gather_bench.suite.report import write_suite_report  # noqa: PLC0415 # it draws: 1 s
-
-        write_suite_report(folder, with_published=reference)
-        click.echo(f"{'report':<22} {folder / 'report.html'}", err=as_json)
     return code
 
 
 def _run(folder: Path, *, quiet: bool) -> list[str]:
     """Do what is missing and return what crashed."""
     settings, hrefs, crashes = read_settings(folder), read_list(folder), list[str]()
+    read_records(folder)  # one that cannot be read is told of now, not after hours
     with open_run_bar(quiet=quiet) as show:
 
         def note(step: Step) -> None:
@@ -82,6 +81,12 @@ def _run(folder: Path, *, quiet: bool) -> list[str]:
 
         run_suite(folder, settings, hrefs, on_step=note)
     return crashes
+
+
+def _draw(folder: Path, *, with_published: bool) -> None:
+    from pixel_gather_bench.suite.report import write_suite_report  # noqa: PLC0415 # it draws: 1 s
+
+    write_suite_report(folder, with_published=with_published)
 
 
 def _tell(folder: Path, records: Sequence[Record], crashes: Sequence[str], *, as_json: bool) -> int:

@@ -8,12 +8,14 @@ import click
 
 from pixel_gather.errors import RequestError
 from pixel_gather.request import Sources
-from pixel_gather_bench.bench_folder import new_folder
+from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
+from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.sources import hrefs_of
 from pixel_gather_bench.suite.suite import Step
-from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEnd
+from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEnd, by_back_end
 from pixel_gather_bench.threads.threads import ThreadsRequest, bench_threads
 from pixel_gather_cli.bench_suite_options import Concurrencies
+from pixel_gather_cli.bench_suite_text import failure_lines
 from pixel_gather_cli.request_options import Tile, store_options, stores_of
 
 
@@ -56,19 +58,25 @@ def bench_threads_command(
     request = _request(lists, options)
     folder = new_folder(Path(to), "threads")
     crashes: list[str] = []
+    records: dict[BackEnd, list[Record]] = {}
 
     def note(back_end: BackEnd, step: Step) -> None:
         if step.crash is not None:
             crashes.append(step.crash)
+        if step.record is not None:
+            records.setdefault(back_end, []).append(step.record)
         if not quiet:
             click.echo(f"{BACK_ENDS[back_end]}: {step.n_done} of {step.n_runs}, {step.name}", err=True)
 
-    report = bench_threads(request, folder, on_step=note)
-    for crash in crashes:
-        click.echo(f"pixel-gather: {crash}", err=True)
+    with removed_if_empty(folder):
+        report = bench_threads(request, folder, on_step=note)
+    hrefs_at = by_back_end(request.hrefs)
+    failures = [line for at, its in records.items() for line in failure_lines(its, hrefs_at[at])]
+    for line in (*failures, *crashes):
+        click.echo(line, err=True)
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
     click.echo(f"results in {folder}", err=True)
-    return 1 if crashes else 0
+    return 1 if crashes or failures else 0
 
 
 def _request(lists: tuple[str, ...], options: dict[str, Any]) -> ThreadsRequest:

@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
         error.show()
         sys.exit(REFUSED)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; the same run again goes on where it stopped, an index starts anew", err=True)
+        click.echo("interrupted; the same run again goes on where it stopped, all else starts anew", err=True)
         sys.exit(INTERRUPTED)
     except GatherError as error:
         click.echo(f"pixel-gather: {error}", err=True)

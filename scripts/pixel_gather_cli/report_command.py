@@ -15,8 +15,11 @@ from pixel_gather.run import Run
 from pixel_gather_cli.request_options import store_options, stores_of
 
 _CUBE = "zarr.json"
-_BENCHMARK = "records"
+_BENCHMARK = "settings.json"
 """What tells a cube's folder, and a benchmark's."""
+
+_OTHER_BENCHMARKS = ("ingest.txt", "blocks.txt", "threads.txt")
+"""What those beside the suite leave: a report already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,10 @@ def _opened(href: str, settings: StoreSettings) -> Store:
 def _benchmark(folder: Path, place: str) -> tuple[Run, ...]:
     if not folder.is_dir():
         raise RequestError("there is no such folder; name a cube's or a benchmark's", field=place)
-    if not (folder / _BENCHMARK).is_dir():
+    for report in _OTHER_BENCHMARKS:
+        if (folder / report).is_file():
+            raise RequestError(f"its report is there: {report} and the figures beside it", field=place)
+    if not (folder / _BENCHMARK).is_file():
         raise RequestError("it holds neither a cube nor the records of a benchmark", field=place)
     from pixel_gather_bench.suite.records import runs_in  # noqa: PLC0415 # most reports are of cubes
 

@@ -1,5 +1,7 @@
 """Options from which every command makes its request and its settings."""
 
+import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -100,6 +102,8 @@ _OUTPUT = (
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),
     click.option("--max-usd", type=float, metavar="USD", help="Refuse a plan that would cost more on AWS."),
 )
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
+_ENDPOINT = re.compile(r"https?://[\w.-]+(:\d{1,5})?(/[\w./~-]*)?|https?://\[[0-9a-fA-F:.]+\](:\d{1,5})?/?")
 _STORES = (
     click.option("--region", metavar="REGION", help="AWS Region of the buckets."),
     click.option("--profile", metavar="NAME", help="AWS profile."),
@@ -184,9 +188,22 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
 
 
 def stores_of(options: dict[str, Any]) -> StoreSettings:
-    """Take how the stores are reached out of a command's options."""
+    """Take how the stores are reached out of a command's options.
+
+    Raises:
+        RequestError: An endpoint, also one that the environment names, is no address.
+    """
+    for name in _ENDPOINTS:
+        _check_endpoint(os.environ.get(name), name)
+    _check_endpoint(options["endpoint"], "--endpoint")
     names = ("region", "profile", "endpoint", "unsigned", "requester_pays")
     return StoreSettings(**{name: options.pop(name) for name in names})
+
+
+def _check_endpoint(url: str | None, field: str) -> None:
+    """Refuse what obstore would only find out by a panic, amid the first request."""
+    if url and not _ENDPOINT.fullmatch(url):
+        raise RequestError(f"{url!r} is no address such as https://host or http://host:9000", field=field)
 
 
 def settings_of(options: dict[str, Any]) -> Settings:

@@ -119,6 +119,24 @@ def test_bench_resumes_what_is_missing(
     assert "fast-1-1" not in said
 
 
+def test_bench_refuses_a_record_that_is_none_before_it_runs_anything(
+    list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What cannot be read would otherwise be found at the end of hours; the sentence says what to do."""
+    run(list_file, "--engine", "fast", "--concurrency", "1,2", "--times", 1, "--to", tmp_path, "--no-report")
+    folder = suite_in(tmp_path)
+    corrupt, lost = folder / "records/fast-1-1.json", folder / "records/fast-2-1.json"
+    corrupt.write_text("{")
+    lost.unlink()
+    capsys.readouterr()
+
+    code = run("--resume", folder, "--no-report")
+
+    assert code == 2
+    assert "fast-1-1.json: is no record of a run" in capsys.readouterr().err
+    assert not lost.exists()
+
+
 def test_bench_tells_of_sources_that_failed(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,6 +219,22 @@ def test_bench_that_is_interrupted_says_how_to_go_on(list_file: Path, tmp_path: 
     assert process.returncode == 130
     assert said.rstrip().endswith(f"bench --resume {suite_in(tmp_path)}")
     assert "Traceback" not in said
+
+
+def test_bench_that_is_interrupted_while_it_draws_says_so_too(
+    list_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All runs are there by then: a new suite is not what does the rest."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pixel_gather_bench.suite.report.write_suite_report", interrupted)
+
+    code = run(list_file, "--engine", "fast", "--concurrency", "1", "--times", 1, "--to", tmp_path)
+
+    assert code == 130
+    assert capsys.readouterr().err.rstrip().endswith(f"bench --resume {suite_in(tmp_path)}")
 
 
 def test_bench_help_explains_the_suite_and_the_other_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,11 @@
 """``pixel-gather bench blocks``: sizes, codecs, processes, figures and what is left behind."""
 
+import contextlib
 import json
 import math
-import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -33,7 +33,15 @@ from pixel_gather_bench.blocks.read import read
 from pixel_gather_bench.blocks.report import BlocksReport, joined, put_records
 from pixel_gather_bench.blocks.setting import CODECS, DEFAULT_CODEC, BlockRecord, BlockResult, BlockSetting
 from pixel_gather_bench.blocks.summary import medians_of, verdicts
-from pixel_gather_bench.blocks.sweep import WRITES_IN_FLIGHT, Sweep, curve, is_default, settings_of
+from pixel_gather_bench.blocks.sweep import (
+    SWEEPS,
+    WRITES_IN_FLIGHT,
+    Sweep,
+    curve,
+    is_default,
+    left_out,
+    settings_of,
+)
 from pixel_gather_bench.blocks.trial import Trials
 from pixel_gather_bench.blocks.write import describe, load, write
 from pixel_gather_cli.bench_blocks_command import bench_blocks_command
@@ -222,11 +230,18 @@ def test_run_together_tells_of_a_process_that_dies(program: str, said: str, tmp_
     jobs = [job_of(settings()[0], tmp_path, "write")] * 2
 
     with pytest.raises(GatherError, match=said) as caught:
-        run_together(jobs, command=(sys.executable, "-c", program))
+        run_together(jobs, command=(sys.executable, "-c", program, str(tmp_path)))
 
     assert "worker 1 of 1 (write, none, blocks of" in str(caught.value)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert not list(processes_with(str(tmp_path)))
+
+
+def processes_with(argument: str) -> Iterator[Path]:
+    """Yield the processes of this machine that were started with an argument."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if argument.encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                yield process
 
 
 def test_verdicts_compare_the_default_with_the_best_compromise() -> None:
@@ -278,6 +293,17 @@ def test_draw_sweep_marks_the_default_in_every_panel(sweep: str) -> None:
         assert [label.partition(",")[0] for label in labels if label != "the plan's default"] == list(CODECS)
         assert ax.get_xlabel()
         assert ax.get_ylabel() in {"MB/s", "slices/s", "series/s"}
+
+
+def test_draw_sweep_leaves_room_above_speeds_that_hardly_differ() -> None:
+    """A mark at the upper edge would be cut in half."""
+    medians = {each: result(100 + place / 100) for place, each in enumerate(settings())}
+
+    figure = draw_sweep(medians, "sizes", CODECS, LIGHT)
+
+    for ax in figure.axes:
+        assert ax.get_ylim()[0] == 0
+        assert ax.get_ylim()[1] > 110
 
 
 def test_field_is_the_same_at_every_call(tmp_path: Path) -> None:
@@ -430,10 +456,10 @@ def test_trial_on_s3_deletes_what_it_wrote_and_nothing_else(
     try:
         endpoint = "http://{}:{}".format(*server.get_host_and_port())
         s3 = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
-        s3.create_bucket(Bucket="bench")
-        s3.put_object(Bucket="bench", Key="scratch/another", Body=b"1")
+        s3.create_bucket(Bucket="bench-blocks")
+        s3.put_object(Bucket="bench-blocks", Key="scratch/another", Body=b"1")
         trials = Trials(
-            place="s3://bench/scratch/cubes",
+            place="s3://bench-blocks/scratch/cubes",
             stores=StoreSettings(endpoint=endpoint, region="us-east-1"),
             pixels_of=lambda setting: pixels_in(tmp_path, setting.dtype),
             run_together=in_this_process,
@@ -442,7 +468,9 @@ def test_trial_on_s3_deletes_what_it_wrote_and_nothing_else(
         found = trials.measure(settings()[0])
 
         assert found.largest_error == 0
-        assert [each["Key"] for each in s3.list_objects_v2(Bucket="bench")["Contents"]] == ["scratch/another"]
+        assert [each["Key"] for each in s3.list_objects_v2(Bucket="bench-blocks")["Contents"]] == [
+            "scratch/another"
+        ]
         with pytest.raises(StoreError, match="the cube could not be written"):
             replace(trials, place="s3://nowhere/cubes").measure(settings()[0])
     finally:
@@ -459,7 +487,28 @@ def test_command_refuses_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
     assert isinstance(ran.exception, GatherError)
     assert "cannot be written to" in str(ran.exception)
-    assert not list((tmp_path / "out").glob("*/*.npy"))
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_left_out_says_what_the_pixels_are_too_few_for() -> None:
+    """What was asked for and is missing in the table is told of, once for all codecs."""
+    sweep = Sweep(
+        codecs=("none", "zstd"),
+        sweeps=SWEEPS,
+        sizes_mb=(0.5, 50.0),
+        in_flight=(1,),
+        workers=(1, 64),
+        zfp_tolerance=0.0,
+    )
+    pixels = dict.fromkeys(sweep.codecs, ((8, 512, 512), "uint16"))
+
+    sizes, workers = left_out(sweep, pixels)
+
+    assert sizes == "blocks of 50 MB are left out: the pixels fill none; give a larger --total-mb"
+    assert workers.startswith(
+        "worker processes 64 are left out: a process needs a shard, and the pixels fill "
+    )
+    assert left_out(replace(sweep, sweeps=("in-flight",)), pixels) == []
 
 
 def job_of(setting: BlockSetting, folder: Path, phase: Any) -> BlockJob:

@@ -394,6 +394,40 @@ def test_command_refuses_what_it_cannot_measure(arguments: list[str], field: str
     assert done.exception.field == field
 
 
+def test_a_mount_of_something_else_is_refused(tmp_path: Path) -> None:
+    """Its times would stand beside the object's, and its contents are compared too late or not at all."""
+    (tmp_path / "a.bin").write_bytes(bytes(64))
+    (tmp_path / "b.bin").write_bytes(bytes(32))
+    arguments = [str(tmp_path / "a.bin"), "--mount", str(tmp_path / "b.bin"), "--sample-bytes", "8"]
+
+    done = CliRunner().invoke(bench_ingest_command, [*arguments, "--to", str(tmp_path / "out")])
+
+    assert isinstance(done.exception, RequestError)
+    assert "b.bin has 32 bytes, the object 64" in str(done.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_way_that_took_no_time_has_a_place_in_the_figure() -> None:
+    """Cached and tiny, a sample may be there within a tick of the clock; nothing warns."""
+    figure = draw([summary("one-by-one", first_sample_s=0.0)], LIGHT, n_objects=1)
+
+    assert figure.axes[0].get_xlim() == (0, 1)
+
+
+def test_the_advice_does_not_call_a_faster_way_the_next_best() -> None:
+    """Where an early first sample decides between equals, the other may be there sooner in all."""
+    ways = (
+        summary("ahead", total_s=1.0, first_sample_s=0.5),
+        summary("pipe", total_s=1.05, first_sample_s=0.1),
+    )
+
+    [found] = advise(ways, n_random=1, n_objects=1, patterns=("sequential",))
+
+    assert found.way == "pipe"
+    assert "ahead, as good as equal, 0.95 times as long" in found.why
+
+
 def test_a_window_of_each_object_is_in_its_middle() -> None:
     """Whole where the object is shorter than a sample."""
     objects = tuple(StoredObject(href="", nbytes=nbytes, etag=None) for nbytes in (100, 10))

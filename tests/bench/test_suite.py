@@ -31,7 +31,7 @@ class FakeChild:
         """Answer as a process would."""
         self.jobs.append(job)
         if job.name == self.crashes:
-            raise RunCrashedError(f"{job.name}: its process was ended by SIGKILL")
+            raise RunCrashedError(f"{job.name}: its process ended", said="Traceback\nMemoryError")
         if job.name == self.is_interrupted_at:
             raise KeyboardInterrupt
         return record_of(job)
@@ -68,14 +68,15 @@ def test_an_interrupted_suite_goes_on_with_what_is_missing(tmp_path: Path) -> No
 
 def test_a_run_that_crashes_costs_no_other(tmp_path: Path) -> None:
     """The suite ends with all other runs, tells of the crash, and tries again when resumed."""
-    steps = list[Step]()
+    steps, words = list[Step](), tmp_path / "crashes" / "fast-4-1.txt"
 
     run_suite(tmp_path, SUITE, HREFS, on_step=steps.append, run_one=FakeChild(crashes="fast-4-1"))
 
     crashed = [step for step in steps if step.record is None]
     assert [(step.name, step.crash) for step in crashed] == [
-        ("fast-4-1", "fast-4-1: its process was ended by SIGKILL")
+        ("fast-4-1", f"fast-4-1: its process ended: MemoryError (all that it said: {words})")
     ]
+    assert words.read_text() == "Traceback\nMemoryError\n"
     assert not has_record(tmp_path, "fast-4-1")
     assert len(read_records(tmp_path)) == 9
 

@@ -12,6 +12,7 @@ import pytest
 
 from bench.suites import job_of
 from pixel_gather_bench.suite.child import RunCrashedError, run_in_child
+from pixel_gather_bench.suite.job import ENGINES, EngineName
 
 
 def program(source: str) -> tuple[str, ...]:
@@ -20,15 +21,31 @@ def program(source: str) -> tuple[str, ...]:
 
 
 def test_a_crash_is_told_with_what_the_process_said_last() -> None:
-    """Whoever sees it need not run anything again to know why."""
-    source = "import sys; sys.stderr.write('x' * 5000 + 'GDAL has lost its mind'); sys.exit(7)"
+    """One line says why, and all of it goes along: whoever sees it need not run anything again."""
+    source = "import sys; sys.stderr.write('x' * 50_000 + '\\nGDAL has lost its mind\\n'); sys.exit(7)"
 
     with pytest.raises(
-        RunCrashedError, match=r"(?s)^fast-4-1: .* exit code 7 .*\nx{1,2000}GDAL has lost"
+        RunCrashedError, match=r"^fast-4-1: .* exit code 7 and no record: GDAL has lost its mind$"
     ) as caught:
         run_in_child(job_of("fast", 4), program=program(source))
 
-    assert len(str(caught.value)) < 2200
+    assert 5_000 < len(caught.value.said) < 11_000
+
+
+def test_a_run_that_fails_says_why_and_nothing_of_the_interpreters_end() -> None:
+    """The last line is the error, not that the interpreter could not end in order."""
+    job = replace(job_of("fast", 1), target=replace(job_of("fast", 1).target, dtype="no dtype"))
+
+    with pytest.raises(RunCrashedError, match=r"exit code 1 and no record: TypeError: .*no dtype"):
+        run_in_child(job)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_in_a_process_of_its_own_finds_its_engine(engine: EngineName) -> None:
+    """Every engine has a module that the process imports by its name: sources that are missing fail alone."""
+    record = run_in_child(job_of(engine, 1))
+
+    assert len(record.failures) == 4
 
 
 def test_a_killed_process_is_told_by_its_signal() -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.suites import HREFS, SUITE
 from pixel_gather import gather
 from pixel_gather.in_process import Settings
+from pixel_gather_bench.suite.settings import write_settings
 from pixel_gather_cli.main import main
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
@@ -74,6 +76,12 @@ def test_report_of_two_cubes_with_the_published_figures_is_a_table(
     assert [each["gather"] for each in told["gathers"]] == ["ocean", "again"]
 
 
+def made(folder: Path) -> Path:
+    """Return a folder that is new."""
+    folder.mkdir()
+    return folder
+
+
 @pytest.mark.parametrize(
     ("place", "said"),
     [
@@ -81,6 +89,8 @@ def test_report_of_two_cubes_with_the_published_figures_is_a_table(
         (".", "neither a cube nor the records of a benchmark"),
         ("https://example.com/cube.zarr", "https"),
         ("other.zarr", "made by no gather"),
+        ("suite", "go on with bench --resume"),
+        ("ingest", "its report is there: ingest.txt"),
     ],
 )
 def test_report_says_what_is_wrong_with_a_place(
@@ -93,6 +103,8 @@ def test_report_says_what_is_wrong_with_a_place(
     """In one line that names it; nothing is written."""
     (tmp_path / "other.zarr").mkdir()
     (tmp_path / "other.zarr/zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    write_settings(made(tmp_path / "suite"), SUITE, HREFS)
+    (made(tmp_path / "ingest") / "ingest.txt").write_text("all of it")
     monkeypatch.chdir(tmp_path)
 
     code = run(place, "--to", tmp_path / "report")

@@ -9,7 +9,7 @@ from pixel_gather.adapters.object_store import StoreSettings
 from pixel_gather_bench.blocks.pixels import BlockPixels, as_floats, copy_cube, make_field
 from pixel_gather_bench.blocks.report import BlocksReport, put_records, put_report
 from pixel_gather_bench.blocks.setting import BlockRecord, BlockSetting
-from pixel_gather_bench.blocks.sweep import Sweep, settings_of
+from pixel_gather_bench.blocks.sweep import Sweep, left_out, settings_of
 from pixel_gather_bench.blocks.trial import Trials, emptied
 from pixel_gather_bench.machine import about_machine
 
@@ -39,6 +39,7 @@ def bench_blocks(
     folder: Path,
     *,
     on_trial: Callable[[BlockSetting, int, int], None] = lambda *_: None,
+    on_left_out: Callable[[str], None] = lambda _: None,
 ) -> BlocksReport:
     """Measure, and write ``blocks.json``, ``blocks.txt`` and the figures.
 
@@ -46,15 +47,17 @@ def bench_blocks(
         request: What to measure.
         folder: New; the pixels lie there while the benchmark runs.
         on_trial: Called before each measurement with its setting, its number from 1 and how many there are.
+        on_left_out: Called with a sentence for what was asked for and cannot be measured.
 
     Raises:
         GatherError: The cube or the place refuses, or a process died. What was measured until then is kept.
     """
     place = f"{request.place}/{folder.name}-cubes"
     with _pixels(request, folder) as pixels:
-        settings = settings_of(
-            request.sweep, {codec: (each.shape, each.dtype) for codec, each in pixels.items()}
-        )
+        written = {codec: (each.shape, each.dtype) for codec, each in pixels.items()}
+        settings = settings_of(request.sweep, written)
+        for sentence in left_out(request.sweep, written):
+            on_left_out(sentence)
         trials = Trials(place=place, stores=request.stores, pixels_of=lambda setting: pixels[setting.codec])
         report = BlocksReport(
             machine=about_machine(),

@@ -59,8 +59,7 @@ def draw_sweep(medians: Medians, sweep: str, codecs: Sequence[str], theme: Theme
             ax.set_yscale("log")
             log_ticks(ax.yaxis, ys)
         else:
-            ax.margins(y=_HEADROOM)
-            ax.set_ylim(bottom=0)
+            ax.set_ylim(0, max(ys) * (1 + _HEADROOM))
         finish_axes(ax, title=title, x_label=_X_LABELS[sweep], y_label=y_label, theme=theme)
         log_ticks(ax.xaxis, xs, only_these=True)
     legend_above(figure, axes[0, 0], theme, last=_DEFAULT)

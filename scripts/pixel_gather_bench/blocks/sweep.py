@@ -49,6 +49,28 @@ def settings_of(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list[B
     return list(found)
 
 
+def left_out(sweep: Sweep, pixels: Mapping[str, tuple[Shape, str]]) -> list[str]:
+    """Return a sentence for each thing that was asked for and that the pixels are too few for."""
+    sentences: dict[str, None] = {}
+    for codec in sweep.codecs:
+        shape, dtype = pixels[codec]
+        default = _default(codec, shape, dtype, sweep.zfp_tolerance)
+        too_large = [size for size in sweep.sizes_mb if not _fills(default, size, shape)]
+        too_many = [n for n in sweep.workers if n > default.n_shards]
+        if "sizes" in sweep.sweeps and too_large:
+            sizes = ", ".join(f"{size:g}" for size in too_large)
+            sentences[
+                f"blocks of {sizes} MB are left out: the pixels fill none; give a larger --total-mb"
+            ] = None
+        if "workers" in sweep.sweeps and too_many:
+            numbers = ", ".join(map(str, too_many))
+            sentences[
+                f"worker processes {numbers} are left out: a process needs a shard, and the pixels fill "
+                f"{default.n_shards}; give a larger --total-mb"
+            ] = None
+    return list(sentences)
+
+
 def curve(settings: Sequence[BlockSetting], sweep: str, codec: str) -> list[BlockSetting]:
     """Return the settings of one codec that differ from its default in nothing but what a sweep varies."""
     return [
@@ -71,14 +93,20 @@ def _away(default: BlockSetting, sweep: Sweep, shape: Shape) -> list[BlockSettin
     found = []
     if "sizes" in sweep.sweeps:
         for size_mb in sweep.sizes_mb:
-            layout = layout_of(round(size_mb * MB), shape, itemsize=default.itemsize)
-            if chunk_nbytes(layout, itemsize=default.itemsize) * 2 > size_mb * MB:  # else there is no more
+            if _fills(default, size_mb, shape):
+                layout = layout_of(round(size_mb * MB), shape, itemsize=default.itemsize)
                 found.append(_cut(default, layout, shape, is_default_block=False))
     if "in-flight" in sweep.sweeps:
         found += [replace(default, writes_in_flight=n, reads_in_flight=n) for n in sweep.in_flight]
     if "workers" in sweep.sweeps:
         found += [replace(default, n_workers=n) for n in sweep.workers if n <= default.n_shards]
     return found
+
+
+def _fills(default: BlockSetting, size_mb: float, shape: Shape) -> bool:
+    """Whether there are pixels for more than half a block of that size."""
+    layout = layout_of(round(size_mb * MB), shape, itemsize=default.itemsize)
+    return chunk_nbytes(layout, itemsize=default.itemsize) * 2 > size_mb * MB
 
 
 def _default(codec: str, shape: Shape, dtype: str, zfp_tolerance: float) -> BlockSetting:

@@ -94,7 +94,9 @@ def _times(took_s: float, others: dict[str, float], n_reads: int | None) -> Iter
     yield f"{what} {seconds_text(took_s)}"
     if others:
         next_best = min(others, key=lambda name: others[name])
-        yield f"{next_best}, the next best, {others[next_best] / max(took_s, 1e-9):.2f} times as long"
+        ratio = others[next_best] / max(took_s, 1e-9)
+        rank = "the next best" if ratio >= 1 else "as good as equal"
+        yield f"{next_best}, {rank}, {ratio:.2f} times as long"
 
 
 def _beside(pattern: str, best: Summary, summaries: Sequence[Summary]) -> Iterator[str]:

@@ -94,7 +94,7 @@ def _draw(
         log_ticks(ax.xaxis, known)
         ax.set_xlim(lowest, highest * (highest / lowest) ** 0.22)
     else:
-        ax.set_xlim(0, highest * _ROOM)
+        ax.set_xlim(0, highest * _ROOM or 1)  # a clock that saw no time pass has a place too
     ax.set_yticks(range(len(summaries)), [each.way.name for each in summaries], fontsize=TEXT_PT)
     ax.set_ylim(len(summaries) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")

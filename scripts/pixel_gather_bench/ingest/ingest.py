@@ -16,7 +16,7 @@ from pixel_gather.adapters.object_store import Objects, StoreSettings
 from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.source import Cost
 from pixel_gather.status import Status
-from pixel_gather_bench.bench_folder import new_folder
+from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
 from pixel_gather_bench.ingest.advice import PATTERNS, advise, beside_the_plan, planned_parts
 from pixel_gather_bench.ingest.job import (
     IngestJob,
@@ -77,12 +77,13 @@ def bench_ingest(
     """
     objects = run(_found(request))
     folder = new_folder(to, "ingest")
-    with tempfile.TemporaryDirectory() as downloads:
-        missing = missing_ways(request, objects, free_nbytes=free_nbytes(Path(downloads)))
-        ways = [way for way in WAYS if way.name in request.ways and way.name not in missing]
-        trials = _measure(request, objects, ways, Path(downloads), on_trial)
-    check_contents(trials)
-    return _write(request, objects, trials, missing | refused_of(trials), folder)
+    with removed_if_empty(folder):
+        with tempfile.TemporaryDirectory() as downloads:
+            missing = missing_ways(request, objects, free_nbytes=free_nbytes(Path(downloads)))
+            ways = [way for way in WAYS if way.name in request.ways and way.name not in missing]
+            trials = _measure(request, objects, ways, Path(downloads), on_trial)
+        check_contents(trials)
+        return _write(request, objects, trials, missing | refused_of(trials), folder)
 
 
 def missing_ways(
@@ -113,10 +114,27 @@ async def _found(request: IngestRequest) -> tuple[StoredObject, ...]:
                 "give a smaller --sample-bytes",
                 field=href,
             )
+        _check_mounted(request.mount, answer.object_nbytes)
         found.append(
             StoredObject(href=href, nbytes=answer.object_nbytes, etag=answer.etag, mounted=request.mount)
         )
     return tuple(found)
+
+
+def _check_mounted(path: str | None, object_nbytes: int) -> None:
+    """Refuse a path of something else: what is read there would be compared with the object.
+
+    Raises:
+        RequestError: Its size is another.
+    """
+    if path is None:
+        return
+    mounted_nbytes = Path(path).stat().st_size
+    if mounted_nbytes != object_nbytes:
+        raise RequestError(
+            f"{path} has {mounted_nbytes:,} bytes, the object {object_nbytes:,}: give the object's own path",
+            field="mount",
+        )
 
 
 def _measure(

@@ -13,6 +13,8 @@ _WHOLE = (
     "first random, ms", "CPU s", "MiB",
 )  # fmt: skip
 _WINDOWS = ("way", "first window, ms", "a window, ms", "total, s", "CPU s", "MiB")
+_SLOW = 10
+"""MB/s below which two digits are shown."""
 
 
 def lines_of(
@@ -67,7 +69,7 @@ def _rows(summaries: Sequence[Summary], *, n_objects: int) -> tuple[Sequence[str
             (
                 each.way.title,
                 _ms(each.first_sample_s),
-                f"{each.mb_per_s:,.0f}",
+                _pace(each.mb_per_s),
                 _ms(each.sample_s),
                 f"{each.total_s:,.3f}",
                 _ms(each.random_s),
@@ -88,6 +90,10 @@ def _rows(summaries: Sequence[Summary], *, n_objects: int) -> tuple[Sequence[str
         )
         for each in summaries
     ]
+
+
+def _pace(mb_per_s: float) -> str:
+    return f"{mb_per_s:,.0f}" if mb_per_s >= _SLOW else f"{mb_per_s:.2g}"
 
 
 def _ms(seconds: float | None) -> str:

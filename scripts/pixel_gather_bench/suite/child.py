@@ -15,14 +15,21 @@ from pixel_gather.errors import GatherError
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
 
-_TAIL: Final = 2000
+_TAIL: Final = 10_000
+_LONGEST_LINE: Final = 300
 _PROGRAM: Final = (sys.executable, "-m", "pixel_gather_bench.suite.one_run")
 
 
 class RunCrashedError(GatherError):
-    """The process of one run ended without a record; the message ends with what it said last."""
+    """The process of one run ended without a record; the message, one line, ends with its last words."""
 
     code = "run_crashed"
+
+    def __init__(self, message: str, *, said: str = "") -> None:
+        """Keep the end of all that the process said."""
+        last = said.rpartition("\n")[2][:_LONGEST_LINE]
+        super().__init__(f"{message}: {last}" if last else message)
+        self.said = said
 
 
 def run_in_child(job: Job, *, program: tuple[str, ...] = _PROGRAM) -> Record:
@@ -48,7 +55,7 @@ def run_in_child(job: Job, *, program: tuple[str, ...] = _PROGRAM) -> Record:
         if code == 0:
             with suppress(msgspec.MsgspecError):
                 return msgspec.json.decode(answer, type=Record)
-        raise RunCrashedError(f"{job.name}: {_how_it_ended(code)}{_last_words(errors)}")
+        raise RunCrashedError(f"{job.name}: {_how_it_ended(code)}", said=_last_words(errors))
 
 
 @contextmanager
@@ -80,5 +87,4 @@ def _how_it_ended(code: int) -> str:
 def _last_words(errors: IO[bytes]) -> str:
     length = errors.seek(0, os.SEEK_END)
     errors.seek(max(length - _TAIL, 0))
-    said = errors.read().decode(errors="replace").strip()
-    return f"; the end of what it said:\n{said}" if said else ""
+    return errors.read().decode(errors="replace").strip()

@@ -72,7 +72,7 @@ def _reason(error: RasterioError, href: str) -> str:
     """Return GDAL's words without the file's name, so that one cause of many files reads the same."""
     said = str(error.__cause__ or error)
     for name in (gdal_path(href), href):
-        said = said.replace(f"'{name}'", "it").replace(f"{name}: ", "").replace(name, "it")
+        said = said.replace(f"'{name}'", "the file").replace(f"{name}: ", "").replace(name, "the file")
     return said[:_LONGEST_REASON]
 
 

@@ -7,6 +7,7 @@ import os
 import resource
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
@@ -23,12 +24,13 @@ from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.sheet import Sheet
 
+_CRASHED: Final = 1
 _ORPHANED: Final = 3
 
 
 def do(job: Job) -> Record:
     """Read all sources and tell how it went."""
-    engine = import_module(f"pixel_gather_bench.engine_{job.configuration.engine}")
+    engine = import_module(f"pixel_gather_bench.suite.engine_{job.configuration.engine}")
     out = np.empty((len(job.hrefs), *job.target.shape), job.target.dtype)
     out[:] = 0  # a virtual machine's first touch of a page costs as much as decoding a tile, whoever reads
     sheet = Sheet(len(job.hrefs))
@@ -99,10 +101,16 @@ def main() -> None:
     """Do the job that the first line of standard input describes."""
     job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    record = do(job)
-    sys.stdout.buffer.write(msgspec.json.encode(record))
-    sys.stdout.buffer.flush()
-    os._exit(0)  # the thread that waits for the parent holds standard input's lock, which an exit wants
+    code = _CRASHED
+    try:
+        record = do(job)
+        sys.stdout.buffer.write(msgspec.json.encode(record))
+        sys.stdout.buffer.flush()
+        code = 0
+    except BaseException:  # noqa: BLE001 # whatever it is, the parent tells of it
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(code)  # the thread that waits for the parent holds standard input's lock, which an exit wants
 
 
 if __name__ == "__main__":

@@ -60,9 +60,18 @@ def _run_and_keep(
     try:
         record = run_one(job)
     except RunCrashedError as error:
-        return None, str(error)
+        return None, f"{error}{_kept(error.said, folder / 'crashes' / f'{job.name}.txt')}"
     write_record(folder, record)
     return record, None
+
+
+def _kept(said: str, file: Path) -> str:
+    """Keep what a process said before it crashed, and return where."""
+    if not said:
+        return ""
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"{said}\n", encoding="utf-8")
+    return f" (all that it said: {file})"
 
 
 def _warm_bucket(settings: SuiteSettings, hrefs: tuple[str, ...], run_one: Callable[[Job], Record]) -> None:
