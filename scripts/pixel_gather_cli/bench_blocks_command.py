@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +17,7 @@ from pixel_gather_bench.blocks.report import RECORDS, joined, put_report
 from pixel_gather_bench.blocks.setting import CODECS, BlockSetting
 from pixel_gather_bench.blocks.sweep import SWEEPS, Sweep
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
+from pixel_gather_cli.termination import ends_when_terminated
 
 _SIZES_MB: Final = "0.64,1.3,2.5,5,10,20,50"
 _IN_FLIGHT: Final = "1,2,4,8,16"
@@ -128,9 +127,8 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
     else:
         request = _request(options, to)
         folder = new_folder(Path(to), "blocks")
-        signal.signal(signal.SIGTERM, _end)
         try:
-            with removed_if_empty(folder):
+            with ends_when_terminated(), removed_if_empty(folder):
                 report = bench_blocks(
                     request, folder, on_trial=_shown(quiet=quiet), on_left_out=partial(click.echo, err=True)
                 )
@@ -145,11 +143,6 @@ def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
     click.echo(f"results in {folder}", err=True)
     return 0
-
-
-def _end(number: int, _frame: object) -> None:
-    """Leave as an interrupt does, so that cubes are deleted on the way."""
-    sys.exit(128 + number)
 
 
 def _request(options: dict[str, Any], to: str) -> BlocksRequest:

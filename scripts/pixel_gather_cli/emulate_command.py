@@ -11,15 +11,15 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pixel_gather_cli.termination import ends_when_terminated
+
 if TYPE_CHECKING:
     from pixel_gather_emulator.deploy import Deployment
 
-_TERMINATED: Final = 128 + signal.SIGTERM
 _EXAMPLE: Final = (
     'pixel-gather submit --sources "$PIXEL_GATHER_SAMPLES" --bbox -109.1,36.9,-101.9,41.1 --watch'
 )
@@ -107,7 +107,7 @@ def emulate(
     """
     try:
         with (
-            _ends_when_terminated(),
+            ends_when_terminated(),
             deployed(
                 port=options.port,
                 max_workers=options.workers,
@@ -147,21 +147,6 @@ def _steps() -> Callable[[str], None]:
         click.echo(f"{time.monotonic() - started:5.1f} s  {step}", err=True)
 
     return show
-
-
-@contextmanager
-def _ends_when_terminated() -> Generator[None]:
-    """Leave through every context on SIGTERM and when the terminal goes, as on Ctrl-C."""
-
-    def leave(*_: int | FrameType | None) -> None:
-        sys.exit(_TERMINATED)
-
-    earlier = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
