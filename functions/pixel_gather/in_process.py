@@ -80,9 +80,7 @@ class Settings:
     @property
     def fast_path(self) -> GeoTiffSettings:
         """How headers are read."""
-        if self.header_nbytes is None:
-            return GeoTiffSettings()
-        return GeoTiffSettings(head_nbytes=self.header_nbytes, learns_head=False)
+        return GeoTiffSettings.reading_first(self.header_nbytes)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,14 +7,11 @@ and the sources' bytes; it becomes shards of the cube, whose evidence lies in si
 
 import asyncio
 import os
-import resource
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import batched
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -38,6 +35,7 @@ from pixel_gather.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.source import CubeRow
 from pixel_gather.status import Status
 from pixel_gather.stores import ControlStore, CubeStore, FoundCube
+from pixel_gather.usage import peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
     from pixel_gather.coordinates import Values
@@ -247,7 +245,7 @@ async def gather_shard(
         read_s=read - started,
         write_s=time.perf_counter() - read,
         stored_nbytes=stored_nbytes,
-        peak_rss_mib=_peak_rss_mib(),
+        peak_rss_mib=peak_rss_mib(),
         quicklooks=quicklooks,
     )
     await control.put(_sidecar_key(task.index), msgspec.msgpack.encode(result))
@@ -506,11 +504,3 @@ async def _write_differences(
     async for evidence, _ in _all_evidence(plan, tasks, control):
         await writer.add(evidence)
     await writer.flush()
-
-
-def _peak_rss_mib() -> float:
-    """Return the most memory that this process has held; elsewhere than on Linux, its parent's may count."""
-    if sys.platform == "linux":  # where getrusage tells of the process before exec, too
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) / 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -10,8 +10,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from pixel_gather.adapters.figures import Theme, to_png, to_svg
+from pixel_gather.adapters.figures import Theme
 from pixel_gather.adapters.figures.axes import NOTE_PT
+from pixel_gather.adapters.figures.files import put_figure
 from pixel_gather.adapters.figures.labels import plain_number
 
 _CLOSE: Final = 1.5
@@ -21,13 +22,9 @@ _NOTE_CHARACTERS: Final = 170
 """Of a line of a note under a figure of the page's width."""
 
 
-def put_figure(figure: Figure, folder: Path, name: str, theme_name: str) -> list[Path]:
+def put_themed(figure: Figure, folder: Path, name: str, theme_name: str) -> list[Path]:
     """Write ``name.png`` and ``name.svg``, those of the dark theme as ``name-dark``; return the files."""
-    stem = name if theme_name == "light" else f"{name}-{theme_name}"
-    png, svg = folder / f"{stem}.png", folder / f"{stem}.svg"
-    png.write_bytes(to_png(figure))
-    svg.write_text(to_svg(figure), encoding="utf-8")
-    return [png, svg]
+    return put_figure(figure, folder, name if theme_name == "light" else f"{name}-{theme_name}")
 
 
 def legend_above(figure: Figure, ax: Axes, theme: Theme, *, last: str = "") -> None:

@@ -21,11 +21,11 @@ import obstore
 import tifffile
 from obstore.store import S3Store
 
-from benchmarks.machine import about
 from benchmarks.put_sink import run_sink
 from benchmarks.workload import N_ACROSS, TILE, default_folder, make_workload
 from pixel_gather.adapters.shard_codec import chunk_encoder, encode_shard
 from pixel_gather.layout import Layout, plan_layout
+from pixel_gather_bench.machine import about_machine
 
 CODECS: Final = ("blosc-lz4", "blosc-zstd", "zstd", "none")
 _SHARD_ROWS: Final = 64
@@ -182,7 +182,7 @@ def main() -> None:
     add("--json", type=Path, help="keep every record here")
     options = parser.parse_args()
     measured = measure(n_tiles=options.tiles, repeats=options.repeats)
-    facts = about()
+    facts = about_machine()
     if options.json:
         records = {"about": facts, "measurements": [asdict(each) for each in measured]}
         options.json.write_text(json.dumps(records, indent=1))

@@ -13,8 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from benchmarks.machine import about
 from benchmarks.measure import OURS, Measurement, Setting, Spread, by_setting, open_bench, to_json
+from pixel_gather_bench.machine import about_machine
 
 ADAPTIVE: Final = 0
 """Stands for no fixed number."""
@@ -142,7 +142,7 @@ def main() -> None:
     options = parser.parse_args()
     with open_bench(n_files=256) as bench:
         measured = bench.rounds(list(settings_of(options)), repeats=options.repeats, on_run=_tell)
-    facts = about()
+    facts = about_machine()
     if options.json:
         options.json.write_text(to_json(measured, facts))
     sys.stdout.write("\n".join((*tables(measured), "", *(f"- {k}: {v}" for k, v in facts.items()), "")))

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.machine import about
 from benchmarks.measure import OURS, Measurement, Setting, Spread, by_setting, open_bench, to_json
+from pixel_gather_bench.machine import about_machine
 
 INDEXED: Final = "pixel-gather-indexed"
 _SHARD_N_FILES: Final = 64
@@ -73,7 +73,7 @@ def main() -> None:
     settings = list(settings_of(ttfb_ms=options.ttfb, cases=options.cases, n_files=options.files))
     with open_bench(n_files=options.distinct_files) as bench:
         measured = bench.rounds(settings, repeats=options.repeats, on_run=_tell)
-    facts = about()
+    facts = about_machine()
     if options.json:
         options.json.write_text(to_json(measured, facts))
     sys.stdout.write("\n".join((*table(measured), "", *(f"- {k}: {v}" for k, v in facts.items()), "")))

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.engines import ENGINES
-from benchmarks.machine import about
 from benchmarks.measure import Bench, Measurement, Setting, from_json, open_bench, to_json
 from benchmarks.peer_tables import tables
+from pixel_gather_bench.machine import about_machine
 
 _LONG, _SHARD = "long", "shard"
 _SHARD_N_TILES: Final = 64
@@ -87,7 +87,7 @@ def main() -> None:
     with open_bench(n_files=256, tls=options.tls) as bench:
         best = best_settings(bench, list(settings_of(options)))
         measured = bench.rounds(best, repeats=options.repeats, on_run=_tell)
-    facts = about() | {name: _version(name) for name in _PACKAGES}
+    facts = about_machine() | {name: _version(name) for name in _PACKAGES}
     if options.json:
         options.json.write_text(to_json(measured, facts))
     told = (f"- {name}: {value}" for name, value in facts.items())

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
-from benchmarks.machine import about
 from benchmarks.workload import default_folder, make_workload
 from infra.bundle import bundle, runtime
 from lambda_functions import ENVIRONMENT
+from pixel_gather_bench.machine import about_machine
 
 _CHILD: Final = Path(__file__).with_name("startup_child.py")
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
@@ -285,7 +285,7 @@ def main() -> None:
         measure_imports(packages, repeats=options.repeats, figures=figures)
     if "command" in options.tables:
         measure_commands(repeats=options.repeats, figures=figures)
-    facts = about()
+    facts = about_machine()
     if options.json:
         records = [{"table": t, "case": c, "rounds": r} for (t, c), r in figures.answers.items()]
         options.json.write_text(json.dumps({"about": facts, "measurements": records}, indent=1))

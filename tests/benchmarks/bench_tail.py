@@ -12,8 +12,8 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import Final
 
-from benchmarks.machine import about
 from benchmarks.measure import OURS, Measurement, Setting, Spread, by_setting, open_bench, to_json
+from pixel_gather_bench.machine import about_machine
 
 UNHEDGED: Final = "pixel-gather-unhedged"
 CONTENDERS: Final = ((OURS, 64), (UNHEDGED, 64), ("rasterio-published", 32), ("rasterio-modern", 32))
@@ -99,7 +99,7 @@ def main() -> None:
     settings = tail_settings(settings, slow_share=options.slow_share, slow_s=options.slow_s)
     with open_bench(n_files=256) as bench:
         measured = bench.rounds(settings, repeats=options.repeats, on_run=_tell)
-    facts = about()
+    facts = about_machine()
     if options.json:
         options.json.write_text(to_json(measured, facts))
     sys.stdout.write("\n".join((*tables(measured), "", *(f"- {k}: {v}" for k, v in facts.items()), "")))

@@ -21,7 +21,6 @@ import tifffile
 import xxhash
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
-from benchmarks.machine import about
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.geotiff.in_parts import fetch_ranges
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
@@ -30,6 +29,7 @@ from pixel_gather.figures import CPU_PER_GET, NETWORK_HERE
 from pixel_gather.source import Cost
 from pixel_gather.transfer import Link, choose_parts, cut_range
 from pixel_gather.window import Window
+from pixel_gather_bench.machine import about_machine
 
 MB: Final = 1_000_000
 COUNTS: Final = (1, 2, 4, 8)
@@ -248,7 +248,7 @@ def main() -> None:
                     server, digests, repeats=options.repeats, objects=Objects(StoreSettings(hedging=None))
                 )
             )
-    facts = about()
+    facts = about_machine()
     if options.json:
         records = {"about": facts, "measured": [asdict(each) for each in measured]}
         options.json.write_text(json.dumps(records, indent=1))

@@ -6,7 +6,6 @@ is a fake, which knows one header, and the workers' sidecars are made up.
 
 import asyncio
 import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from pixel_gather.request import GatherRequest, parse_request
 from pixel_gather.shards import ShardTask
 from pixel_gather.source import Cost, Header
 from pixel_gather.status import Status
+from pixel_gather.usage import peak_rss_mib
 from pixel_gather.use_cases import finish_gather, load_plan, load_shard, load_tasks, plan_gather
 from pixel_gather.window import Transform
 
@@ -163,7 +163,7 @@ def measured(step: str, n_sources: int, folder: Path) -> ScaleRun:
         n_sources=n_sources,
         n_tasks=n_tasks,
         seconds=time.perf_counter() - began_s,
-        peak_rss_mib=_peak_rss_mib(),
+        peak_rss_mib=peak_rss_mib(),
     )
 
 
@@ -233,12 +233,6 @@ def _outcomes(task: ShardTask, cube_plan: CubePlan) -> Iterator[Outcome]:
                 )
             ],
         )
-
-
-def _peak_rss_mib() -> float:
-    """Return Linux's own figure: ``ru_maxrss`` starts from that of the process which started this one."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    return int(found[1]) / 1024 if found else float("nan")
 
 
 def main() -> None:

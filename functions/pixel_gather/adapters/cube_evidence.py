@@ -25,13 +25,12 @@ from pixel_gather.evidence import (
 )
 from pixel_gather.report import Report
 from pixel_gather.run import Run
+from pixel_gather.workload import Deployment
 
 if TYPE_CHECKING:  # as in cube_sources
     import zarr
 
 _N_SLOWEST: Final = 10
-_WORKER_MIB: Final = 1769
-"""Of the deployment that a gather in process is priced for: the stack's default."""
 
 
 def read_evidence(store: Store, *, place: str, usd_by_service: Mapping[str, float] | None = None) -> Evidence:
@@ -163,7 +162,9 @@ def _cost(store: Store, report: Report, usd_by_service: Mapping[str, float] | No
     known = usd_by_service or _told_before(store)
     if known is not None:
         return Cost(usd_by_service=known, was_on_aws=True)
-    as_on_aws = priced(report, worker_memory_mib=_WORKER_MIB, max_workers=max(report.n_shards, 1))
+    as_on_aws = priced(
+        report, worker_memory_mib=Deployment().worker_memory_mib, max_workers=max(report.n_shards, 1)
+    )
     return Cost(usd_by_service=as_on_aws, was_on_aws=False)
 
 

@@ -13,7 +13,7 @@ from obstore.store import LocalStore
 from pixel_gather.adapters.cube_evidence import read_evidence
 from pixel_gather.adapters.figures.draw import draw_figures
 from pixel_gather.adapters.figures.drawn import Drawn
-from pixel_gather.adapters.figures.files import to_png, to_svg
+from pixel_gather.adapters.figures.files import put_figure
 from pixel_gather.adapters.figures.theme import DARK, LIGHT
 from pixel_gather.adapters.object_store import Store
 from pixel_gather.adapters.report_page import comparison_of, page_of
@@ -101,10 +101,7 @@ def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str
     written = []
     for suffix, figures in (("", light), ("-dark", dark)):
         for name, drawn in figures.items():
-            png, svg = folder / f"{name}{suffix}.png", folder / f"{name}{suffix}.svg"
-            png.write_bytes(to_png(drawn.figure))
-            svg.write_text(to_svg(drawn.figure), encoding="utf-8")
-            written += [png, svg]
+            written += put_figure(drawn.figure, folder, f"{name}{suffix}")
     return written
 
 

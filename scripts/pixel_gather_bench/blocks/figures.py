@@ -16,7 +16,7 @@ from pixel_gather_bench.blocks.setting import CODECS, DEFAULT_CODEC, BlockRecord
 from pixel_gather_bench.blocks.summary import Medians, medians_of
 from pixel_gather_bench.blocks.sweep import SWEEPS, curve, is_default
 from pixel_gather_bench.blocks.text import basis
-from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_figure
+from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_themed
 
 _HEIGHT_IN: Final = 7.6
 _PANELS: Final = {
@@ -44,7 +44,7 @@ def write_figures(records: Sequence[BlockRecord], folder: Path) -> list[Path]:
         codecs = [codec for codec in CODECS if len(curve(list(medians), sweep, codec)) > 1]
         for theme_name, theme in (("light", LIGHT), ("dark", DARK)) if codecs else ():
             figure = draw_sweep(medians, sweep, codecs, theme)
-            files += put_figure(figure, folder, f"blocks-{sweep}", theme_name)
+            files += put_themed(figure, folder, f"blocks-{sweep}", theme_name)
     return files
 
 

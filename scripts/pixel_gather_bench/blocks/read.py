@@ -10,10 +10,10 @@ import zarr
 from zarr.buffer import cpu
 
 from pixel_gather.read import Pixels
+from pixel_gather.usage import cpu_s, peak_rss_mib
 from pixel_gather_bench.blocks.job import BlockJob, ReadAnswer
 from pixel_gather_bench.blocks.pixels import zarr_store
 from pixel_gather_bench.blocks.setting import ARRAY
-from pixel_gather_bench.blocks.usage import cpu_s, peak_rss_mib
 
 _LONGEST_S: Final = 0.4
 """Slices and series are read one after the other for so long, ..."""

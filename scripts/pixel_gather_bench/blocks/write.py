@@ -13,9 +13,9 @@ from pixel_gather.adapters.shard_codec import chunk_encoder, encode_shard
 from pixel_gather.adapters.zarr_metadata import put_array, zarr_codecs
 from pixel_gather.errors import StoreError
 from pixel_gather.read import Pixels
+from pixel_gather.usage import cpu_s, peak_rss_mib
 from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
 from pixel_gather_bench.blocks.setting import ARRAY, FILL, BlockSetting
-from pixel_gather_bench.blocks.usage import cpu_s, peak_rss_mib
 
 
 def describe(store: Store, setting: BlockSetting) -> None:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pixel_gather.adapters.figures import DARK, LIGHT, Theme, finish_axes, new_figure
 from pixel_gather.adapters.figures.axes import NOTE_PT, TEXT_PT, WIDTH_IN
 from pixel_gather.adapters.figures.labels import plain_number
-from pixel_gather_bench.figure_files import log_ticks, put_figure
+from pixel_gather_bench.figure_files import log_ticks, put_themed
 from pixel_gather_bench.ingest.summary import Summary
 
 type _Value = Callable[[Summary], float | None]
@@ -45,7 +45,7 @@ _ROOM: Final = 1.35
 def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> Iterator[Path]:
     """Write the figure as PNG and SVG, light and dark, and yield the files."""
     for name, theme in (("light", LIGHT), ("dark", DARK)):
-        yield from put_figure(draw(summaries, theme, n_objects=n_objects), folder, "ingest", name)
+        yield from put_themed(draw(summaries, theme, n_objects=n_objects), folder, "ingest", name)
 
 
 def draw(summaries: Sequence[Summary], theme: Theme, *, n_objects: int) -> Figure:

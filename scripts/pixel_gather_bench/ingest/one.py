@@ -4,14 +4,13 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
 import xxhash
 
+from pixel_gather import usage
 from pixel_gather.errors import GatherError
 from pixel_gather_bench.ingest.job import IngestJob, Measured, Read
 from pixel_gather_bench.ingest.ways import BY_NAME
@@ -97,9 +96,9 @@ REFUSED: Final = 3
 def measure(job: IngestJob) -> Measured:
     """Do a job and tell how it went."""
     way = _PULLERS[job.way](job)
-    cpu_before_s = _cpu_s()
+    cpu_before_s = usage.cpu_s()
     found = _whole(job, way) if job.phase == "whole" else _ranges(job, way)
-    found = replace(found, cpu_s=_cpu_s() - cpu_before_s, peak_rss_mib=_peak_rss_mib())
+    found = replace(found, cpu_s=usage.cpu_s() - cpu_before_s, peak_rss_mib=_peak_rss_mib())
     if job.phase == "whole" and BY_NAME[job.way].downloads:
         return with_random(found, _ranges(job, way))
     return found
@@ -152,12 +151,6 @@ def _ranges(job: IngestJob, way: Puller) -> Measured:
     )
 
 
-def _cpu_s() -> float:
-    """Return user and system time of this process and of its children that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
-
-
 def _peak_rss_mib() -> float:
     """Return the most memory of this process, and of the largest of its children where that has more.
 
@@ -165,15 +158,8 @@ def _peak_rss_mib() -> float:
     """
     of_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     child_mib = of_children / (2**20 if sys.platform == "darwin" else 2**10)
-    own_mib = _own_peak_mib()
+    own_mib = usage.peak_rss_mib()
     return own_mib + (child_mib if child_mib > own_mib else 0.0)
-
-
-def _own_peak_mib() -> float:
-    with suppress(OSError, IndexError):  # Linux's getrusage starts from the peak of whoever started us
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) / 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def main() -> None:

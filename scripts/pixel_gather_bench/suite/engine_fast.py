@@ -55,7 +55,9 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
     together: AbstractAsyncContextManager[None] = asyncio.Semaphore(fixed) if fixed else nullcontext()
     lanes = Lanes()
     async with CogReader.over(
-        Objects(job.stores, pace=slots), fast=_headers(job), fall_back=GdalSettings()
+        Objects(job.stores, pace=slots),
+        fast=GeoTiffSettings.reading_first(job.header_nbytes),
+        fall_back=GdalSettings(),
     ) as reader:
         if job.warm_up:
             await _warm_up(job, reader)
@@ -102,9 +104,3 @@ async def _read_source(
 async def _fill(source: OpenedSource, out: np.ndarray[Any, Any], target: Target) -> None:
     window = target.window_on(raster_of(source.header), href=source.header.href)
     await source.read_into(out[None], window, (target.band,), masked=False)
-
-
-def _headers(job: Job) -> GeoTiffSettings:
-    if job.header_nbytes is None:
-        return GeoTiffSettings()
-    return GeoTiffSettings(head_nbytes=job.header_nbytes, learns_head=False)

@@ -4,11 +4,9 @@ The process ends with the one that started it: that one holds its standard input
 """
 
 import os
-import resource
 import sys
 import threading
 import traceback
-from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +16,7 @@ import msgspec
 import numpy as np
 import xxhash
 
+from pixel_gather import usage
 from pixel_gather.assemble import digest_of
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import Job
@@ -36,7 +35,7 @@ def do(job: Job) -> Record:
     sheet = Sheet(len(job.hrefs))
     began = datetime.now(UTC)
     gdal = engine.read_all(job, out, sheet)
-    peak_rss_mib = _peak_rss_mib()
+    peak_rss_mib = usage.peak_rss_mib()
     for failure in sheet.failures:
         out[failure.position] = 0
     digest = digest_of_all(out)
@@ -79,17 +78,6 @@ def _keep(pixels: np.ndarray[Any, Any], folder: Path, digest: str) -> None:
     with unfinished.open("wb") as opened:
         np.save(opened, pixels, allow_pickle=False)
     unfinished.replace(file)
-
-
-def _peak_rss_mib() -> float:
-    """Return the most memory that this process held, pixels included.
-
-    Linux's own figure, where there is one: ``ru_maxrss`` starts from that of the process which started this.
-    """
-    with suppress(OSError, IndexError):
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) / 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def _end_with_parent() -> None:

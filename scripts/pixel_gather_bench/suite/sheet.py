@@ -1,6 +1,5 @@
 """What is noted of every source while a run is under way, in the same way for every engine."""
 
-import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from pixel_gather.errors import SourceError
+from pixel_gather.usage import cpu_s
 
 type Floats = list[float]
 type Integers = list[int]
@@ -97,7 +97,7 @@ class Sheet:
 
     def start(self) -> None:
         """Start the clock: what was imported, made and warmed up before does not count."""
-        self._cpu_before_s = _cpu_s()
+        self._cpu_before_s = cpu_s()
         self._began_s = time.perf_counter()
 
     def stop(self) -> None:
@@ -106,7 +106,7 @@ class Sheet:
 
     def count_cpu(self) -> None:
         """Note the CPU time since the start, once child processes, if any, have ended."""
-        self.cpu_s = _cpu_s() - self._cpu_before_s
+        self.cpu_s = cpu_s() - self._cpu_before_s
 
     def now_s(self) -> float:
         """Return what the clock shows."""
@@ -129,9 +129,3 @@ class Sheet:
         """Note that a source gave no pixels."""
         with self._lock:
             self.failures.append(Failure(position=position, status=status, reason=reason))
-
-
-def _cpu_s() -> float:
-    """Return the user and system time of this process and of its children that have ended."""
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in both)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from pixel_gather.adapters.figures import DARK, LIGHT, Theme, finish_axes, new_figure
 from pixel_gather.adapters.figures.axes import WIDTH_IN
-from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_figure
+from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_themed
 from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEndCurve
 from pixel_gather_bench.threads.text import basis
 
@@ -22,7 +22,7 @@ def write_figure(curves: Sequence[BackEndCurve], folder: Path) -> list[Path]:
     """Write the figure as PNG and SVG, light and dark."""
     files: list[Path] = []
     for theme_name, theme in (("light", LIGHT), ("dark", DARK)):
-        files += put_figure(draw(curves, theme), folder, _NAME, theme_name)
+        files += put_themed(draw(curves, theme), folder, _NAME, theme_name)
     return files
 
 

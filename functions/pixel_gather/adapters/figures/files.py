@@ -6,6 +6,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,6 +60,14 @@ def to_png(figure: Figure) -> bytes:
     with _writing():
         figure.savefig(written, format="png", dpi=_PNG_DPI, metadata={"Software": None})
     return written.getvalue()
+
+
+def put_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write ``name.png`` and ``name.svg``; return the files."""
+    png, svg = folder / f"{name}.png", folder / f"{name}.svg"
+    png.write_bytes(to_png(figure))
+    svg.write_text(to_svg(figure), encoding="utf-8")
+    return [png, svg]
 
 
 def _with_own_style(svg: str) -> str:

@@ -39,6 +39,11 @@ class GeoTiffSettings:
     max_gets_in_flight: int = MOST_PARTS
     """Requests of one window at one time."""
 
+    @classmethod
+    def reading_first(cls, head_nbytes: int | None) -> Self:
+        """Return the defaults but for the first read, in bytes: None for what the files seen tell."""
+        return cls() if head_nbytes is None else cls(head_nbytes=head_nbytes, learns_head=False)
+
     def __post_init__(self) -> None:
         """Refuse limits that nothing can keep."""
         if min(self.head_nbytes, self.max_get_nbytes, self.max_gets_in_flight) < 1:
