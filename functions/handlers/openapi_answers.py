@@ -6,7 +6,6 @@ type _Schema = dict[str, Any]
 
 _TEXT: Final[_Schema] = {"type": "string"}
 _HREF: Final[_Schema] = {"type": ["string", "null"], "examples": ["s3://bucket/name.zarr"]}
-_PLACE: Final[_Schema] = {"type": ["string", "null"]}
 _COUNT: Final[_Schema] = {"type": "integer", "minimum": 0}
 _NUMBER: Final[_Schema] = {"type": "number", "minimum": 0}
 _SHAPE: Final[_Schema] = {"type": "array", "items": _COUNT, "minItems": 3, "maxItems": 3}
@@ -41,8 +40,8 @@ _RESULT: Final = _object(
     {
         "gather": {"type": "string", "description": "The cube's name."},
         "cube": _TEXT,
-        "report": _PLACE | {"description": "For programs; null where it could not be written."},
-        "report_page": _PLACE | {"description": "For a browser; null where it could not be drawn."},
+        "report": _or_null(_TEXT) | {"description": "For programs; null where it could not be written."},
+        "report_page": _or_null(_TEXT) | {"description": "For a browser; null where it could not be drawn."},
         "digest": {"type": "string", "description": "Of all pixels: equal digests, equal pixels."},
         "n_sources": _COUNT,
         "n_failed": _COUNT,
@@ -97,6 +96,8 @@ _PLAN: Final = _object(
         "transform": _or_null({"type": "array", "items": {"type": "number"}}),
         "layout": _object({"chunk": _SHAPE, "shard": _SHAPE, "codec": _TEXT}),
         "shards": _COUNT,
+        "part_bytes": _or_null(_COUNT)
+        | {"description": "Longer ranges are fetched in parallel parts; null where they are not."},
         "estimate": _object(
             {
                 "n_gets": _COUNT,
