@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from handlers.openapi import OPENAPI_FILE, openapi_text
-from pixel_gather.request import request_schema
+from handlers.api.openapi import OPENAPI_FILE, openapi_text
+from pixel_gather.request.request import request_schema
 from pixel_gather_cli.main import command
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.coordinates import Coordinate, Values
-from pixel_gather.cube import CubePlan, Measurement
 from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
-from pixel_gather.quicklook import Quicklooks
-from pixel_gather.read import Pixels
-from pixel_gather.report import Report
-from pixel_gather.source import Column, Cost, CubeRow, Header, Source
-from pixel_gather.status import Status
+from pixel_gather.model.source import Column, Cost, CubeRow, Header, Source
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import DescribedCrs, Transform, Window
+from pixel_gather.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.read.quicklook import Quicklooks
+from pixel_gather.read.read_shard import Pixels
+from pixel_gather.report.report import Report
+from pixel_gather.report.row_coordinates import Coordinate, Values
 from pixel_gather.stores import FoundCube
-from pixel_gather.window import DescribedCrs, Transform, Window
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 

@@ -10,9 +10,9 @@ import numpy as np
 import obstore
 from obstore.store import MemoryStore
 
-from pixel_gather.adapters.zarr_metadata import put_array
-from pixel_gather.report import Cause, Report
-from pixel_gather.run import Spread
+from pixel_gather.adapters.cube.zarr_metadata import put_array
+from pixel_gather.report.report import Cause, Report
+from pixel_gather.report.run import Spread
 
 NODATA = 7
 REPORT = Report(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmarks.throttle import Throttle
-from pixel_gather.adapters.adaptive_slots import AdaptiveSlots
+from pixel_gather.adapters.object_store.concurrency import AdaptiveSlots
 
 ROOT = "s3://bucket"
 

@@ -8,12 +8,12 @@ import pytest
 
 _WORKER = (
     "pixel_gather.use_cases",
-    "pixel_gather.read",
-    "pixel_gather.adapters.shard_codec",
-    "pixel_gather.adapters.zarr_cube",
-    "pixel_gather.adapters.control_store",
-    "pixel_gather.adapters.adaptive_slots",
-    "pixel_gather.adapters.object_store",
+    "pixel_gather.read.read_shard",
+    "pixel_gather.adapters.cube.shard_codec",
+    "pixel_gather.adapters.cube.zarr_cube",
+    "pixel_gather.adapters.cube.control_store",
+    "pixel_gather.adapters.object_store.concurrency",
+    "pixel_gather.adapters.object_store.object_store",
     "pixel_gather.adapters.crs",
     "pixel_gather.adapters.geotiff.reader",
 )
@@ -38,7 +38,7 @@ CASES = (
     ),
     Case(
         "in process",
-        ("pixel_gather.in_process",),
+        ("pixel_gather.local.gather",),
         ("boto3", "botocore", "rasterio", "zarr", "xarray", *_PICTURES),
     ),
     Case(

@@ -20,17 +20,17 @@ from fakes import (
     FakeTable,
     table_of,
 )
-from pixel_gather import coordinates
-from pixel_gather.coordinates import Values
-from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, BudgetError, SourceError, StoreError
-from pixel_gather.outcome import Outcome
-from pixel_gather.read import ShardBuffers
-from pixel_gather.report import Report
-from pixel_gather.request import parse_request
-from pixel_gather.shards import ShardTask
-from pixel_gather.source import Cost, CubeRow, Source
-from pixel_gather.status import Status
+from pixel_gather.model.outcome import Outcome
+from pixel_gather.model.source import Cost, CubeRow, Source
+from pixel_gather.model.status import Status
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.read.read_shard import ShardBuffers
+from pixel_gather.report import row_coordinates
+from pixel_gather.report.report import Report
+from pixel_gather.report.row_coordinates import Values
+from pixel_gather.request.request import parse_request
 from pixel_gather.stores import FoundCube
 from pixel_gather.use_cases import (
     FilledShard,
@@ -511,7 +511,7 @@ def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
 
 def test_finish_gather_writes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that are no whole number of shards leave no row out."""
-    monkeypatch.setattr(coordinates, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
     gather = Gather()
 
     gather.run()
@@ -535,7 +535,7 @@ class _RunsOfRows(FakeCube):
 
 def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk that were written a shard at a time would be read and written again for each of them."""
-    monkeypatch.setattr(coordinates, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
     cube = _RunsOfRows()
     images: dict[str, Any] = {
         name: FakeImage(pixels=image, header={"nodata": row})

@@ -8,19 +8,19 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api import answered, body_of, resolver
-from handlers.memory import max_task_nbytes
-from handlers.planning import admitted, opened_table
-from handlers.problems import TooSlowError
-from handlers.reading import reader_of
+from handlers.api.api import answered, body_of, resolver
+from handlers.api.problems import TooSlowError
 from handlers.settings import Settings
+from handlers.steps.memory import max_task_nbytes
+from handlers.steps.planning import admitted, opened_table
+from handlers.steps.reading import reader_of
+from handlers.steps.workers import workers_of
 from handlers.wiring import Deployment
-from handlers.workers import workers_of
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.cube import CubePlan
-from pixel_gather.plan import plan_cube
-from pixel_gather.request import parse_request
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.plan import plan_cube
+from pixel_gather.request.request import parse_request
 
 _TO_ANSWER_S: Final = 2.0
 

@@ -5,12 +5,12 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.measured import metrics_of_gather
-from handlers.result import publish
 from handlers.settings import Settings
+from handlers.steps.measured import metrics_of_gather
+from handlers.steps.result import publish
 from handlers.wiring import Deployment, cube_name
-from pixel_gather.adapters.metrics import EmfMetrics
-from pixel_gather.report import Report
+from pixel_gather.adapters.aws.metrics import EmfMetrics
+from pixel_gather.report.report import Report
 from pixel_gather.use_cases import finish_gather, load_plan, load_tasks
 
 settings = Settings.from_environment()

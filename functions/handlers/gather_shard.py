@@ -11,17 +11,17 @@ import msgspec
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.deadline import DeadlineReader, in_time, reading_s
-from handlers.measured import metrics_of_shard, summary_of_shard
-from handlers.reading import reader_of
 from handlers.settings import Settings
+from handlers.steps.deadline import DeadlineReader, in_time, reading_s
+from handlers.steps.measured import metrics_of_shard, summary_of_shard
+from handlers.steps.reading import reader_of
 from handlers.wiring import Deployment, claim_in, cube_name
-from pixel_gather.adapters.control_store import ObjectControlStore
+from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.metrics import EmfMetrics
-from pixel_gather.cube import CubePlan
-from pixel_gather.read import ShardBuffers
-from pixel_gather.shards import ShardTask
+from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.use_cases import FilledShard, check_claim, gather_shard, load_plan, load_shard
 
 _LONGEST_SOURCE_S: Final = 180.0

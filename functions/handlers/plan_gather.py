@@ -10,23 +10,23 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.late_shards import shard_limit_s
-from handlers.manifest import manifest, manifest_key
-from handlers.memory import max_task_nbytes
-from handlers.planning import admitted, opened_table
-from handlers.reading import reader_of
-from handlers.result import found_result
 from handlers.settings import Settings
+from handlers.steps.late_shards import shard_limit_s
+from handlers.steps.manifest import manifest, manifest_key
+from handlers.steps.memory import max_task_nbytes
+from handlers.steps.planning import admitted, opened_table
+from handlers.steps.reading import reader_of
+from handlers.steps.result import found_result
+from handlers.steps.workers import workers_of
 from handlers.wiring import Deployment
-from handlers.workers import workers_of
+from pixel_gather.adapters.aws.gather_document import summary_key
+from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.gather_document import summary_key
-from pixel_gather.adapters.metrics import EmfMetrics
 from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
-from pixel_gather.plan import gather_digest
-from pixel_gather.request import GatherRequest, parse_request
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.plan import gather_digest
+from pixel_gather.request.request import GatherRequest, parse_request
 from pixel_gather.telemetry import GATHERS_REFUSED
 from pixel_gather.use_cases import gathered_indexes, is_planned, plan_gather
 

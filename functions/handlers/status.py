@@ -10,15 +10,15 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api import address, answered, resolver
-from handlers.api_wiring import ControlPlane, control_plane
+from handlers.api.api import address, answered, resolver
+from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
-from pixel_gather.adapters.executions import Executions
+from pixel_gather.adapters.aws.executions import Executions
 from pixel_gather.errors import RequestError
 
 _DEFAULT_LIMIT: Final = "50"
 _OPENAPI: Final = Path(__file__).with_name("openapi.json")
-"""Written by `handlers.openapi`, which needs the request's model; this function does without."""
+"""Written by `handlers.api.openapi`, which needs the request's model; this function does without."""
 
 
 def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:

@@ -8,13 +8,13 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api import address, answered, body_of, flag, resolver
-from handlers.api_wiring import ControlPlane, control_plane
-from handlers.policy import check_sources, checked_index
+from handlers.api.api import address, answered, body_of, flag, resolver
+from handlers.api.policy import check_sources, checked_index
+from handlers.api.uploads import lend_place
+from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
-from handlers.uploads import lend_place
-from pixel_gather.naming import execution_name, forced
-from pixel_gather.request import parse_request
+from pixel_gather.request.naming import execution_name, forced
+from pixel_gather.request.request import parse_request
 
 
 def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:

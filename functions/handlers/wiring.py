@@ -5,11 +5,11 @@ from functools import lru_cache
 from typing import Any
 
 from handlers.settings import Settings
-from pixel_gather.adapters.adaptive_slots import AdaptiveSlots
-from pixel_gather.adapters.control_store import ObjectControlStore
+from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.event_loop import open_runner
-from pixel_gather.adapters.object_store import Objects, StoreSettings, open_place
-from pixel_gather.adapters.zarr_cube import ZarrCube
+from pixel_gather.adapters.object_store.concurrency import AdaptiveSlots
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place
 
 
 class Deployment:

@@ -7,7 +7,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pixel_gather.in_process import (
+    from pixel_gather.local.gather import (
         Gathered,
         Progress,
         Settings,
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         gather,
         gather_async,
     )
-    from pixel_gather.index_in_process import Indexed, index, index_async
+    from pixel_gather.local.index import Indexed, index, index_async
 
 __all__ = [
     "Gathered",
@@ -36,6 +36,7 @@ def __getattr__(name: str) -> Any:
     """Import what runs a gather in process only where it is used: a worker needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pixel_gather import in_process, index_in_process  # noqa: PLC0415 # see above
+    from pixel_gather.local import gather as gathers  # noqa: PLC0415 # see above
+    from pixel_gather.local import index as indexes  # noqa: PLC0415 # see above
 
-    return getattr(in_process if hasattr(in_process, name) else index_in_process, name)
+    return getattr(gathers if hasattr(gathers, name) else indexes, name)

@@ -21,7 +21,7 @@
 
 from typing import ClassVar
 
-from pixel_gather.status import Status
+from pixel_gather.model.status import Status
 
 
 class GatherError(Exception):

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pixel_gather.source import Column, Cost, CubeRow, Header, Source
-from pixel_gather.window import DescribedCrs, Window
+from pixel_gather.model.source import Column, Cost, CubeRow, Header, Source
+from pixel_gather.model.window import DescribedCrs, Window
 
 
 class OpenedSource(Protocol):
@@ -46,7 +46,7 @@ class OpenedSource(Protocol):
             bands: Which bands, from 1, in the order of ``out``.
             masked: Also leave as they are the pixels that the source's own mask hides.
             part_nbytes: Longer ranges are better fetched in parts of this size side by side, as
-                `pixel_gather.transfer` says; None for single ranges. Changes no pixel.
+                `pixel_gather.estimate.range_parts` says; None for single ranges. Changes no pixel.
 
         Raises:
             StaleHeaderError: It was known, and is another now; ``out`` may hold anything.

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
-from pixel_gather.cube import CubePlan, Measurement, claim_of
-from pixel_gather.read import Pixels
+from pixel_gather.plan.cube_plan import CubePlan, Measurement, claim_of
+from pixel_gather.read.read_shard import Pixels
 
 if TYPE_CHECKING:  # what only plan and finish need is not in a worker's start
-    from pixel_gather.coordinates import Coordinate, Values
-    from pixel_gather.quicklook import Quicklooks
-    from pixel_gather.report import Report
+    from pixel_gather.read.quicklook import Quicklooks
+    from pixel_gather.report.report import Report
+    from pixel_gather.report.row_coordinates import Coordinate, Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class FoundCube:
 
     def complete_report(self) -> "Report | None":
         """Return what a complete cube tells of itself, or None of one that is not."""
-        from pixel_gather.report import Report  # noqa: PLC0415 # see above
+        from pixel_gather.report.report import Report  # noqa: PLC0415 # see above
 
         return None if self.report is None else msgspec.convert(self.report, Report)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from pixel_gather.status import Status
+from pixel_gather.model.status import Status
 
 NAMESPACE: Final = "PixelGather"
 SERVICE: Final = "pixel-gather"
@@ -79,4 +79,4 @@ GATHER: Final = Metric("GatherSeconds", Unit.SECONDS)
 """From the first source's start to the last one's end."""
 
 GATHER_USD: Final = Metric("GatherUsd", Unit.NONE)
-"""Dollars, by the model of `pixel_gather.pricing`."""
+"""Dollars, by the model of `pixel_gather.estimate.pricing`."""

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pixel_gather.assemble import measure_row
-from pixel_gather.cube import CubePlan
 from pixel_gather.errors import ArrayExistsError, StoreError
-from pixel_gather.known_headers import (
+from pixel_gather.headers.header_cache import (
     KNOWN_KEY,
     Known,
     gathered_headers,
@@ -27,21 +25,23 @@ from pixel_gather.known_headers import (
     known_of,
     put_headers,
 )
-from pixel_gather.outcome import Outcome, ShardResult, lost, merged
+from pixel_gather.model.outcome import Outcome, ShardResult, lost, merged
+from pixel_gather.model.source import CubeRow
+from pixel_gather.model.status import Status
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
-from pixel_gather.quicklook import QuicklookAlbum, take_quicklooks
-from pixel_gather.read import Pixels, ShardBuffers, read_shard
-from pixel_gather.shards import ShardTask, cut_tasks, row_ranges
-from pixel_gather.source import CubeRow
-from pixel_gather.status import Status
+from pixel_gather.read.quicklook import QuicklookAlbum, take_quicklooks
+from pixel_gather.read.read_shard import Pixels, ShardBuffers, read_shard
+from pixel_gather.read.statistics import measure_row
 from pixel_gather.stores import ControlStore, CubeStore, FoundCube
 from pixel_gather.usage import peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
-    from pixel_gather.coordinates import Values
-    from pixel_gather.report import Report
-    from pixel_gather.request import GatherRequest
-    from pixel_gather.workload import Deployment
+    from pixel_gather.estimate.workload import Deployment
+    from pixel_gather.report.report import Report
+    from pixel_gather.report.row_coordinates import Values
+    from pixel_gather.request.request import GatherRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ async def plan_gather(
         BudgetError: The plan is over a limit.
         ArrayExistsError: Another gather has claimed the place, or this one is complete.
     """
-    from pixel_gather.plan import gather_digest, plan_cube  # noqa: PLC0415 # not in a worker's start
+    from pixel_gather.plan.plan import gather_digest, plan_cube  # noqa: PLC0415 # not in a worker's start
 
     found = await cube.found()
     if found is not None:
@@ -281,12 +281,12 @@ async def finish_gather(
     Raises:
         StoreError: More tasks than that have not been gathered; nothing says that the cube is complete.
     """
-    from pixel_gather.coordinates import (  # noqa: PLC0415 # not in a worker's start
+    from pixel_gather.report.report import Tally  # noqa: PLC0415 # as above
+    from pixel_gather.report.row_coordinates import (  # noqa: PLC0415 # not in a worker's start
         CHUNK_ROWS,
         coordinate_values,
         coordinates_of,
     )
-    from pixel_gather.report import Tally  # noqa: PLC0415 # as above
 
     missing = {task.index for task in tasks} - await gathered_indexes(control)
     if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
@@ -487,7 +487,7 @@ async def _write_differences(
     control: ControlStore,
 ) -> None:
     """Write what rows have of their own, in a second pass that few cubes need."""
-    from pixel_gather.coordinates import (  # noqa: PLC0415 # not in a worker's start
+    from pixel_gather.report.row_coordinates import (  # noqa: PLC0415 # not in a worker's start
         CHUNK_ROWS,
         difference_coordinates,
         difference_values,

@@ -8,7 +8,7 @@ import click
 
 
 class LazyCommands(click.Group):
-    """Finds the command ``name`` as ``name_command`` in ``pixel_gather_cli.name_command``."""
+    """Finds the command ``name`` as ``name_command`` in ``pixel_gather_cli.commands.name``."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class LazyCommands(click.Group):
         Args:
             arguments: Of `click.Group`.
             summaries: First sentence of each command's help, by name; a test keeps them equal.
-            prefix: Of the modules' and the commands' names: ``bench_`` for ``bench_name_command``.
+            prefix: Of the modules' and the commands' names: ``bench_`` for the module ``bench_name``.
             default: The command that is meant where the first argument names none; its options are in the
                 group's own help.
             options: Of `click.Group`.
@@ -43,8 +43,9 @@ class LazyCommands(click.Group):
         del ctx
         if cmd_name not in self.summaries:
             return None
-        name = f"{self.prefix}{cmd_name}_command"
-        found: click.Command = getattr(import_module(f"pixel_gather_cli.{name}"), name)
+        name = f"{self.prefix}{cmd_name}"
+        module = import_module(f"pixel_gather_cli.commands.{name}")
+        found: click.Command = getattr(module, f"{name}_command")
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from pixel_gather.adapters.object_store import StoreSettings
+from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
-from pixel_gather.in_process import Settings
-from pixel_gather.request import GatherRequest, parse_request
+from pixel_gather.local.gather import Settings
+from pixel_gather.request.request import GatherRequest, parse_request
 
 
 class Numbers(click.ParamType[Any]):

@@ -23,7 +23,7 @@ _UNUSED_S: Final = 3600.0
 """A set of packages is 190 MB; another emulator may just be using an older one."""
 
 _RUNTIME_FOLDER: Final = (
-    "import platform; from infra.bundle import runtime; print(runtime(platform.machine()))"
+    "import platform; from infra.bundle.bundle import runtime; print(runtime(platform.machine()))"
 )
 
 

@@ -1,4 +1,4 @@
-"""The joined reader: the fast path's answer where it has one, GDAL's where it says NotFast."""
+"""The joined reader: the fast path's answer where it has one, GDAL's where it says UnsupportedError."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import SourceError
-from pixel_gather.source import Cost, Header
-from pixel_gather.status import Status
-from pixel_gather.window import Window
+from pixel_gather.model.source import Cost, Header
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
 
 HEADER: Final = Header(
     href="file:///a",
@@ -113,7 +113,7 @@ def test_reader_does_not_ask_gdal_where_the_fast_path_answers() -> None:
 
 def test_reader_asks_gdal_when_opening_is_not_fast() -> None:
     """Both readers' requests are counted."""
-    value, cost = _read(_Reader(NotFast("JPEG")), _Reader(_Source(HEADER, 2)))
+    value, cost = _read(_Reader(UnsupportedError("JPEG")), _Reader(_Source(HEADER, 2)))
 
     assert value == 2
     assert cost.requests == 2
@@ -123,7 +123,7 @@ def test_reader_asks_gdal_for_the_same_version_when_reading_is_not_fast() -> Non
     """The fall-back is opened once, pinned to the version that the header tells of."""
     fall_back = _Reader(_Source(HEADER, 2))
 
-    assert _read(_Reader(_Source(HEADER, NotFast("broken tile"))), fall_back, times=3)[0] == 2
+    assert _read(_Reader(_Source(HEADER, UnsupportedError("broken tile"))), fall_back, times=3)[0] == 2
     assert fall_back.etags == ['"1"']
 
 
@@ -142,4 +142,4 @@ def test_reader_refuses_pixels_of_another_shape_than_promised() -> None:
     fall_back = _Reader(_Source(replace(HEADER, dtype="int16"), 2))
 
     with pytest.raises(SourceError, match="otherwise by GDAL"):
-        _read(_Reader(_Source(HEADER, NotFast("broken tile"))), fall_back)
+        _read(_Reader(_Source(HEADER, UnsupportedError("broken tile"))), fall_back)

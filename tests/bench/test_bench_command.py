@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from pixel_gather_cli.bench_command import SUMMARIES, bench_command
+from pixel_gather_cli.commands.bench import SUMMARIES, bench_command
 
 
 @pytest.mark.parametrize("name", sorted(SUMMARIES))

@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 
-from pixel_gather import in_process
-from pixel_gather.adapters.figures import LIGHT
-from pixel_gather.adapters.object_store import StoreSettings, open_place
+from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
+from pixel_gather.adapters.report.plots import LIGHT
 from pixel_gather.errors import GatherError, RequestError, StoreError
+from pixel_gather.local import gather
 from pixel_gather_bench.blocks.figures import draw_sweep
 from pixel_gather_bench.blocks.job import BlockJob
 from pixel_gather_bench.blocks.layout import default_layout, layout_of
@@ -44,7 +44,7 @@ from pixel_gather_bench.blocks.sweep import (
 )
 from pixel_gather_bench.blocks.trial import Trials
 from pixel_gather_bench.blocks.write import describe, load, write
-from pixel_gather_cli.bench_blocks_command import bench_blocks_command
+from pixel_gather_cli.commands.bench_blocks import bench_blocks_command
 
 SHAPE = (24, 40, 56)
 SWEEP = Sweep(
@@ -130,7 +130,7 @@ def test_defaults_are_those_of_the_product() -> None:
     marked = [each for each in settings() if is_default(each) and each.codec == DEFAULT_CODEC]
 
     assert DEFAULT_CODEC == "blosc-lz4"
-    assert in_process._SHARDS_IN_FLIGHT == WRITES_IN_FLIGHT
+    assert gather._SHARDS_IN_FLIGHT == WRITES_IN_FLIGHT
     assert zarr.config.get("async.concurrency") == marked[0].reads_in_flight
     assert [each.layout for each in marked] == [default_layout(SHAPE, itemsize=2)]
 

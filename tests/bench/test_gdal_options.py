@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pixel_gather.adapters.object_store import StoreSettings
+from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather_bench.gdal_options import gdal_options, gdal_path
 
 PUBLISHED = {

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
-from pixel_gather.adapters.figures import LIGHT
-from pixel_gather.adapters.object_store import StoreSettings
+from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.adapters.report.plots import LIGHT
 from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.transfer import Parts
+from pixel_gather.estimate.range_parts import Parts
 from pixel_gather_bench.ingest.advice import (
     PATTERNS,
     advise,
@@ -40,7 +40,7 @@ from pixel_gather_bench.ingest.one import measure
 from pixel_gather_bench.ingest.summary import Summary, check_contents, refused_of, summaries_of
 from pixel_gather_bench.ingest.table import table_of
 from pixel_gather_bench.ingest.ways import BY_NAME, WAYS, not_here
-from pixel_gather_cli.bench_ingest_command import bench_ingest_command
+from pixel_gather_cli.commands.bench_ingest import bench_ingest_command
 
 CONTENT = np.random.default_rng(3).bytes(300_001)
 SAMPLE = 16_384

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from bench.suites import HREFS, job_of, record_of
-from pixel_gather.adapters.adaptive_slots import MOST_IN_FLIGHT
-from pixel_gather.adapters.figures import LIGHT
-from pixel_gather.adapters.object_store import StoreSettings
+from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT
+from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.adapters.report.plots import LIGHT
 from pixel_gather.errors import GatherError
 from pixel_gather_bench.suite.child import RunCrashedError
 from pixel_gather_bench.suite.job import Job
@@ -22,7 +22,7 @@ from pixel_gather_bench.threads.figure import draw
 from pixel_gather_bench.threads.numbers import BackEndCurve, by_back_end, curve_of, shortened
 from pixel_gather_bench.threads.text import basis, verdict
 from pixel_gather_bench.threads.threads import ThreadsReport, ThreadsRequest, bench_threads
-from pixel_gather_cli.bench_threads_command import bench_threads_command
+from pixel_gather_cli.commands.bench_threads import bench_threads_command
 
 DATA = Path(__file__).parents[1] / "data"
 

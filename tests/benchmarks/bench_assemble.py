@@ -23,8 +23,8 @@ from obstore.store import S3Store
 
 from benchmarks.put_sink import run_sink
 from benchmarks.workload import N_ACROSS, TILE, default_folder, make_workload
-from pixel_gather.adapters.shard_codec import chunk_encoder, encode_shard
-from pixel_gather.layout import Layout, plan_layout
+from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
+from pixel_gather.plan.layout import Layout, plan_layout
 from pixel_gather_bench.machine import about_machine
 
 CODECS: Final = ("blosc-lz4", "blosc-zstd", "zstd", "none")

@@ -24,7 +24,7 @@ from zarr.codecs import BloscCodec, ZstdCodec
 
 from benchmarks.our_reader import read_tiles
 from benchmarks.workload import default_folder, make_workload
-from pixel_gather.adapters.shard_codec import chunk_encoder, encode_shard
+from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
 
 SIDE: Final = 512
 SHARD_ROWS: Final = 64

@@ -13,12 +13,12 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from pixel_gather.estimate import Estimate
-from pixel_gather.forecast import estimate_on_aws
-from pixel_gather.layout import plan_layout
-from pixel_gather.pricing import n_puts
-from pixel_gather.worker_pace import Share, Worker
-from pixel_gather.workload import Deployment, Workload
+from pixel_gather.estimate.estimate import Estimate
+from pixel_gather.estimate.forecast import estimate_on_aws
+from pixel_gather.estimate.pricing import n_puts
+from pixel_gather.estimate.worker import Share, Worker
+from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.plan.layout import plan_layout
 
 REPORT_N_FILES: Final = 1278
 REPORT_NBYTES: Final = 493_405_576

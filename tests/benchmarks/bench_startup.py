@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from benchmarks.workload import default_folder, make_workload
-from infra.bundle import bundle, runtime
+from infra.bundle.bundle import bundle, runtime
 from lambda_functions import ENVIRONMENT
 from pixel_gather_bench.machine import about_machine
 

@@ -24,11 +24,11 @@ from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.geotiff.in_parts import fetch_ranges
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
-from pixel_gather.adapters.object_store import Objects, StoreSettings
-from pixel_gather.figures import CPU_PER_GET, NETWORK_HERE
-from pixel_gather.source import Cost
-from pixel_gather.transfer import Link, choose_parts, cut_range
-from pixel_gather.window import Window
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
+from pixel_gather.estimate.assumptions import CPU_PER_GET, NETWORK_HERE
+from pixel_gather.estimate.range_parts import Link, choose_parts, cut_range
+from pixel_gather.model.source import Cost
+from pixel_gather.model.window import Window
 from pixel_gather_bench.machine import about_machine
 
 MB: Final = 1_000_000

@@ -17,7 +17,7 @@ import obstore
 from benchmarks.workload import default_folder
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store import StoreSettings, open_store, split_href
+from pixel_gather.adapters.object_store.object_store import StoreSettings, open_store, split_href
 
 type Ranges = list[tuple[int, int]]
 """For each href, the centre tile's bytes [start, stop)."""

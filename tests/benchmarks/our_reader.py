@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.adapters.adaptive_slots import AdaptiveSlots
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store import Objects, StoreSettings
+from pixel_gather.adapters.object_store.concurrency import AdaptiveSlots
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.source import Cost, Header
-from pixel_gather.window import Window
+from pixel_gather.model.source import Cost, Header
+from pixel_gather.model.window import Window
 
 _INDEX: Final = "headers.parquet"
 
@@ -51,7 +51,7 @@ def build_index(hrefs: Sequence[str], folder: Path) -> None:
 
 def load_index(hrefs: Sequence[str], folder: Path) -> dict[str, bytes]:
     """Return what it tells of each source, as a worker finds it beside its list."""
-    from pixel_gather.adapters.header_index import read_index  # noqa: PLC0415 # as above
+    from pixel_gather.adapters.cube.header_index import read_index  # noqa: PLC0415 # as above
 
     del hrefs
     href = f"file://{folder / _INDEX}"

@@ -15,24 +15,24 @@ from typing import Final, cast
 
 import msgspec
 
-from pixel_gather.adapters.control_store import ObjectControlStore
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.object_store import Objects, StoreSettings, open_place
-from pixel_gather.adapters.source_list import named_sources
-from pixel_gather.adapters.source_table import SqliteSourceTable
-from pixel_gather.adapters.zarr_cube import ZarrCube
-from pixel_gather.cube import CubePlan
-from pixel_gather.href import HrefPolicy
-from pixel_gather.known_headers import put_headers
-from pixel_gather.outcome import BandStats, Outcome, ShardResult
+from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.adapters.cube.zarr_cube import ZarrCube
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place
+from pixel_gather.adapters.source_list.source_list import named_sources
+from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
+from pixel_gather.headers.header_cache import put_headers
+from pixel_gather.model.outcome import BandStats, Outcome, ShardResult
+from pixel_gather.model.source import Cost, Header
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Transform
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import OpenedSource
-from pixel_gather.request import GatherRequest, parse_request
-from pixel_gather.shards import ShardTask
-from pixel_gather.source import Cost, Header
-from pixel_gather.status import Status
+from pixel_gather.request.href import HrefPolicy
+from pixel_gather.request.request import GatherRequest, parse_request
 from pixel_gather.usage import peak_rss_mib
 from pixel_gather.use_cases import finish_gather, load_plan, load_shard, load_tasks, plan_gather
-from pixel_gather.window import Transform
 
 _LIST: Final = "list.csv"
 _CUBE: Final = "cube.zarr"

@@ -44,11 +44,11 @@ def _plan(given: dict[str, Any]) -> dict[str, Any]:
 
     import msgspec  # noqa: PLC0415 # see above
 
-    from pixel_gather.adapters.control_store import ObjectControlStore  # noqa: PLC0415 # see above
-    from pixel_gather.adapters.object_store import StoreSettings, open_place  # noqa: PLC0415 # see above
-    from pixel_gather.adapters.zarr_cube import ZarrCube  # noqa: PLC0415 # see above
-    from pixel_gather.in_process import Settings, opened_job  # noqa: PLC0415 # see above
-    from pixel_gather.request import parse_request  # noqa: PLC0415 # see above
+    from pixel_gather.adapters.cube.control_store import ObjectControlStore  # noqa: PLC0415 # see above
+    from pixel_gather.adapters.cube.zarr_cube import ZarrCube  # noqa: PLC0415 # see above
+    from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place  # noqa: PLC0415 # see above
+    from pixel_gather.local.gather import Settings, opened_job  # noqa: PLC0415 # see above
+    from pixel_gather.request.request import parse_request  # noqa: PLC0415 # see above
     from pixel_gather.use_cases import plan_gather  # noqa: PLC0415 # see above
 
     scratch = Path(given["scratch"])
@@ -82,7 +82,7 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
     moments: dict[str, Any] = {"imported_s": time.monotonic()}
     import msgspec  # noqa: PLC0415 # see above
 
-    from pixel_gather.shards import ShardTask  # noqa: PLC0415 # see above
+    from pixel_gather.plan.shards import ShardTask  # noqa: PLC0415 # see above
 
     worker: Any = function.worker
     open_cube, open_control = worker.deployment.cube, worker.deployment.control

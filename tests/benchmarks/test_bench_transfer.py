@@ -7,7 +7,7 @@ import pytest
 from benchmarks.bench_transfer import Case, Measured, cases_of, make_files, measure, table
 from benchmarks.loopback_server import run_server
 from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.object_store import Objects, StoreSettings
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 
 NAMES = ("large", "many", "lambda", "crossover")
 

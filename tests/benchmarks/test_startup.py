@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from benchmarks.bench_startup import Figures, Package, _run, measure_first_tile
-from infra.bundle import bundle
+from infra.bundle.bundle import bundle
 
 FUNCTIONS: Final = str(Path(__file__).parents[2] / "functions")
 

@@ -13,7 +13,7 @@ import pytest
 import rasterio
 import xarray as xr
 
-from pixel_gather.request import parse_request
+from pixel_gather.request.request import parse_request
 from pixel_gather_cli.main import main
 
 PROJECT = Path(__file__).parents[2]

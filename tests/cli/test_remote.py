@@ -29,10 +29,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from moto import mock_aws
 
 from infra.settings import Settings
-from pixel_gather.adapters.gather_document import gather_line, status_document
-from pixel_gather.request import parse_request
+from pixel_gather.adapters.aws.gather_document import gather_line, status_document
+from pixel_gather.request.request import parse_request
+from pixel_gather_cli.deployment.remote import DEFAULT_STACK
 from pixel_gather_cli.main import main
-from pixel_gather_cli.remote import DEFAULT_STACK
 
 SECRET = "fake-secret"  # noqa: S105 # of nobody
 ID = "0123456789abcdef"

@@ -10,7 +10,7 @@ import pytest
 
 from pixel_gather_cli.main import SUMMARIES, command
 
-_LIBRARY = ("numpy", "obstore", "imagecodecs", "msgspec", "pydantic", "pixel_gather.in_process")
+_LIBRARY = ("numpy", "obstore", "imagecodecs", "msgspec", "pydantic", "pixel_gather.local.gather")
 _HEAVY = ("rasterio", "zarr", "boto3", "botocore", "xarray")
 
 
@@ -29,7 +29,7 @@ CASES = (
     Case("plan", ("plan", "--help"), (*_HEAVY, "yaml")),
     Case("run", ("run", "--help"), (*_HEAVY, "yaml")),
     Case("ls", ("ls", "--help"), (*_HEAVY, "yaml")),
-    Case("status", ("status", "--help"), (*_HEAVY, "pixel_gather.in_process")),
+    Case("status", ("status", "--help"), (*_HEAVY, "pixel_gather.local.gather")),
     Case("submit", ("submit", "--help"), _HEAVY),
 )
 

@@ -16,7 +16,7 @@ from typing import Any
 import click
 import pytest
 
-from pixel_gather_cli.emulate_command import Options, emulate
+from pixel_gather_cli.commands.emulate import Options, emulate
 
 
 class NotDeployedError(Exception):

@@ -10,9 +10,9 @@ import pytest
 from aws_lambda_powertools import Logger
 from jsonschema import Draft202012Validator
 
-from handlers.api_wiring import ControlPlane, control_plane
-from handlers.openapi import openapi_document
-from handlers.problems import KINDS
+from handlers.api.openapi import openapi_document
+from handlers.api.problems import KINDS
+from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
 from lambda_functions import ENVIRONMENT, Context, cold_start
 from pixel_gather import errors
@@ -27,8 +27,8 @@ from pixel_gather.errors import (
     ThrottledError,
     UnreachableError,
 )
-from pixel_gather.naming import execution_name
-from pixel_gather.request import parse_request
+from pixel_gather.request.naming import execution_name
+from pixel_gather.request.request import parse_request
 
 REQUEST: dict[str, Any] = {"sources": ["s3://sources/a.tif"], "window": "centre"}
 ADDRESS = "https://abc123.execute-api.eu-central-1.amazonaws.com/v1"
@@ -36,7 +36,7 @@ ADDRESS = "https://abc123.execute-api.eu-central-1.amazonaws.com/v1"
 
 @dataclass
 class FakeExecutions:
-    """What is needed of `pixel_gather.adapters.executions.Executions`; fails when told to."""
+    """What is needed of `pixel_gather.adapters.aws.executions.Executions`; fails when told to."""
 
     error: Exception | None = None
     calls: list[tuple[Any, ...]] = field(default_factory=list)

@@ -14,7 +14,7 @@ from zarr.storage import ObjectStore
 
 from lambda_functions import REGION, Context, StateMachine, records
 from pixel_gather import gather
-from pixel_gather.request import parse_request
+from pixel_gather.request.request import parse_request
 
 SERIES = Path(__file__).parents[1] / "data/series/files"
 LANDSAT = sorted(SERIES.glob("gdalcubes/*_B2.TIF"))
@@ -75,7 +75,7 @@ def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
     for item in machine.manifest(verdict):
         machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
     with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "pixel_gather.adapters.report_files", broken)
+        patch.setitem(sys.modules, "pixel_gather.adapters.report.report_files", broken)
         result = machine.finished(verdict)
     asked_again = machine.planned(REQUEST)
     drawn = machine.finished(asked_again)

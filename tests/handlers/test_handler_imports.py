@@ -25,12 +25,12 @@ _AWS = ("boto3", "botocore.session", "s3transfer", "urllib3")
 """Of botocore Powertools loads the empty top, to see whether it is there."""
 
 _OTHER_STEPS = (
-    "pixel_gather.coordinates",
-    "pixel_gather.in_process",
-    "pixel_gather.plan",
-    "pixel_gather.report",
-    "pixel_gather.request",
-    "pixel_gather.sample",
+    "pixel_gather.report.row_coordinates",
+    "pixel_gather.local.gather",
+    "pixel_gather.plan.plan",
+    "pixel_gather.report.report",
+    "pixel_gather.request.request",
+    "pixel_gather.plan.sample",
 )
 _RARE = ("pixel_gather.adapters.gdal.reader", "xml.etree.ElementTree")
 """For sources that the fast path leaves to GDAL, and for those that declare a scale."""

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from handlers.measured import metrics_of_shard
-from pixel_gather.adapters.metrics import EmfMetrics
-from pixel_gather.outcome import Outcome, ShardResult
-from pixel_gather.status import Status
+from handlers.steps.measured import metrics_of_shard
+from pixel_gather.adapters.aws.metrics import EmfMetrics
+from pixel_gather.model.outcome import Outcome, ShardResult
+from pixel_gather.model.status import Status
 
 N_SOURCES = 1024
 

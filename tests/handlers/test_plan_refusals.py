@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_functions import Context, StateMachine, cold_start, records
-from pixel_gather.request import parse_request
+from pixel_gather.request.request import parse_request
 
 LANDSAT: dict[str, Any] = {
     "sources": {"prefix": "s3://sources/landsat"},

@@ -2,8 +2,8 @@
 
 import pytest
 
-from handlers.memory import gdal_settings, max_task_nbytes
 from handlers.settings import Settings, SettingsError, SourceBucket
+from handlers.steps.memory import gdal_settings, max_task_nbytes
 from lambda_functions import ENVIRONMENT, cold_start
 
 MIB = 2**20

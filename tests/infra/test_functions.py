@@ -7,7 +7,7 @@ import pytest
 
 from handlers.settings import SourceBucket as HandlerBucket
 from infra.context import SettingsError
-from pixel_gather.request import Limits
+from pixel_gather.request.request import Limits
 from synthesized import SOURCES, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "dry_run")

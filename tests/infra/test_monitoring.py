@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pixel_gather import telemetry
-from pixel_gather.status import Status
+from pixel_gather.model.status import Status
 from pixel_gather.telemetry import NAMESPACE, SERVICE, SOURCES_FAILED_BY_STATUS, Metric
 from synthesized import Synthesized, synthesized
 

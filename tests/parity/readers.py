@@ -9,11 +9,11 @@ import numpy as np
 from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store import Objects, StoreSettings
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.model.source import Cost
+from pixel_gather.model.window import Window
 from pixel_gather.ports import OpenedSource
-from pixel_gather.source import Cost
-from pixel_gather.window import Window
 
 READERS: Final = ("joined", "gdal")
 TIMEOUT_S: Final = 10.0

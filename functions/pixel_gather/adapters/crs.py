@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pixel_gather.errors import RequestError
-from pixel_gather.window import DescribedCrs
+from pixel_gather.model.window import DescribedCrs
 
 _EDGE_POINTS: Final = 21
 """Points put on each edge of a box so that its curves are followed; GDAL's own default."""

@@ -10,15 +10,15 @@ import numpy as np
 
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.gdals_crs import GdalsCrs
-from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store import Fetched
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError, StaleHeaderError
+from pixel_gather.model.source import Cost, Header
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
 from pixel_gather.ports import OpenedSource
-from pixel_gather.source import Cost, Header
-from pixel_gather.status import Status
-from pixel_gather.window import Window
 
 if TYPE_CHECKING:
     from pixel_gather.adapters.gdal.reader import GdalReader
@@ -36,14 +36,14 @@ class Ranges(Protocol):
 
 
 class FastSource(OpenedSource, Protocol):
-    """A source that may say NotFast, and can be told to learn where all of its tiles lie."""
+    """A source that may say UnsupportedError, and can be told to learn where all of its tiles lie."""
 
     async def fetch_all_tiles(self) -> None:
         """Fetch where every tile lies, unless there are very many."""
 
 
 class FastReader(Protocol):
-    """A source reader that may say NotFast."""
+    """A source reader that may say UnsupportedError."""
 
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
@@ -64,7 +64,7 @@ class FallBack(Protocol):
 
 
 class CogReader(AbstractAsyncContextManager["CogReader"]):
-    """A ``SourceReader`` that asks GDAL where the fast path says NotFast, at opening or at reading.
+    """A ``SourceReader`` that asks GDAL where the fast path says UnsupportedError, at opening or at reading.
 
     Both add to the same ``Cost``. Belongs to one event loop; close it there, or use ``async with``.
     """
@@ -102,7 +102,7 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         """
         try:
             opened = await self._fast.open_(href, overview=overview, cost=cost, known=known)
-        except NotFast:
+        except UnsupportedError:
             return await self._fall_back.open_(href, overview=overview, cost=cost)
         return _FastSource(opened, self._fall_back, overview=overview, cost=cost)
 
@@ -117,7 +117,7 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         try:
             opened = await self._fast.open_(href, overview=overview, cost=cost)
             await opened.fetch_all_tiles()
-        except NotFast:
+        except UnsupportedError:
             await self._fall_back.open_(href, overview=overview, cost=cost)
             return None
         return opened.known
@@ -185,7 +185,7 @@ class _FastSource:
         try:
             try:
                 await self._opened.read_into(out, window, bands, masked=masked, part_nbytes=part_nbytes)
-            except NotFast:
+            except UnsupportedError:
                 opened = await self._open_by_gdal()
                 await opened.read_into(out, window, bands, masked=masked)
         except SourceError as error:

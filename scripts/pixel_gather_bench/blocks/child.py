@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from pixel_gather.errors import GatherError
-from pixel_gather.read import Pixels
+from pixel_gather.read.read_shard import Pixels
 from pixel_gather_bench.blocks.job import BlockJob, ReadAnswer, WriteAnswer
 from pixel_gather_bench.blocks.write import load, write
 

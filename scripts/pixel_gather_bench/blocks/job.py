@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
-from pixel_gather.adapters.lateness import HedgeSettings
-from pixel_gather.adapters.object_store import StoreSettings
+from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
+from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather_bench.blocks.setting import BlockSetting
 
 type Phase = Literal["write", "read"]

@@ -7,8 +7,8 @@ that is kind to both ways of reading is taken, as the plan's own balanced layout
 import math
 from typing import Final
 
-from pixel_gather.layout import SHARD_NBYTES, Layout, plan_layout
-from pixel_gather.request import ExplicitLayout
+from pixel_gather.plan.layout import SHARD_NBYTES, Layout, plan_layout
+from pixel_gather.request.request import ExplicitLayout
 
 MB: Final = 1_000_000
 """Block sizes and speeds are counted in these, as in the figures of 2018 and by every disk's maker."""

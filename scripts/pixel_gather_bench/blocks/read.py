@@ -9,7 +9,7 @@ import numpy as np
 import zarr
 from zarr.buffer import cpu
 
-from pixel_gather.read import Pixels
+from pixel_gather.read.read_shard import Pixels
 from pixel_gather.usage import cpu_s, peak_rss_mib
 from pixel_gather_bench.blocks.job import BlockJob, ReadAnswer
 from pixel_gather_bench.blocks.pixels import zarr_store

@@ -10,7 +10,7 @@ from typing import Any
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.object_store import StoreSettings, open_place, split_href
+from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, split_href
 from pixel_gather.errors import StoreError
 from pixel_gather_bench.blocks.job import BlockJob, Phase, ReadAnswer, WriteAnswer
 from pixel_gather_bench.blocks.layout import MB

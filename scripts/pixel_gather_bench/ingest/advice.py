@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from pixel_gather import figures
-from pixel_gather.estimate_figures import size
-from pixel_gather.transfer import HERE, Parts, choose_parts
+from pixel_gather.estimate import assumptions
+from pixel_gather.estimate.explain import size
+from pixel_gather.estimate.range_parts import HERE, Parts, choose_parts
 from pixel_gather_bench.ingest.summary import Summary
 
 PATTERNS: Final = {
@@ -153,7 +153,9 @@ def beside_the_plan(
 def _resting_on(href: str) -> str:
     if href.startswith("file://"):
         return "as it does all of local files"
-    return f"counting on {figures.CONNECTION} of a connection and {figures.NETWORK_HERE} of the machine"
+    return (
+        f"counting on {assumptions.CONNECTION} of a connection and {assumptions.NETWORK_HERE} of the machine"
+    )
 
 
 def seconds_text(seconds: float) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.object_store import Objects, StoreSettings
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.source import Cost
-from pixel_gather.status import Status
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
 from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
 from pixel_gather_bench.ingest.advice import PATTERNS, advise, beside_the_plan, planned_parts
 from pixel_gather_bench.ingest.job import (

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from pixel_gather.adapters.object_store import StoreSettings
+from pixel_gather.adapters.object_store.object_store import StoreSettings
 
 type Phase = Literal["whole", "random", "windows"]
 """All of one object in order; random ranges of it, in a process that has read nothing before; or one range of

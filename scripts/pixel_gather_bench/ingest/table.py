@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from pixel_gather.estimate_figures import size
+from pixel_gather.estimate.explain import size
 from pixel_gather_bench.ingest.advice import Advice
 from pixel_gather_bench.ingest.job import StoredObject
 from pixel_gather_bench.ingest.summary import Summary

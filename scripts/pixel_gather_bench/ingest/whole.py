@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
-from pixel_gather.adapters.object_store import StoreSettings, split_href
+from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
 from pixel_gather.errors import StoreError
 from pixel_gather_bench.ingest.job import MIB, IngestJob, Read, StoredObject
 

@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.adapters.adaptive_slots import AdaptiveSlots
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store import Objects
+from pixel_gather.adapters.object_store.concurrency import AdaptiveSlots
+from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import SourceError
+from pixel_gather.model.source import Cost, Header
+from pixel_gather.model.status import Status
 from pixel_gather.ports import OpenedSource, SourceReader
-from pixel_gather.source import Cost, Header
-from pixel_gather.status import Status
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.sheet import Lanes, Sheet
 from pixel_gather_bench.suite.target import Raster, Target

@@ -17,7 +17,7 @@ import numpy as np
 import xxhash
 
 from pixel_gather import usage
-from pixel_gather.assemble import digest_of
+from pixel_gather.read.statistics import digest_of
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record

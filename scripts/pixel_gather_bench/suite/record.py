@@ -1,11 +1,11 @@
-"""What one run of the suite leaves behind, and how it becomes a `pixel_gather.run.Run`."""
+"""What one run of the suite leaves behind, and how it becomes a `pixel_gather.report.run.Run`."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pixel_gather.run import Run, Timings
+from pixel_gather.report.run import Run, Timings
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.sheet import Columns, Failure
 

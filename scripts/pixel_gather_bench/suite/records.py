@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from pixel_gather.errors import RequestError
-from pixel_gather.run import Run
+from pixel_gather.report.run import Run
 from pixel_gather_bench.suite.job import ENGINES, Configuration
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.settings import BestBy, read_settings

@@ -8,13 +8,13 @@ from typing import Final
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store import Objects, StoreSettings
-from pixel_gather.adapters.source_list import named_sources
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
+from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.href import IN_PROCESS
-from pixel_gather.request import Sources
-from pixel_gather.source import Cost
+from pixel_gather.model.source import Cost
+from pixel_gather.request.href import IN_PROCESS
+from pixel_gather.request.request import Sources
 from pixel_gather_bench.machine import free_memory_mib
 from pixel_gather_bench.suite.engine_fast import raster_of
 from pixel_gather_bench.suite.target import Raster, Target, tile_window

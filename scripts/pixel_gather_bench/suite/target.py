@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pixel_gather.errors import SourceError
-from pixel_gather.status import Status
-from pixel_gather.window import Window
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
 
 
 class Raster(NamedTuple):

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from pixel_gather.adapters.object_store import Fetched
+from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError
-from pixel_gather.source import Cost
-from pixel_gather.status import Status
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
 
 
 @dataclass

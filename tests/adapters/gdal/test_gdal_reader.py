@@ -20,9 +20,9 @@ from adapters.gdal.store import MemoryObjects
 from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.errors import SourceError
-from pixel_gather.source import Cost, Header
-from pixel_gather.status import Status
-from pixel_gather.window import Window
+from pixel_gather.model.source import Cost, Header
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 
@@ -322,8 +322,8 @@ def test_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
 import asyncio, os, signal
 from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.object_store import Objects, StoreSettings
-from pixel_gather.source import Cost, Header
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
+from pixel_gather.model.source import Cost, Header
 
 async def main():
     reader = GdalReader(Objects(StoreSettings()), settings=GdalSettings(max_children=1))

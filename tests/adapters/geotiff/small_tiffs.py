@@ -10,14 +10,14 @@ import numpy as np
 import rasterio
 import tifffile
 
-from pixel_gather.adapters.geotiff.opened import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store import Fetched
+from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError
-from pixel_gather.source import Cost
-from pixel_gather.status import Status
-from pixel_gather.window import Window
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
 
 type Array = np.ndarray[Any, Any]
 type ExtraTag = tuple[int, str, int, Any, bool]

@@ -11,8 +11,8 @@ import rasterio
 from rasterio.transform import from_origin
 
 from adapters.geotiff.small_tiffs import ExtraTag, geotiff, opened, tiff
-from pixel_gather.adapters.geotiff.not_fast import NotFast
-from pixel_gather.window import Transform
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.model.window import Transform
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 
@@ -81,7 +81,7 @@ def test_header_places_the_image_as_rasterio_does(tmp_path: Path, case: Placed) 
 )
 def test_header_leaves_any_other_crs_to_gdal(tmp_path: Path, keys: ExtraTag) -> None:
     """Only a plain EPSG code is read here."""
-    with pytest.raises(NotFast):
+    with pytest.raises(UnsupportedError):
         opened(tiff(tmp_path / "a.tif", ZERO, SCALE, TIEPOINT, keys))
 
 
@@ -140,7 +140,7 @@ def test_header_reads_nan_as_nodata_of_floats(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["7abc", "1,5", "0x10", "1_0"])
 def test_header_leaves_odd_nodata_to_gdal(tmp_path: Path, text: str) -> None:
     """GDAL's number parser takes what Python's does not, and the other way round."""
-    with pytest.raises(NotFast):
+    with pytest.raises(UnsupportedError):
         opened(tiff(tmp_path / "a.tif", ZERO, (42113, "s", 0, text, True)))
 
 
@@ -166,7 +166,7 @@ BOMB = (
 
 def test_header_expands_no_entities(tmp_path: Path) -> None:
     """XML that defines entities is not parsed here."""
-    with pytest.raises(NotFast):
+    with pytest.raises(UnsupportedError):
         opened(tiff(tmp_path / "a.tif", ZERO, (42112, "s", 0, BOMB, True)))
 
 

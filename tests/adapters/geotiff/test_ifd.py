@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.geotiff.small_tiffs import tiff
-from pixel_gather.adapters.geotiff.fragments import Fragments, NeedBytes
+from pixel_gather.adapters.geotiff.header_bytes import HeaderBytes, NeedBytes
 from pixel_gather.adapters.geotiff.ifd import Ifd, following_ifds, parse_format, parse_ifd
 from pixel_gather.adapters.geotiff.layout import layout_of
-from pixel_gather.adapters.geotiff.not_fast import NotFast, TiffError
 from pixel_gather.adapters.geotiff.tags import Tag
+from pixel_gather.adapters.geotiff.unsupported import TiffError, UnsupportedError
 
 
 def first_ifd(content: bytes, *, fetched: int | None = None) -> Ifd:
     """Parse the first directory, of which only some bytes were fetched."""
-    fragments = Fragments(len(content))
+    fragments = HeaderBytes(len(content))
     fragments.add(0, memoryview(content)[:fetched])
     form = parse_format(fragments)
     return parse_ifd(fragments, form, form.first_ifd)
@@ -127,7 +127,7 @@ def test_a_changed_header_is_parsed_or_refused(changes: list[tuple[int, int]], f
         list(following_ifds(ifd))
     except NeedBytes as error:
         need = error
-    except NotFast:
+    except UnsupportedError:
         pass
 
     assert 0 <= need.start < need.stop <= len(content)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from adapters.geotiff.small_tiffs import Array, MemoryObject, noise, opened, tiff
-from pixel_gather.adapters.geotiff.not_fast import NotFast
-from pixel_gather.adapters.geotiff.opened import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store import Fetched
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError
-from pixel_gather.source import Cost
-from pixel_gather.status import Status
-from pixel_gather.window import Window
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
 
 IMAGE = noise((160, 130), "uint16")
 WINDOW = Window(col_off=0, row_off=0, width=130, height=160)
@@ -165,5 +165,5 @@ def test_a_short_part_is_not_fast(tmp_path: Path) -> None:
 
     source = opened(Short(strip(tmp_path, compression="zlib").content), settings=SETTINGS)
 
-    with pytest.raises(NotFast):
+    with pytest.raises(UnsupportedError):
         read(source, part_nbytes=2000)

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 from adapters.geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise, pixels, tiff
 from adapters.geotiff.test_reader import ways
-from pixel_gather.adapters.geotiff.not_fast import NotFast
-from pixel_gather.adapters.geotiff.opened import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.offset_codec import MAX_TILES, PackedIntegers, PackedRun
+from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.packed_header import MAX_PACKED_NBYTES, PackedHeader, peek, unpack
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.geotiff.tile_runs import MAX_TILES, PackedIntegers, PackedRun
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.errors import SourceError
-from pixel_gather.source import Cost
-from pixel_gather.window import Window
+from pixel_gather.model.source import Cost
+from pixel_gather.model.window import Window
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 
@@ -144,7 +144,7 @@ def test_masks_are_known_and_left_to_gdal(tmp_path: Path) -> None:
 
     pixels(opened(plain, known=entries[0]), masked=True)
     assert len(plain.ranges) == 1
-    with pytest.raises(NotFast, match="mask"):
+    with pytest.raises(UnsupportedError, match="mask"):
         pixels(opened(alpha, known=entries[1]), masked=True)
 
 
@@ -277,7 +277,7 @@ def test_rubbish_is_no_entry(rubbish: bytes) -> None:
 def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     tmp_path: Path, changes: list[tuple[int, int]]
 ) -> None:
-    """Bytes of an index may be anything: what comes of them is pixels, NotFast or a SourceError, soon."""
+    """Bytes of an index may be anything: pixels, UnsupportedError or a SourceError follow soon."""
     file = tmp_path / "a.tif"
     if not file.exists():
         geotiff(file, noise((2, 80, 80), "uint16"), **TILED, nodata=3)
@@ -289,7 +289,7 @@ def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     warm = opened(source, known=bytes(entry))
     window = Window(col_off=3, row_off=5, width=40, height=30)
     out = np.zeros((1, 30, 40), warm.header.dtype)
-    with suppress(NotFast, SourceError):
+    with suppress(UnsupportedError, SourceError):
         asyncio.run(warm.read_into(out, window, (1,), masked=False))
 
     assert time.perf_counter() - started < 2.0

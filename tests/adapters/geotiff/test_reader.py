@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from rasterio.enums import Resampling
 
 from adapters.geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise, opened, pixels, tiff
-from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.errors import SourceError
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
 from pixel_gather.ports import SourceReader
-from pixel_gather.source import Cost
-from pixel_gather.status import Status
-from pixel_gather.window import Window
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 
@@ -289,7 +289,7 @@ def test_overviews_are_read_as_rasterio_reads_them(tmp_path: Path) -> None:
 
 def test_a_missing_overview_is_left_to_gdal(tmp_path: Path) -> None:
     """There may be one beside the file."""
-    with pytest.raises(NotFast):
+    with pytest.raises(UnsupportedError):
         opened(tiled(tmp_path / "a.tif")[0], overview=0)
 
 
@@ -306,7 +306,7 @@ def test_masked_reads_plain_files_and_leaves_masks_to_gdal(tmp_path: Path) -> No
     for content in ((tmp_path / "masked.tif").read_bytes(), alpha):
         source = opened(content)
         assert np.array_equal(pixels(source)[0], image[0]) or content is alpha
-        with pytest.raises(NotFast):
+        with pytest.raises(UnsupportedError):
             pixels(source, masked=True)
 
 
@@ -334,7 +334,7 @@ def test_what_is_not_exact_is_left_to_gdal(tmp_path: Path, options: dict[str, An
         **options,
     )
 
-    with pytest.raises(NotFast):
+    with pytest.raises(UnsupportedError):
         opened(content)
 
 
@@ -344,7 +344,7 @@ def test_a_damaged_tile_is_left_to_gdal_and_the_others_are_read(tmp_path: Path) 
     source = opened(content[:-10])
 
     assert np.array_equal(pixels(source, ONE_TILE)[0], image[0, 32:48, 16:32])
-    with pytest.raises(NotFast):
+    with pytest.raises(UnsupportedError):
         pixels(source)
 
 
@@ -354,7 +354,7 @@ def test_a_masked_read_that_fails_leaves_the_array_as_it_was(tmp_path: Path) -> 
     out = np.full((1, 64, 96), 5, "u2")
     window = Window(col_off=0, row_off=0, width=96, height=64)
 
-    with pytest.raises(NotFast):
+    with pytest.raises(UnsupportedError):
         asyncio.run(opened(content[:-10]).read_into(out, window, (1,), masked=True))
 
     assert (out == 5).all()
@@ -378,7 +378,7 @@ def test_a_changed_file_gives_gdals_pixels_or_none(tmp_path: Path, changes: list
         if source.header.width * source.header.height > 1_000_000:
             return
         got = pixels(source)
-    except NotFast:
+    except UnsupportedError:
         return
 
     with rasterio.MemoryFile(bytes(content)) as file, file.open() as expected:

@@ -4,7 +4,7 @@ from collections.abc import Buffer
 from typing import Final
 
 from pixel_gather.errors import SourceError
-from pixel_gather.status import Status
+from pixel_gather.model.status import Status
 
 _DRIVERS: Final = (
     (b"II*\0", "GTiff"),

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Protocol
 
 from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.object_store import Fetched
+from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError
-from pixel_gather.source import Cost
-from pixel_gather.status import Status
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
 
 
 class RangeReader(Protocol):

@@ -6,7 +6,7 @@ from typing import Final
 
 from pixel_gather.adapters.geotiff.epsg import is_plain_geographic, is_plain_projected
 from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
-from pixel_gather.adapters.geotiff.not_fast import UnknownCrsError
+from pixel_gather.adapters.geotiff.unsupported import UnknownCrsError
 
 
 class Key(IntEnum):

@@ -10,7 +10,7 @@ import imagecodecs
 import numpy as np
 
 from pixel_gather.adapters.geotiff.layout import Compression, Layout, Predictor
-from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 
 type Block = np.ndarray[Any, Any]
 
@@ -67,7 +67,7 @@ def decode_block(content: memoryview, layout: Layout, block: Block) -> None:
             dtype's kind and size in native byte order.
 
     Raises:
-        NotFast: The bytes are damaged, too short or too long.
+        UnsupportedError: The bytes are damaged, too short or too long.
     """
     target = _as_bytes(block)
     try:
@@ -76,9 +76,9 @@ def decode_block(content: memoryview, layout: Layout, block: Block) -> None:
             return
         decoded = _DECODERS[layout.compression](content, out=target)
     except (ValueError, IndexError, RuntimeError, MemoryError) as error:
-        raise NotFast("a tile cannot be decoded") from error
+        raise UnsupportedError("a tile cannot be decoded") from error
     if len(decoded) != len(target):
-        raise NotFast("a tile is shorter than its shape")
+        raise UnsupportedError("a tile is shorter than its shape")
     if not layout.stored.isnative:
         block.byteswap(inplace=True)
     if layout.predictor is Predictor.HORIZONTAL:
@@ -92,7 +92,7 @@ def _decode_floats(content: memoryview, layout: Layout, block: Block) -> None:
     target = _as_bytes(shuffled)
     decoded = _DECODERS[layout.compression](content, out=target)
     if len(decoded) != len(target):
-        raise NotFast("a tile is shorter than its shape")
+        raise UnsupportedError("a tile is shorter than its shape")
     imagecodecs.floatpred_decode(shuffled, axis=1, out=block)
 
 

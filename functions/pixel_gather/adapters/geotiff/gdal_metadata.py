@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.adapters.geotiff.ifd import Ifd
-from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.tags import Tag
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -16,7 +16,7 @@ def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple
     """Return each band's scale and offset, 1.0 and 0.0 where none is declared.
 
     Raises:
-        NotFast: XML that may mean something else to GDAL, or hides entities.
+        UnsupportedError: XML that may mean something else to GDAL, or hides entities.
         NeedBytes: The text was not fetched yet.
     """
     scales, offsets = [1.0] * n_bands, [0.0] * n_bands
@@ -45,11 +45,11 @@ def _items(text: bytes) -> list["Element"]:
     from xml.etree import ElementTree as ET  # noqa: PLC0415 # few files declare a scale
 
     if b"<!" in text or b"<?" in text:
-        raise NotFast("GDAL metadata with a document type")
+        raise UnsupportedError("GDAL metadata with a document type")
     try:
         return ET.fromstring(text).findall("Item")  # noqa: S314 # no DOCTYPE, so no entities; size bounded
     except (ET.ParseError, ValueError) as error:
-        raise NotFast("GDAL metadata is not XML") from error
+        raise UnsupportedError("GDAL metadata is not XML") from error
 
 
 def _set(values: list[float], item: "Element") -> None:
@@ -57,12 +57,12 @@ def _set(values: list[float], item: "Element") -> None:
     try:
         values[_band_index(item, len(values))] = float((item.text or "").strip())
     except ValueError as error:
-        raise NotFast("scale or offset is not a number") from error
+        raise UnsupportedError("scale or offset is not a number") from error
 
 
 def _band_index(item: "Element", n_bands: int) -> int:
     """Return the band from 0 of an item."""
     index = int(item.get("sample", "-1"))
     if not 0 <= index < n_bands:
-        raise NotFast("scale or offset of no band")
+        raise UnsupportedError("scale or offset of no band")
     return index

@@ -7,10 +7,10 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from pixel_gather.adapters.geotiff.ifd import Ifd
-from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.placement import heights_of
 from pixel_gather.adapters.geotiff.tags import Tag
-from pixel_gather.source import Cost, Header
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.model.source import Cost, Header
 
 _MOST_ANSWERS: Final = 1024
 """Kept at one time; a WKT has a few KB."""
@@ -65,7 +65,7 @@ class GdalsCrs:
             cost: Adds up waiting and asking.
 
         Raises:
-            NotFast: GDAL reads other fields of the header otherwise.
+            UnsupportedError: GDAL reads other fields of the header otherwise.
             SourceError: GDAL cannot open the file; the next one with this digest will be asked of again.
         """
         answer = self._answers.get(digest)
@@ -82,7 +82,7 @@ class GdalsCrs:
                 answer.is_unlike = not _is_alike(header, told)
                 answer.is_known = True
         if answer.is_unlike:
-            raise NotFast("GDAL reads the header otherwise")
+            raise UnsupportedError("GDAL reads the header otherwise")
         return answer.crs
 
 

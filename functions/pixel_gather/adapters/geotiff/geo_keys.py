@@ -3,8 +3,8 @@
 from typing import Final
 
 from pixel_gather.adapters.geotiff.ifd import Ifd
-from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.tags import Tag
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 
 _MAX_KEYS: Final = 256
 _MAX_DOUBLES: Final = 1024
@@ -21,7 +21,7 @@ def geo_keys_of(ifd: Ifd) -> GeoKeys:
     """Return the GeoKeys; empty where there are none.
 
     Raises:
-        NotFast: libgeotiff may read the list otherwise, or not at all.
+        UnsupportedError: libgeotiff may read the list otherwise, or not at all.
         NeedBytes: Values were not fetched yet.
     """
     entry = ifd.entries.get(Tag.GEO_KEY_DIRECTORY)
@@ -30,7 +30,7 @@ def geo_keys_of(ifd: Ifd) -> GeoKeys:
     values = ifd.integers(Tag.GEO_KEY_DIRECTORY, most=_PER_KEY * (_MAX_KEYS + 1)) or ()
     is_whole = len(values) >= _PER_KEY and len(values) >= _PER_KEY * (values[3] + 1)
     if entry.kind != _SHORT or not is_whole or values[:3] not in _REVISIONS:
-        raise NotFast("the list of GeoKeys is broken")
+        raise UnsupportedError("the list of GeoKeys is broken")
     doubles = ifd.doubles(Tag.GEO_DOUBLE_PARAMS, most=_MAX_DOUBLES) or ()
     text = (ifd.text(Tag.GEO_ASCII_PARAMS, most=_MAX_TEXT_NBYTES) or b"").decode("latin-1")
     keys: GeoKeys = {}
@@ -39,7 +39,7 @@ def geo_keys_of(ifd: Ifd) -> GeoKeys:
     for first in range(_PER_KEY, stop, _PER_KEY):
         key, location, count, value = values[first : first + _PER_KEY]
         if key <= last:
-            raise NotFast("GeoKeys are out of order")
+            raise UnsupportedError("GeoKeys are out of order")
         keys[key] = value if location == 0 and count == 1 else _stored(location, value, count, doubles, text)
         last = key
     return keys
@@ -51,6 +51,6 @@ def _stored(
     """Return a longer value from the tag that holds it."""
     values = {Tag.GEO_DOUBLE_PARAMS: doubles, Tag.GEO_ASCII_PARAMS: text}.get(location, ())  # type: ignore[call-overload] # an int is as good as the Tag of its value
     if index + count > len(values):
-        raise NotFast("a GeoKey's value is missing")
+        raise UnsupportedError("a GeoKey's value is missing")
     stored: tuple[float, ...] | str = values[index : index + count]
     return stored

@@ -7,10 +7,10 @@ from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
 from pixel_gather.adapters.geotiff.ifd import Ifd, following_ifds
 from pixel_gather.adapters.geotiff.layout import Layout, layout_of
 from pixel_gather.adapters.geotiff.nodata import nodata_of
-from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.placement import transform_of
 from pixel_gather.adapters.geotiff.tags import Tag
-from pixel_gather.source import Header
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.model.source import Header
 
 _REDUCED, _MASK = 1, 4
 
@@ -19,7 +19,7 @@ def overviews_of(first: Ifd, full: Layout) -> list[tuple[Ifd, Layout]]:
     """Return the overviews of the first image in the order of the chain, which is GDAL's.
 
     Raises:
-        NotFast: The chain is broken, or the overviews are not one smaller than the other.
+        UnsupportedError: The chain is broken, or the overviews are not one smaller than the other.
         NeedBytes: A directory was not fetched yet.
     """
     found: list[tuple[Ifd, Layout]] = []
@@ -30,7 +30,7 @@ def overviews_of(first: Ifd, full: Layout) -> list[tuple[Ifd, Layout]]:
         layout = layout_of(ifd)
         is_smaller = layout.width <= last.width and layout.height <= last.height
         if not is_smaller or (layout.n_bands, layout.dtype) != (full.n_bands, full.dtype):
-            raise NotFast("overviews of other kinds or sizes")
+            raise UnsupportedError("overviews of other kinds or sizes")
         found.append((ifd, layout))
         last = layout
     return found
@@ -65,7 +65,7 @@ def header_of(
         overviews: All that were looked for.
 
     Raises:
-        NotFast: Only GDAL knows what the tags mean.
+        UnsupportedError: Only GDAL knows what the tags mean.
         NeedBytes: Values were not fetched yet.
     """
     transform = transform_of(ifd, keys)

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from pixel_gather.adapters.geotiff.fragments import Fragments
-from pixel_gather.adapters.geotiff.not_fast import TiffError
+from pixel_gather.adapters.geotiff.header_bytes import HeaderBytes
+from pixel_gather.adapters.geotiff.unsupported import TiffError
 
 _MAX_ENTRIES: Final = 1024
 _MAX_IFDS: Final = 64
@@ -69,7 +69,7 @@ class Ifd:
     """Of the next directory in the chain; 0 ends it."""
 
     format: Format
-    fragments: Fragments
+    fragments: HeaderBytes
 
     def array(self, tag: int, start: int, stop: int) -> np.ndarray[Any, Any]:
         """Return values [start, stop) of an unsigned tag, looked up and converted lazily.
@@ -170,7 +170,7 @@ def format_of(byte_order: str, *, is_big: bool, first_ifd: int) -> Format:
     return Format(byte_order, *_LAYOUTS[byte_order, is_big], first_ifd)
 
 
-def parse_format(fragments: Fragments) -> Format:
+def parse_format(fragments: HeaderBytes) -> Format:
     """Tell classic from BigTIFF, the byte order and the place of the first directory.
 
     Raises:
@@ -189,7 +189,7 @@ def parse_format(fragments: Fragments) -> Format:
     return Format(order, *layouts, first)
 
 
-def parse_ifd(fragments: Fragments, form: Format, offset: int) -> Ifd:
+def parse_ifd(fragments: HeaderBytes, form: Format, offset: int) -> Ifd:
     """Parse the directory at an offset.
 
     Raises:

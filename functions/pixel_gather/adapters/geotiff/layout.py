@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.adapters.geotiff.ifd import Ifd
-from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.tags import Tag
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 
 MAX_SIDE: Final = 2**31 - 1
 MAX_BANDS: Final = 65535
@@ -144,18 +144,18 @@ def layout_of(ifd: Ifd) -> Layout:
     """Read the layout of a directory.
 
     Raises:
-        NotFast: This path does not read such pixels, or the tags contradict each other.
+        UnsupportedError: This path does not read such pixels, or the tags contradict each other.
         NeedBytes: Values were not fetched yet.
     """
     width, height = ifd.integer(Tag.IMAGE_WIDTH), ifd.integer(Tag.IMAGE_LENGTH)
     n_bands = ifd.integer(Tag.SAMPLES_PER_PIXEL, 1)
     if not (1 <= width <= MAX_SIDE and 1 <= height <= MAX_SIDE and 1 <= n_bands <= MAX_BANDS):
-        raise NotFast("no or too many pixels or bands")
+        raise UnsupportedError("no or too many pixels or bands")
     stored, dtype = _dtypes(ifd, n_bands)
     compression, predictor = _coding(ifd, stored=stored, dtype=dtype)
     planar = ifd.integer(Tag.PLANAR_CONFIGURATION, 1)
     if planar not in (1, 2):
-        raise NotFast("unknown planar configuration")
+        raise UnsupportedError("unknown planar configuration")
     is_tiled, tile_width, tile_height = _tile_shape(ifd, width=width, height=height)
     layout = Layout(
         width=width,
@@ -180,7 +180,7 @@ def _same(values: tuple[int, ...] | None, *, n_bands: int, default: int) -> int:
     if values is None:
         return default
     if len(values) not in (1, n_bands) or len(set(values)) != 1:
-        raise NotFast("bands differ in kind")
+        raise UnsupportedError("bands differ in kind")
     return values[0]
 
 
@@ -192,7 +192,7 @@ def _dtypes(ifd: Ifd, n_bands: int) -> tuple[np.dtype[Any], np.dtype[Any]]:
         return np.dtype(ifd.format.byte_order + "i2"), np.dtype("c8")
     name = _DTYPES.get((bits, kind))
     if name is None:
-        raise NotFast("bit depth or sample format")
+        raise UnsupportedError("bit depth or sample format")
     return np.dtype(ifd.format.byte_order + name), np.dtype(name)
 
 
@@ -202,15 +202,15 @@ def _coding(ifd: Ifd, *, stored: np.dtype[Any], dtype: np.dtype[Any]) -> tuple[C
         compression = Compression(ifd.integer(Tag.COMPRESSION, 1))
         predictor = Predictor(ifd.integer(Tag.PREDICTOR, 1))
     except ValueError as error:
-        raise NotFast("compression or predictor") from error
+        raise UnsupportedError("compression or predictor") from error
     if ifd.integer(Tag.FILL_ORDER, 1) != 1:
-        raise NotFast("fill order")
+        raise UnsupportedError("fill order")
     if predictor is Predictor.NONE:
         return compression, predictor
     if compression not in WITH_PREDICTOR or dtype.kind == "c":
-        raise NotFast("predictor on this compression or dtype")
+        raise UnsupportedError("predictor on this compression or dtype")
     if predictor is Predictor.FLOAT and stored.kind != "f":
-        raise NotFast("floating point predictor on integers")
+        raise UnsupportedError("floating point predictor on integers")
     return compression, predictor
 
 
@@ -220,32 +220,32 @@ def _tile_shape(ifd: Ifd, *, width: int, height: int) -> tuple[bool, int, int]:
     n_tile_tags = sum(tag in ifd.entries for tag in tile_tags)
     has_strip_tags = Tag.STRIP_OFFSETS in ifd.entries or Tag.STRIP_BYTE_COUNTS in ifd.entries
     if n_tile_tags not in (0, len(tile_tags)) or bool(n_tile_tags) is has_strip_tags:
-        raise NotFast("neither tiles nor strips, or both, or some tags missing")
+        raise UnsupportedError("neither tiles nor strips, or both, or some tags missing")
     if ifd.integer(Tag.TILE_DEPTH, 1) != 1:
-        raise NotFast("tiles in three dimensions")
+        raise UnsupportedError("tiles in three dimensions")
     if n_tile_tags:
         is_tiled, tile_width, tile_height = True, ifd.integer(Tag.TILE_WIDTH), ifd.integer(Tag.TILE_LENGTH)
     else:
         rows = ifd.integer(Tag.ROWS_PER_STRIP, height)
         if rows >= 1 << 32:
-            raise NotFast("too many rows in a strip")
+            raise UnsupportedError("too many rows in a strip")
         is_tiled, tile_width, tile_height = False, width, min(rows, height)
     if not (1 <= tile_width <= MAX_SIDE and 1 <= tile_height <= MAX_SIDE):
-        raise NotFast("tiles without pixels")
+        raise UnsupportedError("tiles without pixels")
     return is_tiled, tile_width, tile_height
 
 
 def _has_alpha(ifd: Ifd, n_bands: int) -> bool:
     """Tell whether a band is alpha; also refuse colours that GDAL converts to RGB."""
     if not 1 <= ifd.integer(Tag.ORIENTATION, 1) <= 8 or not 1 <= ifd.integer(Tag.RESOLUTION_UNIT, 1) <= 3:  # noqa: PLR2004 # as TIFF numbers them; libtiff refuses others
-        raise NotFast("orientation or resolution unit")
+        raise UnsupportedError("orientation or resolution unit")
     if ifd.integer(Tag.PHOTOMETRIC, _MIN_IS_BLACK) not in (_MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE):
-        raise NotFast("photometric interpretation")
+        raise UnsupportedError("photometric interpretation")
     extras = ifd.integers(Tag.EXTRA_SAMPLES, most=n_bands)
     if extras is None:
         return False
     if max(extras) > max(_ALPHAS):
-        raise NotFast("unknown kind of extra samples")
+        raise UnsupportedError("unknown kind of extra samples")
     return any(extra in _ALPHAS for extra in extras)
 
 
@@ -254,4 +254,4 @@ def _check_tile_arrays(ifd: Ifd, layout: Layout) -> None:
     n_tiles = layout.n_across * layout.n_down * layout.n_planes
     for tag in (layout.offsets_tag, layout.counts_tag):
         if tag not in ifd.entries or ifd.entries[tag].n_values != n_tiles:
-            raise NotFast("another number of offsets or byte counts than of tiles")
+            raise UnsupportedError("another number of offsets or byte counts than of tiles")

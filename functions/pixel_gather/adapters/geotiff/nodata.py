@@ -6,8 +6,8 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.adapters.geotiff.ifd import Ifd
-from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.tags import Tag
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 
 _MAX_NBYTES: Final = 256
 _INTEGER: Final = re.compile(r"[+-]?\d+")
@@ -31,7 +31,7 @@ def nodata_of(ifd: Ifd, dtype: np.dtype[Any]) -> float | int | None:
     It is exact for 64-bit integers; for float32 it is the nearest float32, with which GDAL compares.
 
     Raises:
-        NotFast: Text that only GDAL's own number parser knows how to read.
+        UnsupportedError: Text that only GDAL's own number parser knows how to read.
         NeedBytes: The text was not fetched yet.
     """
     content = ifd.text(Tag.GDAL_NODATA, most=_MAX_NBYTES)
@@ -50,7 +50,7 @@ def _integer(text: str, limits: np.iinfo[Any]) -> int | None:
         value = int(text)
     else:
         if not _NUMBER.fullmatch(text) or limits.bits == 64:  # noqa: PLR2004 # GDAL parses these as integers
-            raise NotFast("nodata")
+            raise UnsupportedError("nodata")
         as_float = float(text)
         if not as_float.is_integer():
             return None
@@ -61,10 +61,10 @@ def _integer(text: str, limits: np.iinfo[Any]) -> int | None:
 def _floating(text: str, dtype: np.dtype[Any]) -> float | None:
     """Return the number as the dtype compares it, or None where float16 cannot hold it."""
     if not _NUMBER.fullmatch(text):
-        raise NotFast("nodata")
+        raise UnsupportedError("nodata")
     value = float(text)
     if dtype.kind == "c" and not abs(value) <= _MAX_INT16:  # complex integers look like complex64 here
-        raise NotFast("nodata")
+        raise UnsupportedError("nodata")
     if dtype.itemsize == np.dtype("f4").itemsize:
         with np.errstate(over="ignore"):
             return float(np.float32(value))

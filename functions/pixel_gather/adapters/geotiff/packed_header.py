@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import numpy as np
 
-from pixel_gather.adapters.geotiff.fragments import Fragments
+from pixel_gather.adapters.geotiff.header_bytes import HeaderBytes
 from pixel_gather.adapters.geotiff.ifd import Entry, Ifd, format_of
 from pixel_gather.adapters.geotiff.layout import (
     MAX_BANDS,
@@ -23,10 +23,10 @@ from pixel_gather.adapters.geotiff.layout import (
     Layout,
     Predictor,
 )
+from pixel_gather.adapters.geotiff.offset_codec import MAX_TILES, PackedRun, Run, packed_run, unpacked_run
 from pixel_gather.adapters.geotiff.tags import Tag
-from pixel_gather.adapters.geotiff.tile_runs import MAX_TILES, PackedRun, Run, packed_run, unpacked_run
-from pixel_gather.source import Header
-from pixel_gather.window import Transform
+from pixel_gather.model.source import Header
+from pixel_gather.model.window import Transform
 
 MAX_PACKED_NBYTES: Final = 1 << 16
 """Longer ones are neither made nor opened."""
@@ -122,7 +122,7 @@ class Restored(msgspec.Struct, frozen=True, gc=False):
     ifd: Ifd
     """Of the one that is read from, only where tiles lie."""
 
-    fragments: Fragments
+    fragments: HeaderBytes
     is_masked: bool | None
 
 
@@ -279,7 +279,7 @@ def _restored(told: PackedHeader, href: str) -> Restored:
     if n_tiles > told.nbytes or told.n_known_tiles > MAX_TILES:
         raise ValueError("more tiles than bytes, or than an entry may hold")
     form = format_of(told.byte_order, is_big=told.is_big, first_ifd=told.first_ifd)
-    fragments = Fragments(told.nbytes)
+    fragments = HeaderBytes(told.nbytes)
     for packed in told.runs:
         if packed.first + packed.n_tiles > n_tiles:
             raise ValueError("more tiles than the image has")
@@ -302,7 +302,7 @@ def _restored(told: PackedHeader, href: str) -> Restored:
 
 
 def _add(
-    fragments: Fragments, array: _Array, first: int, values: np.ndarray[Any, Any], byte_order: str
+    fragments: HeaderBytes, array: _Array, first: int, values: np.ndarray[Any, Any], byte_order: str
 ) -> None:
     """Put values where a fetch would have put them."""
     dtype = np.dtype(byte_order + _KINDS[array.kind])

@@ -6,9 +6,9 @@ from typing import Final
 from pixel_gather.adapters.geotiff.crs import Key
 from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
 from pixel_gather.adapters.geotiff.ifd import Ifd
-from pixel_gather.adapters.geotiff.not_fast import NotFast
 from pixel_gather.adapters.geotiff.tags import Tag
-from pixel_gather.window import Transform
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.model.window import Transform
 
 _PER_TIEPOINT: Final = 6
 """Column, row, height; x, y, z."""
@@ -22,14 +22,14 @@ def has_only_control_points(ifd: Ifd) -> bool:
     """Tell whether the CRS is that of ground control points, not of pixels.
 
     Raises:
-        NotFast: Broken tiepoints, of which GDAL makes something else.
+        UnsupportedError: Broken tiepoints, of which GDAL makes something else.
         NeedBytes: Values were not fetched yet.
     """
     tiepoints = ifd.doubles(Tag.MODEL_TIEPOINT, most=_MAX_TIEPOINT_VALUES)
     if tiepoints is None or Tag.MODEL_PIXEL_SCALE in ifd.entries or Tag.MODEL_TRANSFORMATION in ifd.entries:
         return False
     if len(tiepoints) % _PER_TIEPOINT:
-        raise NotFast("half a tiepoint")
+        raise UnsupportedError("half a tiepoint")
     return True
 
 
@@ -37,11 +37,11 @@ def transform_of(ifd: Ifd, keys: GeoKeys) -> Transform | None:
     """Return the transform of the pixels' corners, or None where there is none, or only control points.
 
     Raises:
-        NotFast: Tags that GDAL reads in its own way.
+        UnsupportedError: Tags that GDAL reads in its own way.
         NeedBytes: Values were not fetched yet.
     """
     if Tag.INTERGRAPH_MATRIX in ifd.entries:
-        raise NotFast("an Intergraph matrix")
+        raise UnsupportedError("an Intergraph matrix")
     scale = ifd.doubles(Tag.MODEL_PIXEL_SCALE, most=3)
     matrix = ifd.doubles(Tag.MODEL_TRANSFORMATION, most=_MATRIX_VALUES)
     if scale is None and matrix is None:
@@ -53,7 +53,7 @@ def transform_of(ifd: Ifd, keys: GeoKeys) -> Transform | None:
             f=transform.f - (transform.d * 0.5 + transform.e * 0.5),
         )
     if not all(map(math.isfinite, transform)):
-        raise NotFast("a transform that is not finite")
+        raise UnsupportedError("a transform that is not finite")
     return None if transform == _IDENTITY else transform
 
 
@@ -62,7 +62,7 @@ def _from_scale(ifd: Ifd, scale: tuple[float, ...], matrix: tuple[float, ...] | 
     tiepoint = ifd.doubles(Tag.MODEL_TIEPOINT, most=_MAX_TIEPOINT_VALUES)
     is_plain = len(scale) > 1 and 0 not in scale[:2] and matrix is None
     if not is_plain or tiepoint is None or len(tiepoint) < _PER_TIEPOINT:
-        raise NotFast("pixel scale without a tiepoint, or with a matrix too")
+        raise UnsupportedError("pixel scale without a tiepoint, or with a matrix too")
     col, row, _, x, y, _ = tiepoint[:_PER_TIEPOINT]
     a, e = scale[0], -abs(scale[1])
     return Transform(a, 0.0, x - col * a, 0.0, e, y - row * e)
@@ -71,7 +71,7 @@ def _from_scale(ifd: Ifd, scale: tuple[float, ...], matrix: tuple[float, ...] | 
 def _from_matrix(matrix: tuple[float, ...] | None) -> Transform:
     """Build from the 4 x 4 matrix."""
     if matrix is None or len(matrix) != _MATRIX_VALUES:
-        raise NotFast("a transformation matrix of another size")
+        raise UnsupportedError("a transformation matrix of another size")
     return Transform(matrix[0], matrix[1], matrix[3], matrix[4], matrix[5], matrix[7])
 
 
@@ -79,7 +79,7 @@ def heights_of(ifd: Ifd) -> tuple[tuple[float, ...], ...]:
     """Return what pixel scale, tiepoints and matrix say of a third axis.
 
     Raises:
-        NotFast: Broken tags.
+        UnsupportedError: Broken tags.
         NeedBytes: Values were not fetched yet.
     """
     scale = ifd.doubles(Tag.MODEL_PIXEL_SCALE, most=3) or ()

@@ -5,29 +5,29 @@ from time import perf_counter
 
 from pixel_gather.adapters.geotiff.crs import crs_of
 from pixel_gather.adapters.geotiff.first_read import FirstRead
-from pixel_gather.adapters.geotiff.fragments import Fragments
 from pixel_gather.adapters.geotiff.gdals_crs import GdalsCrs, crs_digest
 from pixel_gather.adapters.geotiff.geo_keys import geo_keys_of
 from pixel_gather.adapters.geotiff.header import header_of, overviews_of
+from pixel_gather.adapters.geotiff.header_bytes import HeaderBytes
 from pixel_gather.adapters.geotiff.ifd import parse_format, parse_ifd
 from pixel_gather.adapters.geotiff.layout import layout_of
-from pixel_gather.adapters.geotiff.not_fast import NotFast, UnknownCrsError
-from pixel_gather.adapters.geotiff.opened import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.packed_header import Restored, unpack
 from pixel_gather.adapters.geotiff.placement import has_only_control_points
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.geotiff.tiff_file import Ranges, TiffFile
-from pixel_gather.source import Cost
+from pixel_gather.adapters.geotiff.unsupported import UnknownCrsError, UnsupportedError
+from pixel_gather.model.source import Cost
 
 
 @dataclass(slots=True)
 class GeoTiffReader:
-    """Reads GeoTIFFs through ranged GETs; a ``ports.SourceReader`` that may also raise NotFast."""
+    """Reads GeoTIFFs through ranged GETs; a ``ports.SourceReader`` that may also raise UnsupportedError."""
 
     objects: Ranges
     settings: GeoTiffSettings = field(default_factory=GeoTiffSettings, kw_only=True)
     gdals_crs: GdalsCrs | None = field(default=None, kw_only=True)
-    """Names the CRSs that are more than an EPSG code; without it they are NotFast."""
+    """Names the CRSs that are more than an EPSG code; without it they are UnsupportedError."""
 
     first_read: FirstRead = field(init=False)
 
@@ -44,7 +44,7 @@ class GeoTiffReader:
         that version is still there shows at the first read of pixels, which then fails as changed.
 
         Raises:
-            NotFast: GDAL decides.
+            UnsupportedError: GDAL decides.
             SourceError: The object cannot be read.
         """
         if known is not None:
@@ -91,7 +91,7 @@ class GeoTiffReader:
         started, nbytes_before = perf_counter(), cost.nbytes
         try:
             head = await self.objects.get_range(href, 0, self.first_read.nbytes, etag=None, cost=cost)
-            fragments = Fragments(head.object_nbytes)
+            fragments = HeaderBytes(head.object_nbytes)
             fragments.add(0, head.content)
             file = TiffFile(
                 href=href,
@@ -121,7 +121,7 @@ def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple
     ifd, layout = first, full
     if overview is not None:
         if not 0 <= overview < len(overviews):
-            raise NotFast("no such overview")
+            raise UnsupportedError("no such overview")
         ifd, layout = overviews[overview]
     keys = geo_keys_of(first)
     crs, is_known = None, True

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pixel_gather.adapters.geotiff.fragments import Fragments, NeedBytes
-from pixel_gather.adapters.geotiff.not_fast import NotFast
+from pixel_gather.adapters.geotiff.header_bytes import HeaderBytes, NeedBytes
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store import Fetched
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError
-from pixel_gather.source import Cost
-from pixel_gather.status import Status
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
 
 _BEFORE_NBYTES: Final = 4096
 """Many writers put a directory's values just before it."""
@@ -32,7 +32,7 @@ class TiffFile:
     objects: Ranges
     settings: GeoTiffSettings
     cost: Cost
-    fragments: Fragments
+    fragments: HeaderBytes
     is_seen: bool
     """Whether any byte of this version came from the store, and not only from an index."""
 
@@ -48,7 +48,7 @@ class TiffFile:
         if fetched.object_nbytes != self.fragments.object_nbytes:
             raise SourceError("replaced by another of its size", href=self.href, status=Status.CHANGED)
         if fetched.content.nbytes != stop - start:
-            raise NotFast("fewer bytes than asked for")
+            raise UnsupportedError("fewer bytes than asked for")
         return fetched.content
 
     async def parsed[T](self, parse: Callable[[], T]) -> T:
@@ -62,12 +62,12 @@ class TiffFile:
         try:
             return parse()
         except NeedBytes as need:
-            raise NotFast("a header in too many places") from need
+            raise UnsupportedError("a header in too many places") from need
 
     def _widened(self, need: NeedBytes) -> tuple[int, int]:
         """Return a range that also holds what the parser will most likely ask for next."""
         if need.stop - need.start > self.settings.max_header_nbytes:
-            raise NotFast("a header over the size limit") from need
+            raise UnsupportedError("a header over the size limit") from need
         start = max(need.start - _BEFORE_NBYTES, 0)
         stop = max(need.stop, start + self.settings.head_nbytes)
         return start, min(stop, self.fragments.object_nbytes)

@@ -1,0 +1,1 @@
+"""What the functions behind the API share."""

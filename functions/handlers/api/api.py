@@ -1,0 +1,84 @@
+"""What the functions behind the API share: their resolver, a body as JSON, and the API's own address."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from handlers.api.problems import BodyError, answer_with_problems
+from pixel_gather.errors import RequestError
+
+_ROUTE: Final = r"/(?:gathers|plans|lists|openapi\.json)(?:/|$)"
+_BASE_PATH: Final = re.compile(rf"^(?!{_ROUTE})(?:/[^/]+)+?(?={_ROUTE})")
+"""Of a domain of one's own, which API Gateway leaves in an event's path."""
+
+
+def resolver(logger: Logger) -> APIGatewayRestResolver:
+    """Return a resolver without routes, which answers errors with problems."""
+    app = APIGatewayRestResolver(strip_prefixes=[_BASE_PATH])
+    answer_with_problems(app, logger)
+    return app
+
+
+def answered(
+    app: APIGatewayRestResolver, logger: Logger, event: dict[str, Any], context: LambdaContext
+) -> dict[str, Any]:
+    """Answer one request and log one line of it."""
+    answer = app.resolve(event, context)
+    logger.info(
+        "request answered",
+        extra={
+            "method": event.get("httpMethod"),
+            "path": event.get("path"),
+            "status": answer["statusCode"],
+            "api_request_id": (event.get("requestContext") or {}).get("requestId"),
+        },
+    )
+    return answer
+
+
+def body_of(app: APIGatewayRestResolver) -> Any:
+    """Return the request's body.
+
+    Raises:
+        BodyError: It is no JSON.
+    """
+    try:
+        body = app.current_event.json_body
+    except (ValueError, RecursionError) as error:
+        raise BodyError(f"the body is no JSON: {error}") from error
+    if body is None:
+        raise BodyError("the body is empty: send the request as JSON")
+    return body
+
+
+def flag(app: APIGatewayRestResolver, name: str) -> bool:
+    """Return a query parameter that is true or false, which it is where it is not given.
+
+    Raises:
+        RequestError: It is neither.
+    """
+    text = app.current_event.get_query_string_value(name, "false")
+    if text not in ("true", "false"):
+        raise RequestError("it must be true or false", field=name)
+    return text == "true"
+
+
+def address(event: Mapping[str, Any]) -> str:
+    """Return the address that the API's paths begin with, without a closing slash; empty if not told."""
+    context = event.get("requestContext") or {}
+    domain = context.get("domainName")
+    if not domain:
+        return ""
+    resource = str(event.get("resource") or "")
+    for name, value in (event.get("pathParameters") or {}).items():
+        resource = resource.replace(f"{{{name}}}", value)
+    path = str(context.get("path") or "")
+    for end in (resource, quote(resource)):
+        if end and path.endswith(end):
+            return f"https://{domain}{path.removesuffix(end)}"
+    return f"https://{domain}/{context.get('stage', '')}".rstrip("/")

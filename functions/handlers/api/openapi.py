@@ -1,0 +1,262 @@
+"""What the API takes and answers, as an OpenAPI 3.1 document, and the request's schema for API Gateway.
+
+Both are made from `pixel_gather.request.request.request_schema`. Not for a function: this needs pydantic, and
+``openapi.json`` beside this module is what the API serves.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from handlers.api.openapi_answers import ANSWERS
+from handlers.api.problems import INTERNAL_ERROR, KINDS, MEDIA_TYPE, NO_SUCH_ADDRESS, TYPE_PREFIX
+from pixel_gather.request.request import request_schema
+from pixel_gather.version import __version__
+
+OPENAPI_FILE: Final = Path(__file__).with_name("openapi.json")
+_SCHEMAS: Final = "#/components/schemas/"
+
+type _Schema = dict[str, Any]
+
+_QUERY: Final[dict[str, tuple[str, _Schema]]] = {
+    "force": ("Gather anew, into another cube.", {"type": "boolean", "default": False}),
+    "limit": ("Gathers in one answer.", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50}),
+    "token": ("The next of the answer before.", {"type": "string"}),
+    "state": ("Only those in one state.", {"$ref": f"{_SCHEMAS}State"}),
+}
+_ID: Final[_Schema] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"},
+}
+
+
+def openapi_text() -> str:
+    """Return ``openapi.json``, which a test holds to be true."""
+    return json.dumps(openapi_document(), indent=2) + "\n"
+
+
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI document; whoever serves it fills in the server."""
+    request = request_schema()
+    parts = request.pop("$defs")
+    del request["$schema"]
+    schemas = {"GatherRequest": request, **parts, **ANSWERS, "Problem": _problem()}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Pixel Gather",
+            "version": __version__,
+            "summary": "One small window out of every one of thousands of Cloud Optimized GeoTIFFs, as one "
+            "Zarr array.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"sigv4": []}, {"api_key": []}],
+        "paths": _paths(),
+        "components": {
+            "schemas": _renamed(schemas),
+            "responses": {
+                "Problem": {
+                    "description": "Why not, and what to do instead.",
+                    "content": {MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}},
+                }
+            },
+            "securitySchemes": {
+                "sigv4": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "description": "Signed with AWS credentials, Signature Version 4, for execute-api.",
+                    "x-amazon-apigateway-authtype": "awsSigv4",
+                },
+                "api_key": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "x-api-key",
+                    "description": "Where the deployment was made with API keys instead.",
+                },
+            },
+        },
+    }
+
+
+def request_model_schema() -> dict[str, Any]:
+    """Return the request's schema in the draft 4 of JSON Schema that API Gateway's models take.
+
+    It lets through whatever the request's own model accepts, and refuses what has plainly another shape:
+    the model has the last word, and better ones. It says less, therefore, where pydantic converts: numbers
+    may be texts. Without references, as nothing in it is recursive.
+
+    Raises:
+        ValueError: The request's schema says something that this does not know how to say.
+    """
+    schema = request_schema()
+    parts = schema.pop("$defs")
+    del schema["$schema"]
+    return {"$schema": "http://json-schema.org/draft-04/schema#", "title": "GatherRequest"} | _draft4(
+        schema, parts
+    )
+
+
+_KEPT: Final = frozenset(
+    {"additionalProperties", "enum", "maxItems", "maximum", "minItems", "minLength", "minimum", "pattern"}
+    | {"required"}
+)
+_LEFT_OUT: Final = frozenset({"title", "description", "default"})
+_NESTED: Final = {"items": "items", "prefixItems": "items", "anyOf": "anyOf", "oneOf": "anyOf"}
+"""Keywords that hold schemas, and what each becomes; not oneOf, for a field that is null is given, too."""
+
+_CONVERTED: Final = {
+    "integer": ["number", "string", "boolean"],
+    "number": ["number", "string", "boolean"],
+    "boolean": ["boolean", "string", "number"],
+}
+"""What pydantic makes a value of each type of."""
+
+_SPELLINGS: Final = {"centre": ("centre", "center")}
+"""Words that the request takes in more than one spelling."""
+
+
+def _draft4(schema: _Schema, parts: dict[str, _Schema]) -> _Schema:
+    if "$ref" in schema:
+        return _draft4(parts[schema["$ref"].rpartition("/")[2]], parts)
+    found: _Schema = {}
+    for keyword, value in schema.items():
+        if keyword in _NESTED:
+            inner = [_draft4(each, parts) for each in value] if isinstance(value, list) else None
+            found[_NESTED[keyword]] = _draft4(value, parts) if inner is None else inner
+        elif keyword == "properties":
+            found[keyword] = {name: _draft4(each, parts) for name, each in value.items()}
+        elif keyword == "type":
+            found[keyword] = _CONVERTED.get(value, value)
+        elif keyword == "const":
+            found["enum"] = list(_SPELLINGS.get(value, (value,)))
+        elif keyword in _KEPT:
+            found[keyword] = value
+        elif keyword not in _LEFT_OUT:
+            raise ValueError(f"the request's schema has {keyword}, which has no translation to draft 4 yet")
+    return found
+
+
+def _renamed(value: Any) -> Any:
+    """Return schemas with their references pointing to the document's components."""
+    if isinstance(value, dict):
+        return {
+            name: each.replace("#/$defs/", _SCHEMAS) if name == "$ref" else _renamed(each)
+            for name, each in value.items()
+        }
+    return [_renamed(each) for each in value] if isinstance(value, list) else value
+
+
+def _problem() -> _Schema:
+    codes = sorted({*(kind.code for kind in KINDS), NO_SUCH_ADDRESS, INTERNAL_ERROR})
+    return {
+        "type": "object",
+        "description": "Problem details (RFC 9457).",
+        "required": ["type", "title", "detail"],
+        "properties": {
+            "type": {"type": "string", "examples": [TYPE_PREFIX + code for code in codes]},
+            "title": {"type": "string"},
+            "status": {"type": "integer"},
+            "detail": {"type": "string"},
+            "field": {"type": "string", "description": "What is wrong in the request."},
+        },
+    }
+
+
+def _paths() -> _Schema:
+    request, gather = "GatherRequest", "Gather"
+    return {
+        "/gathers": {
+            "post": _operation(
+                "submitGather",
+                "Start a gather, or find the one that the same request has started.",
+                {202: ("Started.", "Submitted"), 200: ("Started before.", "Submitted")},
+                body=request,
+                query=("force",),
+                problems=(400, 422, 429),
+            ),
+            "get": _operation(
+                "listGathers",
+                "List gathers, the latest first.",
+                {200: ("One page.", "Gathers")},
+                query=("limit", "token", "state"),
+                problems=(422, 429),
+            ),
+        },
+        "/gathers/{id}": {
+            "parameters": [_ID],
+            "get": _operation(
+                "getGather",
+                "Describe a gather: state, progress, dollars, links to cube and report.",
+                {200: ("As it is now.", "Status")},
+                problems=(404, 429),
+            ),
+            "delete": _operation(
+                "stopGather",
+                "Stop a gather; what it has committed is kept.",
+                {200: ("It has ended.", gather)},
+                problems=(404, 429),
+            ),
+        },
+        "/gathers/{id}/redrive": {
+            "parameters": [_ID],
+            "post": _operation(
+                "redriveGather",
+                "Run again what failed of a gather that has ended.",
+                {202: ("Running.", gather)},
+                problems=(404, 409, 429),
+            ),
+        },
+        "/plans": {
+            "post": _operation(
+                "planGather",
+                "Price a gather, reading a few headers and no pixel.",
+                {200: ("The plan.", "Plan")},
+                body=request,
+                problems=(400, 422, 503, 504),
+            )
+        },
+        "/lists": {
+            "post": _operation(
+                "keepList",
+                "Ask for a place for a list of sources, which is named by its content.",
+                {200: ("Its href, and where to PUT it unless it is there.", "ListPlace")},
+                body="List",
+                problems=(400, 422),
+            )
+        },
+        "/openapi.json": {
+            "get": _operation("getOpenapi", "This document.", {200: ("OpenAPI 3.1.", "Document")})
+        },
+    }
+
+
+def _operation(
+    name: str,
+    summary: str,
+    answers: dict[int, tuple[str, str]],
+    *,
+    body: str | None = None,
+    query: tuple[str, ...] = (),
+    problems: tuple[int, ...] = (),
+) -> _Schema:
+    operation: _Schema = {"operationId": name, "summary": summary}
+    if query:
+        operation["parameters"] = [
+            {"name": each, "in": "query", "description": _QUERY[each][0], "schema": _QUERY[each][1]}
+            for each in query
+        ]
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": _json(body)}
+    operation["responses"] = {
+        str(status): {"description": description, "content": _json(schema)}
+        for status, (description, schema) in answers.items()
+    } | {str(status): {"$ref": "#/components/responses/Problem"} for status in (*problems, 403, 500)}
+    return operation
+
+
+def _json(schema: str) -> _Schema:
+    return {"application/json": {"schema": {"$ref": _SCHEMAS + schema}}}

@@ -1,0 +1,107 @@
+"""What a deployment lets its users read, checked before anything is sent anywhere. Pure."""
+
+from typing import TYPE_CHECKING, Final
+
+from handlers.settings import Settings
+from pixel_gather.errors import RequestError
+from pixel_gather.request.href import HrefPolicy, check_href
+
+if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
+    from pixel_gather.request.request import Sources
+
+_STDIN: Final = "-"
+_CUBES_INDEX: Final = "headers.parquet"
+
+
+def source_policy(settings: Settings) -> HrefPolicy:
+    """Return which sources may be read: S3 and, where the deployment names hosts, https."""
+    return HrefPolicy(
+        schemes=frozenset({"s3", "https"} if settings.https_hosts else {"s3"}),
+        buckets=frozenset(each.name for each in settings.source_buckets),
+        hosts=settings.https_hosts,
+    )
+
+
+def list_policy(settings: Settings) -> HrefPolicy:
+    """Return where lists may lie: beside sources, and among the uploaded ones (see `checked_list`)."""
+    policy = source_policy(settings)
+    return HrefPolicy(
+        schemes=policy.schemes,
+        buckets=frozenset({settings.control_bucket, *(each.name for each in settings.source_buckets)}),
+        hosts=policy.hosts,
+    )
+
+
+def index_policy(settings: Settings) -> HrefPolicy:
+    """Return where header indexes may lie: beside sources, uploaded, and in cubes (see `checked_index`)."""
+    policy = list_policy(settings)
+    assert policy.buckets is not None  # noqa: S101 # it has named them
+    return HrefPolicy(
+        schemes=policy.schemes, buckets=policy.buckets | {settings.array_bucket}, hosts=policy.hosts
+    )
+
+
+def check_sources(sources: "Sources", settings: Settings) -> None:
+    """Refuse hrefs, lists and prefixes that this deployment does not read.
+
+    Raises:
+        RequestError: It names the field and says what is read.
+    """
+    policy = source_policy(settings)
+    for position, href in enumerate(sources.hrefs or ()):
+        _checked(href, policy, f"sources.hrefs.{position}")
+    if sources.list is not None:
+        checked_list(sources.list, settings)
+    if sources.prefix is not None:
+        folder = sources.prefix.rstrip("/")
+        href = _checked(f"{folder}/x", policy, "sources.prefix")  # a folder is where some object could lie
+        if href.startswith("https:"):
+            raise RequestError(
+                "web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix"
+            )
+
+
+def checked_list(place: str, settings: Settings) -> str:
+    """Return the href of a list that may be read; of the control bucket, only what was uploaded.
+
+    Raises:
+        RequestError: It may not.
+    """
+    field = "sources.list"
+    if place == _STDIN:
+        raise RequestError(
+            "nothing is typed in here: upload the list with POST /lists, or write s3://bucket/key",
+            field=field,
+        )
+    control = f"s3://{settings.control_bucket}/"
+    href = _checked(place, list_policy(settings), field)
+    if href.startswith(control) and not href.startswith(f"{control}lists/"):
+        _checked(place, source_policy(settings), field)
+    return href
+
+
+def checked_index(place: str, settings: Settings) -> str:
+    """Return the href of a header index that may be read; of this deployment's cubes, only their own.
+
+    Raises:
+        RequestError: It may not.
+    """
+    field = "index"
+    cubes, control = f"s3://{settings.array_bucket}/{settings.output_prefix}", settings.control_bucket
+    href = _checked(place, index_policy(settings), field)
+    is_a_cubes = href.startswith(cubes) and href.endswith(f"/{_CUBES_INDEX}")
+    is_uploaded = href.startswith(f"s3://{control}/lists/")
+    if is_a_cubes or is_uploaded:
+        return href
+    sources = source_policy(settings)
+    is_beside_cubes = href.startswith(f"s3://{settings.array_bucket}/")
+    if is_beside_cubes and settings.array_bucket not in (sources.buckets or ()):
+        raise RequestError(f"of cubes only their own is read: {cubes}NAME.zarr/{_CUBES_INDEX}", field=field)
+    return _checked(href, sources, field)
+
+
+def _checked(href: str, policy: HrefPolicy, field: str) -> str:
+    try:
+        return check_href(href, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field=field) from error

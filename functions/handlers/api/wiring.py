@@ -1,0 +1,50 @@
+"""Joins the API's functions to Step Functions and S3, by clients that are made once."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import boto3
+from botocore.config import Config
+
+from handlers.settings import Settings
+from pixel_gather.adapters.aws.executions import Executions
+
+_QUICK: Final = Config(
+    connect_timeout=3,
+    read_timeout=8,  # API Gateway waits 29 s for all of it
+    retries={"mode": "standard", "total_max_attempts": 3},
+    signature_version="v4",
+)
+_S3: Final = _QUICK.merge(
+    Config(
+        signature_version="s3v4",
+        # A presigned address has no Region to be redirected by: without these it is the global host's.
+        s3={"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"},
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """The gathers of one deployment, and its S3."""
+
+    settings: Settings
+    executions: Executions
+    s3: Any
+    """Client of boto3."""
+
+
+def control_plane(settings: Settings) -> ControlPlane:
+    """Open the clients.
+
+    Raises:
+        SettingsError: The function is not told of the state machine.
+    """
+    s3 = boto3.client("s3", config=_S3)
+    executions = Executions(
+        settings.state_machine,
+        stepfunctions=boto3.client("stepfunctions", config=_QUICK),
+        s3=s3,
+        control_bucket=settings.control_bucket,
+    )
+    return ControlPlane(settings=settings, executions=executions, s3=s3)

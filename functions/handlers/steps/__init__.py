@@ -1,0 +1,1 @@
+"""What the functions behind the state machine share."""

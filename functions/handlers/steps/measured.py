@@ -1,0 +1,82 @@
+"""What shards and gathers tell of themselves, as metrics and as the keys of one log line. Pure."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pixel_gather.model.outcome import Outcome, ShardResult
+from pixel_gather.model.status import Status
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.telemetry import (
+    FETCHED,
+    GATHER,
+    GATHER_USD,
+    REQUESTS,
+    RETRIES,
+    SHARD,
+    SOURCE_OPEN,
+    SOURCE_READ,
+    SOURCE_TOTAL,
+    SOURCES_FAILED,
+    SOURCES_FAILED_BY_STATUS,
+    SOURCES_READ,
+    STORED,
+    Metric,
+)
+
+if TYPE_CHECKING:  # not in a worker's start
+    from pixel_gather.report.report import Report
+
+type Values = dict[Metric, list[float]]
+
+
+def metrics_of_shard(result: ShardResult) -> Values:
+    """Return every value of a shard: three times for each source, the rest once."""
+    sources = list(_named(result))
+    failed = [each.status for each in sources if each.status.is_failure]
+    values: Values = {
+        SOURCE_OPEN: [each.open_s for each in sources],
+        SOURCE_READ: [each.read_s + each.decode_s for each in sources],
+        SOURCE_TOTAL: [each.end_s - each.start_s for each in sources],
+        SOURCES_READ: [len(sources) - len(failed)],
+        SOURCES_FAILED: [len(failed)],
+        REQUESTS: [sum(each.requests for each in sources)],
+        RETRIES: [sum(each.retries for each in sources)],
+        FETCHED: [sum(each.nbytes for each in sources)],
+        STORED: [result.stored_nbytes],
+        SHARD: [result.read_s + result.write_s],
+    }
+    return values | {SOURCES_FAILED_BY_STATUS[each]: [failed.count(each)] for each in dict.fromkeys(failed)}
+
+
+def metrics_of_gather(report: "Report", usd: float) -> Values:
+    """Return what a finished gather adds to its shards' metrics."""
+    n_lost = report.status_counts.get(Status.LOST.name.lower(), 0)
+    values: Values = {GATHER: [report.wall_s], GATHER_USD: [usd]}
+    return values | {SOURCES_FAILED_BY_STATUS[Status.LOST]: [n_lost]} if n_lost else values
+
+
+def summary_of_shard(result: ShardResult, *, plan: CubePlan, task: ShardTask) -> dict[str, Any]:
+    """Return the keys of a shard's log line, beside the gather's and the shard's own."""
+    sources = list(_named(result))
+    pixel_nbytes = sum(np.dtype(slot.dtype).itemsize * len(slot.bands) for slot in plan.slots)
+    return {
+        "windows_read": sum(not each.status.is_failure for each in sources),
+        "windows_failed": sum(each.status.is_failure for each in sources),
+        "requests": sum(each.requests for each in sources),
+        "retries": sum(each.retries for each in sources),
+        "hedges": sum(each.hedges for each in sources),
+        "fetched_bytes": sum(each.nbytes for each in sources),
+        "decoded_bytes": task.n_rows * (task.y_stop - task.y_start) * plan.width * pixel_nbytes,
+        "stored_bytes": result.stored_nbytes,
+        "read_s": round(result.read_s, 3),
+        "write_s": round(result.write_s, 3),
+        "peak_rss_mib": round(result.peak_rss_mib),
+    }
+
+
+def _named(result: ShardResult) -> Iterator[Outcome]:
+    for row in result.rows:
+        yield from (outcome for outcome in row if outcome.status is not Status.ABSENT)

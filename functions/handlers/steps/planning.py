@@ -1,0 +1,111 @@
+"""What planning a gather and a dry run share: the request within the deployment's limits, and its list."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Final
+
+from handlers.api.policy import check_sources, checked_index, list_policy, source_policy
+from handlers.settings import Settings
+from handlers.wiring import Deployment
+from pixel_gather.adapters.cube.header_index import read_index
+from pixel_gather.adapters.source_list.list_file import Check
+from pixel_gather.adapters.source_list.source_list import SourceList, named_sources
+from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
+from pixel_gather.errors import BudgetError
+from pixel_gather.model.source import Source
+from pixel_gather.request.request import GatherRequest, Limits, Sources
+
+_FOR_THE_LIST: Final = 0.75
+"""Of the time for a plan. What follows takes less: headers, the list in shard order, the manifest; and the
+thread that reads the list has ended before a caller who waits is answered."""
+
+
+def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
+    """Return the request with limits no higher than the deployment's; its digest stays what it was.
+
+    A request that names no number of workers still names none: the plan gives it as many as help.
+
+    Raises:
+        RequestError: It names sources that are not read here.
+    """
+    check_sources(request.sources, settings)
+    if request.index is not None:
+        checked_index(request.index, settings)
+    limits = request.limits.within(Limits.model_validate(settings.limits))
+    if request.limits.workers is None:
+        limits = limits.model_copy(update={"workers": None})
+    return request.model_copy(update={"limits": limits})
+
+
+@asynccontextmanager
+async def opened_table(
+    request: GatherRequest, deployment: Deployment, *, left_s: float
+) -> AsyncIterator[SqliteSourceTable]:
+    """Read the list that a request names; at the end of the context it is gone again.
+
+    Args:
+        request: Admitted.
+        deployment: Whose stores are read.
+        left_s: How long the whole plan may take.
+
+    Raises:
+        RequestError: The list is wrong.
+        BudgetError: It is longer than the limits allow.
+        TimeoutError: It takes too long.
+    """
+    longest_s = left_s * _FOR_THE_LIST
+    until = time.monotonic() + longest_s
+
+    def check() -> None:
+        if time.monotonic() > until:
+            raise TimeoutError(
+                f"the list takes longer to read than {longest_s:.0f} s: name fewer files in one gather, and "
+                "a prefix that holds little else"
+            )
+
+    def load() -> SqliteSourceTable:
+        named = _named(request.sources, deployment, check)
+        limited = _limited(named.sources, most=request.limits.files)
+        table = SqliteSourceTable(replace(named, sources=limited), check=check)
+        if request.index is not None:
+            try:
+                _learn(table, request.index, request.overview, deployment, check)
+            except BaseException:
+                table.close()
+                raise
+        return table
+
+    with await asyncio.to_thread(load) as table:
+        yield table
+
+
+def _learn(
+    table: SqliteSourceTable, index: str, overview: int | None, deployment: Deployment, check: Check
+) -> None:
+    href = checked_index(index, deployment.settings)
+    table.learn(read_index(href, objects=deployment.objects, overview=overview, check=check), check=check)
+
+
+def _named(sources: Sources, deployment: Deployment, check: Check) -> SourceList:
+    settings = deployment.settings
+    return named_sources(
+        sources,
+        objects=deployment.objects,
+        policy=source_policy(settings),
+        list_policy=list_policy(settings),
+        check=check,
+    )
+
+
+def _limited(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]:
+    """Yield sources until there are too many, so that no list fills the disk."""
+    for n, source in enumerate(sources, start=1):
+        if most is not None and n > most:
+            raise BudgetError(
+                f"limits.files: the list names more than {most:,} files, which is the limit: ask for less, "
+                "or raise the limit (on AWS the lower one of request and deployment holds)"
+            )
+        yield source

@@ -1,0 +1,60 @@
+"""What a gather ends with: a short result, and the report beside the cube's arrays."""
+
+from typing import Any
+
+from handlers.steps.workers import workers_of
+from handlers.wiring import Deployment
+from pixel_gather.adapters.report.written_report import (
+    PAGE_KEY,
+    REPORT_KEY,
+    Log,
+    WrittenReport,
+    look_for_report,
+    write_report,
+)
+from pixel_gather.report.cost import usd_by_service
+from pixel_gather.report.report import Report
+
+
+async def publish(report: Report, gather: str, deployment: Deployment, *, log: Log) -> dict[str, Any]:
+    """Write the report unless it is there, and return the gather's result; safe to run twice."""
+    cube = deployment.cube(gather)
+    written = await look_for_report(cube.store)
+    if not written.has_page:
+        usd = _usd_by_service(report, deployment)
+        written = await write_report(cube.store, place=cube.place, usd_by_service=usd, log=log)
+    return _result(report, gather, deployment, written)
+
+
+async def found_result(report: Report, gather: str, deployment: Deployment) -> dict[str, Any]:
+    """Return the result of a gather that is complete, without drawing what may be missing of its report."""
+    written = await look_for_report(deployment.cube(gather).store)
+    return _result(report, gather, deployment, written)
+
+
+def _usd_by_service(report: Report, deployment: Deployment) -> dict[str, float]:
+    workers = workers_of(deployment.settings)
+    return usd_by_service(report, worker_memory_mib=workers.worker_memory_mib, max_workers=workers.n_workers)
+
+
+def _result(report: Report, gather: str, deployment: Deployment, written: WrittenReport) -> dict[str, Any]:
+    cube = deployment.settings.cube_href(gather)
+    return {
+        "gather": gather,
+        "cube": cube,
+        "report": f"{cube}/{REPORT_KEY}" if written.has_figures else None,
+        "report_page": f"{cube}/{PAGE_KEY}" if written.has_page else None,
+        "digest": report.digest,
+        "n_sources": report.n_sources,
+        "n_failed": report.n_failed,
+        "status": report.status_counts,
+        "shape": list(report.shape),
+        "wall_s": report.wall_s,
+        "fetched_nbytes": report.fetched_nbytes,
+        "requests": report.requests,
+        "retries": report.retries,
+        "stored_nbytes": report.stored_nbytes,
+        "n_shards": report.n_shards,
+        "n_lost_shards": report.n_lost_shards,
+        "usd": sum(_usd_by_service(report, deployment).values()),
+    }

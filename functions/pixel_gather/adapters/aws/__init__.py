@@ -1,0 +1,1 @@
+"""Step Functions, CloudWatch and their errors."""

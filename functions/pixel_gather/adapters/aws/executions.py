@@ -1,0 +1,266 @@
+"""Gathers on AWS as the executions of one state machine: submit, look, list, stop, redrive.
+
+Used by the API's functions and by the command line alike, so both say the same. Clients of boto3
+are handed in and belong to the caller.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.adapters.aws.gather_document import (
+    STATES,
+    gather_line,
+    status_document,
+    summary_key,
+    why_not_redrivable,
+)
+from pixel_gather.errors import GatherNotFoundError, NotRedrivableError, RequestError
+
+LONGEST_LIST: Final = 1000
+_LONGEST_INPUT_NBYTES: Final = 260_000
+"""Step Functions takes 256 KiB as an input, and as a payload: that of the plan wraps the request."""
+
+_MOST_ATTEMPTS: Final = 99
+_ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:\.([1-9]\d?))?")
+"""The name of a request's execution, and the attempt's number after the first; a console's has no digest."""
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
+"""S3 answers 403 for a missing key to who may not list the bucket."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Executions:
+    """The gathers of one deployment."""
+
+    state_machine_arn: str
+    _: KW_ONLY
+    stepfunctions: Any
+    """Client of boto3, as is ``s3``."""
+
+    s3: Any
+    control_bucket: str
+    links_from: str = ""
+    """Address that links to gathers start with, without a closing slash; the API's own, or none."""
+
+    now: Callable[[], datetime] = _utc_now
+
+    def submit(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+        """Start a gather, or find the one that this request has already started.
+
+        After an attempt that failed, timed out or was stopped, another is started; it goes on with the
+        shards that are missing.
+
+        Args:
+            request: As `GatherRequest.to_json` gives it.
+            name: As `naming.execution_name` makes it from the request.
+
+        Returns:
+            ``id``, ``is_new``, ``state`` and ``links``.
+
+        Raises:
+            RequestError: The request is too large, or has failed too often.
+        """
+        content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        _check_size(content)
+        for attempt in _attempts(_checked(name)):
+            found = self._find(attempt)
+            if found is None:
+                return self._start(attempt, content)
+            if STATES[found["status"]] in ("running", "succeeded"):
+                return self._line(found) | {"is_new": False}
+        raise RequestError(
+            f"it has failed {_MOST_ATTEMPTS} times: look why with status {name}, or give it another name",
+            field="output.name",
+        )
+
+    def status(self, id_: str) -> dict[str, Any]:
+        """Describe one gather.
+
+        Raises:
+            GatherNotFoundError: There is none of this id.
+        """
+        found = self._get(id_)
+        counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
+        return status_document(
+            found,
+            counts=counts,
+            summary=self._summary(found["name"]),
+            now=self.now(),
+            links_from=self.links_from,
+        )
+
+    def list_(self, *, limit: int, token: str | None = None, state: str | None = None) -> dict[str, Any]:
+        """Return ``gathers``, the latest first, and the token of the ``next`` page or None.
+
+        Raises:
+            RequestError: The limit, token or state is none.
+        """
+        if not 1 <= limit <= LONGEST_LIST:
+            raise RequestError(f"it must be 1 to {LONGEST_LIST}", field="limit")
+        options: dict[str, Any] = {"maxResults": limit}
+        if token is not None:
+            options["nextToken"] = token
+        if state is not None:
+            options["statusFilter"] = _filter_of(state)
+        with aws_errors_in_words():
+            try:
+                page = self.stepfunctions.list_executions(stateMachineArn=self.state_machine_arn, **options)
+            except ClientError as error:
+                if code_of(error) == "InvalidToken":
+                    raise RequestError(
+                        "it is no token of this list, or too old: start again without one", field="token"
+                    ) from error
+                raise
+        lines = [
+            gather_line(found, now=self.now(), links_from=self.links_from) for found in page["executions"]
+        ]
+        return {"gathers": lines, "next": page.get("nextToken")}
+
+    def stop(self, id_: str) -> dict[str, Any]:
+        """Stop a gather and return its line; what it has committed is kept. One that has ended is left alone.
+
+        Raises:
+            GatherNotFoundError: There is none of this id.
+        """
+        found = self._get(id_)
+        if STATES[found["status"]] != "running":
+            return self._line(found)
+        with aws_errors_in_words():
+            answer = self.stepfunctions.stop_execution(
+                executionArn=found["executionArn"], error="Stopped", cause="stopped on request"
+            )
+        return self._line({**found, "status": "ABORTED", "stopDate": answer["stopDate"]})
+
+    def redrive(self, id_: str) -> dict[str, Any]:
+        """Run what is missing of a gather that ended without success, and return its line.
+
+        Raises:
+            GatherNotFoundError: There is none of this id.
+            NotRedrivableError: It cannot be run again: the message says why and what to do instead.
+        """
+        found = self._get(id_)
+        reason = why_not_redrivable(found)
+        if reason is not None:
+            raise NotRedrivableError(reason)
+        later = _next_attempt(found["name"])
+        if later is not None and self._find(later) is not None:
+            raise NotRedrivableError(
+                f"the gather {id_} has been submitted again as {later}: redrive or look at that one instead"
+            )
+        with aws_errors_in_words():
+            try:
+                self.stepfunctions.redrive_execution(executionArn=found["executionArn"])
+            except ClientError as error:
+                if code_of(error) != "ExecutionNotRedrivable":
+                    raise
+                said = error.response["Error"].get("Message", "")
+                refused = {**found, "redriveStatus": "NOT_REDRIVABLE", "redriveStatusReason": said}
+                raise NotRedrivableError(why_not_redrivable(refused)) from error
+        return self._line({**found, "status": "RUNNING", "stopDate": None})
+
+    def _start(self, name: str, content: str) -> dict[str, Any]:
+        with aws_errors_in_words():
+            try:
+                answer = self.stepfunctions.start_execution(
+                    stateMachineArn=self.state_machine_arn, name=name, input=content
+                )
+            except ClientError as error:
+                if code_of(error) != "ExecutionAlreadyExists":
+                    raise
+                started = self._find(name) or {"name": name, "status": "RUNNING", "startDate": self.now()}
+                return self._line(started) | {"is_new": False}
+        started = {"name": name, "status": "RUNNING", "startDate": answer["startDate"]}
+        return self._line(started) | {"is_new": True}
+
+    def _line(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        return gather_line(found, now=self.now(), links_from=self.links_from)
+
+    def _get(self, id_: str) -> Mapping[str, Any]:
+        found = self._find(_checked(id_))
+        if found is None:
+            raise GatherNotFoundError(
+                f"there is no gather {id_}: list shows those that there are, for 90 days after they ended"
+            )
+        return found
+
+    def _find(self, name: str) -> Mapping[str, Any] | None:
+        arn = f"{self.state_machine_arn.replace(':stateMachine:', ':execution:', 1)}:{name}"
+        with aws_errors_in_words():
+            try:
+                found: Mapping[str, Any] = self.stepfunctions.describe_execution(executionArn=arn)
+            except ClientError as error:
+                if code_of(error) == "ExecutionDoesNotExist":
+                    return None
+                raise
+            return found
+
+    def _shard_counts(self, execution_arn: str) -> Mapping[str, int] | None:
+        """Return the item counts of the execution's one Map Run, or None before it has begun."""
+        with aws_errors_in_words():
+            runs = self.stepfunctions.list_map_runs(executionArn=execution_arn)["mapRuns"]
+            if not runs:
+                return None
+            run = self.stepfunctions.describe_map_run(mapRunArn=runs[0]["mapRunArn"])
+        counts: Mapping[str, int] = run["itemCounts"]
+        return counts
+
+    def _summary(self, name: str) -> Mapping[str, Any] | None:
+        """Return what the plan wrote of the gather, or None before it has, or after it has expired."""
+        with aws_errors_in_words():
+            try:
+                answer = self.s3.get_object(Bucket=self.control_bucket, Key=summary_key(name))
+            except ClientError as error:
+                if code_of(error) in _NOT_THERE:
+                    return None
+                raise
+            summary: Mapping[str, Any] = json.loads(answer["Body"].read())
+        return summary
+
+
+def _attempts(name: str) -> Iterator[str]:
+    yield name
+    for number in range(2, _MOST_ATTEMPTS + 1):
+        yield f"{name}.{number}"
+
+
+def _next_attempt(name: str) -> str | None:
+    found = _ATTEMPT.fullmatch(name)
+    number = int(found[2] or 1) + 1 if found else _MOST_ATTEMPTS + 1
+    return f"{found[1]}.{number}" if found and number <= _MOST_ATTEMPTS else None
+
+
+def _checked(id_: str) -> str:
+    if not _ID.fullmatch(id_):
+        raise GatherNotFoundError(
+            f"{id_[:80]!r} is no gather's id: it has 1 to 80 letters, digits, dots, hyphens and underscores"
+        )
+    return id_
+
+
+def _check_size(content: str) -> None:
+    nbytes = len(content.encode())
+    if nbytes > _LONGEST_INPUT_NBYTES:
+        raise RequestError(
+            f"the request has {nbytes:,} bytes and may have {_LONGEST_INPUT_NBYTES:,}: write the "
+            "hrefs to a list file and name that as sources",
+            field="sources",
+        )
+
+
+def _filter_of(state: str) -> str:
+    for theirs, ours in STATES.items():
+        if state == ours:
+            return theirs
+    raise RequestError(f"it must be one of {', '.join(dict.fromkeys(STATES.values()))}", field="state")

@@ -1,0 +1,283 @@
+"""The header index: a Parquet file of what opening each source told, shared between gathers.
+
+Its columns are for people, but for the last one, which opens a source again without reading its header.
+arro3 is imported where it is used: no worker needs it.
+"""
+
+import asyncio
+import concurrent.futures
+import io
+import math
+from collections.abc import AsyncIterator, Buffer, Iterator, Sequence
+from contextlib import closing
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+import obstore
+
+from pixel_gather.adapters.geotiff.packed_header import MAX_PACKED_NBYTES, peek
+from pixel_gather.adapters.object_store.object_store import Objects, Store
+from pixel_gather.adapters.source_list.list_file import (
+    PARQUET_MAGIC,
+    Check,
+    no_deadline,
+    open_list_file,
+    parquet_errors,
+)
+from pixel_gather.errors import RequestError
+
+if TYPE_CHECKING:
+    from arro3.core import RecordBatch, Schema
+    from obstore import WritableFile
+
+type Entry = tuple[str, bytes]
+"""A source's href, and what opens it."""
+
+HEADERS_KEY: Final = "headers.parquet"
+"""Of a cube's own index, beside its arrays; Zarr has no name for such a file, and readers pass it over."""
+
+FIELD: Final = "index"
+"""Of the request."""
+
+_N_ROWS_PER_BATCH: Final = 256
+"""Few, for a file of some KB may spell out the same long text in every row."""
+
+_N_ROWS_PER_GROUP: Final = 4096
+_COMPRESSION: Final = "zstd(3)"
+_ONE: Final = "make one with pixel-gather index, or name a cube's headers.parquet"
+_LOOK_EVERY_S: Final = 0.05
+_LONGEST_ROW_NBYTES: Final = MAX_PACKED_NBYTES + (1 << 14)
+_COLUMNS: Final[dict[str, tuple[str, Any]]] = {
+    "etag": ("string", lambda told: told.etag),
+    "nbytes": ("int64", lambda told: told.nbytes),
+    "overview": ("int64", lambda told: told.overview),
+    "width": ("int64", lambda told: told.width),
+    "height": ("int64", lambda told: told.height),
+    "tile_width": ("int64", lambda told: told.tile_width),
+    "tile_height": ("int64", lambda told: told.tile_height),
+    "n_bands": ("int64", lambda told: told.n_bands),
+    "dtype": ("string", lambda told: told.dtype),
+    "nodata": ("float64", lambda told: None if told.nodata is None else float(told.nodata)),
+    "crs": ("string", lambda told: told.crs),
+    "transform": ("affine", lambda told: told.transform),
+    "n_tiles": ("int64", lambda told: told.n_tiles),
+    "n_known_tiles": ("int64", lambda told: told.n_known_tiles),
+}
+_HREF, _OVERVIEW, _PACKED = "href", "overview", "packed"
+
+
+def write_index(entries: Iterator[Sequence[Entry]], file: IO[bytes]) -> None:
+    """Write an index as its entries come, holding one group of rows at a time.
+
+    What is no packed header is left out.
+    """
+    from arro3.core import RecordBatchReader  # noqa: PLC0415 # see above
+    from arro3.io import write_parquet  # noqa: PLC0415 # as above
+
+    schema = _schema()
+    batches = (_to_batch(batch, schema) for batch in _rebatched(entries))
+    write_parquet(
+        RecordBatchReader.from_batches(schema, batches),
+        file,
+        compression=_COMPRESSION,
+        max_row_group_size=_N_ROWS_PER_GROUP,
+        column_dictionary_enabled=dict.fromkeys((_HREF, "etag", _PACKED), False),
+    )
+
+
+async def store_index(entries: AsyncIterator[Sequence[Entry]], store: Store, key: str) -> int:
+    """Write an index to a store in parts, as its entries come; return how many there are.
+
+    Nothing is written where there is none, nor after an error or when cancelled: what is there then stays
+    as it was. On return nothing of ``entries`` is under way any more.
+
+    Raises:
+        Exception: As the store's, or the entries' own.
+    """
+    first = await anext(entries, None)
+    if first is None:
+        return 0
+    taken = _Taken(entries, first)
+
+    def write() -> None:
+        file = obstore.open_writer(store, key)
+        write_index(taken.batches(), cast("IO[bytes]", _Sink(file)))
+        file.close()
+
+    writing = asyncio.ensure_future(asyncio.to_thread(write))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await taken.cancel(writing)
+        raise
+    except Exception:
+        if taken.failed is not None:
+            raise taken.failed from None
+        raise
+    return taken.n_entries
+
+
+class _Taken:
+    """Entries that come on an event loop, for a thread that writes them."""
+
+    def __init__(self, entries: AsyncIterator[Sequence[Entry]], first: Sequence[Entry]) -> None:
+        self.n_entries = 0
+        self.failed: BaseException | None = None
+        """Of the entries; arro3 makes another error of it."""
+
+        self._entries = entries
+        self._first = first
+        self._loop = asyncio.get_running_loop()
+        self._taking = asyncio.Lock()
+        self._next: concurrent.futures.Future[Sequence[Entry] | None] | None = None
+        self._is_cancelled = False
+
+    def batches(self) -> Iterator[Sequence[Entry]]:
+        """Yield them, in the thread."""
+        batch: Sequence[Entry] | None = self._first
+        while batch is not None:
+            self.n_entries += len(batch)
+            yield batch
+            try:
+                batch = self._wait()
+            except BaseException as error:
+                self.failed = error
+                raise
+
+    async def cancel(self, writing: asyncio.Future[None]) -> None:
+        """Let the thread fail, and wait until neither it nor the entries are at work."""
+        self._is_cancelled = True
+        while not writing.done():  # it waits for a batch, or is about to
+            if self._next is not None:
+                self._next.cancel()
+            await asyncio.wait((writing,), timeout=_LOOK_EVERY_S)
+        async with self._taking:
+            writing.exception()  # seen: asyncio would report it as never retrieved
+
+    def _wait(self) -> Sequence[Entry] | None:
+        self._next = asyncio.run_coroutine_threadsafe(self._take(), self._loop)
+        batch = self._next.result()
+        if self._is_cancelled:  # whatever the entries made of that
+            raise concurrent.futures.CancelledError
+        return batch
+
+    async def _take(self) -> Sequence[Entry] | None:
+        async with self._taking:
+            return await anext(self._entries, None)
+
+
+class _Sink(io.RawIOBase):
+    """What obstore writes to, as arro3 wants it: with a ``seek``, which it never calls."""
+
+    def __init__(self, file: "WritableFile") -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Buffer) -> int:
+        return self._file.write(bytes(content))
+
+
+def read_index(
+    href: str, *, objects: Objects, overview: int | None, check: Check = no_deadline
+) -> Iterator[Entry]:
+    """Yield the entries of an index for one overview, or for full resolution.
+
+    It does I/O and may wait, so it belongs in a thread without an event loop.
+
+    Args:
+        href: Of the index, checked.
+        objects: Reads what is remote; belongs to the caller.
+        overview: The one that is wanted.
+        check: Called for every batch of rows, and while requests are under way.
+
+    Raises:
+        RequestError: It cannot be read, or is no index.
+        TimeoutError: As the check says.
+    """
+    import arro3.io  # noqa: PLC0415 # see above
+
+    try:
+        _, file = open_list_file(href, objects=objects, check=check, what=FIELD)
+    except RequestError as error:
+        raise RequestError(str(error).removeprefix(f"{error.field}: "), field=FIELD) from error
+    with closing(file):
+        if not file.seekable():
+            raise RequestError("the index is gzipped; Parquet is read from its end", field=FIELD)
+        with parquet_errors("the index is damaged", field=FIELD, check=check):
+            if file.peek(len(PARQUET_MAGIC))[: len(PARQUET_MAGIC)] != PARQUET_MAGIC:
+                raise RequestError(f"this is no Parquet, so no header index; {_ONE}", field=FIELD)
+            batches = iter(arro3.io.read_parquet(cast("IO[bytes]", file), batch_size=_N_ROWS_PER_BATCH))
+            _check_columns(batches.schema)
+            for batch in batches:
+                check()
+                yield from _entries(batch, overview)
+
+
+def _rebatched(entries: Iterator[Sequence[Entry]]) -> Iterator[list[Entry]]:
+    """Yield whole batches of rows, so that no group of rows is small."""
+    batch: list[Entry] = []
+    for some in entries:
+        batch += some
+        while len(batch) >= _N_ROWS_PER_BATCH:
+            yield batch[:_N_ROWS_PER_BATCH]
+            del batch[:_N_ROWS_PER_BATCH]
+    if batch:
+        yield batch
+
+
+def _schema() -> "Schema":
+    from arro3.core import DataType, Field, Schema  # noqa: PLC0415 # see above
+
+    kinds = {
+        "string": DataType.string(),
+        "int64": DataType.int64(),
+        "float64": DataType.float64(),
+        "binary": DataType.binary(),
+        "affine": DataType.list(DataType.float64(), 6),
+    }
+    names = {_HREF: "string"} | {name: kind for name, (kind, _) in _COLUMNS.items()} | {_PACKED: "binary"}
+    return Schema([Field(name, kinds[kind], nullable=True) for name, kind in names.items()])
+
+
+def _to_batch(batch: Sequence[Entry], schema: "Schema") -> "RecordBatch":
+    from arro3.core import Array, DataType, RecordBatch, fixed_size_list_array  # noqa: PLC0415 # see above
+
+    told = [(href, packed, header) for href, packed in batch if (header := peek(packed)) is not None]
+    arrays: list[Any] = [Array([href for href, _, _ in told], DataType.string())]
+    for name, (kind, value) in _COLUMNS.items():
+        values = [value(header) for _, _, header in told]
+        if kind == "affine":
+            flat = [each for transform in values for each in transform or (math.nan,) * 6]
+            arrays.append(
+                fixed_size_list_array(Array(flat, DataType.float64()), 6, type=schema.field(name).type)
+            )
+        else:
+            arrays.append(Array(values, schema.field(name).type))
+    arrays.append(Array([packed for _, packed, _ in told], DataType.binary()))
+    return RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _check_columns(schema: "Schema") -> None:
+    from arro3.core import DataType  # noqa: PLC0415 # see above
+
+    wanted = {
+        _HREF: (DataType.is_string, DataType.is_large_string, DataType.is_string_view),
+        _OVERVIEW: (DataType.is_integer,),
+        _PACKED: (DataType.is_binary, DataType.is_large_binary, DataType.is_binary_view),
+    }
+    for name, kinds in wanted.items():
+        if name not in schema.names or not any(is_kind(schema.field(name).type) for is_kind in kinds):
+            raise RequestError(
+                f"this is no header index: it has no column {name!r} of the right type; {_ONE}",
+                field=FIELD,
+            )
+
+
+def _entries(batch: "RecordBatch", overview: int | None) -> Iterator[Entry]:
+    if batch.nbytes > _N_ROWS_PER_BATCH * _LONGEST_ROW_NBYTES:
+        raise RequestError("this is no header index: its rows are too long", field=FIELD)
+    columns = (batch[name].to_pylist() for name in (_HREF, _OVERVIEW, _PACKED))
+    for href, of_overview, packed in zip(*columns, strict=True):
+        if href is not None and packed is not None and of_overview == overview:
+            yield href, packed

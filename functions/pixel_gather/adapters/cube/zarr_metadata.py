@@ -1,0 +1,140 @@
+"""How the cube describes itself: codecs, CF attributes, provenance."""
+
+import base64
+import struct
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import obstore
+
+from pixel_gather.adapters.cube.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
+from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.version import __version__
+
+if TYPE_CHECKING:  # not in a worker's start
+    from pixel_gather.report.report import Report
+    from pixel_gather.report.row_coordinates import Coordinate, Values
+
+
+def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
+    """Return what zarr-python's ``create_array`` takes for a codec of the request.
+
+    zfp is described as lossless, as its metadata has no room for a tolerance: readers need none, and
+    whoever writes more rows loses no digits.
+    """
+    from zarr.codecs import BloscCodec, ZstdCodec  # noqa: PLC0415 # 0.3 s, which a shard's worker is spared
+
+    if codec == "none":
+        return {"compressors": None}
+    if codec == "zstd":
+        return {"compressors": ZstdCodec(level=ZSTD_LEVEL)}
+    if codec == "zfp":
+        from imagecodecs.zarr import Zfp, register_codecs  # noqa: PLC0415 # as above
+
+        register_codecs("imagecodecs_zfp")
+        return {"serializer": Zfp(mode="reversible"), "compressors": None}
+    name: Any = codec.removeprefix("blosc-")
+    return {
+        "compressors": BloscCodec(
+            cname=name, clevel=BLOSC_LEVELS[name], shuffle="bitshuffle", typesize=itemsize
+        )
+    }
+
+
+def measurement_attributes(measurement: Measurement) -> dict[str, Any]:
+    """Return a measurement's CF attributes, but for its scaling, which only the end knows."""
+    attributes: dict[str, Any] = {"long_name": measurement.name}
+    if measurement.nodata is not None:
+        attributes["_FillValue"] = _encoded_fill(measurement.nodata, np.dtype(measurement.dtype))
+    return attributes
+
+
+def scaling_attributes(measurement: Measurement) -> dict[str, Any]:
+    """Return CF's scale and offset, which readers apply; the values that are stored are raw."""
+    if (measurement.scale, measurement.offset) == (1.0, 0.0):
+        return {}
+    return {"scale_factor": measurement.scale, "add_offset": measurement.offset}
+
+
+def coordinate_attributes(coordinate: "Coordinate") -> dict[str, Any]:
+    """Return a coordinate's attributes; a missing time is the only fill that readers must mask."""
+    if coordinate.name == "time":
+        return coordinate.attributes | {"_FillValue": coordinate.fill}
+    return dict(coordinate.attributes)
+
+
+def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str, Any]:
+    """Return the group's attributes: what it is, which request made it and, at the end, its report."""
+    gather: dict[str, Any] = {
+        "version": __version__,
+        "digest": plan.digest,
+        "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
+        "request": plan.request,
+    }
+    if report is not None:
+        gather["report"] = report.to_json()
+    return {"Conventions": "CF-1.11", "title": _title(plan), "pixel_gather": gather}
+
+
+def write_small_array(
+    store: Store,
+    name: str,
+    values: "Values",
+    *,
+    dims: Sequence[str],
+    attributes: dict[str, Any] | None = None,
+) -> None:
+    """Write an array of one chunk, in place of any from an earlier try."""
+    put_array(
+        store,
+        name,
+        values=values,
+        shape=values.shape,
+        chunks=values.shape or "auto",
+        dtype=str if values.dtype == object else values.dtype,
+        dimension_names=tuple(dims),
+        attributes=attributes or {},
+    )
+
+
+def put_array(store: Store, name: str, *, values: "Values | None" = None, **described: Any) -> None:
+    """Put an array's metadata, and its values if they are given, over what an earlier try has left.
+
+    Nothing is deleted, as zarr-python would first, for who writes cubes need not have that right.
+
+    Args:
+        store: The cube.
+        name: Of the array.
+        values: All of them; every chunk is written, also where it holds but the fill value.
+        described: As zarr-python's ``create_array`` takes it.
+    """
+    import zarr  # noqa: PLC0415 # costs 0.3 s, and a worker that fills shards needs none of it
+
+    parts: dict[str, Any] = {}
+    array = zarr.create_array(parts, config={"write_empty_chunks": True}, **described)
+    if values is not None:
+        array[...] = values
+    for key, part in parts.items():
+        obstore.put(store, f"{name}/{key}", part.to_bytes(), use_multipart=False)
+
+
+def _title(plan: CubePlan) -> str:
+    return f"{plan.height} x {plan.width} pixels of each of {plan.n_sources:,} sources"
+
+
+def _encoded_fill(value: float, dtype: np.dtype[Any]) -> Any:
+    """Encode ``_FillValue`` as xarray does for Zarr v3.
+
+    Floats are base64 of a little-endian double, so that NaN and every digit survive JSON. They are first
+    rounded to the dtype as the pixels were, or readers would find none that is equal.
+    """
+    if dtype.kind in "iu":
+        return int(value)
+    stored = dtype.type(value).real
+    double = base64.standard_b64encode(struct.pack("<d", float(stored))).decode()
+    if dtype.kind == "c":
+        return [double, base64.standard_b64encode(struct.pack("<d", 0.0)).decode()]
+    return double

@@ -1,0 +1,60 @@
+"""The parts of one object that were fetched so far."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from pixel_gather.adapters.geotiff.unsupported import TiffError
+
+_MAX_PARTS: Final = 32
+"""More than one parse may ask for; bounds what many windows of one file leave behind."""
+
+
+class NeedBytes(Exception):  # noqa: N818 # a question to the caller, not a failure
+    """Bytes [start, stop) of the object are wanted and were not fetched yet; they lie inside it."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        """Name the range."""
+        super().__init__(f"bytes {start} to {stop}")
+        self.start = start
+        self.stop = stop
+
+
+@dataclass(slots=True)
+class HeaderBytes:
+    """A sparse set of ranges of one object; grows by ``add`` and never fetches by itself."""
+
+    object_nbytes: int
+    seen_stop: int = 0
+    """Byte after the last one that was ever asked for."""
+
+    _parts: list[tuple[int, memoryview]] = field(default_factory=list)
+
+    def add(self, start: int, content: memoryview) -> None:
+        """Take in the bytes that begin at ``start``; old parts go, but never the object's head."""
+        if len(self._parts) >= _MAX_PARTS:
+            del self._parts[1]
+        self._parts.append((start, content))
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts there are."""
+        return len(self._parts)
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Return each part's bytes [start, stop)."""
+        return [(start, start + content.nbytes) for start, content in self._parts]
+
+    def view(self, start: int, stop: int) -> memoryview:
+        """Return bytes [start, stop) without copying.
+
+        Raises:
+            TiffError: They lie outside the object.
+            NeedBytes: They were not fetched in one piece.
+        """
+        if not 0 <= start <= stop <= self.object_nbytes:
+            raise TiffError("an offset points outside the file")
+        self.seen_stop = max(self.seen_stop, stop)
+        for part_start, content in self._parts:
+            if part_start <= start and stop <= part_start + content.nbytes:
+                return content[start - part_start : stop - part_start]
+        raise NeedBytes(start, stop)

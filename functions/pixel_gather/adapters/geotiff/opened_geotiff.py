@@ -1,0 +1,235 @@
+"""A GeoTIFF whose header is known: a window's tiles are fetched, decoded and put in their place."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.adapters.geotiff.copy_pixels import copy_tile, fill_tile
+from pixel_gather.adapters.geotiff.first_read import FirstRead
+from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask
+from pixel_gather.adapters.geotiff.header import has_mask
+from pixel_gather.adapters.geotiff.header_bytes import NeedBytes
+from pixel_gather.adapters.geotiff.ifd import Ifd
+from pixel_gather.adapters.geotiff.in_parts import all_of, fetch_ranges
+from pixel_gather.adapters.geotiff.in_thread import in_thread
+from pixel_gather.adapters.geotiff.layout import Layout
+from pixel_gather.adapters.geotiff.nodata import declares_nodata
+from pixel_gather.adapters.geotiff.offset_codec import MAX_TILES
+from pixel_gather.adapters.geotiff.packed_header import pack
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.geotiff.tiff_file import TiffFile
+from pixel_gather.adapters.geotiff.tile_reads import (
+    Get,
+    TileRead,
+    join_tile_reads,
+    plan_tile_reads,
+    tile_spans,
+)
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.estimate.range_parts import cut_range
+from pixel_gather.model.source import Header
+from pixel_gather.model.window import Window
+
+type Pixels = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenedGeoTiff:
+    """A GeoTIFF, or one of its overviews; a ``ports.OpenedSource`` that may also raise UnsupportedError."""
+
+    header: Header
+    file: TiffFile
+    first: Ifd
+    """The file's first directory, which speaks for all of it."""
+
+    ifd: Ifd
+    """The directory that is read from."""
+
+    layout: Layout
+    overview: int | None
+    first_read: FirstRead
+    """Learns from this file where its header was read just now."""
+
+    is_masked: bool | None = None
+    """Whether a mask or an alpha band of its own hides pixels; None where nobody has looked."""
+
+    packed: bytes | None = None
+    """What it was opened by where its header was not read; ``file`` may have fetched more since."""
+
+    n_packed_parts: int = 0
+    """HeaderBytes that it was opened with."""
+
+    wanted: tuple[tuple[int, int], ...] = ()
+    """Tiles [first, stop) that the last window touched."""
+
+    @property
+    def was_known(self) -> bool:
+        """Whether it was opened without reading its header."""
+        return self.packed is not None
+
+    @property
+    def known(self) -> bytes | None:
+        """Return what opens this version again without reading its header."""
+        is_new = self.packed is None or self.file.fragments.n_parts > self.n_packed_parts
+        return self._pack() if is_new else self.packed
+
+    async def read_into(
+        self,
+        out: Pixels,
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        part_nbytes: int | None = None,
+    ) -> None:
+        """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` says.
+
+        After an error ``out`` may hold anything where the window lies on the raster, unless ``masked``,
+        which leaves it untouched.
+
+        Raises:
+            UnsupportedError: GDAL decides, as after a tile that cannot be decoded.
+            SourceError: The object cannot be read.
+        """
+        limits = self.file.settings.in_parts(part_nbytes if self.file.is_pinned else None)
+        inside = window.clipped(width=self.layout.width, height=self.layout.height)
+        if inside is not None:
+            await self._read_inside(inside, out, window, bands, masked=masked, limits=limits)
+        if not self.file.is_seen:  # nothing that was read has told whether this version is still there
+            await self.file.get(0, 1)
+
+    async def _read_inside(
+        self,
+        inside: Window,
+        out: Pixels,
+        window: Window,
+        bands: Sequence[int],
+        *,
+        masked: bool,
+        limits: GeoTiffSettings,
+    ) -> None:
+        """Fill the part of ``out`` that lies on the raster."""
+        row, col = inside.row_off - window.row_off, inside.col_off - window.col_off
+        part = out[:, row : row + inside.height, col : col + inside.width]
+        if not masked:
+            await self._fill(part, inside, bands, limits)
+            return
+        await self.file.parsed(self._refuse_masks)
+        unmasked = np.empty_like(part)
+        await self._fill(unmasked, inside, bands, limits)
+        part[...] = unmasked
+
+    async def _fill(self, out: Pixels, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> None:
+        """Fill ``out`` with a window that lies on the raster."""
+        started = perf_counter()
+        pieces = await self.file.parsed(lambda: self._cut(window, bands, limits))
+        self.wanted = tile_spans(self.layout, window, bands)
+        if self.packed is None:
+            self.first_read.learn(self.file.fragments.seen_stop)
+        stored = [piece for piece in pieces if not piece.is_sparse]
+        if len(stored) < len(pieces):
+            self._fill_sparse([piece for piece in pieces if piece.is_sparse], out, bands)
+        gets = join_tile_reads(
+            stored, max_gap_nbytes=limits.max_gap_nbytes, max_joined_nbytes=limits.cut_nbytes
+        )
+        if len(gets) == 1:
+            arrived = await self._read(gets[0], out, bands, limits, most_parts=limits.max_gets_in_flight)
+        elif gets:
+            arrived = await self._read_all(gets, out, bands, limits)
+        else:
+            return
+        self.file.cost.read_s += arrived - started
+
+    def _cut(self, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> list[TileRead]:
+        return plan_tile_reads(
+            self.ifd,
+            self.layout,
+            window,
+            bands,
+            max_tile_nbytes=limits.max_tile_nbytes,
+            max_row_nbytes=limits.max_get_nbytes,
+            part_nbytes=limits.cut_nbytes,
+        )
+
+    async def _read_all(
+        self, gets: Sequence[Get], out: Pixels, bands: Sequence[int], limits: GeoTiffSettings
+    ) -> float:
+        """Fetch and decode concurrently; return when the last bytes arrived."""
+        slots = asyncio.Semaphore(limits.max_gets_in_flight)
+        most_parts = max(limits.max_gets_in_flight // len(gets), 1)
+
+        async def read_one(get: Get) -> float:
+            async with slots:
+                return await self._read(get, out, bands, limits, most_parts=most_parts)
+
+        return max(await all_of(read_one(get) for get in gets))
+
+    async def _read(
+        self, get: Get, out: Pixels, bands: Sequence[int], limits: GeoTiffSettings, *, most_parts: int
+    ) -> float:
+        """Fetch one range, in parts where it is long, and decode its tiles; return when the bytes arrived."""
+        ranges = cut_range(get.start, get.stop, part_nbytes=limits.part_nbytes, most=most_parts)
+        content = await fetch_ranges(self.file.get, ranges)
+        arrived = perf_counter()
+        self.file.cost.decode_s += await in_thread(lambda: self._decode(content, get, out, bands))
+        return arrived
+
+    def _decode(self, content: memoryview, get: Get, out: Pixels, bands: Sequence[int]) -> float:
+        """Decode the tiles of one range; return the seconds that it took."""
+        started = perf_counter()
+        for piece in get.pieces:
+            part = content[piece.start - get.start : piece.stop - get.start]
+            copy_tile(part, piece, self.layout, out=out, bands=bands)
+        return perf_counter() - started
+
+    def _fill_sparse(self, pieces: Sequence[TileRead], out: Pixels, bands: Sequence[int]) -> None:
+        """Write what GDAL gives for tiles that are not stored."""
+        nodata = self.header.nodata
+        if nodata is None and declares_nodata(self.first):
+            raise UnsupportedError("absent tiles, with a nodata value that the dtype cannot hold")
+        for piece in pieces:
+            fill_tile(0 if nodata is None else nodata, piece, self.layout, out=out, bands=bands)
+
+    def _refuse_masks(self) -> None:
+        """Leave files with a mask of their own to GDAL."""
+        if self.is_masked is None:
+            self.is_masked = self.layout.has_alpha or mentions_mask(self.first) or has_mask(self.first)
+        if self.is_masked:
+            raise UnsupportedError("a mask or an alpha band")
+
+    async def fetch_all_tiles(self) -> None:
+        """Fetch where every tile lies, unless there are more than an index takes.
+
+        Raises:
+            UnsupportedError: GDAL decides.
+            SourceError: The object cannot be read.
+        """
+        n_tiles = self.layout.n_across * self.layout.n_down * self.layout.n_planes
+        if n_tiles <= MAX_TILES:
+            await self.file.parsed(lambda: _arrays(self.ifd, self.layout, n_tiles))
+            self.first_read.learn(self.file.fragments.seen_stop)
+
+    def _pack(self) -> bytes | None:
+        if self.is_masked is None:
+            with suppress(NeedBytes, UnsupportedError):  # then it is left to whoever asks
+                self._refuse_masks()
+        return pack(
+            self.header,
+            self.layout,
+            first=self.first,
+            ifd=self.ifd,
+            overview=self.overview,
+            is_masked=self.is_masked,
+            wanted=self.wanted,
+        )
+
+
+def _arrays(ifd: Ifd, layout: Layout, n_tiles: int) -> None:
+    """Look at both arrays of tiles, so that what is not there is asked for."""
+    ifd.array(layout.offsets_tag, 0, n_tiles)
+    ifd.array(layout.counts_tag, 0, n_tiles)

@@ -1,0 +1,1 @@
+"""Reads and writes objects on S3, by HTTP and on disk."""

@@ -1,0 +1,120 @@
+"""Ranged GETs from one bucket or host, each sent once, or twice where it is late."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import HTTPStore, LocalStore, S3Store
+
+from pixel_gather.adapters.object_store.hedge_policy import BackEnd, HedgeSettings
+from pixel_gather.adapters.object_store.hedged_gets import HedgedGets, Leg
+from pixel_gather.adapters.object_store.no_redirect_http import FixedHost, RangeAnswer
+from pixel_gather.adapters.object_store.store_errors import is_throttling, judge
+from pixel_gather.model.source import Cost
+
+type Client = S3Store | HTTPStore | LocalStore | FixedHost
+
+STORE_ERRORS: Final = (BaseError, OSError, ValueError)
+"""What a client raises; `judge` knows what it means."""
+
+
+class Pace(Protocol):
+    """Told of every request, and asked before each; one per worker.
+
+    Back ends are told apart by the root of `split_href`: ``s3://bucket``, ``https://host``, ``file://``.
+    """
+
+    async def turn(self, root: str) -> None:
+        """Wait until another request may be sent: not at all unless the store throttled lately."""
+
+    def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
+        """Take note of a range that came, and how long after the request it began to."""
+
+    def throttled(self, root: str) -> None:
+        """Take note of a 503 or 429: the store wants fewer requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Bytes [start, stop), of any version or of one."""
+
+    start: int
+    stop: int
+    if_match: str | None
+
+
+class RangedGets:
+    """One bucket or host: its client, its hedges, and who is told of what it answers."""
+
+    def __init__(
+        self,
+        root: str,
+        store: Client,
+        *,
+        hedging: HedgeSettings | None,
+        first_byte_timeout_s: float,
+        pace: Pace | None,
+    ) -> None:
+        """Send nothing yet.
+
+        Args:
+            root: As `split_href` tells it.
+            store: Its client.
+            hedging: Which requests get a hedge; None for none.
+            first_byte_timeout_s: Longest to wait for an answer to begin.
+            pace: Told of every request.
+        """
+        self._root = root
+        self._store = store
+        self._pace = pace
+        self._gets = HedgedGets(
+            BackEnd(hedging),
+            first_byte_timeout_s=first_byte_timeout_s,
+            is_final=lambda error: not isinstance(error, STORE_ERRORS) or judge(error)[2] == 0,
+        )
+
+    async def get(self, path: str, wanted: Wanted, cost: Cost) -> RangeAnswer:
+        """Read a range once, which takes two requests where the first is late.
+
+        Args:
+            path: In the store.
+            wanted: Which bytes.
+            cost: A hedge is added to it.
+
+        Raises:
+            STORE_ERRORS: There is no good answer.
+        """
+
+        async def send(leg: Leg) -> RangeAnswer:
+            try:
+                answer = await self._send(path, wanted, leg)
+            except STORE_ERRORS as error:
+                if is_throttling(error):
+                    self._gets.back_end.throttled(now_s=time.monotonic())
+                    if self._pace is not None:
+                        self._pace.throttled(self._root)
+                raise
+            if self._pace is not None and leg.first_byte_s is not None:
+                self._pace.answered(self._root, first_byte_s=leg.first_byte_s, nbytes=answer.content.nbytes)
+            return answer
+
+        if self._root == "file://":
+            return await send(Leg())
+        return await self._gets.get(send, cost)
+
+    async def _send(self, path: str, wanted: Wanted, leg: Leg) -> RangeAnswer:
+        store = self._store
+        if isinstance(store, FixedHost):
+            request = store.get(
+                path, wanted.start, wanted.stop, if_match=wanted.if_match, on_begin=leg.begins
+            )
+            return await leg.waits_for(request)
+        options: dict[str, Any] = {"range": (wanted.start, wanted.stop)}
+        if wanted.if_match is not None:
+            options["if_match"] = wanted.if_match
+        answer = await leg.waits_for(obstore.get_async(store, path, options=options))  # type: ignore[arg-type] # a plain dict is what it takes
+        leg.begins()
+        content = memoryview(await leg.waits_for(answer.bytes_async()))
+        return RangeAnswer(content=content, etag=answer.meta["e_tag"], object_nbytes=answer.meta["size"])

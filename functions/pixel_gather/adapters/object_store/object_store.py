@@ -1,0 +1,282 @@
+"""Ranged GETs from S3, HTTP and local files, pinned to one version of each object.
+
+obstore does the transport; what is here is which store a href belongs to, which failures are
+worth another try, and what every request cost.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from obstore.store import HTTPStore, LocalStore, S3Store
+
+from pixel_gather.adapters.object_store.back_end import STORE_ERRORS, Client, Pace, RangedGets, Wanted
+from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
+from pixel_gather.adapters.object_store.no_redirect_http import FixedHost
+from pixel_gather.adapters.object_store.store_errors import judge
+from pixel_gather.errors import SourceError, StoreError
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
+
+type Store = S3Store | HTTPStore | LocalStore
+
+
+_OBSTORE_READS_BY_ITSELF: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+)
+_POOL_IDLE_TIMEOUT: Final = "15s"
+"""After longer, a frozen Lambda environment may have slept through the other side's hanging up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """How object stores are reached; what is None is left to the environment, as the AWS tools do."""
+
+    region: str | None = None
+    endpoint: str | None = None
+    profile: str | None = None
+    unsigned: bool = False
+    """Send S3 requests without credentials, as public buckets allow."""
+
+    requester_pays: bool = False
+    stays_on_host: bool = False
+    """Refuse redirects of http and https, as a deployment must; obstore follows them to any host."""
+
+    connect_timeout_s: float = 5.0
+    first_byte_timeout_s: float = 10.0
+    """Longest to wait for the first byte of a range; no longer than ``stall_timeout_s`` has an effect."""
+
+    stall_timeout_s: float = 10.0
+    """Longest silence amid a range: one whose bytes stop arriving is given up and asked for again."""
+
+    request_timeout_s: float = 30.0
+    """Longest one request may take, body included."""
+
+    hedging: HedgeSettings | None = field(default_factory=HedgeSettings)
+    """Which ranges that are late are asked for a second time; None for none."""
+
+    write_timeout_s: float = 300.0
+    """Longest one PUT may take, body included: a whole shard, be the link slow."""
+
+    max_retries: int = 6
+    """Tries after the first for a store that is busy or a connection that breaks."""
+
+    first_backoff_s: float = 0.1
+    """Upper bound of the first random pause; it doubles at each retry up to 5 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The bytes of one range, and which object they came from."""
+
+    content: memoryview
+    """May be shorter than asked for where the object ends earlier."""
+
+    start: int
+    etag: str | None
+    object_nbytes: int
+
+
+def split_href(href: str) -> tuple[str, str]:
+    """Split a checked href into what one store serves and the path in it."""
+    scheme, _, rest = href.partition("://")
+    if scheme == "file":
+        return "file://", unquote(rest).lstrip("/")
+    host, _, path = rest.partition("/")
+    return f"{scheme}://{host}", path if scheme == "s3" else unquote(path)
+
+
+def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None) -> Store:
+    """Make the client that reads from ``s3://bucket``, ``https://host`` or ``file://``."""
+    return _open_store(
+        root,
+        settings,
+        prefix=prefix,
+        timeouts={
+            "timeout": _milliseconds(settings.request_timeout_s),
+            "read_timeout": _milliseconds(settings.stall_timeout_s),
+        },
+        retry={"max_retries": 0},
+    )
+
+
+def open_place(href: str, settings: StoreSettings) -> Store:
+    """Make the client that writes below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
+
+    What it reads may take as long as what it writes.
+
+    Raises:
+        StoreError: The folder cannot be made.
+    """
+    root, path = split_href(href)
+    if root == "file://":
+        try:
+            return LocalStore(f"/{path}", mkdir=True, automatic_cleanup=True)
+        except OSError as error:
+            said = str(error).partition("\n")[0]
+            raise StoreError(f"/{path} cannot be written to: {said}; choose another place") from error
+    retry = {
+        "max_retries": settings.max_retries,
+        "retry_timeout": timedelta(seconds=settings.write_timeout_s),
+    }
+    timeouts = {"timeout": _milliseconds(settings.write_timeout_s)}  # silence is usual while a shard goes up
+    return _open_store(root, settings, prefix=path or None, timeouts=timeouts, retry=retry)
+
+
+def _open_store(
+    root: str,
+    settings: StoreSettings,
+    *,
+    prefix: str | None,
+    timeouts: dict[str, str],
+    retry: dict[str, Any],
+) -> Store:
+    scheme = urlsplit(root).scheme
+    if scheme == "file":
+        return LocalStore(prefix)
+    client_options: dict[str, Any] = timeouts | {
+        "connect_timeout": _milliseconds(settings.connect_timeout_s),
+        "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
+        "allow_http": scheme == "http" or (settings.endpoint or "").startswith("http://"),
+    }
+    if scheme in ("http", "https"):
+        return HTTPStore(root, client_options=client_options, retry_config=retry)  # type: ignore[arg-type] # a plain dict is what it takes
+    options: dict[str, Any] = {
+        "region": settings.region,
+        "endpoint": settings.endpoint,
+        "skip_signature": settings.unsigned or None,
+        "request_payer": settings.requester_pays or None,
+        "credential_provider": None if settings.unsigned else _credential_provider(settings),
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    bucket = urlsplit(root).netloc
+    return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=retry, **given)  # type: ignore[arg-type] # as above
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}ms"
+
+
+def _credential_provider(settings: StoreSettings) -> Any:
+    """Return boto3's credentials where only boto3 knows them, else None.
+
+    obstore signs with the environment's keys, a container's and an instance's role by itself; profiles
+    and single sign-on are boto3's.
+    """
+    wants_profile = settings.profile is not None or "AWS_PROFILE" in os.environ
+    has_own_keys = any(name in os.environ for name in _OBSTORE_READS_BY_ITSELF)
+    if not wants_profile and (has_own_keys or not _has_profiles()):
+        return None
+    import boto3  # noqa: PLC0415 # costs 0.3 s and is in no worker's path
+    from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 # as above
+
+    return Boto3CredentialProvider(boto3.Session(profile_name=settings.profile))
+
+
+def _has_profiles() -> bool:
+    try:
+        return (Path.home() / ".aws").is_dir()
+    except RuntimeError:  # a user without a home, as in many containers
+        return False
+
+
+@dataclass(slots=True)
+class Objects:
+    """Reads ranges of any object by href; one client per bucket or host."""
+
+    settings: StoreSettings
+    by_root: Mapping[str, StoreSettings] = field(default_factory=dict)
+    """What is different for some of ``s3://bucket`` and ``https://host``."""
+
+    pace: Pace | None = None
+    _stores: dict[str, Client] = field(default_factory=dict)
+    _back_ends: dict[str, RangedGets] = field(default_factory=dict)
+
+    async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
+        """Read bytes [start, stop) of one version of an object.
+
+        Args:
+            href: A checked href.
+            start: First byte, from 0.
+            stop: Byte after the last; beyond the object's end means up to its end.
+            etag: The version to read, or None for whichever is there.
+            cost: Gets this call's requests, retries, hedges and bytes added.
+
+        Raises:
+            SourceError: With status missing, denied, changed, timed out, corrupt (the range begins
+                beyond the end) or unsupported (the server does not answer ranges).
+        """
+        wanted = Wanted(start=start, stop=stop, if_match=_strong(etag))
+        root, path = split_href(href)
+        attempt = 0
+        while True:
+            if self.pace is not None:
+                await self.pace.turn(root)
+            cost.requests += 1
+            try:
+                answer = await self._back_end(root).get(path, wanted, cost)
+            except STORE_ERRORS as error:
+                attempt += 1
+                status, reason, tries = judge(error)
+                if attempt > min(tries, self.settings.max_retries):
+                    raise SourceError(reason, href=href, status=status) from error
+                cost.retries += 1
+                await asyncio.sleep(self._pause_s(attempt))
+                continue
+            cost.nbytes += answer.content.nbytes
+            if etag is not None and answer.etag != etag:
+                raise SourceError("replaced while it was being read", href=href, status=Status.CHANGED)
+            return Fetched(
+                content=answer.content, start=start, etag=answer.etag, object_nbytes=answer.object_nbytes
+            )
+
+    def settings_of(self, href: str) -> StoreSettings:
+        """Return how the store of a checked href is reached."""
+        return self.by_root.get(split_href(href)[0], self.settings)
+
+    def _back_end(self, root: str) -> RangedGets:
+        if root not in self._back_ends:
+            settings = self.by_root.get(root, self.settings)
+            self._back_ends[root] = RangedGets(
+                root,
+                self._store(root, settings),
+                hedging=settings.hedging,
+                first_byte_timeout_s=settings.first_byte_timeout_s,
+                pace=self.pace,
+            )
+        return self._back_ends[root]
+
+    def _store(self, root: str, settings: StoreSettings) -> Client:
+        if root not in self._stores:
+            is_http = root.startswith(("http://", "https://"))
+            self._stores[root] = (
+                FixedHost(
+                    root,
+                    connect_timeout_s=settings.connect_timeout_s,
+                    first_byte_timeout_s=settings.first_byte_timeout_s,
+                    stall_timeout_s=settings.stall_timeout_s,
+                    request_timeout_s=settings.request_timeout_s,
+                )
+                if is_http and settings.stays_on_host
+                else open_store(root, settings)
+            )
+        return self._stores[root]
+
+    def _pause_s(self, attempt: int) -> float:
+        """Return a pause with full jitter."""
+        longest = min(self.settings.first_backoff_s * 2 ** (attempt - 1), 5.0)
+        return random.uniform(0, longest)  # noqa: S311 # not for secrets
+
+
+def _strong(etag: str | None) -> str | None:
+    """Return what to send as If-Match, which a weak tag never does: RFC 9110 13.1.1."""
+    return None if etag is None or etag.startswith("W/") else etag

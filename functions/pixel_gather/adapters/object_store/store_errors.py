@@ -1,0 +1,70 @@
+"""What a store's error means for a source, and whether another try may mend it."""
+
+from typing import Final
+
+from obstore.exceptions import (
+    BaseError,
+    NotSupportedError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+
+from pixel_gather.adapters.object_store.no_redirect_http import HttpRefusedError
+from pixel_gather.model.status import Status
+
+_REFUSED: Final = (
+    "the store refused access (403), which S3 also says of a missing object to who may not list the bucket"
+)
+_MANY: Final = 100
+"""More tries than any setting allows: the setting decides."""
+
+type _Verdict = tuple[Status, str, int]
+_BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
+    (FileNotFoundError, (Status.MISSING, "no such object", 0)),
+    (PermissionError, (Status.DENIED, "this file may not be read", 0)),
+    (PermissionDeniedError, (Status.DENIED, _REFUSED, 0)),
+    (UnauthenticatedError, (Status.DENIED, "the store wants credentials (401)", 0)),
+    (PreconditionError, (Status.CHANGED, "replaced while it was being read", 0)),
+    (TimeoutError, (Status.TIMED_OUT, "no answer in time", _MANY)),
+    (NotSupportedError, (Status.UNSUPPORTED, "the server does not answer byte ranges", 0)),
+    (ValueError, (Status.MISSING, "no object can have this path", 0)),
+)
+_BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+    # obstore 0.12 tells these apart only in the text of GenericError
+    (("StartTooLarge", "status code: 416"), (Status.CORRUPT, "ends before the bytes asked for", 0)),
+    (("Not a directory",), (Status.MISSING, "no such object", 0)),
+    (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
+    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
+    (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", _MANY)),
+    (("kind: Connect",), (Status.TIMED_OUT, "no connection to the server", _MANY)),
+    (
+        ("status code: 503", "status code: 429", "status code: 50", "status code: 408"),
+        (Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY),
+    ),
+    (("PermissionDenied", "Permission denied"), (Status.DENIED, "this file may not be read", 0)),
+    (("NoCredentials", "credential"), (Status.DENIED, "no credentials for this store were found", 0)),
+    (("kind: Request", "kind: Decode", "kind: Unknown"), (Status.TIMED_OUT, "the request failed", _MANY)),
+)
+_THROTTLING: Final = ("status code: 503", "status code: 429", "SlowDown")
+
+
+def judge(error: Exception) -> tuple[Status, str, int]:
+    """Translate a store's error into a status, a sentence and how many retries it is worth."""
+    if isinstance(error, HttpRefusedError):
+        return error.status, error.reason, error.tries
+    text = str(error)
+    for kinds, verdict in _BY_CLASS:
+        if isinstance(error, kinds):
+            return verdict
+    for marks, verdict in _BY_TEXT:
+        if any(mark in text for mark in marks):
+            return verdict
+    return Status.TIMED_OUT, text.partition("\n")[0][:300], 2
+
+
+def is_throttling(error: Exception) -> bool:
+    """Tell whether a store's error says that there were too many requests."""
+    if isinstance(error, HttpRefusedError):
+        return error.throttles
+    return isinstance(error, BaseError) and any(mark in str(error) for mark in _THROTTLING)

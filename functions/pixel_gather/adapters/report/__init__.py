@@ -1,0 +1,1 @@
+"""The report as files: page, plots and text."""

@@ -1,0 +1,179 @@
+"""Reads from a finished cube what its report shows; a million rows take some 250 MB."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
+from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.report.cube_pictures import contact_sheet_of, quicklooks_in
+from pixel_gather.adapters.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
+from pixel_gather.adapters.report.written_report import REPORT_KEY
+from pixel_gather.errors import StoreError
+from pixel_gather.estimate.workload import Deployment
+from pixel_gather.report.cost import usd_by_service as priced
+from pixel_gather.report.evidence import (
+    Cost,
+    Evidence,
+    name_of,
+    slowest_first,
+    window_in_words,
+)
+from pixel_gather.report.report import Report
+from pixel_gather.report.run import Run
+
+if TYPE_CHECKING:  # as in cube_sources
+    import zarr
+
+_N_SLOWEST: Final = 10
+
+
+def read_evidence(store: Store, *, place: str, usd_by_service: Mapping[str, float] | None = None) -> Evidence:
+    """Read a finished cube. Blocks; zarr-python and obstore do the reading.
+
+    Args:
+        store: At the cube's root.
+        place: As users write it, for messages and the page.
+        usd_by_service: What the gather cost on AWS; None where that is in the cube's ``report.json``, or
+            where it ran in process.
+
+    Raises:
+        StoreError: No finished cube of ours is there, it cannot be read, or is not as a gather leaves it.
+    """
+    try:
+        return _read(store, place, usd_by_service)
+    except StoreError:
+        raise
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{place}: the cube cannot be read: {_said(error)}") from error
+    except Exception as error:  # zarr-python, NumPy and codecs have many words for what others have written
+        raise StoreError(
+            f"{place}: the cube is not as a gather leaves it ({_said(error)}); gather it anew"
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> Evidence:
+    attributes = _attributes(store, place)
+    gather = attributes["pixel_gather"]
+    report = msgspec.convert(gather["report"], Report)
+    request: dict[str, Any] = msgspec.convert(gather["request"], dict[str, Any])
+    json.dumps([request, report.to_json()], allow_nan=False)  # as report.json will have them
+    if report.n_sources > MOST_SOURCES:
+        raise StoreError(
+            f"{place}: its {report.n_sources:,} sources are more than the {MOST_SOURCES:,} of a page"
+        )
+    group = _opened(store)
+    array: Any = group[report.measurements[0]]
+    shards = array.shards or array.chunks
+    sources = read_sources(group, n_rows=array.shape[0], rows_per_shard=shards[0])
+    quicklooks = quicklooks_in(store, group, array, place)
+    frames = () if quicklooks is None else sources.described(quicklooks.rows * sources.n_abreast)
+    slowest = sources.places[slowest_first(sources.total_s[sources.places], _N_SLOWEST)]
+    return Evidence(
+        place=place,
+        name=name_of(place),
+        report=report,
+        run=_run_of(report, sources, name=name_of(place), window=window_in_words(request.get("window"))),
+        request=request,
+        planned_at=str(gather["planned_at"]),
+        version=str(gather["version"]),
+        facts=_facts(report, array, attributes),
+        quicklooks=quicklooks,
+        frames=frames,
+        contact_sheet=contact_sheet_of(group, array, sources, quicklooks, frames),
+        slowest=sources.described(slowest),
+        cost=_cost(store, report, usd_by_service),
+    )
+
+
+def _attributes(store: Store, place: str) -> dict[str, Any]:
+    """Return the attributes of a finished cube of ours, or say what is there instead."""
+    try:
+        content = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
+        attributes: dict[str, Any] = content["attributes"]
+        gather = attributes["pixel_gather"]
+        if not (attributes["complete"] and gather["report"]):
+            raise StoreError(
+                f"{place}: the cube is not complete: run its request again, which goes on where it stopped"
+            )
+    except FileNotFoundError as error:
+        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written") from error
+    except (ValueError, KeyError, TypeError) as error:  # JSON of any other shape
+        raise StoreError(f"{place}: what is there was made by no gather") from error
+    return attributes
+
+
+def _opened(store: Store) -> "zarr.Group":
+    import zarr  # noqa: PLC0415 # 0.3 s, which whoever only imports this module is spared
+    from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # as above
+    from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
+
+    register_codecs("imagecodecs_zfp")
+    return zarr.open_group(ObjectStore(store, read_only=True), mode="r")
+
+
+def _run_of(report: Report, sources: CubeSources, *, name: str, window: str) -> Run:
+    return Run(
+        name=name,
+        engine="fast",
+        concurrency=report.concurrency,
+        digest=report.digest,
+        window=window,
+        shape=(report.shape[1], report.shape[2]),
+        dtype=", ".join(dict.fromkeys(report.dtypes)),
+        bands=report.bands,
+        n_sources=report.n_sources,
+        n_failed=report.n_failed,
+        timings=sources.timings(),
+        peak_rss_mib=report.peak_rss_mib or None,
+    )
+
+
+def _facts(report: Report, array: Any, attributes: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    named = zip(report.measurements, report.dtypes, strict=True)
+    crs = attributes.get("proj:code") or ("in WKT" if "proj:wkt2" in attributes else "")
+    grid = "all rows share one grid" if report.is_aligned else "rows have grids of their own"
+    box = ", ".join(f"{edge:.10g}" for edge in attributes.get("spatial:bbox", ()))
+    shards = array.shards or array.chunks
+    facts = {
+        "shape": f"{_by(report.shape)} ({', '.join(array.metadata.dimension_names or ())})",
+        "measurements": ", ".join(f"{name} ({dtype})" for name, dtype in named),
+        "chunks": f"{_by(array.chunks)}, in {report.n_shards:,} shards of {_by(shards)}",
+        "tiles of the first source": _by(report.tile),
+        "grid": ", ".join(filter(None, (grid, f"CRS {crs}" if crs else "", f"box {box}" if box else ""))),
+    }
+    return tuple(facts.items())
+
+
+def _by(lengths: Sequence[int]) -> str:
+    return " x ".join(f"{length:,}" for length in lengths)
+
+
+def _cost(store: Store, report: Report, usd_by_service: Mapping[str, float] | None) -> Cost:
+    known = usd_by_service or _told_before(store)
+    if known is not None:
+        return Cost(usd_by_service=known, was_on_aws=True)
+    as_on_aws = priced(
+        report, worker_memory_mib=Deployment().worker_memory_mib, max_workers=max(report.n_shards, 1)
+    )
+    return Cost(usd_by_service=as_on_aws, was_on_aws=False)
+
+
+def _told_before(store: Store) -> Mapping[str, float] | None:
+    """Return what the report that lies in the cube says that it cost on AWS, if it does."""
+    try:
+        told = json.loads(bytes(obstore.get(store, REPORT_KEY).bytes()))["usd_by_service"]
+        usd_by_service = {str(name): float(usd) for name, usd in told.items()} if told else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    is_price = usd_by_service is not None and all(map(math.isfinite, usd_by_service.values()))
+    return usd_by_service if is_price else None

@@ -1,0 +1,105 @@
+"""Puts the page together: one file that needs nothing beside it."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from pixel_gather.adapters.report.page.plots import THEMES, plots_of
+from pixel_gather.adapters.report.page.views import view_of
+from pixel_gather.adapters.report.plots.drawn import Drawn
+from pixel_gather.report.evidence import Evidence
+from pixel_gather.report.run_table import Column, TableRow, rows_of
+from pixel_gather.version import __version__
+
+_FOLDER: Final = Path(__file__).parent / "templates"
+_MOST_SHEETS: Final = 12
+"""Contact sheets of one comparison."""
+
+
+def page_of(evidence: Evidence, *, columns: Sequence[Column], drawn: Mapping[str, Drawn]) -> str:
+    """Return the page of one gather.
+
+    Args:
+        evidence: Of the gather.
+        columns: Of its table: the gather's own, and others to lay beside it.
+        drawn: Its figures, in the light theme.
+    """
+    return _rendered(
+        title=evidence.name,
+        columns=columns,
+        drawn=drawn,
+        gathers=[view_of(evidence, with_film=True)],
+        is_one=True,
+        n_left_out=0,
+    )
+
+
+def comparison_of(
+    evidences: Sequence[Evidence], *, title: str, columns: Sequence[Column], drawn: Mapping[str, Drawn]
+) -> str:
+    """Return the page of several runs side by side.
+
+    Args:
+        evidences: Of those runs that made cubes, whose contact sheets are shown: of the first twelve.
+        title: Of the page.
+        columns: Of the table, one a run.
+        drawn: The figures of all runs, in the light theme.
+    """
+    shown = [each for each in evidences if each.contact_sheet]
+    return _rendered(
+        title=title,
+        columns=columns,
+        drawn=drawn,
+        gathers=[view_of(each, with_film=False) for each in shown[:_MOST_SHEETS]],
+        is_one=False,
+        n_left_out=max(len(shown) - _MOST_SHEETS, 0),
+    )
+
+
+def _rendered(*, title: str, columns: Sequence[Column], drawn: Mapping[str, Drawn], **content: Any) -> str:
+    script = (_FOLDER / "page.js").read_text(encoding="utf-8")
+    return (
+        _templates()
+        .get_template("page.html.j2")
+        .render(
+            title=title,
+            heads=[column.name for column in columns],
+            rows=_grouped(rows_of(columns)),
+            plots=plots_of(drawn),
+            themes=THEMES,
+            style=Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),  # noqa: S704 # our own file
+            script=Markup(script),  # noqa: S704 # our own file
+            script_hash=_hash_of(script),
+            version=__version__,
+            **content,
+        )
+    )
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _hash_of(script: str) -> str:
+    """Return how the page's policy names the one script that may run."""
+    return f"sha256-{base64.standard_b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+def _grouped(rows: Sequence[TableRow]) -> list[dict[str, Any]]:
+    """Return rows for the template; parts of the line above are indented by it."""
+    return [
+        {"label": row.label.strip(), "is_part": row.label.startswith(" "), "cells": row.cells} for row in rows
+    ]

@@ -1,0 +1,32 @@
+"""The figures of runs, drawn once and coloured by the page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pixel_gather.adapters.report.plots.drawn import Drawn
+from pixel_gather.adapters.report.plots.files import to_svg
+from pixel_gather.adapters.report.plots.theme import DARK, LIGHT, css_variables, themed_svg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """One figure of a page."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    """An element in the page's own colours; its text is escaped."""
+
+
+THEMES: Final = {"light": css_variables(LIGHT), "dark": css_variables(DARK)}
+"""Declarations of the colours that pages and the figures in them are drawn in."""
+
+
+def plots_of(drawn: Mapping[str, Drawn]) -> tuple[Plot, ...]:
+    """Return figures that were drawn in the light theme as parts of a page, in their order."""
+    return tuple(
+        Plot(name=name, title=each.title, caption=each.caption, svg=themed_svg(to_svg(each.figure)))
+        for name, each in drawn.items()
+    )

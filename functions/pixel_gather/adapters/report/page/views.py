@@ -1,0 +1,191 @@
+"""What the page says of one gather: texts and images, ready to be put into its template."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.adapters.report.page.pictures import Film, film_of, picture_uri
+from pixel_gather.adapters.report.page.stretch import Stretch, number_in_words
+from pixel_gather.estimate.pricing import PRICES_OF
+from pixel_gather.report.evidence import Evidence, Picture, SourceRow
+from pixel_gather.report.report import Cause
+
+_LONGEST_REQUEST: Final = 64 * 1024
+_KEPT_HREFS: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureView:
+    """One window of the contact sheet."""
+
+    role: str
+    uri: str | None
+    """None where it is not shown."""
+
+    size: tuple[int, int]
+    """(width, height) of the picture in pixels."""
+
+    source: SourceRow
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilmView:
+    """The slider over quicklooks."""
+
+    film: Film
+    captions: tuple[dict[str, str], ...]
+    """For each frame what it is of: ``label``, ``row``, ``href``."""
+
+    n_quicklooks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleView:
+    """The colour bar under the pictures."""
+
+    low: str
+    high: str
+    words: str
+    is_constant: bool
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherView:
+    """One gather; everything in it is text that the template escapes, but for the images."""
+
+    name: str
+    place: str
+    made: str
+    headlines: tuple[tuple[str, str], ...]
+    """A figure and what it is of."""
+
+    facts: tuple[tuple[str, str], ...]
+    pictures: tuple[PictureView, ...]
+    scale: ScaleView | None
+    film: FilmView | None
+    causes: tuple[Cause, ...]
+    n_failed: int
+    warnings: tuple[str, ...]
+    slowest: tuple[SourceRow, ...]
+    costs: tuple[tuple[str, str], ...]
+    usd: str
+    cost_basis: str
+    request: str
+    """JSON."""
+
+    is_request_cut: bool
+
+
+def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
+    """Return what the page says of a gather; without the film where many gathers share one page."""
+    report = evidence.report
+    quicklooks = evidence.quicklooks
+    stretch = None if quicklooks is None else Stretch.of(quicklooks.pixels, quicklooks.is_valid)
+    film = None
+    if quicklooks is not None and stretch is not None and with_film and len(quicklooks.rows) > 1:
+        film = _film_view(film_of(quicklooks, stretch), evidence.frames)
+    request, is_cut = _request_in_words(evidence.request)
+    return GatherView(
+        name=evidence.name,
+        place=evidence.place,
+        made=f"{evidence.planned_at[:19].replace('T', ' ')} UTC by Pixel Gather {evidence.version}",
+        headlines=_headlines(evidence),
+        facts=evidence.facts,
+        pictures=() if stretch is None else tuple(_shown(each, stretch) for each in evidence.contact_sheet),
+        scale=None if stretch is None or quicklooks is None else _scale_view(stretch, quicklooks.step),
+        film=film,
+        causes=report.causes,
+        n_failed=report.n_failed,
+        warnings=report.warnings,
+        slowest=evidence.slowest,
+        costs=tuple((_SERVICES.get(name, name), _usd(usd)) for name, usd in _dearest_first(evidence)),
+        usd=_usd(evidence.cost.usd),
+        cost_basis=_ON_AWS if evidence.cost.was_on_aws else _IN_PROCESS,
+        request=request,
+        is_request_cut=is_cut,
+    )
+
+
+def _headlines(evidence: Evidence) -> tuple[tuple[str, str], ...]:
+    report, run = evidence.report, evidence.run
+    n_read = report.status_counts.get("ok", 0)
+    cost = "on AWS" if evidence.cost.was_on_aws else "if it ran on AWS"
+    return (
+        (f"{n_read:,}", f"of {report.n_sources:,} sources read"),
+        (f"{report.n_failed:,}", "failed"),
+        (f"{run.typical_per_s:,.1f}", "sources/s, typical"),
+        (_seconds(run.timings.wall_s), "wall time"),
+        (f"{report.total_s.median * 1000:,.1f} ms", "a source, median"),
+        (_nbytes(run.data_nbytes), "of windows, as stored"),
+        (_usd(evidence.cost.usd), cost),
+    )
+
+
+def _shown(picture: Picture, stretch: Stretch) -> PictureView:
+    uri, size = None, (1, 1)
+    if picture.pixels is not None and picture.is_valid is not None:
+        uri = picture_uri(picture.pixels, picture.is_valid, stretch)
+        size = (picture.pixels.shape[1], picture.pixels.shape[0])
+    return PictureView(role=picture.role, uri=uri, size=size, source=picture.source, note=picture.note)
+
+
+def _scale_view(stretch: Stretch, step: int) -> ScaleView:
+    return ScaleView(
+        low=number_in_words(stretch.low),
+        high=number_in_words(stretch.high),
+        words=stretch.words,
+        is_constant=stretch.low >= stretch.high,
+        step=step,
+    )
+
+
+def _film_view(film: Film, frames: tuple[SourceRow, ...]) -> FilmView:
+    captions = tuple(
+        {"label": each.label, "row": f"row {each.row:,}", "href": each.href} for each in frames[:: film.every]
+    )
+    return FilmView(film=film, captions=captions, n_quicklooks=len(frames))
+
+
+def _request_in_words(request: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return a request as JSON, and whether hrefs were left out because they are too many for a page."""
+    text = json.dumps(request, indent=2, ensure_ascii=False)
+    sources = request.get("sources")
+    hrefs = sources.get("hrefs") if isinstance(sources, Mapping) else sources
+    if len(text) <= _LONGEST_REQUEST or not isinstance(hrefs, list):
+        return text, False
+    kept = [str(href) for href in hrefs[:_KEPT_HREFS]]
+    short = {**request, "sources": {"hrefs": [*kept, f"and {len(hrefs) - len(kept):,} more"]}}
+    return json.dumps(short, indent=2, ensure_ascii=False), True
+
+
+def _dearest_first(evidence: Evidence) -> list[tuple[str, float]]:
+    return sorted(evidence.cost.usd_by_service.items(), key=lambda item: -item[1])
+
+
+def _usd(usd: float) -> str:
+    return f"${usd:,.2f}" if usd >= 1 else f"${usd:.4f}" if usd >= 0.0001 or not usd else f"${usd:.1g}"  # noqa: PLR2004 # a hundredth of a cent
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.2f} s" if seconds < 100 else f"{seconds:,.0f} s"  # noqa: PLR2004 # digits that one reads
+
+
+def _nbytes(nbytes: int) -> str:
+    for size, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if nbytes >= size:
+            return f"{nbytes / size:,.1f} {unit}"
+    return f"{nbytes:,} bytes"
+
+
+_SERVICES: Final = {"s3": "S3 requests", "lambda": "Lambda", "step_functions": "Step Functions"}
+_ON_AWS: Final = (
+    f"What the report counts, at list prices ({PRICES_OF}); storage and transfer apart. Not a bill."
+)
+_IN_PROCESS: Final = (
+    "It ran in process: AWS has billed no more than the requests to its buckets, if any. The same gather "
+    f"on AWS would cost this, by what the report counts at list prices ({PRICES_OF}); storage and transfer "
+    "apart."
+)

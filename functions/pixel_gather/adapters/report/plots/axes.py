@@ -1,0 +1,123 @@
+"""Empty figures and axes in a theme's colours: every figure of a page looks like its neighbour."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
+
+from pixel_gather.adapters.report.plots.labels import plain_number
+from pixel_gather.adapters.report.plots.theme import Theme
+
+type AxesGrid = np.ndarray[Any, np.dtype[np.object_]]
+
+WIDTH_IN: Final = 10.0
+"""Inches of a figure: a page shows 96 pixels to each."""
+
+TITLE_PT: Final = 10.5
+TEXT_PT: Final = 9.0
+NOTE_PT: Final = 8.0
+_LONG_COUNT: Final = 9_999
+
+
+def new_figure(
+    theme: Theme, *, n_rows: int, n_columns: int, size_in: tuple[float, float]
+) -> tuple[Figure, AxesGrid]:
+    """Return a figure with a grid of axes, which nothing drawn in them will overlap.
+
+    Args:
+        theme: Its colours.
+        n_rows: Of axes.
+        n_columns: Of axes.
+        size_in: (width, height) in inches; a page shows 96 pixels to each, and has about 1,000.
+
+    Returns:
+        The figure and its axes, shape (n_rows, n_columns).
+    """
+    figure = Figure(figsize=size_in, facecolor=theme.background, edgecolor="none", layout="constrained")
+    axes: AxesGrid = figure.subplots(n_rows, n_columns, squeeze=False)
+    for ax in axes.flat:
+        style_axes(ax, theme)
+    return figure, axes
+
+
+def style_axes(ax: Axes, theme: Theme) -> None:
+    """Give axes the theme's colours; `new_figure` has done so with its own."""
+    ax.set_facecolor(theme.background)
+    ax.set_axisbelow(True)
+    ax.grid(visible=True, color=theme.grid, linewidth=0.8, linestyle="solid", alpha=1)
+    ax.tick_params(which="both", color=theme.axis, labelcolor=theme.muted, labelsize=TEXT_PT, direction="out")
+    for side, spine in ax.spines.items():
+        spine.set(visible=side in {"left", "bottom"}, color=theme.axis, linewidth=0.8)
+
+
+def finish_axes(ax: Axes, *, title: str, x_label: str, y_label: str, theme: Theme) -> None:
+    """Name axes whose content is drawn; an axis of plain numbers gets ticks such as ``1,200``."""
+    ax.set_title(title, loc="left", fontsize=TITLE_PT, fontweight="bold", color=theme.text)
+    ax.set_xlabel(x_label, fontsize=TEXT_PT, color=theme.muted)
+    ax.set_ylabel(y_label, fontsize=TEXT_PT, color=theme.muted)
+    for axis in (ax.xaxis, ax.yaxis):
+        _write_plainly(axis)
+
+
+def _write_plainly(axis: Axis) -> None:
+    if isinstance(axis.get_major_formatter(), ScalarFormatter) and axis.get_scale() == "linear":
+        axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
+
+
+def whole_ticks(axis: Axis, *, longest: int) -> None:
+    """Mark whole numbers only on an axis of counts, and fewer the longer they are.
+
+    Args:
+        axis: Of a panel that shares its row with two others, or of a wider one.
+        longest: The greatest number along it.
+    """
+    axis.set_major_locator(MaxNLocator(nbins=3 if longest > _LONG_COUNT else 6, integer=True))
+
+
+def legend(ax: Axes, theme: Theme, *, below: bool = False, n_columns: int = 1) -> None:
+    """Show what is labelled in axes.
+
+    Args:
+        ax: Its content is drawn already.
+        theme: Its colours.
+        below: Under the axes, where it hides nothing, rather than in the emptiest corner.
+        n_columns: Of entries.
+    """
+    place: dict[str, Any] = (
+        {"loc": "upper center", "bbox_to_anchor": (0.5, -0.25)} if below else {"loc": "best"}
+    )
+    ax.legend(
+        **place,
+        ncols=n_columns,
+        fontsize=NOTE_PT,
+        labelcolor=theme.text,
+        facecolor=theme.background,
+        edgecolor=theme.grid,
+        frameon=not below,
+        framealpha=0.9,
+        fancybox=False,
+        handlelength=2.2,
+    )
+
+
+def legend_below(figure: Figure, theme: Theme, handles: Sequence[Artist], *, n_columns: int = 5) -> None:
+    """Name what all axes of a figure show alike, under them."""
+    figure.legend(
+        handles=list(handles),
+        loc="outside lower center",
+        ncols=min(n_columns, len(handles)),
+        fontsize=TEXT_PT,
+        labelcolor=theme.text,
+        frameon=False,
+        handlelength=2.4,
+    )
+
+
+def head(figure: Figure, text: str, theme: Theme) -> None:
+    """Say over a figure whose numbers these are."""
+    figure.suptitle(text, x=0.008, ha="left", fontsize=TEXT_PT, color=theme.muted)

@@ -1,0 +1,94 @@
+"""What figure 2 draws: throughput, efficiency and bytes per second against concurrency. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.adapters.report.plots.choosing import best_of
+from pixel_gather.adapters.report.plots.in_flight import Slices
+from pixel_gather.report import published
+from pixel_gather.report.run import Floats, Run
+
+type Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+_BASE_SHARE: Final = 0.25
+"""Efficiency within a run is relative to this share of its slices, those with the fewest in flight."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """One series against concurrency; arrays of one length, by rising concurrency."""
+
+    concurrency: Floats
+    per_s: Floats
+    efficiency: Floats
+    """In percent."""
+
+    mib_per_s: Floats
+    is_adaptive: Bools
+    """Where the concurrency was found while reading."""
+
+    def panels(self) -> tuple[Floats, Floats, Floats]:
+        """Return what the three panels show."""
+        return self.per_s, self.efficiency, self.mib_per_s
+
+
+def points_of_runs(runs: Sequence[Run]) -> Points:
+    """Return the points of one engine's runs, which are in order."""
+    concurrency = np.array([max(float(run.concurrency), 1.0) for run in runs])
+    per_s = np.array([run.typical_per_s for run in runs])
+    base = best_of(run for run in runs if run.concurrency == runs[0].concurrency)
+    return Points(
+        concurrency=concurrency,
+        per_s=per_s,
+        efficiency=_percent(per_s / concurrency, base.typical_per_s / max(base.concurrency, 1)),
+        mib_per_s=np.array([run.mib_per_s for run in runs]),
+        is_adaptive=np.array([run.is_adaptive for run in runs]),
+    )
+
+
+def points_of_slices(slices: Slices) -> Points:
+    """Return the points of one run, one for each slice of its time."""
+    order = np.argsort(slices.in_flight, kind="stable")
+    in_flight, per_s = slices.in_flight[order], slices.ended_per_s[order]
+    n_base = max(1, int(_BASE_SHARE * len(order)))
+    each = np.divide(per_s, in_flight, out=np.zeros(len(order)), where=in_flight > 0)
+    return Points(
+        concurrency=in_flight,
+        per_s=per_s,
+        efficiency=_percent(each, float(np.median(each[:n_base]))),
+        mib_per_s=slices.mib_per_s[order],
+        is_adaptive=np.zeros(len(order), dtype=np.bool_),
+    )
+
+
+def points_of_2018() -> Points:
+    """Return what was published; not a number where it was not told."""
+    runs = published.PUBLISHED
+    per_s = np.array([run.sources_per_s for run in runs])
+    concurrency = np.array([float(run.n_threads) for run in runs])
+    return Points(
+        concurrency=concurrency,
+        per_s=per_s,
+        efficiency=_percent(per_s / concurrency, float(per_s[0] / concurrency[0])),
+        mib_per_s=np.array([np.nan if run.mib_per_s is None else run.mib_per_s for run in runs]),
+        is_adaptive=np.zeros(len(runs), dtype=np.bool_),
+    )
+
+
+def _percent(values: Floats, base: float) -> Floats:
+    percent: Floats = 100 * values / base if base > 0 else np.zeros(len(values))
+    return percent
+
+
+def best_of_each(points: Points) -> list[int]:
+    """Return the index of each fixed concurrency's best point, in the order of the points."""
+    best: dict[float, int] = {}
+    for index, (concurrency, per_s) in enumerate(zip(points.concurrency, points.per_s, strict=True)):
+        if points.is_adaptive[index]:
+            continue
+        if concurrency not in best or per_s > points.per_s[best[concurrency]]:
+            best[concurrency] = index
+    return list(best.values())

@@ -1,0 +1,146 @@
+"""Figure 6: warm-up: how long the first source takes to open."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from pixel_gather.adapters.report.plots.axes import (
+    WIDTH_IN,
+    finish_axes,
+    head,
+    legend,
+    legend_below,
+    new_figure,
+    whole_ticks,
+)
+from pixel_gather.adapters.report.plots.choosing import engines_of
+from pixel_gather.adapters.report.plots.drawn import Drawn
+from pixel_gather.adapters.report.plots.histogram import span_of, tail_of
+from pixel_gather.adapters.report.plots.labels import counted, short_label
+from pixel_gather.adapters.report.plots.theme import MARKERS, Theme
+from pixel_gather.adapters.report.plots.units import Numbers, unit_of_times
+from pixel_gather.report.run import Run, Timings
+
+_SIZE_IN: Final = (WIDTH_IN, 3.8)
+_N_FIRST: Final = 40
+_TOP_ROOM: Final = 1.05
+
+
+def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
+    """Draw first opens by concurrency, or one run's by their order; None where headers were known before."""
+    timed = [run for run in runs if run.timings.open_s.any()]
+    if not timed:
+        return None
+    return _draw_one(timed[0], theme) if len(runs) == 1 else _draw_many(timed, theme)
+
+
+def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
+    figure, axes = new_figure(theme, n_rows=1, n_columns=1, size_in=_SIZE_IN)
+    ax: Axes = axes[0, 0]
+    firsts = np.array([first_open_s(run.timings) for run in runs])
+    unit = unit_of_times(firsts)
+    handles = []
+    for index, (engine, its_runs) in enumerate(engines_of(runs).items()):
+        look: dict[str, Any] = {
+            "color": theme.series[index % len(theme.series)],
+            "marker": MARKERS[index % len(MARKERS)],
+            "linestyle": "none",
+        }
+        concurrency = [run.concurrency for run in its_runs]
+        typical = [float(np.median(run.timings.open_s)) * unit.per_one for run in its_runs]
+        first = [first_open_s(run.timings) * unit.per_one for run in its_runs]
+        ax.vlines(concurrency, typical, first, color=look["color"], linewidth=1, alpha=0.6)
+        hollow: dict[str, Any] = {"markersize": 5, "markerfacecolor": theme.background}
+        ax.plot(concurrency, first, **look, markersize=7)
+        ax.plot(concurrency, typical, **look, **hollow, zorder=3)
+        name = short_label(engine)
+        handles += [
+            Line2D([], [], **look, markersize=7, label=f"{name}: the first source"),
+            Line2D([], [], **look, **hollow, label=f"{name}: median of all"),
+        ]
+    ax.set_xlim(left=0)
+    ax.set_ylim(bottom=0)
+    finish_axes(
+        ax,
+        title="Opening the first source",
+        x_label="sources at one time",
+        y_label=f"open, {unit.name}",
+        theme=theme,
+    )
+    legend_below(figure, theme, handles, n_columns=4)
+    return Drawn(
+        figure=figure,
+        title="Warm-up",
+        caption=(
+            "Time to open the first source of each run, one filled mark a run, beside the median of all its "
+            "sources, hollow: what names, connections and first requests cost, as far as no warm-up before "
+            "the clock started has paid for it."
+        ),
+    )
+
+
+def _draw_one(run: Run, theme: Theme) -> Drawn:
+    orders = opens_by_order_s(run.timings)
+    unit = unit_of_times(run.timings.open_s)
+    n_shards = len(np.unique(run.timings.shard))
+    figure, axes = new_figure(theme, n_rows=1, n_columns=1, size_in=_SIZE_IN)
+    head(figure, f"{run.name} · {counted(n_shards, 'shard')}", theme)
+    ax: Axes = axes[0, 0]
+    x = np.arange(1, len(orders) + 1)
+    median, least, most = (
+        np.array([each(order) for order in orders]) * unit.per_one for each in (np.median, np.min, np.max)
+    )
+    if n_shards > 1:
+        ax.vlines(x, least, most, color=theme.blue, linewidth=3, alpha=0.35, label="range over the shards")
+    ax.plot(
+        x,
+        median,
+        color=theme.blue,
+        linestyle="none",
+        marker="o",
+        markersize=5,
+        label="median over the shards" if n_shards > 1 else "one source",
+    )
+    overall = float(np.median(run.timings.open_s)) * unit.per_one
+    ax.axhline(
+        overall, color=theme.vermilion, linewidth=1.4, linestyle=(0, (5, 3)), label="median of the whole run"
+    )
+    opens = np.concatenate(orders) * unit.per_one
+    span = span_of(opens)
+    ax.set_xlim(0, len(orders) + 1)
+    ax.set_ylim(0, _TOP_ROOM * span.top)
+    whole_ticks(ax.xaxis, longest=0)
+    finish_axes(
+        ax,
+        title="Opening the first sources",
+        x_label="order in which the sources of a shard began" + tail_of(opens, span, unit=unit.name),
+        y_label=f"open, {unit.name}",
+        theme=theme,
+    )
+    legend(ax, theme)
+    return Drawn(
+        figure=figure,
+        title="Warm-up",
+        caption=(
+            f"Time to open the first sources that began in each shard, in the order in which they did, up "
+            f"to {len(orders)}: what names, connections and first requests cost before a worker is warm."
+        ),
+    )
+
+
+def first_open_s(timings: Timings) -> float:
+    """Return how long the source that began first took to open."""
+    return float(timings.open_s[np.argmin(timings.start_s)])
+
+
+def opens_by_order_s(timings: Timings) -> list[Numbers]:
+    """Return the opening times of every shard's first source, of every one's second, up to the 40th."""
+    by_shard = np.lexsort((timings.start_s, timings.shard))
+    shard = timings.shard[by_shard]
+    is_first = np.concatenate(([True], shard[1:] != shard[:-1]))
+    order = np.arange(len(shard)) - np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
+    n_orders = min(_N_FIRST, int(order.max()) + 1)
+    return [timings.open_s[by_shard[order == index]] for index in range(n_orders)]

@@ -1,0 +1,160 @@
+"""The report of a gather as files: for programs, for terminals and for browsers."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import obstore
+from obstore.store import LocalStore
+
+from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.report.cube_evidence import read_evidence
+from pixel_gather.adapters.report.page import comparison_of, page_of
+from pixel_gather.adapters.report.plots.draw import draw_figures
+from pixel_gather.adapters.report.plots.drawn import Drawn
+from pixel_gather.adapters.report.plots.files import put_figure
+from pixel_gather.adapters.report.plots.theme import DARK, LIGHT
+from pixel_gather.adapters.report.written_report import PAGE_KEY, REPORT_KEY
+from pixel_gather.report.evidence import Evidence
+from pixel_gather.report.report import own_lines
+from pixel_gather.report.run import Run
+from pixel_gather.report.run_table import LABEL_WIDTH, Column, columns_of, text_of
+
+TEXT_KEY: Final = "report.txt"
+
+_TYPES: Final = {
+    REPORT_KEY: "application/json",
+    TEXT_KEY: "text/plain; charset=utf-8",
+    PAGE_KEY: "text/html; charset=utf-8",
+}
+
+
+async def write_report_files(
+    store: Store, *, place: str, usd_by_service: Mapping[str, float] | None = None
+) -> None:
+    """Read a finished cube back and put its report beside its arrays; safe to run twice.
+
+    Args:
+        store: At the cube's root, which may be read and written.
+        place: Where that is, as people are told.
+        usd_by_service: What the gather cost on AWS; None where it ran in process.
+
+    Raises:
+        StoreError: The cube cannot be read.
+    """
+    evidence = await asyncio.to_thread(read_evidence, store, place=place, usd_by_service=usd_by_service)
+    files = await asyncio.to_thread(_report_alone, evidence)
+    for name, content in files.items():
+        await _put(store, name, content)
+
+
+def report_files_of(
+    evidence: Evidence, *, drawn: Mapping[str, Drawn], with_published: bool
+) -> dict[str, bytes]:
+    """Return the report of one gather: ``report.json``, ``report.txt`` and ``report.html``.
+
+    Args:
+        evidence: Of the gather.
+        drawn: Its figures, in the light theme.
+        with_published: Lay the published figures beside it.
+    """
+    columns = columns_of([evidence.run], with_published=with_published)
+    return {
+        REPORT_KEY: _encoded(evidence_to_json(evidence) | {"table": [asdict(each) for each in columns]}),
+        TEXT_KEY: _text(_for_terminals(f"{report_to_text(evidence, columns)}\n")),
+        PAGE_KEY: _text(page_of(evidence, columns=columns, drawn=drawn)),
+    }
+
+
+def comparison_files_of(
+    runs: Sequence[Run],
+    *,
+    drawn: Mapping[str, Drawn],
+    evidences: Sequence[Evidence] = (),
+    title: str,
+    with_published: bool,
+) -> dict[str, bytes]:
+    """Return the report of several runs side by side, under the same names.
+
+    Args:
+        runs: All of them, those of cubes among them, in the order of the columns.
+        drawn: Their figures, in the light theme.
+        evidences: Of the cubes among them, whose windows are shown.
+        title: Of the page.
+        with_published: Lay the published figures beside them.
+    """
+    columns = columns_of(runs, with_published=with_published)
+    gathers = [evidence_to_json(each) for each in evidences]
+    page = comparison_of(evidences, title=title, columns=columns, drawn=drawn)
+    return {
+        REPORT_KEY: _encoded({"table": [asdict(each) for each in columns], "gathers": gathers}),
+        TEXT_KEY: _text(_for_terminals(f"{text_of(columns)}\n")),
+        PAGE_KEY: _text(page),
+    }
+
+
+def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str, Drawn]) -> list[Path]:
+    """Write figures as PNG and SVG, the dark ones as ``name-dark``; return the files."""
+    written = []
+    for suffix, figures in (("", light), ("-dark", dark)):
+        for name, drawn in figures.items():
+            written += put_figure(drawn.figure, folder, f"{name}{suffix}")
+    return written
+
+
+def draw_in_both_themes(
+    runs: Sequence[Run], *, with_published: bool
+) -> tuple[dict[str, Drawn], dict[str, Drawn]]:
+    """Return all figures of some runs, light and dark: the former are also those of a page."""
+    light = draw_figures(runs, with_published=with_published, theme=LIGHT)
+    return light, draw_figures(runs, with_published=with_published, theme=DARK)
+
+
+def report_to_text(evidence: Evidence, columns: Sequence[Column]) -> str:
+    """Return the text report of one gather: the table, then what only a gather tells."""
+    where = f"{'cube':<{LABEL_WIDTH}} {evidence.place}"
+    return "\n".join([text_of(columns), *own_lines(evidence.report), where])
+
+
+def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
+    """Return what a gather's ``report.json`` says, as plain values; times in seconds, sizes in bytes."""
+    cost = evidence.cost
+    known = dict(cost.usd_by_service) if cost.was_on_aws else None
+    return {
+        "gather": evidence.name,
+        "cube": evidence.place,
+        **evidence.report.to_json(),
+        "planned_at": evidence.planned_at,
+        "usd": cost.usd if cost.was_on_aws else None,
+        "usd_by_service": known,
+        "usd_on_aws": cost.usd,
+        "request": dict(evidence.request),
+    }
+
+
+def _report_alone(evidence: Evidence) -> dict[str, bytes]:
+    drawn = draw_figures([evidence.run], with_published=False, theme=LIGHT)
+    return report_files_of(evidence, drawn=drawn, with_published=False)
+
+
+def _text(content: str) -> bytes:
+    """Return text as UTF-8; halves of characters, as JSON and names of files may hold, become ``?``."""
+    return content.encode(errors="replace")
+
+
+def _for_terminals(content: str) -> str:
+    """Return text without what would steer the terminal that it is printed to; hrefs may hold anything."""
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in content)
+
+
+def _encoded(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, indent=2, allow_nan=False).encode()
+
+
+async def _put(store: Store, name: str, content: bytes) -> None:
+    """Put a file with its type, which a browser needs to show it; files of this machine have none."""
+    types: Any = None if isinstance(store, LocalStore) else {"Content-Type": _TYPES[name]}
+    await obstore.put_async(store, name, content, attributes=types, use_multipart=False)

@@ -1,0 +1,1 @@
+"""Lists of sources, in files and in listings."""

@@ -1,0 +1,150 @@
+"""Opens list files wherever they lie, as one binary file that is read as it comes."""
+
+import asyncio
+import gzip
+import io
+import re
+import sys
+from collections.abc import Buffer, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, Final, cast
+
+from pixel_gather.adapters.object_store.object_store import Objects, split_href
+from pixel_gather.errors import GatherError, RequestError, SourceError
+from pixel_gather.model.source import Cost
+
+STDIN: Final = "-"
+_BLOCK_NBYTES: Final = 4 << 20
+PARQUET_MAGIC: Final = b"PAR1"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_S_BETWEEN_CHECKS: Final = 0.5
+
+type Check = Callable[[], None]
+"""Called again and again while a list is read; raises TimeoutError once its time is up."""
+
+
+def no_deadline() -> None:
+    """Let a list take as long as it takes."""
+
+
+def open_list_file(
+    place: str,
+    *,
+    objects: Objects,
+    stdin: BinaryIO | None = None,
+    check: Check = no_deadline,
+    what: str = "list",
+) -> tuple[str, io.BufferedReader]:
+    """Open a list file, gunzipped where it is gzipped.
+
+    Reading a remote list runs an event loop of its own, so it belongs in a thread without one.
+
+    Args:
+        place: A checked href, or ``-``.
+        objects: Reads what is remote; belongs to the caller.
+        stdin: Read for ``-`` instead of the process's own.
+        check: Called before each request for more of a remote list, and while one is under way.
+        what: Errors call it so.
+
+    Returns:
+        The name that errors call it by, ending as its format does, and the file.
+
+    Raises:
+        RequestError: It cannot be read.
+        TimeoutError: As the check says; also raised while reading.
+    """
+    if place == STDIN:
+        return _gunzipped("stdin", io.BufferedReader(cast("io.RawIOBase", stdin or sys.stdin.buffer)))
+    root, path = split_href(place)
+    name = PurePosixPath(path).name
+    try:
+        raw = open(f"/{path}", "rb") if root == "file://" else _open_remote(place, objects, check)  # noqa: SIM115, PTH123 # the caller closes it
+        return _gunzipped(name, raw)
+    except (OSError, SourceError) as error:
+        check()
+        reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
+        raise RequestError(f"the {what} cannot be read: {reason} ({place})", field=name) from error
+
+
+@contextmanager
+def parquet_errors(says: str, *, field: str, check: Check) -> Iterator[None]:
+    """Raise whatever arro3 raises as a ``RequestError``; where a file is no Parquet it panics instead.
+
+    Args:
+        says: What is said before arro3's own word.
+        field: Which the error names.
+        check: Called first; it raises where time is up, which is then the reason.
+    """
+    try:
+        yield
+    except (GatherError, GeneratorExit, KeyboardInterrupt, TimeoutError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        check()
+        raise RequestError(f"{says}: {_parquet_problem(error)}", field=field) from error
+
+
+def _parquet_problem(error: BaseException) -> str:
+    """Return what arro3 says of a file that it cannot read, without the words of its Rust."""
+    said = re.search(r'\("(.+)"\)', str(error))
+    return said[1] if said else str(error)
+
+
+def _gunzipped(name: str, raw: io.BufferedReader) -> tuple[str, io.BufferedReader]:
+    if raw.peek(2)[:2] == _GZIP_MAGIC:
+        return name.removesuffix(".gz"), io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=raw)))
+    return name, raw
+
+
+def _open_remote(href: str, objects: Objects, check: Check) -> io.BufferedReader:
+    return io.BufferedReader(_RemoteFile(href, objects, check), buffer_size=_BLOCK_NBYTES)
+
+
+class _RemoteFile(io.RawIOBase):
+    """One version of an object, read in ranges with the retries of ``Objects``."""
+
+    def __init__(self, href: str, objects: Objects, check: Check) -> None:
+        self._href = href
+        self._objects = objects
+        self._check = check
+        self._cost = Cost()
+        self._position = 0
+        first = asyncio.run(_watched(objects.get_range(href, 0, 1, etag=None, cost=self._cost), check))
+        self._etag, self._nbytes = first.etag, first.object_nbytes
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._nbytes}[whence]
+        self._position = origin + offset
+        return self._position
+
+    def readinto(self, buffer: Buffer) -> int:
+        out = memoryview(buffer).cast("B")
+        stop = min(self._position + out.nbytes, self._nbytes)
+        if stop <= self._position:
+            return 0
+        ask = self._objects.get_range(self._href, self._position, stop, etag=self._etag, cost=self._cost)
+        content = asyncio.run(_watched(ask, self._check)).content
+        out[: content.nbytes] = content
+        self._position += content.nbytes
+        return content.nbytes
+
+
+async def _watched[T](work: Coroutine[Any, Any, T], check: Check) -> T:
+    """Wait for a request and its retries, but no longer than the check allows."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        check()
+        await asyncio.wait((task,), timeout=_S_BETWEEN_CHECKS)
+    return task.result()

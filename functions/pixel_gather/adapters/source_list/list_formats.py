@@ -1,0 +1,270 @@
+"""Reads the formats of list files as records: one mapping of column to value for each source.
+
+Formats are told by the name's ending, and by the first line where the ending says nothing.
+"""
+
+import csv
+import io
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import IO, Any, Final, NamedTuple, cast
+
+import arro3.io
+from arro3.core import Array, DataType, RecordBatch
+
+from pixel_gather.adapters.source_list.list_columns import check_names, format_time
+from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
+from pixel_gather.errors import RequestError, SourceError
+
+type Record = tuple[int, Mapping[str, object]]
+"""Line of the list, from 1, and its columns. Rows of Parquet count as lines."""
+
+_LONGEST_LINE_NBYTES: Final = 1 << 20
+_MOST_EMPTY_LINES: Final = 1_000_000
+_UNREADABLE: Final = (OSError, EOFError, zlib.error, SourceError)
+_N_ROWS_PER_BATCH: Final = 256
+"""Few, for a file of some KB may spell out the same long text in every row."""
+_DELIMITERS: Final = (",", ";", "\t")
+_BY_ENDING: Final = {
+    ".txt": "text",
+    ".lst": "text",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """The records of one list file."""
+
+    is_typed: bool
+    """Whether values have types of their own; without, all of them are text."""
+
+    lines: Iterator[Record]
+
+
+def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadline) -> Records:
+    """Read a list file's records as they are asked for; the file is closed after the last.
+
+    Args:
+        file: Not yet read from; Parquet has to be able to seek.
+        name: What errors call the list; its ending tells the format.
+        check: Called for every line, whether or not it names a source, and for every batch of rows.
+
+    Raises:
+        RequestError: A line is not what the format allows; also raised while iterating.
+        TimeoutError: As the check says; also raised while iterating.
+    """
+    kind = next((kind for ending, kind in _BY_ENDING.items() if name.lower().endswith(ending)), None)
+    if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
+        return Records(is_typed=True, lines=_parquet_records(file, name, check))
+    lines = _lines(file, name, check)
+    if kind is None:
+        first = next((line for line in lines if line.is_content), None)
+        kind = _kind_of_line(first.text, name) if first else "text"
+        lines = chain([first] if first else (), lines)
+    read = {"text": _text_records, "csv": _csv_records, "jsonl": _jsonl_records}[kind]
+    return Records(is_typed=kind == "jsonl", lines=read(lines, name))
+
+
+def _first_bytes(file: io.BufferedReader, name: str, check: Check) -> bytes:
+    try:
+        return file.peek(4)[:4]
+    except _UNREADABLE as error:
+        check()
+        raise RequestError(f"the list cannot be read: {error}", field=name) from error
+
+
+class _Line(NamedTuple):
+    number: int
+    text: str
+    """Without its end."""
+
+    @property
+    def is_content(self) -> bool:
+        """Whether a text list has a href here, not a comment and not a blank line."""
+        text = self.text.strip()
+        return text != "" and not text.startswith("#")
+
+
+def _lines(file: io.BufferedReader, name: str, check: Check) -> Iterator[_Line]:
+    n_empty = 0
+    with closing(file):
+        for number in count(1):
+            check()
+            field = f"{name} line {number}"
+            try:
+                raw = file.readline(_LONGEST_LINE_NBYTES + 1)
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise RequestError("this line is not UTF-8; save the list as UTF-8", field=field) from error
+            except _UNREADABLE as error:
+                check()
+                raise RequestError(f"the list cannot be read from here on: {error}", field=field) from error
+            if not raw:
+                return
+            if len(raw) > _LONGEST_LINE_NBYTES:
+                raise RequestError(f"this line is longer than {_LONGEST_LINE_NBYTES} bytes", field=field)
+            line = _Line(number, text.rstrip("\r\n"))
+            n_empty = 0 if line.is_content else n_empty + 1
+            if n_empty > _MOST_EMPTY_LINES:
+                raise RequestError(
+                    f"more than {_MOST_EMPTY_LINES:,} lines in a row are blank or comments; leave them out",
+                    field=field,
+                )
+            yield line
+
+
+def _kind_of_line(text: str, name: str) -> str:
+    if text.lstrip().startswith("{"):
+        return "jsonl"
+    if text.lstrip().startswith("["):
+        raise RequestError("this is a JSON array; write one JSON object a line", field=name)
+    return "csv" if len(_split_header(text)) > 1 or text.strip() == "href" else "text"
+
+
+def _text_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:  # noqa: ARG001 # as the others
+    for line in lines:
+        if line.is_content:
+            yield line.number, {"href": line.text.strip()}
+
+
+def _split_header(text: str) -> list[str]:
+    """Split a header by the delimiter that gives it a column href."""
+    for delimiter in _DELIMITERS:
+        names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+        if "href" in names:
+            return [delimiter, *names]
+    return []
+
+
+class _CsvContent:
+    """The lines below a header; quotes may join many of them, and what is joined stays in memory."""
+
+    def __init__(self, lines: Iterator[_Line], name: str) -> None:
+        self.n_characters = 0
+        """Since the last record."""
+
+        self._lines = lines
+        self._name = name
+
+    def lines(self) -> Iterator[str]:
+        for line in self._lines:
+            self.n_characters += len(line.text) + 1
+            if self.n_characters > _LONGEST_LINE_NBYTES:
+                raise RequestError(
+                    f"one record is longer than {_LONGEST_LINE_NBYTES} characters; is a quote missing?",
+                    field=f"{self._name} line {line.number}",
+                )
+            yield line.text + "\n"
+
+
+def _csv_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
+    header = next((line for line in lines if line.text.strip()), None)
+    if header is None:
+        return
+    delimiter, *names = _split_header(header.text) or [",", *next(csv.reader([header.text]))]
+    field = f"{name} line {header.number}"
+    if twice := next((column for column, n in Counter(names).items() if n > 1), None):
+        raise RequestError(f"there are two columns {twice!r}; rename one", field=field)
+    if "" in names:
+        raise RequestError(f"column {names.index('') + 1} has no name; name it or leave it out", field=field)
+    _check_names(names, field)
+    content = _CsvContent(lines, name)
+    reader = csv.reader(content.lines(), delimiter=delimiter, strict=True)
+    try:
+        for values in reader:
+            content.n_characters = 0
+            if not values:
+                continue
+            number = header.number + reader.line_num
+            if len(values) != len(names):
+                raise RequestError(
+                    f"{len(values)} values stand in {len(names)} columns; quote values that contain "
+                    f"{delimiter!r}",
+                    field=f"{name} line {number}",
+                )
+            yield number, dict(zip(names, map(str.strip, values), strict=True))
+    except csv.Error as error:
+        at = f"{name} line {header.number + reader.line_num}"
+        raise RequestError(f"this is not CSV: {error}", field=at) from error
+
+
+def _jsonl_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
+    seen: set[str] = set()
+    for line in lines:
+        if not line.text.strip():
+            continue
+        field = f"{name} line {line.number}"
+        try:
+            record = json.loads(line.text)
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"this is not JSON: {error}", field=field) from error
+        if not isinstance(record, dict):
+            raise RequestError('write one JSON object a line, such as {"href": ...}', field=field)
+        if not seen.issuperset(record):
+            seen.update(record)
+            _check_names([*record, *(seen - record.keys() - {"href"})], field)
+        elif "href" not in record:
+            _check_names(list(record), field)
+        yield line.number, record
+
+
+def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterator[Record]:
+    with closing(file):
+        if not file.seekable():
+            raise RequestError("Parquet cannot be read from a pipe; name the file instead", field=name)
+        if _first_bytes(file, name, check) != PARQUET_MAGIC:
+            raise RequestError("this is not Parquet, as its name says", field=name)
+        with parquet_errors("this is not Parquet, or is damaged", field=name, check=check):
+            batches = iter(arro3.io.read_parquet(cast("IO[bytes]", file), batch_size=_N_ROWS_PER_BATCH))
+            names = list(batches.schema.names)
+            _check_names(names, name)
+            number = 0
+            for batch in batches:
+                check()
+                _check_size(batch, name, number)
+                columns = [_to_python(batch[column], column, name) for column in names]
+                for values in zip(*columns, strict=True):
+                    number += 1
+                    yield number, dict(zip(names, values, strict=True))
+
+
+def _check_size(batch: RecordBatch, name: str, number: int) -> None:
+    if batch.nbytes > _N_ROWS_PER_BATCH * _LONGEST_LINE_NBYTES:
+        raise RequestError(
+            f"rows are longer than {_LONGEST_LINE_NBYTES} bytes on the average; leave long columns out",
+            field=f"{name} line {number + 1}",
+        )
+
+
+def _to_python(array: Array, column: str, name: str) -> list[Any]:
+    """Return a column's values, times and dates as ISO 8601 text."""
+    kind = array.type
+    try:
+        if DataType.is_timestamp(kind) or DataType.is_date(kind):
+            # by way of integers: arro3 makes no datetimes without the machine's list of time zones
+            zone = kind.tz if DataType.is_timestamp(kind) else None
+            numbers = array.cast(DataType.timestamp("us", tz=zone)).cast(DataType.int64())
+            return [None if us is None else format_time(us) for us in numbers.to_pylist()]
+        if DataType.is_decimal(kind) or DataType.is_binary(kind) or DataType.is_nested(kind):
+            raise RequestError(f"column {column} is {kind}; leave it out or make it text", field=name)
+        return list(array.to_pylist())
+    except OverflowError as error:
+        raise RequestError(f"column {column} has a time outside the years 1 to 9999", field=name) from error
+
+
+def _check_names(names: list[str], field: str) -> None:
+    try:
+        check_names(names)
+    except ValueError as error:
+        raise RequestError(str(error), field=field) from error

@@ -1,0 +1,199 @@
+"""Lists what lies below a folder of a bucket or of this machine, in the order of the names."""
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from glob import translate
+from pathlib import Path
+from typing import Final
+
+import obstore
+import regex as timed_re
+from obstore.exceptions import BaseError
+
+from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_store, split_href
+from pixel_gather.adapters.object_store.store_errors import judge
+from pixel_gather.adapters.source_list.list_file import Check, no_deadline
+from pixel_gather.errors import RequestError
+from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href
+
+_N_PER_PAGE: Final = 1000
+_LONGEST_PATTERN: Final = 1000
+_LONGEST_SEARCH_S: Final = 1.0
+type _Pattern = timed_re.Pattern[str]
+
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedObject:
+    """One object below a prefix."""
+
+    href: str
+    nbytes: int
+    last_modified: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    path: str
+    """Below the folder that is listed, without a slash in front."""
+
+    nbytes: int
+    last_modified: datetime
+
+
+def list_objects(
+    prefix: str,
+    *,
+    glob: str | None = None,
+    regex: str | None = None,
+    policy: HrefPolicy,
+    settings: StoreSettings,
+    open_: Callable[[str, StoreSettings], Store] = open_store,
+    check: Check = no_deadline,
+) -> Iterator[ListedObject]:
+    """Yield the objects below a folder, sorted by their keys as S3 sorts them.
+
+    Args:
+        prefix: ``s3://bucket/folder/`` or a local folder; the closing slash may be left out.
+        glob: Pattern for the path below the prefix: ``*`` and ``?`` stay within one folder, ``**``
+            means any number of folders. Without one, everything is listed.
+        regex: Regular expression, searched for in the whole href.
+        policy: What may be listed; a relative folder starts from its base.
+        settings: How object stores are reached.
+        open_: Makes the client of a bucket.
+        check: Called for every key, whether or not a pattern matches it, and before every retry.
+
+    Raises:
+        RequestError: The prefix or a pattern is wrong, or the store does not list it.
+        TimeoutError: As the check says.
+    """
+    folder = _check_folder(prefix, policy)
+    glob = glob and glob.lstrip("/")
+    below_matches = _compiled(glob and _as_regex(glob), "sources.glob")
+    whole_matches = _compiled(regex, "sources.regex")
+    literal = _WILDCARD.split(glob, maxsplit=1)[0] if glob else ""
+    below, _, _ = literal.rpartition("/")
+    start = f"{folder}/{below}" if below and ".." not in below else folder
+    root, path = split_href(start)
+    is_local = root == "file://"
+    path = "/" + path if is_local else path
+    found = _walk(path) if is_local else _list_store(open_(root, settings), path, start, settings, check)
+    for item in found:
+        check()
+        relative = f"{below}/{item.path}" if start != folder else item.path
+        is_folder_marker = item.nbytes == 0 and "." not in relative.rpartition("/")[2]
+        if is_folder_marker or (below_matches and not _matches(below_matches, relative, "sources.glob")):
+            continue
+        href = _file_href(f"/{path}/{item.path}") if is_local else f"{folder}/{relative}"
+        if whole_matches is None or _matches(whole_matches, href, "sources.regex"):
+            yield ListedObject(href=href, nbytes=item.nbytes, last_modified=item.last_modified)
+
+
+def _check_folder(prefix: str, policy: HrefPolicy) -> str:
+    """Return the folder's href without a closing slash."""
+    if not prefix:
+        raise RequestError("the prefix is empty; write s3://bucket/folder/", field="sources.prefix")
+    try:
+        # a folder is where some object could lie
+        href = check_href(f"{prefix.rstrip('/')}/x", policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field="sources.prefix") from error
+    if href.startswith(("http:", "https:")):
+        raise RequestError("web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix")
+    return href.removesuffix("/x")
+
+
+def _file_href(path: str) -> str:
+    try:
+        return check_href(path, policy=IN_PROCESS)
+    except ValueError as error:
+        raise RequestError(
+            f"a file below it cannot be named: {error} ({path!r})", field="sources.prefix"
+        ) from error
+
+
+def _as_regex(glob: str) -> str:
+    return r"\A" + translate(glob, recursive=True, include_hidden=True, seps="/")
+
+
+def _compiled(pattern: str | None, field: str) -> _Pattern | None:
+    if pattern is None:
+        return None
+    if len(pattern) > _LONGEST_PATTERN:
+        raise RequestError(f"the pattern is longer than {_LONGEST_PATTERN} characters", field=field)
+    try:
+        return timed_re.compile(pattern)
+    except timed_re.error as error:
+        raise RequestError(f"this is not a regular expression: {error}", field=field) from error
+
+
+def _matches(pattern: _Pattern, text: str, field: str) -> bool:
+    """Search within bounded time, for a pattern may backtrack without end."""
+    try:
+        return pattern.search(text, timeout=_LONGEST_SEARCH_S) is not None
+    except TimeoutError as error:
+        raise RequestError(
+            f"it takes over {_LONGEST_SEARCH_S:.0f} s to match {text}: write it without repeats in repeats",
+            field=field,
+        ) from error
+
+
+def _list_store(
+    store: Store, folder: str, start: str, settings: StoreSettings, check: Check
+) -> Iterator[_Found]:
+    """List a bucket page by page, going on after the last key where a page fails."""
+    last: str | None = None
+    attempt = 0
+    while True:
+        try:
+            for page in obstore.list(store, folder or None, offset=last, chunk_size=_N_PER_PAGE):
+                for meta in page:
+                    last, attempt = meta["path"], 0
+                    yield _Found(last.removeprefix(folder).lstrip("/"), meta["size"], meta["last_modified"])
+        except (BaseError, OSError, ValueError) as error:
+            check()
+            attempt += 1
+            _, reason, tries = judge(error)
+            if attempt > min(tries, settings.max_retries):
+                raise RequestError(f"{start}/ cannot be listed: {reason}", field="sources.prefix") from error
+            time.sleep(min(settings.first_backoff_s * 2 ** (attempt - 1), 5.0))
+        else:
+            return
+
+
+def _walk(folder: str) -> Iterator[_Found]:
+    """Walk a local folder in the order in which S3 lists; links are followed, but never round in a circle."""
+    if not Path(folder).is_dir():
+        raise RequestError(f"there is no folder {folder}", field="sources.prefix")
+    above = (parent.stat() for parent in Path(folder).resolve().parents)
+    yield from _walk_below(folder, "", frozenset((parent.st_dev, parent.st_ino) for parent in above))
+
+
+def _walk_below(folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[_Found]:
+    try:
+        own = os.stat(folder)  # noqa: PTH116 # entries of scandir are paths as text
+        with os.scandir(folder) as entries:
+            # a slash counts as part of a folder's name, because it does in a key
+            names = sorted(entry.name + "/" * entry.is_dir() for entry in entries)
+    except OSError as error:
+        raise RequestError(f"{folder} cannot be listed: {error.strerror}", field="sources.prefix") from error
+    if (own.st_dev, own.st_ino) in above:
+        return
+    above |= {(own.st_dev, own.st_ino)}
+    for name in names:
+        if name.endswith("/"):
+            yield from _walk_below(f"{folder}/{name[:-1]}", prefix + name, above)
+            continue
+        try:
+            entry = Path(folder, name).stat()
+        except OSError:  # a broken link, or removed in the meantime
+            continue
+        if stat.S_ISREG(entry.st_mode):
+            changed = datetime.fromtimestamp(entry.st_mtime, tz=UTC)
+            yield _Found(prefix + name, entry.st_size, changed)

@@ -1,0 +1,232 @@
+"""Streams the sources that a request names: hrefs, a list file, or what lies below a prefix.
+
+Every source comes out checked, and a mistake is reported with its line. Nothing is kept in memory.
+Iterating does I/O and may wait, so it belongs in a thread without an event loop.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from pixel_gather.adapters.object_store.object_store import Objects, Store, StoreSettings, open_store
+from pixel_gather.adapters.source_list.list_columns import (
+    MEANINGFUL,
+    Scalar,
+    check_name,
+    check_value,
+    parse_time,
+)
+from pixel_gather.adapters.source_list.list_file import STDIN, Check, no_deadline, open_list_file
+from pixel_gather.adapters.source_list.list_formats import Record, read_records
+from pixel_gather.adapters.source_list.listing import list_objects
+from pixel_gather.errors import RequestError
+from pixel_gather.model.source import Source
+from pixel_gather.request.href import HrefPolicy, check_href, parent_of
+from pixel_gather.request.request import Sources
+
+_TIME_EXAMPLES: Final = "2024-03-01, 2024-03-01T10:20:30Z, 2024-03 or 20240301"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceList:
+    """Sources in the order in which they were named; can be iterated over once."""
+
+    name: str
+    """What errors call it: ``sources.csv``, ``stdin``, or a field of the request."""
+
+    is_typed: bool
+    """Whether columns have types of their own; without, their values are text that may spell numbers."""
+
+    sources: Iterator[Source]
+    """Raises RequestError for a line that is wrong, and at the end where there was none; TimeoutError where
+    the check that it was made with does."""
+
+
+def named_sources(
+    sources: Sources,
+    *,
+    objects: Objects,
+    policy: HrefPolicy,
+    list_policy: HrefPolicy,
+    check: Check = no_deadline,
+) -> SourceList:
+    """Return the sources that a request names, in whichever of the three ways.
+
+    Args:
+        sources: The request's.
+        objects: Reads lists; its settings reach what is listed.
+        policy: Which sources may be read or listed.
+        list_policy: Where a list may lie.
+        check: Called again and again, also where nothing that is read names a source.
+    """
+    if sources.hrefs is not None:
+        return sources_of_hrefs(sources.hrefs, policy=policy)
+    if sources.list is not None:
+        return open_source_list(
+            sources.list, list_policy=list_policy, policy=policy, objects=objects, check=check
+        )
+    assert sources.prefix is not None  # noqa: S101 # the model has checked that it is one of the three
+    return sources_below(
+        sources.prefix,
+        glob=sources.glob,
+        regex=sources.regex,
+        policy=policy,
+        settings=objects.settings_of(sources.prefix),
+        check=check,
+    )
+
+
+def sources_of_hrefs(hrefs: Sequence[str], *, policy: HrefPolicy, field: str = "sources.hrefs") -> SourceList:
+    """Take sources from hrefs that stand in the request itself.
+
+    Args:
+        hrefs: Relative ones start from the policy's base.
+        policy: What may be read.
+        field: What errors call the sequence; the position is added, from 0.
+    """
+
+    def each() -> Iterator[Source]:
+        for position, href in enumerate(hrefs):
+            yield Source(href=_checked(href, policy, f"{field}.{position}"))
+
+    return SourceList(name=field, is_typed=True, sources=_refuse_none(each(), field, "no source is named"))
+
+
+def open_source_list(
+    place: str,
+    *,
+    list_policy: HrefPolicy,
+    policy: HrefPolicy,
+    objects: Objects,
+    stdin: BinaryIO | None = None,
+    check: Check = no_deadline,
+) -> SourceList:
+    """Open a list file: text, CSV, JSONL or Parquet, gzipped or not.
+
+    Args:
+        place: A href, or ``-`` for standard input.
+        list_policy: Where lists may lie; a relative ``place`` starts from its base.
+        policy: Which sources may be read. Relative hrefs in the list start from the list's own folder, if
+            sources may lie there; else, and where the list comes from standard input, from the policy's base.
+        objects: Reads what is remote; belongs to the caller.
+        stdin: Read instead of the process's own.
+        check: Called for every line and request.
+
+    Raises:
+        RequestError: The list cannot be read or is no list.
+        TimeoutError: As the check says.
+    """
+    href = place if place == STDIN else _checked(place, list_policy, "sources.list")
+    name, file = open_list_file(href, objects=objects, stdin=stdin, check=check)
+    records = read_records(file, name=name, check=check)
+    in_folder = policy.within(parent_of(href)) if place != STDIN and _is_read(href, policy) else policy
+    sources = _sources_of_records(records.lines, name, in_folder)
+    return SourceList(
+        name=name, is_typed=records.is_typed, sources=_refuse_none(sources, name, "the list names no source")
+    )
+
+
+def sources_below(
+    prefix: str,
+    *,
+    glob: str | None = None,
+    regex: str | None = None,
+    policy: HrefPolicy,
+    settings: StoreSettings,
+    open_: Callable[[str, StoreSettings], Store] = open_store,
+    check: Check = no_deadline,
+) -> SourceList:
+    """Take as sources what lies below a folder; the arguments are those of ``list_objects``."""
+    listed = list_objects(
+        prefix, glob=glob, regex=regex, policy=policy, settings=settings, open_=open_, check=check
+    )
+
+    def each() -> Iterator[Source]:
+        for item in listed:
+            yield Source(href=_checked(item.href, policy, "sources.prefix"))
+
+    nothing = (
+        f"nothing below {prefix} matches; a prefix is a whole folder, and ** stands for folders below it"
+    )
+    return SourceList(
+        name="sources.prefix", is_typed=True, sources=_refuse_none(each(), "sources.prefix", nothing)
+    )
+
+
+def _refuse_none(sources: Iterator[Source], field: str, message: str) -> Iterator[Source]:
+    first = next(sources, None)
+    if first is None:
+        raise RequestError(message, field=field)
+    yield first
+    yield from sources
+
+
+def _is_read(href: str, policy: HrefPolicy) -> bool:
+    try:
+        check_href(href, policy=policy)
+    except ValueError:
+        return False
+    return True
+
+
+def _checked(href: str, policy: HrefPolicy, field: str) -> str:
+    try:
+        return check_href(href, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field=field) from error
+
+
+def _sources_of_records(lines: Iterator[Record], name: str, policy: HrefPolicy) -> Iterator[Source]:
+    known_bands: set[str | None] = set()
+    for number, record in lines:
+        try:
+            source = _to_source(record, policy)
+            if source.band not in known_bands:
+                _add_band(source.band, known_bands)
+        except ValueError as error:
+            raise RequestError(str(error), field=f"{name} line {number}") from error
+        yield source
+
+
+def _add_band(band: str | None, known: set[str | None]) -> None:
+    known.add(band)
+    if None in known and len(known) > 1:
+        raise ValueError("some lines have a band and some have none; fill the column or leave it out")
+    if band is not None:
+        check_name(band, what="band")
+
+
+def _to_source(record: Mapping[str, object], policy: HrefPolicy) -> Source:
+    href = record["href"]
+    if not isinstance(href, str):
+        raise ValueError(f"column href is {href!r}; write s3://bucket/key")  # noqa: TRY004 # the list's fault
+    columns: dict[str, Scalar] = {
+        name: check_value(name, value) for name, value in record.items() if name not in MEANINGFUL
+    }
+    return Source(
+        href=check_href(href, policy=policy),
+        band=_as_text("band", record.get("band")),
+        scene=_as_text("scene", record.get("scene")),
+        time_us=_to_time_us(record.get("time")),
+        columns=columns,
+    )
+
+
+def _as_text(name: str, value: object) -> str | None:
+    checked = check_value(name, value)
+    if isinstance(checked, (bool, float)):
+        raise ValueError(f"column {name} is {checked}; write text")  # noqa: TRY004 # as above
+    return None if checked is None else str(checked)
+
+
+def _to_time_us(value: object) -> int | None:
+    text = _as_text("time", value)
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"column time is {text[:80]!r}; write ISO 8601, such as {_TIME_EXAMPLES}, or rename the column "
+            "to keep it as text"
+        ) from error

@@ -1,0 +1,382 @@
+"""The list of sources as a table on disk, in the order of the cube's rows; memory stays flat.
+
+Without bands, each line of the list is a row. With bands, lines of one scene, or of one time where
+they name no scene, share a row; the nth repeat of a band goes to the nth row of its scene.
+"""
+
+import hashlib
+import sqlite3
+import tempfile
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from functools import cached_property
+from itertools import batched, groupby, repeat
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from pixel_gather.adapters.source_list.column_types import ColumnTypes, to_dtype
+from pixel_gather.adapters.source_list.list_columns import N_MAX_COLUMNS, Scalar
+from pixel_gather.adapters.source_list.list_file import Check, no_deadline
+from pixel_gather.adapters.source_list.source_list import SourceList
+from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.model.source import Column, CubeRow, Source
+
+_N_MAX_BANDS: Final = 1000
+_N_PER_BATCH: Final = 5000
+_N_KNOWN_PER_BATCH: Final = 256
+"""Of a header index: each may have 64 KB."""
+
+_N_CHARACTERS_PER_BATCH: Final = 8 << 20
+_N_STEPS_BETWEEN_CHECKS: Final = 100_000
+_MAX_INT64: Final = 2**63 - 1
+_N_FIXED: Final = 6
+"""Columns of ``cube`` before the list's own."""
+
+_SCHEMA: Final = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA temp_store = FILE;
+PRAGMA cache_size = -16384;
+CREATE TABLE source (n INTEGER PRIMARY KEY, href TEXT, band INTEGER, scene TEXT, time_us INTEGER);
+CREATE TABLE grouped (n INTEGER PRIMARY KEY, band INTEGER, first INTEGER, time_us INTEGER);
+"""
+
+_GROUP_BY_LINE: Final = "INSERT INTO grouped SELECT n, 0, n, time_us FROM source"
+
+_GROUP_BY_SCENE: Final = """
+WITH keyed AS (SELECT n, band, time_us, coalesce('s' || scene, 't' || time_us) AS key FROM source),
+ranked AS (SELECT *, row_number() OVER (PARTITION BY key, band ORDER BY n) AS repeat FROM keyed)
+INSERT INTO grouped SELECT n, band, min(n) OVER same_row, min(time_us) OVER same_row
+FROM ranked WINDOW same_row AS (PARTITION BY key, repeat)
+"""
+
+_PLACE: Final = """
+CREATE TABLE place (n INTEGER PRIMARY KEY, place INTEGER);
+INSERT INTO place SELECT n, (dense_rank() OVER (ORDER BY {order}) - 1) * {n_slots} + band FROM grouped;
+DROP TABLE grouped;
+"""
+
+_SORT: Final = """
+CREATE TABLE cube (place INTEGER PRIMARY KEY, {columns});
+INSERT INTO cube SELECT place.place, source.* FROM source CROSS JOIN place USING (n) ORDER BY place.place;
+DROP TABLE source;
+DROP TABLE place;
+"""
+"""Reading a million rows in an order that is not the file's takes longer than sorting them once."""
+
+_KNOWN: Final = """
+CREATE INDEX IF NOT EXISTS of_href ON cube (href);
+CREATE TABLE IF NOT EXISTS known (place INTEGER PRIMARY KEY, packed BLOB);
+"""
+
+_LEARN: Final = "INSERT OR REPLACE INTO known SELECT place, ?2 FROM cube WHERE href = ?1"
+_MOST_KNOWN_NBYTES: Final = 2 << 30
+"""Half of the disk that a plan has on AWS; a million files of 225 tiles take 0.8 GB."""
+
+
+class SqliteSourceTable:
+    """A ``SourceTable`` in a temporary SQLite file, which leaving the context removes."""
+
+    def __init__(self, source_list: SourceList, *, check: Check = no_deadline) -> None:
+        """Read the whole list and put it in order.
+
+        Args:
+            source_list: Is used up.
+            check: Called while the lines are put in order, which takes its time too.
+
+        Raises:
+            RequestError: A line is wrong, or the lines do not go together.
+            StoreError: There is no room for temporary files.
+            TimeoutError: As the check says.
+        """
+        self._list = source_list
+        self._bands: dict[str, int] = {}
+        self._types: dict[str, ColumnTypes] = {}
+        self._n_sources = self._n_known = 0
+        self._has_time = self._has_loose_times = self._has_scenes = False
+        self._folder = tempfile.TemporaryDirectory(prefix="pixel-gather-")
+        self._database = sqlite3.connect(
+            Path(self._folder.name, "sources.sqlite"), isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._database.executescript(_SCHEMA)
+            self._database.set_progress_handler(check, _N_STEPS_BETWEEN_CHECKS)
+            self._load()
+            self._put_in_order()
+            self._database.set_progress_handler(None, 0)
+        except sqlite3.OperationalError as error:
+            self.close()
+            check()  # SQLite says no more of it than that it was interrupted
+            raise StoreError(f"the list needs more room for temporary files: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the file; may be called twice."""
+        self._database.close()
+        self._folder.cleanup()
+
+    @property
+    def n_sources(self) -> int:
+        """Lines of the list."""
+        return self._n_sources
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Rows of the cube: sources, or scenes where several bands share one."""
+        return int(self._one("SELECT coalesce(max(place), -1) FROM cube") // self._n_slots + 1)
+
+    @property
+    def bands(self) -> tuple[str, ...]:
+        """Names in the ``band`` column in order of first appearance; empty where there is no such column."""
+        return tuple(self._bands)
+
+    @property
+    def has_time(self) -> bool:
+        """Whether every row has a time, so that the cube's first axis is ``time``."""
+        return self._has_time
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The list's other columns, ``scene`` and, where only some rows have one, ``time`` among them.
+
+        Their values stand in the sources' ``columns``, those of the latter two in ``scene`` and ``time_us``.
+        """
+        dtypes = {name: dtype for name, (dtype, _) in self._stored.items()}
+        if self._has_scenes:
+            dtypes["scene"] = "string"
+        if self._has_loose_times:
+            dtypes["time"] = "int64"
+        varies = self._varies_in_row()
+        return tuple(
+            Column(name=name, dtype=dtype, varies_in_row=name in varies) for name, dtype in dtypes.items()
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the rows in the cube's order: changes when any line of the list changes.
+
+        Lines that end up in the same places give the same digest, in whatever order the list has them.
+        """
+        digest = hashlib.sha256(repr((self.bands, [(c.name, c.dtype) for c in self.columns])).encode())
+        encode = msgspec.json.Encoder().encode
+        for row in self.rows(0, self.n_rows):
+            digest.update(encode(row))
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def rows(self, start: int, stop: int) -> Generator[CubeRow]:
+        """Yield rows [start, stop) in the cube's order."""
+        query = "SELECT * FROM cube WHERE place >= ? AND place < ? ORDER BY place"
+        n_slots = self._n_slots
+        with closing(self._database.execute(query, (start * n_slots, stop * n_slots))) as cursor:
+            for _, records in groupby(cursor, key=lambda record: record[0] // n_slots):
+                sources: list[Source | None] = [None] * n_slots
+                for record in records:
+                    sources[record[0] % n_slots] = self._to_source(record)
+                times = [source.time_us for source in sources if source and source.time_us is not None]
+                yield CubeRow(time_us=min(times, default=None), sources=tuple(sources))
+
+    @property
+    def n_known(self) -> int:
+        """Sources of which a header index tells."""
+        return self._n_known
+
+    def learn(self, entries: Iterable[tuple[str, bytes]], *, check: Check = no_deadline) -> None:
+        """Keep what a header index tells of this list's sources; of the others, nothing.
+
+        Args:
+            entries: Hrefs, and what opens them; the last of one href counts. Those that come after 2 GiB of
+                this list's are left out: their sources' headers are read.
+            check: As for the list.
+
+        Raises:
+            StoreError: There is no room for temporary files.
+            TimeoutError: As the check says.
+        """
+        try:
+            self._database.set_progress_handler(check, _N_STEPS_BETWEEN_CHECKS)
+            self._database.executescript(_KNOWN)
+            most_nbytes = self._nbytes + _MOST_KNOWN_NBYTES
+            for batch in batched(entries, _N_KNOWN_PER_BATCH, strict=False):
+                if self._nbytes > most_nbytes:
+                    break
+                self._database.execute("BEGIN")
+                self._database.executemany(_LEARN, batch)
+                self._database.execute("COMMIT")
+            self._n_known = int(self._one("SELECT count(*) FROM known"))
+            self._database.set_progress_handler(None, 0)
+        except sqlite3.OperationalError as error:
+            check()
+            raise StoreError(f"the index needs more room for temporary files: {error}") from error
+
+    def known(self, start: int, stop: int) -> Generator[tuple[bytes | None, ...]]:
+        """Yield for rows [start, stop) what the index tells of each of their sources."""
+        n_slots = self._n_slots
+        if not self._n_known:
+            yield from repeat((None,) * n_slots, stop - start)
+            return
+        query = "SELECT place, packed FROM known WHERE place >= ? AND place < ? ORDER BY place"
+        with closing(self._database.execute(query, (start * n_slots, stop * n_slots))) as cursor:
+            found = next(cursor, None)
+            for row in range(start, stop):
+                packed: list[bytes | None] = [None] * n_slots
+                while found is not None and found[0] // n_slots == row:
+                    packed[found[0] % n_slots] = found[1]
+                    found = next(cursor, None)
+                yield tuple(packed)
+
+    def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
+        """Return up to ``n`` sources spread evenly over the rows, first and last among them.
+
+        Args:
+            n: Fewer come where there are fewer.
+            band: Only sources of this band; None for any.
+        """
+        where, values = ("", ()) if band is None else ("WHERE band = ?", (self._bands[band],))
+        n_there = int(self._one(f"SELECT count(*) FROM cube {where}", values))  # noqa: S608 # only our own words
+        n_wanted = min(n, n_there)
+        wanted = {i * (n_there - 1) // max(n_wanted - 1, 1) for i in range(n_wanted)}
+        in_order = self._database.execute(f"SELECT place FROM cube {where} ORDER BY place", values)  # noqa: S608 # as above
+        places = [place for position, (place,) in enumerate(in_order) if position in wanted]
+        records = (self._database.execute("SELECT * FROM cube WHERE place = ?", (at,)) for at in places)
+        return tuple(self._to_source(record.fetchone()) for record in records)
+
+    @property
+    def _n_slots(self) -> int:
+        """Sources that one row has room for."""
+        return max(len(self._bands), 1)
+
+    def _load(self) -> None:
+        batch: list[list[Scalar]] = []
+        n_characters = 0
+        for n, source in enumerate(self._list.sources):
+            if not self._types.keys() >= source.columns.keys():
+                self._insert(batch)
+                batch, n_characters = [], 0
+                self._add_columns(source.columns.keys() - self._types.keys(), in_order=source.columns)
+            record: list[Scalar] = [n, source.href, self._band_index(source), source.scene, source.time_us]
+            for name, types in self._types.items():
+                value = source.columns.get(name)
+                types.add(value)
+                record.append(_to_stored(value))
+            batch.append(record)
+            self._n_sources += 1
+            n_characters += sum(len(value) for value in record if isinstance(value, str))
+            if len(batch) == _N_PER_BATCH or n_characters > _N_CHARACTERS_PER_BATCH:
+                self._insert(batch)
+                batch, n_characters = [], 0
+        self._insert(batch)
+        if both := sorted(self._bands.keys() & self._types.keys()):
+            raise RequestError(
+                f"{both[0]!r} is the name of a band and of a column; rename one", field=self._list.name
+            )
+
+    def _band_index(self, source: Source) -> int | None:
+        if source.band is None:
+            return None
+        if source.scene is None and source.time_us is None:
+            raise RequestError(
+                f"{source.href} has a band but neither scene nor time; add a column scene or time that tells "
+                "which bands belong together",
+                field=self._list.name,
+            )
+        index = self._bands.setdefault(source.band, len(self._bands))
+        if index >= _N_MAX_BANDS:
+            raise RequestError(
+                f"the column band has more than {_N_MAX_BANDS} different names; did you mean another column?",
+                field=self._list.name,
+            )
+        return index
+
+    def _add_columns(self, new: set[str], *, in_order: Iterable[str]) -> None:
+        if len(self._types) + len(new) > N_MAX_COLUMNS:
+            raise RequestError(
+                f"there are more than {N_MAX_COLUMNS} columns; leave some out", field=self._list.name
+            )
+        for name in in_order:
+            if name in new:
+                self._database.execute(f"ALTER TABLE source ADD COLUMN c{len(self._types)}")
+                self._types[name] = ColumnTypes(reads_text=not self._list.is_typed)
+
+    def _insert(self, batch: list[list[Scalar]]) -> None:
+        if batch:
+            marks = ",".join("?" * len(batch[0]))
+            self._database.execute("BEGIN")
+            self._database.executemany(f"INSERT INTO source VALUES ({marks})", batch)  # noqa: S608 # question marks
+            self._database.execute("COMMIT")
+
+    def _put_in_order(self) -> None:
+        self._database.execute(_GROUP_BY_SCENE if self._bands else _GROUP_BY_LINE)
+        n_times, n_all = self._database.execute("SELECT count(time_us), count(*) FROM grouped").fetchone()
+        self._has_time = n_times == n_all > 0
+        self._has_loose_times = n_all > n_times > 0
+        self._has_scenes = bool(self._one("SELECT count(scene) FROM source"))
+        order = "time_us, first" if self._has_time else "first"
+        self._database.executescript(_PLACE.format(order=order, n_slots=self._n_slots))
+        columns = ", ".join(["n", "href", "band", "scene", "time_us", *self._c_names()])
+        self._database.executescript(_SORT.format(columns=columns))
+
+    def _c_names(self) -> list[str]:
+        """Return what the list's own columns are called in SQL, where their names mean nothing."""
+        return [f"c{i}" for i in range(len(self._types))]
+
+    @cached_property
+    def _stored(self) -> dict[str, tuple[str, int]]:
+        """For each of the list's own columns its dtype and its position in a record of ``cube``."""
+        return {
+            name: (types.dtype(self._n_sources), _N_FIXED + i)
+            for i, (name, types) in enumerate(self._types.items())
+        }
+
+    def _varies_in_row(self) -> set[str]:
+        """Return the columns in which sources that share a row differ; a missing value differs from any."""
+        if not self._bands:
+            return set()
+        stored = dict(zip(self._types, self._c_names(), strict=True)) | {"scene": "scene", "time": "time_us"}
+        varies = ", ".join(
+            f"min({column}) IS NOT max({column}) OR count({column}) NOT IN (0, count(*)) AS v{i}"
+            for i, column in enumerate(stored.values())
+        )
+        per_row = f"SELECT {varies} FROM cube GROUP BY place / {self._n_slots}"  # noqa: S608 # only our own words
+        largest = ", ".join(f"max(v{i})" for i in range(len(stored)))
+        flags = self._database.execute(f"SELECT {largest} FROM ({per_row})").fetchone()  # noqa: S608 # as above
+        return {name for name, flag in zip(stored, flags, strict=True) if flag}
+
+    def _to_source(self, record: Sequence[Any]) -> Source:
+        _, _, href, band, scene, time_us, *_ = record
+        columns = {name: to_dtype(record[at], dtype) for name, (dtype, at) in self._stored.items()}
+        return Source(
+            href=href,
+            band=None if band is None else self.bands[band],
+            scene=scene,
+            time_us=time_us,
+            columns=columns,
+        )
+
+    @property
+    def _nbytes(self) -> int:
+        """Size of the file."""
+        return int(self._one("PRAGMA page_count")) * int(self._one("PRAGMA page_size"))
+
+    def _one(self, query: str, values: tuple[Scalar, ...] = ()) -> Any:
+        return self._database.execute(query, values).fetchone()[0]
+
+
+def _to_stored(value: Scalar) -> Scalar:
+    """Return what SQLite keeps apart from other values: true as text, and integers it has no room for."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and abs(value) > _MAX_INT64:
+        return str(value)
+    return value

@@ -1,0 +1,1 @@
+"""What a gather will take: requests, bytes, seconds and dollars."""

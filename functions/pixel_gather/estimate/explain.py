@@ -1,0 +1,157 @@
+"""Puts an estimate in words: each number, and beside it what was counted or what is assumed. Pure."""
+
+from typing import Final
+
+from pixel_gather.estimate import assumptions, pricing
+from pixel_gather.estimate.estimate import Estimate, EstimatedFigure
+from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
+from pixel_gather.estimate.workload import Deployment, Workload
+
+ENOUGH: Final = "more make it hardly 5 % faster, and are paid for while they wait"
+
+type _Line = tuple[str, str, tuple[str, ...]]
+
+
+def figures_of(estimate: Estimate, work: Workload, deployment: Deployment) -> tuple[EstimatedFigure, ...]:
+    """Return every number of an estimate with what it rests on."""
+    lines = (
+        *_work(work),
+        _workers(estimate, deployment),
+        *_seconds(estimate, work, deployment),
+        *_usd(estimate, deployment),
+    )
+    return tuple(
+        EstimatedFigure(what=what, how_much=how_much, rests_on=rests_on) for what, how_much, rests_on in lines
+    )
+
+
+def _work(work: Workload) -> list[_Line]:
+    known = f" but for {work.n_indexed:,} that an index knows" if work.n_indexed else ""
+    gets = f"one for each header{known}, one for each row of tiles that the window touches"
+    puts = "of each shard an object a measurement and two sidecars, then the coordinates; some 35 beside"
+    return [
+        ("sources", f"{work.n_sources:,}", ("counted in the list",)),
+        ("shards", f"{work.n_tasks:,}", ("the layout: each is one task, and a gather has 10,000 at most",)),
+        ("GETs", f"{work.n_gets:,}", (gets,)),
+        ("PUTs", f"{work.n_puts:,}", (puts,)),
+        ("bytes to read", size(work.fetched_nbytes), ("mean size of the sample, by share of tiles",)),
+        _parts(work),
+        ("bytes decoded", size(work.decoded_nbytes), ("the cube's shape and dtypes",)),
+    ]
+
+
+def _parts(work: Workload) -> _Line:
+    """Say how one source's bytes are fetched on AWS and, where it differs, in a gather in process."""
+    there, here = (
+        choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
+        for link in (LAMBDA, HERE)
+    )
+    in_process = "" if here == there else f" ({_side_by_side(here)} in process)"
+    rests_on = (
+        f"{size(work.window_nbytes)} of a source, {work.n_side_by_side:,} sources side by side",
+        f"of one connection: {assumptions.CONNECTION}",
+        f"of a worker in all: {assumptions.NETWORK}",
+        f"of a machine in process: {assumptions.NETWORK_HERE}",
+    )
+    return "parts", f"{_side_by_side(there)}{in_process}", rests_on
+
+
+def _side_by_side(parts: Parts) -> str:
+    return "single" if parts.part_nbytes is None else f"{parts.n} of {size(parts.part_nbytes)}"
+
+
+def _workers(estimate: Estimate, deployment: Deployment) -> _Line:
+    rests_on = (
+        f"at most {deployment.n_workers:,}: {deployment.limit}",
+        f"started as they are needed: {assumptions.CHILDREN}",
+        f"each of {deployment.worker_memory_mib:,} MiB, as deployed; one vCPU: {assumptions.ONE_VCPU}",
+    )
+    return "workers", f"{estimate.n_workers:,}", rests_on
+
+
+def _seconds(estimate: Estimate, work: Workload, deployment: Deployment) -> list[_Line]:
+    rests_on = {
+        "plan": (
+            f"function's start: {assumptions.COLD_START}",
+            f"each source: {assumptions.PLAN_PER_SOURCE}",
+        ),
+        "dispatch": (
+            "of the worker that ends last, as are the next three",
+            f"waiting for its turn: {assumptions.CHILDREN}",
+            f"each child: {assumptions.CHILD}",
+        ),
+        "start": (f"worker's start: {assumptions.COLD_START}",),
+        "read": (
+            f"network: {assumptions.NETWORK}",
+            f"first byte: {assumptions.FIRST_BYTE}, {deployment.in_flight} sources in flight",
+            f"decoding: {assumptions.DECODING}",
+            f"S3: {assumptions.S3_GETS}; {work.n_prefixes:,} assumed",
+            f"late: one of {assumptions.GETS_UNTIL_LATE}",
+            f"by {assumptions.LATE}",
+        ),
+        "store": (
+            f"statistics: {assumptions.MEASURING}",
+            f"compressing: {assumptions.COMPRESSING}",
+            f"to be put: {assumptions.RATIO}",
+            f"network: {assumptions.NETWORK}",
+        ),
+        "finish": (
+            f"function's start: {assumptions.COLD_START}",
+            f"each source: {assumptions.FINISH_PER_SOURCE}",
+            f"waits for {assumptions.FINISH_ROUND_TRIPS}, more with shards and sources",
+        ),
+    }
+    parts = [
+        (f"seconds of {name}", f"{part:,.1f}", rests_on[name])
+        for name, part in estimate.seconds_by_part.items()
+    ]
+    return [
+        (
+            "seconds",
+            f"{estimate.seconds:,.1f}",
+            ("until the cube is complete: a simulation of the workers, not measured on AWS",),
+        ),
+        *parts,
+        ("report", f"{assumptions.DRAWING.value:,.1f} s more", (f"drawn after that: {assumptions.DRAWING}",)),
+        ("bound by", estimate.bound_by, ("the limit without which it would be over soonest",)),
+        ("enough", _counted(estimate.enough_workers, "worker"), (ENOUGH,)),
+    ]
+
+
+def _usd(estimate: Estimate, deployment: Deployment) -> list[_Line]:
+    rests_on = {
+        "s3": (
+            f"${pricing.USD_PER_GET * 1000:.4f} per 1,000 GETs, {pricing.GETS_PER_TASK} more a shard beside",
+            f"${pricing.USD_PER_PUT * 1000:.3f} per 1,000 PUTs",
+        ),
+        "lambda": (
+            f"${pricing.USD_PER_GB_S} per GB-second, {deployment.worker_memory_mib / 1024:.3f} GB a worker",
+            f"${pricing.USD_PER_INVOCATION * 1e6:.2f} per million invocations",
+        ),
+        "step_functions": (
+            f"{pricing.TRANSITIONS_PER_TASK} transitions a shard",
+            f"${pricing.USD_PER_TRANSITION * 1000:.3f} per 1,000",
+        ),
+    }
+    total = (
+        f"prices of {pricing.PRICES_OF}",
+        "sources in the workers' own Region: no transfer is charged",
+    )
+    shares = [
+        (f"dollars of {name}", f"${usd:,.5f}", rests_on[name])
+        for name, usd in estimate.usd_by_service.items()
+    ]
+    return [("dollars", f"${estimate.usd:,.4f}", total), *shares]
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
+def size(nbytes: float) -> str:
+    """Return a size in decimal units."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if nbytes < 1000:  # noqa: PLR2004 # the step between decimal units
+            return f"{nbytes:,.0f} {unit}" if unit == "B" else f"{nbytes:,.1f} {unit}"
+        nbytes /= 1000
+    return f"{nbytes:,.1f} TB"

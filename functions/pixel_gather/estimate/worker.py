@@ -1,0 +1,91 @@
+"""How long one worker takes to read and to store its share, and what holds it up. Pure.
+
+Reading overlaps: fetching, waiting and decoding go on at one time, so the slowest of them decides.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf
+from typing import Self
+
+from pixel_gather.estimate import assumptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one task has to read and to store, on average."""
+
+    n_sources: float
+    n_gets: float
+    n_puts: float
+    fetched_nbytes: float
+    decoded_nbytes: float
+
+    @property
+    def stored_nbytes(self) -> float:
+        """What it stores, compressed."""
+        return self.decoded_nbytes / assumptions.RATIO.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """One machine that reads and stores."""
+
+    vcpus: float
+    network_bytes_per_s: float
+    in_flight: int
+    """Sources read at one time."""
+
+    first_byte_s: float
+    cpu_s_per_get: float
+    cpu_s_per_source: float
+    decoding_bytes_per_s: float
+    tls_bytes_per_s: float
+
+    @classmethod
+    def on_lambda(cls, *, memory_mib: int, in_flight: int) -> Self:
+        """Return a worker as an estimate assumes it; more memory buys CPU, the network is not counted on."""
+        return cls(
+            vcpus=memory_mib / assumptions.ONE_VCPU.value,
+            network_bytes_per_s=assumptions.NETWORK.value,
+            in_flight=in_flight,
+            first_byte_s=assumptions.FIRST_BYTE.value,
+            cpu_s_per_get=assumptions.CPU_PER_GET.value,
+            cpu_s_per_source=assumptions.CPU_PER_SOURCE.value,
+            decoding_bytes_per_s=assumptions.DECODING.value,
+            tls_bytes_per_s=assumptions.TLS.value,
+        )
+
+    def reading_s(self, share: Share) -> float:
+        """Return the wall time of reading a share; no answer is late, and the store keeps up."""
+        if not share.n_sources:
+            return 0.0
+        round_trips_s = self.first_byte_s * share.n_gets / share.n_sources
+        waiting_s = round_trips_s * ceil(share.n_sources / self.in_flight)
+        fetching_s = share.fetched_nbytes / self.network_bytes_per_s
+        return max(waiting_s, round_trips_s + max(fetching_s, self._cpu_s(share) / self.vcpus))
+
+    def storing_s(self, share: Share) -> float:
+        """Return the wall time of measuring, compressing and putting a share."""
+        cpu_s = share.decoded_nbytes * (1 / assumptions.MEASURING.value + 1 / assumptions.COMPRESSING.value)
+        put_s = share.stored_nbytes / self.network_bytes_per_s
+        return cpu_s / self.vcpus + put_s + self.first_byte_s
+
+    def without_network(self) -> "Worker":
+        """Return a worker whose network is no limit."""
+        return replace(self, network_bytes_per_s=inf)
+
+    def without_waiting(self) -> "Worker":
+        """Return a worker to whom answers come at once."""
+        return replace(self, first_byte_s=0.0)
+
+    def without_cpu(self) -> "Worker":
+        """Return a worker that computes in no time."""
+        return replace(self, vcpus=inf)
+
+    def _cpu_s(self, share: Share) -> float:
+        return (
+            share.n_gets * self.cpu_s_per_get
+            + share.n_sources * self.cpu_s_per_source
+            + share.fetched_nbytes / self.tls_bytes_per_s
+            + share.decoded_nbytes / self.decoding_bytes_per_s
+        )

@@ -1,0 +1,73 @@
+"""What a gather has to do, and who does it: what a forecast is made of. Pure."""
+
+from dataclasses import dataclass
+
+from pixel_gather.estimate import assumptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What is to be done, in the units that take time or are paid for."""
+
+    n_sources: int
+    n_indexed: int = 0
+    """Of the sources: those whose header is known, so that ``n_gets`` has none for it."""
+
+    n_gets: int
+    fetched_nbytes: int
+    decoded_nbytes: int
+    n_tasks: int
+    n_puts: int
+    window_nbytes: float = 0.0
+    """That a task needs of one source, of the slot where these are most."""
+
+    n_side_by_side: int = 1
+    """Sources that one worker reads at one time."""
+
+    n_prefixes: int = 1
+    """Prefixes of S3 that the sources are spread over, each with a rate of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """Who does it. The defaults are a deployment's."""
+
+    max_workers: int = 500
+    """Of the deployment: no request may have more."""
+
+    is_deployed: bool = False
+    """Whether a deployment says so; otherwise these are any deployment's defaults."""
+
+    asked_workers: int | None = None
+    """The request's ``limits.workers``."""
+
+    chosen_workers: int | None = None
+    """What a forecast takes where the request asks for no number."""
+
+    worker_memory_mib: int = 1769
+    in_flight: int = 64
+    """Sources that a worker reads at one time."""
+
+    @property
+    def n_workers(self) -> int:
+        """Most that work at one time."""
+        return min(self._limits.values())
+
+    @property
+    def limit(self) -> str:
+        """Name what limits the number of workers."""
+        limits = self._limits
+        return min(limits, key=lambda name: limits[name])
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        asked = {} if self.asked_workers is None else {"the request's limits.workers": self.asked_workers}
+        chosen = {} if self.chosen_workers is None else {"twice what is enough": self.chosen_workers}
+        return {
+            "the deployment's max_workers"
+            if self.is_deployed
+            else "max_workers, by default": self.max_workers,
+            **asked,
+            **chosen,
+            "the account's concurrency": int(assumptions.ACCOUNT.value),
+        }

@@ -1,0 +1,1 @@
+"""Headers of sources: kept, indexed and used again."""

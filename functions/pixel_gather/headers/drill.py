@@ -1,0 +1,100 @@
+"""One pixel through all sources, each with its own dtype and bands: no cube, only values."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import numpy as np
+
+from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.headers.in_order import in_order
+from pixel_gather.model.source import Cost, Source
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import WindowRule
+from pixel_gather.plan.locate_window import place_window
+from pixel_gather.ports import Projector, Slots, SourceReader
+
+type Value = int | float | complex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrilledPixel:
+    """What one source holds at the place asked for."""
+
+    source: Source
+    status: Status
+    reason: str | None = None
+    col: int | None = None
+    row: int | None = None
+    bands: tuple[int, ...] = ()
+    values: tuple[Value, ...] = ()
+    """Raw, one per band; none where the status is not ok."""
+
+    nodata: float | int | None = None
+
+    def is_nodata(self, value: Value) -> bool:
+        """Whether a value is what the source declares as nodata, or NaN."""
+        return value != value or value == self.nodata  # noqa: PLR0124 # true of NaN alone
+
+
+async def drill(
+    sources: Iterable[Source],
+    rule: WindowRule,
+    *,
+    bands: Sequence[int] | None,
+    reader: SourceReader,
+    projector: Projector,
+    slots: Slots,
+    most_ahead: int,
+) -> AsyncGenerator[DrilledPixel]:
+    """Yield one pixel of every source, in the order of the sources.
+
+    Args:
+        sources: Taken as they are needed, so that a long list is never in memory.
+        rule: A window of one pixel.
+        bands: From 1; None for all of each source.
+        reader: Shared by all reads.
+        projector: For points in another CRS.
+        slots: Bounds how many sources are read at one time.
+        most_ahead: Sources taken before the first of them has been yielded.
+    """
+
+    async def read_one(source: Source) -> DrilledPixel:
+        async with slots.slot(source.href, weight=1):
+            return await _drill_one(source, rule, bands, reader, projector)
+
+    async with aclosing(in_order(sources, read_one, most_ahead=most_ahead)) as pixels:
+        async for each in pixels:
+            yield each
+
+
+async def _drill_one(
+    source: Source,
+    rule: WindowRule,
+    bands: Sequence[int] | None,
+    reader: SourceReader,
+    projector: Projector,
+) -> DrilledPixel:
+    try:
+        opened = await reader.open_(source.href, overview=None, cost=Cost())
+        header = opened.header
+        wanted = tuple(bands or range(1, header.n_bands + 1))
+        if max(wanted) > header.n_bands:
+            reason = f"it has {header.n_bands} band(s), not {max(wanted)}"
+            return DrilledPixel(source=source, status=Status.UNLIKE, reason=reason)
+        window = place_window(rule, header, projector=projector)
+        pixel = np.empty((len(wanted), 1, 1), dtype=header.dtype)
+        await opened.read_into(pixel, window, wanted, masked=False)
+    except SourceError as error:
+        return DrilledPixel(source=source, status=error.status, reason=error.reason)
+    except RequestError as error:  # PROJ finds no way to this source's CRS
+        return DrilledPixel(source=source, status=Status.UNSUPPORTED, reason=str(error))
+    return DrilledPixel(
+        source=source,
+        status=Status.OK,
+        col=window.col_off,
+        row=window.row_off,
+        bands=wanted,
+        values=tuple(pixel[:, 0, 0].tolist()),
+        nodata=header.nodata,
+    )

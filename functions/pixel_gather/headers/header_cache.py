@@ -1,0 +1,102 @@
+"""What is known of sources beforehand, on its way to the workers, and what they tell on its way to the cube.
+
+Opaque bytes for everybody here: only the reader that made them can open them. They are the larger part of
+what travels, so they have control files of their own, which only those read who need them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import batched
+from typing import Final
+
+import msgspec
+
+from pixel_gather.model.outcome import Outcome
+from pixel_gather.model.source import CubeRow
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask, row_ranges
+from pixel_gather.ports import SourceTable
+from pixel_gather.stores import ControlStore
+
+KNOWN_KEY: Final = "known.msgpack"
+_HEADERS: Final = "headers/shards/"
+_SHARDS_AHEAD: Final = 8
+_MAX_SHARD_NBYTES: Final = 32 << 20
+"""Of one shard's sources: what is more is read from the sources again. Files of 225 tiles take 850 bytes."""
+
+type Known = Sequence[Sequence[bytes | None]]
+"""For each row of a shard, what is known of each source; empty where nothing is known of any."""
+
+
+def known_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
+    """Yield what the table knows a shard at a time, noting in ``stops`` where each shard's part ends."""
+    position = 0
+    for start, stop in row_ranges(plan):
+        rows = list(_within_limit(table.known(start, stop)))
+        part = msgspec.msgpack.encode(rows) if any(map(any, rows)) else b""
+        position += len(part)
+        stops.append(position)
+        yield part
+
+
+def _within_limit(rows: Iterator[tuple[bytes | None, ...]]) -> Iterator[tuple[bytes | None, ...]]:
+    left = _MAX_SHARD_NBYTES
+    for row in rows:
+        left -= sum(len(each) for each in row if each is not None)
+        yield row if left >= 0 else (None,) * len(row)
+
+
+async def known_of(task: ShardTask, control: ControlStore) -> Known:
+    """Return what is known of a task's sources."""
+    if task.known_start == task.known_stop:
+        return ()
+    part = await control.get_range(KNOWN_KEY, task.known_start, task.known_stop)
+    return msgspec.msgpack.decode(part, type=list[list[bytes | None]])
+
+
+async def put_headers(
+    task: ShardTask,
+    rows: Sequence[CubeRow],
+    outcomes: Sequence[Sequence[Outcome]],
+    control: ControlStore,
+) -> None:
+    """Take out of a task's outcomes what opens its sources again, and keep it for the finish."""
+    found: dict[str, bytes] = {}
+    left = _MAX_SHARD_NBYTES
+    for row, row_outcomes in zip(rows, outcomes, strict=True):
+        for source, outcome in zip(row.sources, row_outcomes, strict=True):
+            known, outcome.known = outcome.known, None
+            if source is not None and known is not None and len(known) <= left:
+                found[source.href] = known
+                left -= len(known)
+    if found:
+        await control.put(_key(task), msgspec.msgpack.encode(list(found.items())))
+
+
+async def gathered_headers(
+    tasks: Sequence[ShardTask], control: ControlStore
+) -> AsyncIterator[list[tuple[str, bytes]]]:
+    """Yield the href of each source, and what opens it again, a range of rows at a time.
+
+    Of the strips of one window, the one that has learned most of a source speaks for it.
+    """
+    there = await control.list_(_HEADERS)
+    wanted = [task for task in tasks if _key(task) in there]
+    found: dict[str, bytes] = {}
+    row_start = 0
+    for ahead in batched(wanted, _SHARDS_AHEAD, strict=False):
+        parts = await asyncio.gather(*(control.get(_key(task)) for task in ahead))
+        for task, part in zip(ahead, parts, strict=True):
+            if found and task.row_start != row_start:
+                yield list(found.items())
+                found = {}
+            row_start = task.row_start
+            for href, known in msgspec.msgpack.decode(part or b"\x90", type=list[tuple[str, bytes]]):
+                found[href] = max(found.get(href, b""), known, key=len)
+    if found:
+        yield list(found.items())
+
+
+def _key(task: ShardTask) -> str:
+    """Name a task's file; ``shards/`` is where workers may write."""
+    return f"{_HEADERS}{task.index:05d}.msgpack"

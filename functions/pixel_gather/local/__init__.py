@@ -1,0 +1,1 @@
+"""Gathers in one process, on this machine."""

@@ -1,0 +1,345 @@
+"""The whole gather in this process: for a laptop, a notebook or one big machine.
+
+The steps are those that run on AWS; here they follow one another on one event loop, a few shards
+at a time.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.adapters.cube.header_index import read_index
+from pixel_gather.adapters.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT, AdaptiveSlots
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place, split_href
+from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report, write_report
+from pixel_gather.adapters.source_list.source_list import named_sources
+from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.errors import ArrayExistsError, RequestError
+from pixel_gather.headers.drill import DrilledPixel, drill
+from pixel_gather.model.outcome import Outcome
+from pixel_gather.model.source import Source
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import WindowRule
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.plan import gather_digest, plan_cube
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.read.read_shard import ShardBuffers
+from pixel_gather.report.report import Report
+from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href
+from pixel_gather.request.request import GatherRequest, Sources, parse_request
+from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
+
+_log: Final = logging.getLogger(__name__)
+
+_SHARDS_IN_FLIGHT: Final = 2
+"""One is compressed and stored while the next is read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a gather in process uses this machine; nothing here changes its result."""
+
+    stores: StoreSettings = field(default_factory=StoreSettings)
+    concurrency: int | None = None
+    """Sources read at one time of each back end, for experiments; None to find out while reading."""
+
+    header_nbytes: int | None = None
+    """First read of each source, in bytes; a second one follows only where the header lies beyond it.
+
+    None for what the files seen tell, from 16 KiB on.
+    """
+
+    source_timeout_s: float = 180.0
+    """Longest that one source may take, retries included."""
+
+    max_task_nbytes: int = 512 * 2**20
+    """What one shard may hold decoded; two are in memory at a time."""
+
+    draws_report: bool = True
+    """Whether ``report.json``, ``.txt`` and ``.html`` are written beside the arrays; it takes seconds."""
+
+    def __post_init__(self) -> None:
+        """Refuse a number with which nothing would ever be read."""
+        for name in ("concurrency", "header_nbytes"):
+            number = getattr(self, name)
+            if number is not None and not (isinstance(number, int) and number > 0):
+                raise RequestError(f"it is {number!r}, not a whole number above 0", field=f"settings.{name}")
+
+    @property
+    def fast_path(self) -> GeoTiffSettings:
+        """How headers are read."""
+        return GeoTiffSettings.reading_first(self.header_nbytes)
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """How far a gather is."""
+
+    n_sources: int
+    n_done: int = 0
+    n_failed: int = 0
+    fetched_nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """A finished gather."""
+
+    place: str
+    """Where the cube lies: a local path, or ``s3://bucket/prefix``."""
+
+    report: Report
+    was_complete: bool
+    """Whether the cube was there already, so that nothing was read."""
+
+    page: str | None = None
+    """Where the report lies as a page for a browser; None where it was not or could not be drawn."""
+
+
+def gather(
+    request: Mapping[str, Any] | GatherRequest,
+    *,
+    to: str | os.PathLike[str],
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Gathered:
+    """Gather one window of every source into one cube.
+
+    Works where an event loop is running already, as in a notebook; it then blocks that loop, and
+    `gather_async` does not.
+
+    Args:
+        request: See `pixel_gather.request.request.GatherRequest`. Relative hrefs and lists start from the
+            working folder.
+        to: Where the cube is written: a folder that is new, empty or holds an unfinished run of the
+            same request, which is then gone on with; or ``s3://bucket/prefix``.
+        settings: How this machine is used.
+        on_progress: Called after each source.
+
+    Raises:
+        RequestError: The request or its list is wrong; nothing was written.
+        BudgetError: The plan is over a limit; nothing was written.
+        ArrayExistsError: Something else is at ``to``; it was left as it is.
+        StoreError: The cube could not be written; the same call goes on where it stopped.
+    """
+    return run(gather_async(request, to=to, settings=settings, on_progress=on_progress))
+
+
+def dry_run(request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None) -> CubePlan:
+    """Plan a gather and price it, reading a few headers and no pixel; the errors are those of `gather`."""
+    return run(dry_run_async(request, settings=settings))
+
+
+async def dry_run_async(
+    request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None
+) -> CubePlan:
+    """Plan a gather; see `dry_run`."""
+    request = parse_request(request)
+    async with opened_job(request.sources, settings or Settings(), request=request) as job:
+        return await plan_cube(
+            request,
+            table=job.table,
+            reader=job.reader,
+            projector=job.projector,
+            max_task_nbytes=job.settings.max_task_nbytes,
+            now=0.0,
+        )
+
+
+async def gather_async(
+    request: Mapping[str, Any] | GatherRequest,
+    *,
+    to: str | os.PathLike[str],
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Gathered:
+    """Gather one window of every source into one cube; see `gather`."""
+    place, request = check_place(os.fspath(to)), parse_request(request)
+    async with opened_job(request.sources, settings or Settings(), request=request) as job:
+        store = open_place(place, job.settings.stores)
+        cube = ZarrCube(store, shown(place))
+        controls = ObjectControlStore(store, CONTROL_FOLDER)
+        found = await cube.found()
+        if found is not None and found.digest != gather_digest(request, job.table):
+            raise ArrayExistsError(
+                f"{shown(place)}: a cube of another request or another list is there: choose another place"
+            )
+        if found is not None and (report := found.complete_report()) is not None:
+            return await _ended(cube, report, was_complete=True, settings=job.settings)
+        plan, tasks = await plan_gather(
+            request,
+            table=job.table,
+            reader=job.reader,
+            projector=job.projector,
+            cube=cube,
+            control=controls,
+            max_task_nbytes=job.settings.max_task_nbytes,
+        )
+        control = controls.below(plan.claim)
+        await _gather_shards(plan, tasks, job=job, cube=cube, control=control, on_progress=on_progress)
+        report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
+        await controls.clear()
+        return await _ended(cube, report, was_complete=False, settings=job.settings)
+
+
+async def _ended(cube: ZarrCube, report: Report, *, was_complete: bool, settings: Settings) -> Gathered:
+    """Have the report drawn where it is not there yet, as after a run that was stopped just before."""
+    written = await look_for_report(cube.store)
+    if settings.draws_report and not (was_complete and written.has_page):
+        written = await write_report(cube.store, place=cube.place, usd_by_service=None, log=_log)
+    page = f"{cube.place.rstrip('/')}/{PAGE_KEY}" if written.has_page else None
+    return Gathered(place=cube.place, report=report, was_complete=was_complete, page=page)
+
+
+async def drill_async(
+    sources: Sources,
+    rule: WindowRule,
+    *,
+    bands: Sequence[int] | None = None,
+    settings: Settings | None = None,
+) -> AsyncGenerator[DrilledPixel]:
+    """Yield one pixel of every source, in the order of a cube's rows; see `headers.drill.drill`."""
+    async with opened_job(sources, settings or Settings()) as job:
+        with closing(listed(job.table)) as sources_of_rows:
+            pixels = drill(
+                sources_of_rows,
+                rule,
+                bands=bands,
+                reader=job.reader,
+                projector=job.projector,
+                slots=job.slots,
+                most_ahead=job.most_ahead,
+            )
+            async with aclosing(pixels):
+                async for pixel in pixels:
+                    yield pixel
+
+
+def listed(table: SqliteSourceTable) -> Generator[Source]:
+    """Yield the sources of every row; to be closed before the table is."""
+    with closing(table.rows(0, table.n_rows)) as rows:
+        for row in rows:
+            yield from (source for source in row.sources if source is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What all steps of one gather share."""
+
+    settings: Settings
+    table: SqliteSourceTable
+    reader: CogReader
+    projector: RasterioProjector
+    slots: AdaptiveSlots
+
+    @property
+    def most_ahead(self) -> int:
+        """Sources to have under way where they are taken in order: while one dawdles others go on."""
+        return 2 * (self.settings.concurrency or MOST_IN_FLIGHT)
+
+
+@asynccontextmanager
+async def opened_job(
+    sources: Sources, settings: Settings, *, request: GatherRequest | None = None
+) -> AsyncIterator[Job]:
+    """Read a list, and what the request's index, if any, tells of its sources; open what reads them."""
+    slots = AdaptiveSlots(fixed=settings.concurrency)
+    objects = Objects(settings.stores, pace=slots)
+    policy = IN_PROCESS.within(str(Path.cwd()))
+    reader = CogReader.over(objects, fast=settings.fast_path, fall_back=GdalSettings())
+    index = None if request is None or request.index is None else _checked_index(request.index, policy)
+    async with AsyncExitStack() as stack:
+        table = await asyncio.to_thread(
+            lambda: SqliteSourceTable(
+                named_sources(sources, objects=objects, policy=policy, list_policy=policy)
+            )
+        )
+        stack.enter_context(table)
+        if index is not None and request is not None:
+            entries = read_index(index, objects=objects, overview=request.overview)
+            await asyncio.to_thread(table.learn, entries)
+        yield Job(
+            settings=settings,
+            table=table,
+            reader=await stack.enter_async_context(reader),
+            projector=RasterioProjector(),
+            slots=slots,
+        )
+
+
+def _checked_index(place: str, policy: HrefPolicy) -> str:
+    try:
+        return check_href(place, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field="index") from error
+
+
+def check_place(to: str) -> str:
+    """Return the href of the folder that a cube is to be written to."""
+    policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=str(Path.cwd()))
+    try:
+        return check_href(to.rstrip("/") or to, policy=policy)
+    except ValueError as error:
+        raise RequestError(str(error), field="to") from error
+
+
+async def _gather_shards(
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    *,
+    job: Job,
+    cube: ZarrCube,
+    control: ObjectControlStore,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    done = await gathered_indexes(control)
+    progress = Progress(n_sources=plan.n_sources)
+    shards = asyncio.Semaphore(_SHARDS_IN_FLIGHT)
+    buffers = ShardBuffers(plan)
+
+    def note(outcome: Outcome) -> None:
+        progress.n_done += outcome.status is not Status.ABSENT
+        progress.n_failed += outcome.status.is_failure
+        progress.fetched_nbytes += outcome.nbytes
+        on_progress(progress)
+
+    async def one(task: ShardTask) -> None:
+        async with shards:
+            await gather_shard(
+                task,
+                plan=plan,
+                reader=job.reader,
+                projector=job.projector,
+                slots=job.slots,
+                buffers=buffers,
+                cube=cube,
+                control=control,
+                source_timeout_s=job.settings.source_timeout_s,
+                on_source=note,
+            )
+
+    async with asyncio.TaskGroup() as group:
+        for task in tasks:
+            if task.index in done:
+                progress.n_done = min(progress.n_done + task.n_rows * len(plan.slots), plan.n_sources)
+            else:
+                group.create_task(one(task))
+    on_progress(progress)
+
+
+def shown(place: str) -> str:
+    """Return a place as other tools take it: a path where it is local."""
+    root, path = split_href(place)
+    return f"/{path}" if root == "file://" else place

@@ -1,0 +1,187 @@
+"""Make a header index in this process: open every source of a list, and read no pixel."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import obstore
+from obstore.exceptions import BaseError
+from pydantic import ValidationError
+
+from pixel_gather.adapters.cube.header_index import Entry, store_index
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.object_store.object_store import Store, open_place
+from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.headers.indexing import IndexedSource, index_sources
+from pixel_gather.local.gather import Progress, Settings, check_place, listed, opened_job, shown
+from pixel_gather.request.request import Sources
+
+_N_PER_BATCH: Final = 256
+_MOST_NAMED: Final = 20
+_PARQUET_MAGIC: Final = b"PAR1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """A header index that was made."""
+
+    place: str | None
+    """Where it lies: a local path, or an href; None where there was nothing to write."""
+
+    n_sources: int
+    n_indexed: int
+    """Of the others, some failed, some only GDAL can read, and some stores tell no version."""
+
+    status_counts: dict[str, int]
+    failed: tuple[tuple[str, str], ...]
+    """Href and reason of the first twenty that failed."""
+
+    requests: int
+    fetched_nbytes: int
+    wall_s: float
+
+    @property
+    def n_failed(self) -> int:
+        """Sources that could not be opened."""
+        return self.n_sources - self.status_counts.get("ok", 0)
+
+
+def index(
+    sources: Any,
+    *,
+    to: str | os.PathLike[str],
+    overview: int | None = None,
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Indexed:
+    """Make a header index of a list, for gathers to open its sources by.
+
+    Args:
+        sources: As a request's ``sources``: a list file, hrefs, or a prefix.
+        to: The Parquet file to write, local or on S3, in place of any earlier one.
+        overview: The one that gathers will read from; None for full resolution.
+        settings: How this machine is used.
+        on_progress: Called after each source.
+
+    Raises:
+        RequestError: The list is wrong, or something that is no Parquet lies at ``to``; nothing was written.
+        StoreError: The file could not be written.
+    """
+    return run(index_async(sources, to=to, overview=overview, settings=settings, on_progress=on_progress))
+
+
+async def index_async(
+    sources: Any,
+    *,
+    to: str | os.PathLike[str],
+    overview: int | None = None,
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Indexed:
+    """Make a header index of a list; see `index`."""
+    place = check_place(os.fspath(to))
+    folder, _, name = place.rpartition("/")
+    settings = settings or Settings()
+    started = time.perf_counter()
+    checked = _checked(sources)
+    _check_is_file(place, checked)
+    store = open_place(folder, settings.stores)
+    await _check_is_free(store, name, place)
+    async with opened_job(checked, settings) as job:
+        tally = _Tally(Progress(n_sources=job.table.n_sources), on_progress)
+        with closing(listed(job.table)) as in_order:
+            each = index_sources(
+                in_order,
+                overview=overview,
+                reader=job.reader,
+                slots=job.slots,
+                most_ahead=job.most_ahead,
+                source_timeout_s=settings.source_timeout_s,
+            )
+            async with aclosing(each), aclosing(tally.entries(each)) as entries:
+                try:
+                    n_indexed = await store_index(entries, store, name)
+                except (BaseError, OSError) as error:
+                    said = str(error).partition("\n")[0]
+                    raise StoreError(f"{shown(place)} could not be written: {said}") from error
+    return Indexed(
+        place=shown(place) if n_indexed else None,
+        n_sources=tally.progress.n_done,
+        n_indexed=n_indexed,
+        status_counts=dict(tally.status_counts),
+        failed=tuple(tally.failed),
+        requests=tally.requests,
+        fetched_nbytes=tally.progress.fetched_nbytes,
+        wall_s=time.perf_counter() - started,
+    )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Adds up what became of the sources on their way into the index."""
+
+    progress: Progress
+    on_progress: Callable[[Progress], None]
+    requests: int = 0
+    status_counts: Counter[str] = field(default_factory=Counter)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+    async def entries(self, indexed: AsyncIterator[IndexedSource]) -> AsyncGenerator[list[Entry]]:
+        """Yield what belongs into the index, some at a time."""
+        batch: list[Entry] = []
+        async for each in indexed:
+            self._add(each)
+            if each.known is not None:
+                batch.append((each.source.href, each.known))
+            if len(batch) == _N_PER_BATCH:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _add(self, each: IndexedSource) -> None:
+        self.requests += each.cost.requests
+        self.status_counts[each.status.name.lower()] += 1
+        self.progress.n_done += 1
+        self.progress.fetched_nbytes += each.cost.nbytes
+        if each.status.is_failure:
+            self.progress.n_failed += 1
+            if len(self.failed) < _MOST_NAMED:
+                self.failed.append((each.source.href, each.reason or ""))
+        self.on_progress(self.progress)
+
+
+def _check_is_file(place: str, sources: Sources) -> None:
+    if Path(shown(place)).is_dir():
+        raise RequestError("it is a folder; name a file in it", field="to")
+    if sources.list is not None and _is_at(place, sources.list):
+        raise RequestError("it is the list itself", field="to")
+
+
+def _is_at(place: str, list_file: str) -> bool:
+    try:
+        return check_place(list_file) == place
+    except RequestError:  # where nothing can be written
+        return False
+
+
+async def _check_is_free(store: Store, name: str, place: str) -> None:
+    """Refuse to replace what is no Parquet: a list, or one of its files."""
+    try:
+        there = await obstore.get_range_async(store, name, start=0, length=len(_PARQUET_MAGIC))
+    except (BaseError, OSError):
+        return  # nothing there, or nothing that may be read: writing tells
+    if bytes(there) != _PARQUET_MAGIC:
+        raise RequestError(f"{shown(place)} is no header index; it was left as it is", field="to")
+
+
+def _checked(sources: Any) -> Sources:
+    try:
+        return Sources.model_validate(sources)
+    except ValidationError as error:
+        raise RequestError(str(error.errors()[0]["msg"]), field="sources") from error

@@ -1,0 +1,166 @@
+"""Chunks and shards of the cube: how rows and pixels are cut into units of reading and of writing.
+
+A shard is one object and one worker's task; a chunk is what a reader fetches. The figures behind
+the defaults are in ``docs/decisions/0003-plan-chunks-for-both-ways-of-reading.md``. Pure.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pixel_gather.errors import BudgetError
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.request.request import ExplicitLayout, LayoutName
+
+CHUNK_NBYTES: Final = 512 * 1024
+"""Decoded size that a balanced chunk aims at."""
+
+CHUNK_SIDE: Final = 128
+"""Height and width in pixels that a balanced chunk aims at."""
+
+SHARD_NBYTES: Final = 32 * 1024 * 1024
+"""Decoded size that one object aims at: 64 tiles of 512 x 512 uint16."""
+
+MAX_SHARD_ROWS: Final = 1024
+"""Most sources in one shard, so that a window of one pixel still fans out."""
+
+MAX_SHARDS: Final = 10_000
+"""Most children that a Step Functions Distributed Map runs at one time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How every measurement of a cube is cut; shapes are (row, y, x) and may overhang its end."""
+
+    chunk: tuple[int, int, int]
+    shard: tuple[int, int, int]
+    """A whole number of chunks along each axis; always as wide as the window."""
+
+    def n_shards(self, shape: tuple[int, int, int]) -> tuple[int, int]:
+        """Return the number of shards along rows and along y."""
+        return -(-shape[0] // self.shard[0]), -(-shape[1] // self.shard[1])
+
+
+def plan_layout(
+    shape: tuple[int, int, int],
+    *,
+    itemsize: int,
+    n_measurements: int,
+    wanted: "LayoutName | ExplicitLayout",
+    max_task_nbytes: int,
+) -> Layout:
+    """Cut a cube of (rows, y, x).
+
+    Args:
+        shape: Of each measurement.
+        itemsize: Bytes of the widest measurement's pixel.
+        n_measurements: One task holds this many arrays at a time.
+        wanted: From the request.
+        max_task_nbytes: What one task may hold decoded; a window that is larger by itself is split
+            into strips along y.
+
+    Raises:
+        BudgetError: The cube cannot be cut into at most 10,000 tasks of this size.
+    """
+    pixel_nbytes = itemsize * n_measurements
+    if isinstance(wanted, str):
+        layout = _named(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
+    else:
+        layout = _explicit(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
+    n_tasks = math.prod(layout.n_shards(shape))
+    task_nbytes = math.prod(layout.shard) * pixel_nbytes
+    if n_tasks > MAX_SHARDS or task_nbytes > max_task_nbytes:
+        raise BudgetError(
+            f"a cube of {shape[0]:,} x {shape[1]:,} x {shape[2]:,} pixels would take {n_tasks:,} tasks of "
+            f"{task_nbytes / 2**20:,.0f} MiB; a gather has at most {MAX_SHARDS:,} tasks of "
+            f"{max_task_nbytes / 2**20:,.0f} MiB: ask for a smaller window, fewer bands or sources"
+            + ("" if isinstance(wanted, str) else f", or for {_other_shards(n_tasks)}")
+        )
+    return layout
+
+
+def _other_shards(n_tasks: int) -> str:
+    return "more rows in a shard" if n_tasks > MAX_SHARDS else "smaller chunks and shards"
+
+
+def _named(
+    wanted: "LayoutName",
+    shape: tuple[int, int, int],
+    itemsize: int,
+    pixel_nbytes: int,
+    max_task_nbytes: int,
+) -> Layout:
+    n_rows, height, width = shape
+    rows, y, x = _planned_chunk(wanted, shape, itemsize)
+    padded_width = _up_to(width, x)
+    strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
+    strip_nbytes = strip * padded_width * itemsize
+    task_row_nbytes = strip * padded_width * pixel_nbytes
+    shard_rows = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
+    n_chunks = max(round(shard_rows / min(rows, shard_rows)), 1)
+    rows = -(-shard_rows // n_chunks)  # even chunks, little padding
+    if rows * n_chunks * task_row_nbytes > max_task_nbytes:
+        rows = shard_rows // n_chunks
+        n_chunks = shard_rows // rows
+    n_chunks = min(n_chunks, -(-shard_rows // rows))
+    return Layout(chunk=(rows, y, x), shard=(rows * n_chunks, strip, padded_width))
+
+
+def _explicit(
+    wanted: "ExplicitLayout",
+    shape: tuple[int, int, int],
+    itemsize: int,
+    pixel_nbytes: int,
+    max_task_nbytes: int,
+) -> Layout:
+    n_rows, height, width = shape
+    rows, y, x = (min(asked, there) for asked, there in zip(wanted.chunk, shape, strict=True))
+    padded_width = _up_to(width, x)
+    strip = _strip_height(height, y, rows * padded_width * pixel_nbytes, max_task_nbytes)
+    strip_nbytes = strip * padded_width * itemsize
+    task_row_nbytes = strip * padded_width * pixel_nbytes
+    most = max(max_task_nbytes // task_row_nbytes // rows, 1) * rows
+    planned = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
+    shard_rows = _up_to(min(wanted.shard_rows or planned, n_rows), rows)
+    return Layout(
+        chunk=(rows, y, x),
+        shard=(shard_rows if wanted.shard_rows else min(shard_rows, most), strip, padded_width),
+    )
+
+
+def _planned_chunk(wanted: "LayoutName", shape: tuple[int, int, int], itemsize: int) -> tuple[int, int, int]:
+    n_rows, height, width = shape
+    if wanted == "slice":
+        side = math.isqrt(CHUNK_NBYTES // itemsize)
+        return 1, _even(height, side), _even(width, side)
+    side = CHUNK_SIDE // 2 if wanted == "series" else CHUNK_SIDE
+    y, x = _even(height, side), _even(width, side)
+    deepest = MAX_SHARD_ROWS if wanted == "series" else max(CHUNK_NBYTES // (y * x * itemsize), 1)
+    return min(deepest, n_rows), y, x
+
+
+def _strip_height(height: int, chunk_height: int, line_nbytes: int, max_task_nbytes: int) -> int:
+    """Return how many lines of the window one shard holds: all of them unless they are too many."""
+    whole = _up_to(height, chunk_height)
+    if whole * line_nbytes <= max_task_nbytes:
+        return whole
+    return max(max_task_nbytes // line_nbytes // chunk_height, 1) * chunk_height
+
+
+def _shard_rows(
+    n_rows: int, n_strips: int, object_row_nbytes: int, task_row_nbytes: int, max_task_nbytes: int
+) -> int:
+    rows = min(SHARD_NBYTES // object_row_nbytes, max_task_nbytes // task_row_nbytes, MAX_SHARD_ROWS)
+    fewest = -(-n_rows * n_strips // MAX_SHARDS)
+    rows = min(max(rows, fewest, 1), n_rows)
+    return -(-n_rows // -(-n_rows // rows))  # the same number of shards, evenly filled
+
+
+def _even(length: int, about: int) -> int:
+    """Return the part of an equal division of ``length`` that comes nearest to ``about``."""
+    return -(-length // max(round(length / about), 1))
+
+
+def _up_to(length: int, step: int) -> int:
+    return -(-length // step) * step

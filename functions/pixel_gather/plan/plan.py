@@ -1,0 +1,246 @@
+"""Decide the cube before a pixel is read: shape, dtypes, layout, tasks, price, warnings.
+
+A few headers spread over the list are opened; what most of them agree on is the template that
+every source is held to later.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pixel_gather.errors import BudgetError, RequestError
+from pixel_gather.estimate.forecast import estimate_on_aws
+from pixel_gather.estimate.pricing import n_puts
+from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
+from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.plan.cube_plan import CubePlan, Measurement, SourceSlot
+from pixel_gather.plan.layout import Layout, plan_layout
+from pixel_gather.plan.sample import Draft, draft_slot
+from pixel_gather.ports import Projector, SourceReader, SourceTable
+
+if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
+    from pixel_gather.request.request import GatherRequest, Limits
+
+
+def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
+    """Return what two gathers share only if they ask for the same of the same list."""
+    return f"{request.digest()}{table.digest[:16]}"
+
+
+async def plan_cube(
+    request: "GatherRequest",
+    *,
+    table: SourceTable,
+    reader: SourceReader,
+    projector: Projector,
+    max_task_nbytes: int,
+    now: float,
+    deployment: Deployment | None = None,
+) -> CubePlan:
+    """Plan a gather.
+
+    Args:
+        request: Already checked.
+        table: The list.
+        reader: Opens the sampled headers; no pixel is read.
+        projector: For boxes and points.
+        max_task_nbytes: What one worker may hold decoded.
+        now: Seconds since 1970-01-01 UTC.
+        deployment: Whose workers the estimate is for; None for those of a deployment's defaults.
+
+    Raises:
+        RequestError: No source of the sample fits the request; the field that is at fault is named.
+        BudgetError: The plan is over one of the request's limits.
+    """
+    rule = request.window.rule()
+    if rule.crs is not None:
+        projector.check(rule.crs, field="window.crs")
+    names: tuple[str | None, ...] = table.bands or (None,)
+    if table.bands and request.bands is not None and len(request.bands) > 1:
+        raise RequestError("name one band only: the list's band column names the measurements", field="bands")
+    drafts = [
+        await draft_slot(name, request, rule, table=table, reader=reader, projector=projector)
+        for name in names
+    ]
+    slots = tuple(draft.slot for draft in drafts)
+    _check_one_size(slots)
+    measurements = tuple(_measurements(drafts, request))
+    height, width = slots[0].window.height, slots[0].window.width
+    layout = plan_layout(
+        (table.n_rows, height, width),
+        itemsize=max(np.dtype(each.dtype).itemsize for each in measurements),
+        n_measurements=len(measurements),
+        wanted=request.output.layout,
+        max_task_nbytes=max_task_nbytes,
+    )
+    work = _workload(drafts, table, layout, measurements, in_flight=(deployment or Deployment()).in_flight)
+    plan = CubePlan(
+        digest=gather_digest(request, table),
+        planned_at=now,
+        request=request.to_json(),
+        rule=rule,
+        overview=request.overview,
+        masked=request.masked,
+        wants_same_grid=request.grid == "same",
+        default_nodata=request.nodata,
+        slots=slots,
+        measurements=measurements,
+        n_sources=table.n_sources,
+        n_rows=table.n_rows,
+        height=height,
+        width=width,
+        has_time=table.has_time,
+        columns=table.columns,
+        layout=layout,
+        codec=request.output.codec,
+        zfp_tolerance=request.output.zfp_tolerance,
+        part_nbytes=_parts(work, deployment).part_nbytes,
+        estimate=estimate_on_aws(
+            work, replace(deployment or Deployment(), asked_workers=request.limits.workers)
+        ),
+        warnings=(*(warning for draft in drafts for warning in draft.warnings), *_of_index(request, table)),
+    )
+    _check_codec(plan)
+    _check_limits(plan, request.limits)
+    return plan
+
+
+def _parts(work: Workload, deployment: Deployment | None) -> Parts:
+    """Decide whether sources' bytes are fetched in parts, by who will read them."""
+    link = LAMBDA if deployment is not None and deployment.is_deployed else HERE
+    return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
+
+
+def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
+    """Warn of an index that spares nothing."""
+    if request.index is None or table.n_known:
+        return ()
+    warning = (
+        "the index knows none of these sources as they are to be read: it is of other files or of another "
+        "overview, and each header is read as without it"
+    )
+    return (warning,)
+
+
+def _check_one_size(slots: Sequence[SourceSlot]) -> None:
+    first = slots[0]
+    for slot in slots[1:]:
+        if (slot.window.width, slot.window.height) != (first.window.width, first.window.height):
+            raise RequestError(
+                f"the window is {first.window.width} x {first.window.height} pixels of band {first.name} but "
+                f"{slot.window.width} x {slot.window.height} of band {slot.name}: gather bands of different "
+                "resolution one by one",
+                field="window",
+            )
+
+
+def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Measurement]:
+    found = []
+    for index, draft in enumerate(drafts):
+        for band in draft.slot.bands:
+            nodata = draft.header.nodata if draft.header.nodata is not None else request.nodata
+            if request.nodata is not None and not _fits_dtype(request.nodata, draft.header.dtype):
+                raise RequestError(f"{request.nodata} does not fit {draft.header.dtype}", field="nodata")
+            if nodata is None and request.masked:
+                raise RequestError(
+                    "masked pixels need a value: give nodata, the sources declare none", field="nodata"
+                )
+            found.append(
+                Measurement(
+                    name=draft.slot.name or f"band_{band}",
+                    slot=index,
+                    dtype=draft.header.dtype,
+                    nodata=nodata,
+                    scale=draft.header.scales[band - 1],
+                    offset=draft.header.offsets[band - 1],
+                )
+            )
+    return found
+
+
+def _fits_dtype(value: float, dtype: str) -> bool:
+    """Whether a dtype can hold a value exactly enough to compare with it."""
+    kind = np.dtype(dtype)
+    if kind.kind in "fc":
+        return not float(np.finfo(kind).max) < abs(value) < math.inf
+    if isinstance(value, float) and not value.is_integer():
+        return False
+    limits = np.iinfo(kind)
+    return int(limits.min) <= int(value) <= int(limits.max)
+
+
+def _workload(
+    drafts: Sequence[Draft],
+    table: SourceTable,
+    layout: Layout,
+    measurements: Sequence[Measurement],
+    *,
+    in_flight: int,
+) -> Workload:
+    per_slot = table.n_sources / len(drafts)
+    to_open = 1 - table.n_known / max(table.n_sources, 1)
+    gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
+    for draft in drafts:
+        ranges, share = _touched(draft.slot)
+        gets += per_slot * (to_open + ranges)
+        fetched += per_slot * (to_open * draft.mean_open_nbytes + share * draft.mean_nbytes)
+        window_nbytes = max(window_nbytes, share * draft.mean_nbytes)
+        most_gets = max(most_gets, min(ranges, MOST_PARTS))
+    shape = (table.n_rows, drafts[0].slot.window.height, drafts[0].slot.window.width)
+    n_strips = layout.n_shards(shape)[1]
+    n_tasks = layout.n_shards(shape)[0] * n_strips
+    n_of_task = min(layout.shard[0], max(table.n_rows, 1)) * len(drafts)
+    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
+    return Workload(
+        n_sources=table.n_sources,
+        n_indexed=table.n_known,
+        n_gets=round(gets),
+        fetched_nbytes=round(fetched),
+        window_nbytes=window_nbytes / max(n_strips, 1),
+        n_side_by_side=max(min(n_of_task, in_flight // most_gets), 1),
+        decoded_nbytes=shape[0] * shape[1] * shape[2] * pixel_nbytes,
+        n_tasks=n_tasks,
+        n_puts=n_puts(
+            n_tasks=n_tasks,
+            n_measurements=len(measurements),
+            n_rows=table.n_rows,
+            n_columns=len(table.columns),
+        ),
+    )
+
+
+def _touched(slot: SourceSlot) -> tuple[int, float]:
+    """Return how many ranges a window is likely to take and the share of the file's bytes in them."""
+    grid = slot.grid
+    window = slot.window.clipped(width=grid.width, height=grid.height) or slot.window
+    rows = -(-window.row_stop // grid.tile_height) - window.row_off // grid.tile_height
+    cols = -(-window.col_stop // grid.tile_width) - window.col_off // grid.tile_width
+    all_tiles = -(-grid.height // grid.tile_height) * -(-grid.width // grid.tile_width)
+    return rows, min(rows * cols / all_tiles, 1.0)
+
+
+def _check_codec(plan: CubePlan) -> None:
+    not_floats = [
+        each.name for each in plan.measurements if np.dtype(each.dtype).name not in ("float32", "float64")
+    ]
+    if plan.codec == "zfp" and not_floats:
+        raise RequestError(f"zfp is for float32 and float64, not for {not_floats[0]}", field="output.codec")
+
+
+def _check_limits(plan: CubePlan, limits: "Limits") -> None:
+    n_pixels = plan.n_rows * plan.height * plan.width * len(plan.measurements)
+    checks = (
+        ("usd", limits.usd, plan.estimate.usd, "${:,.4f}"),
+        ("files", limits.files, plan.n_sources, "{:,} files"),
+        ("pixels", limits.pixels, n_pixels, "{:,} pixels"),
+        ("fetched_bytes", limits.fetched_bytes, plan.estimate.fetched_nbytes, "{:,} bytes"),
+    )
+    for name, limit, planned, form in checks:
+        if limit is not None and planned > limit:
+            raise BudgetError(
+                f"limits.{name}: the plan takes {form.format(planned)}, the limit is {form.format(limit)}: "
+                "ask for less, or raise the limit (on AWS the lower one of request and deployment holds)"
+            )

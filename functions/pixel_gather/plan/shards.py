@@ -1,0 +1,82 @@
+"""Cut a plan into tasks, one per shard.
+
+A shard is the unit of writing: one task writes one whole object per measurement, so two workers
+never touch the same object and a retry repeats only its own work. Pure.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pixel_gather.plan.cube_plan import CubePlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTask:
+    """One worker's whole job: the windows that fill one shard of every measurement."""
+
+    index: int
+    """From 0, in the order of rows, then of strips."""
+
+    row_start: int
+    row_stop: int
+    """Rows [row_start, row_stop) of the cube."""
+
+    y_start: int
+    y_stop: int
+    """Lines [y_start, y_stop) of the window."""
+
+    list_start: int
+    list_stop: int
+    """Bytes of the list in shard order that name this task's sources."""
+
+    known_start: int = 0
+    known_stop: int = 0
+    """Bytes of what is known of them beforehand, in the same order; none where nothing is known."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the cube in this shard."""
+        return self.row_stop - self.row_start
+
+    def shard_key(self, plan: CubePlan) -> tuple[int, int, int]:
+        """Return the shard's place in the chunk grid."""
+        return self.row_start // plan.layout.shard[0], self.y_start // plan.layout.shard[1], 0
+
+
+def row_ranges(plan: CubePlan) -> Iterator[tuple[int, int]]:
+    """Yield the rows [start, stop) of each shard along the first axis."""
+    for start in range(0, plan.n_rows, plan.layout.shard[0]):
+        yield start, min(start + plan.layout.shard[0], plan.n_rows)
+
+
+def cut_tasks(
+    plan: CubePlan, list_stops: list[int], known_stops: list[int] | None = None
+) -> tuple[ShardTask, ...]:
+    """Return every task of a plan.
+
+    Args:
+        plan: The cube.
+        list_stops: For each range of rows, the byte after its last line in the list in shard order.
+        known_stops: The same of what is known of them beforehand, if anything is.
+    """
+    tasks: list[ShardTask] = []
+    list_start = known_start = 0
+    known_stops = known_stops or [0] * len(list_stops)
+    for (row_start, row_stop), list_stop, known_stop in zip(
+        row_ranges(plan), list_stops, known_stops, strict=True
+    ):
+        for y_start in range(0, plan.height, plan.layout.shard[1]):
+            task = ShardTask(
+                index=len(tasks),
+                row_start=row_start,
+                row_stop=row_stop,
+                y_start=y_start,
+                y_stop=min(y_start + plan.layout.shard[1], plan.height),
+                list_start=list_start,
+                list_stop=list_stop,
+                known_start=known_start,
+                known_stop=known_stop,
+            )
+            tasks.append(task)
+        list_start, known_start = list_stop, known_stop
+    return tuple(tasks)

@@ -1,0 +1,1 @@
+"""From sources to the pixels of one shard."""

@@ -1,0 +1,247 @@
+"""Read every window of one shard: many sources at a time, each into its own row."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.errors import RequestError, SourceError, StaleHeaderError
+from pixel_gather.model.outcome import Lookup, Outcome
+from pixel_gather.model.source import Cost, CubeRow, Header, Source
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
+from pixel_gather.plan.cube_plan import CubePlan, SourceSlot
+from pixel_gather.plan.locate_window import Grid, Placement, place_like
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.ports import OpenedSource, Projector, Slots, SourceReader
+
+type Pixels = np.ndarray[Any, np.dtype[Any]]
+
+
+class ShardBuffers:
+    """The arrays that shards are read into, one per source slot, used again for shard after shard.
+
+    In a virtual machine fresh memory costs up to 1 ms of CPU a tile, as much as decoding it.
+    """
+
+    def __init__(self, plan: CubePlan) -> None:
+        self._plan = plan
+        self._free: list[list[Pixels]] = []
+
+    @contextmanager
+    def borrowed(self, task: ShardTask) -> Iterator[list[Pixels]]:
+        """Lend arrays of shape (band, row, y, x), which hold anything until they are written to."""
+        whole = self._free.pop() if self._free else self._made()
+        height = task.y_stop - task.y_start
+        try:
+            yield [buffer[:, : task.n_rows, :height] for buffer in whole]
+        finally:
+            self._free.append(whole)
+
+    def _made(self) -> list[Pixels]:
+        plan = self._plan
+        rows, height, _ = plan.layout.shard
+        shape = (min(rows, plan.n_rows), min(height, plan.height), plan.width)
+        return [np.empty((len(slot.bands), *shape), dtype=slot.dtype) for slot in plan.slots]
+
+
+async def read_shard(
+    rows: Sequence[CubeRow],
+    buffers: Sequence[Pixels],
+    *,
+    plan: CubePlan,
+    task: ShardTask,
+    reader: SourceReader,
+    projector: Projector,
+    slots: Slots,
+    source_timeout_s: float,
+    on_source: Callable[[Outcome], None],
+    known: Sequence[Sequence[bytes | None]] = (),
+) -> list[list[Outcome]]:
+    """Read all windows of a shard concurrently.
+
+    A source that cannot be read leaves its status in its own place and its row filled with nodata:
+    one bad COG costs one row, not the shard. Any other exception cancels the remaining reads and
+    leaves as an ``ExceptionGroup``.
+
+    Args:
+        rows: The task's rows of the list.
+        buffers: Lent by `ShardBuffers`; wholly overwritten.
+        plan: The cube.
+        task: Which part of it.
+        reader: Shared by all reads.
+        projector: For boxes and points.
+        slots: Bounds how many sources are read at one time.
+        source_timeout_s: Longest that one source may take, retries included.
+        on_source: Called after each source.
+        known: What an index tells of each source of each row; nothing at all if not given.
+
+    Returns:
+        For each row, one outcome per source slot, in the order of ``rows``.
+    """
+
+    async def read_one(index: int, slot_index: int, source: Source | None) -> Outcome:
+        out = buffers[slot_index][:, index]
+        if source is None:
+            outcome = Outcome(status=Status.ABSENT)
+        else:
+            view = _View(plan=plan, slot_index=slot_index, task=task, projector=projector)
+            async with slots.slot(source.href, weight=view.n_tile_rows):
+                outcome = await _read_source(
+                    source,
+                    out,
+                    view,
+                    reader=reader,
+                    timeout_s=source_timeout_s,
+                    known=known[index][slot_index] if known else None,
+                )
+        if outcome.status is not Status.OK:
+            out[...] = plan.fill_value(slot_index)
+        on_source(outcome)
+        return outcome
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            [group.create_task(read_one(index, slot, source)) for slot, source in enumerate(row.sources)]
+            for index, row in enumerate(rows)
+        ]
+    return [[each.result() for each in row] for row in tasks]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """What is wanted of each source in one slot of one task."""
+
+    plan: CubePlan
+    slot_index: int
+    task: ShardTask
+    projector: Projector
+
+    @property
+    def slot(self) -> SourceSlot:
+        return self.plan.slots[self.slot_index]
+
+    @property
+    def n_tile_rows(self) -> int:
+        """How many rows of tiles the task's part of the window touches on the template.
+
+        Tiles beside each other are mostly joined to one request.
+        """
+        part = self.slot.window.rows(self.task.y_start, self.task.y_stop)
+        height = self.slot.grid.tile_height
+        return max((part.row_stop - 1) // height - part.row_off // height + 1, 1)
+
+    def place(self, header: Header, outcome: Outcome) -> Window:
+        """Check a source against the slot's template, and note and return where its window lies.
+
+        Raises:
+            SourceError: It is unlike, or the window is not on it.
+        """
+        plan, slot = self.plan, self.slot
+        _check_likeness(header, slot)
+        window = place_like(
+            plan.rule, header, template=slot.grid, window=slot.window, projector=self.projector
+        )
+        placement = Placement.on(Grid.of(header), window)
+        outcome.etag = header.etag
+        outcome.transform, outcome.crs = placement.transform, placement.crs
+        outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
+        outcome.scaling = plan.other_scaling(self.slot_index, header)
+        outcome.is_aligned = placement.covers_same_pixels_as(plan.placement)
+        if plan.wants_same_grid and not outcome.is_aligned:
+            reason = "its pixels do not coincide with the cube's"
+            raise SourceError(reason, href=header.href, status=Status.UNLIKE)
+        return window.rows(self.task.y_start, self.task.y_stop)
+
+    def fill_around(self, out: Pixels, outcome: Outcome) -> None:
+        """Fill what the source will not: with its own nodata, else the cube's, else 0."""
+        nodata = self.plan.nodata(self.slot_index)
+        if self.plan.masked and outcome.nodata is None:
+            outcome.nodata = nodata  # hidden pixels hold it, and are not valid
+        edge = nodata if outcome.nodata is None else outcome.nodata
+        out[...] = 0 if edge is None else edge
+
+
+async def _read_source(
+    source: Source, out: Pixels, view: _View, *, reader: SourceReader, timeout_s: float, known: bytes | None
+) -> Outcome:
+    plan, cost = view.plan, Cost()
+    outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at)
+    try:
+        async with asyncio.timeout(timeout_s):
+            opened = await reader.open_(source.href, overview=plan.overview, cost=cost, known=known)
+            outcome.known = known if opened.was_known else None
+            if opened.was_known and await _fill_by_known(opened, out, view, outcome):
+                outcome.lookup = Lookup.USED
+            else:
+                if opened.was_known:
+                    etag = opened.header.etag
+                    outcome = Outcome(status=Status.OK, start_s=outcome.start_s)  # what it said is forgotten
+                    opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
+                    is_stale = opened.header.etag != etag
+                    outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
+                elif known is not None:
+                    outcome.lookup = Lookup.UNFIT
+                window = view.place(opened.header, outcome)
+                await _fill(opened, out, window, view, outcome)
+            outcome.known = opened.known
+    except SourceError as error:
+        outcome.status, outcome.reason = error.status, error.reason
+    except RequestError as error:  # PROJ finds no way from the request's CRS to this source's
+        outcome.status, outcome.reason = Status.UNSUPPORTED, str(error)
+    except TimeoutError:
+        outcome.status, outcome.reason = Status.TIMED_OUT, f"not read within {timeout_s:g} s"
+    outcome.end_s = time.time() - plan.planned_at
+    outcome.open_s, outcome.read_s, outcome.decode_s = cost.open_s, cost.read_s, cost.decode_s
+    outcome.nbytes, outcome.header_nbytes = cost.nbytes, cost.header_nbytes
+    outcome.requests = cost.requests
+    outcome.retries, outcome.hedges = cost.retries, cost.hedges
+    return outcome
+
+
+async def _fill_by_known(opened: OpenedSource, out: Pixels, view: _View, outcome: Outcome) -> bool:
+    """Tell whether a window was filled by what an index says, and by the version that it says it of.
+
+    Where the window cannot be placed, that says nothing of the version that is there now.
+    """
+    try:
+        window = view.place(opened.header, outcome)
+    except (SourceError, RequestError):
+        return False
+    try:
+        await _fill(opened, out, window, view, outcome)
+    except StaleHeaderError:
+        return False
+    return True
+
+
+async def _fill(opened: OpenedSource, out: Pixels, window: Window, view: _View, outcome: Outcome) -> None:
+    """Fill one source's part of the row, and note how much of it lies on the raster."""
+    header, masked = opened.header, view.plan.masked
+    clipped = window.clipped(width=header.width, height=header.height)
+    if clipped != window or masked:
+        view.fill_around(out, outcome)
+    outcome.extent = (0, 0, 0, 0)
+    if clipped is not None:
+        outcome.extent = (
+            clipped.col_off - window.col_off,
+            clipped.row_off - window.row_off,
+            clipped.col_stop - window.col_off,
+            clipped.row_stop - window.row_off,
+        )
+    if clipped is not None or opened.was_known:  # which then sees whether that version is still there
+        await opened.read_into(out, window, view.slot.bands, masked=masked, part_nbytes=view.plan.part_nbytes)
+
+
+def _check_likeness(header: Header, slot: SourceSlot) -> None:
+    problem = None
+    if header.dtype != slot.dtype:
+        problem = f"it is {header.dtype}, the cube {slot.dtype}"
+    elif header.n_bands < max(slot.bands):
+        problem = f"it has {header.n_bands} band(s), the cube wants band {max(slot.bands)}"
+    if problem:
+        raise SourceError(problem, href=header.href, status=Status.UNLIKE)

@@ -1,0 +1,55 @@
+"""Measure the rows of a shard once they are read: statistics and digests of what will be stored."""
+
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from pixel_gather.model.outcome import BandStats, Outcome
+from pixel_gather.model.status import Status
+from pixel_gather.read.read_shard import Pixels
+
+
+def measure_row(pixels: Pixels, outcome: Outcome) -> list[BandStats]:
+    """Return the statistics of each band of one row.
+
+    Args:
+        pixels: Shape (band, y, x), as it will be stored.
+        outcome: What became of the source; its nodata and extent tell which pixels are valid.
+    """
+    if outcome.status is not Status.OK:
+        return [BandStats(digest=digest_of(band)) for band in pixels]
+    x_start, y_start, x_stop, y_stop = outcome.extent
+    found = []
+    for band in pixels:
+        stats = _stats_of(band[y_start:y_stop, x_start:x_stop], outcome.nodata)
+        stats.digest = digest_of(band)
+        found.append(stats)
+    return found
+
+
+def _stats_of(part: Pixels, nodata: float | None) -> BandStats:
+    valid = _valid(part, nodata)
+    n_valid = part.size if valid is None else int(np.count_nonzero(valid))
+    if n_valid == 0 or part.dtype.kind == "c":
+        return BandStats(n_valid=n_valid)
+    if valid is not None and n_valid < part.size:
+        part = part[valid]
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+        mean = float(part.mean(dtype=np.float64))
+    return BandStats(n_valid=n_valid, min=float(part.min()), max=float(part.max()), mean=mean)
+
+
+def _valid(part: Pixels, nodata: float | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """Return which pixels are valid, or None for all of them."""
+    is_float = part.dtype.kind in "fc"
+    if nodata is None or (is_float and np.isnan(nodata)):
+        return ~np.isnan(part) if is_float else None
+    valid: np.ndarray[Any, np.dtype[np.bool_]] = part != part.dtype.type(nodata)
+    return valid & ~np.isnan(part) if is_float else valid
+
+
+def digest_of(pixels: Pixels) -> str:
+    """Return XXH3-128 of the pixels' little-endian bytes in C order, in hexadecimal digits."""
+    little = np.ascontiguousarray(pixels, dtype=pixels.dtype.newbyteorder("<"))
+    return xxhash.xxh3_128_hexdigest(little.data.cast("B"))

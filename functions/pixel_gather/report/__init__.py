@@ -1,0 +1,1 @@
+"""From shard results to coordinates, figures and the report."""

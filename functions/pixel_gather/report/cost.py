@@ -1,0 +1,41 @@
+"""What a finished gather cost: its report's counts times the prices of `estimate.pricing`. Pure."""
+
+from pixel_gather.estimate import assumptions
+from pixel_gather.estimate.forecast import finish_s_of, plan_s_of
+from pixel_gather.estimate.pricing import n_puts, usd_on_aws
+from pixel_gather.estimate.workload import Workload
+from pixel_gather.report.report import Report
+
+
+def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) -> dict[str, float]:
+    """Price a gather: requests, invocations and seconds are those of the report.
+
+    What it does not count is as the estimate has it: each worker's start, the small requests of each shard,
+    plan and finish.
+
+    Args:
+        report: Of the gather.
+        worker_memory_mib: Of the deployment.
+        max_workers: Of the deployment; no more of them have started.
+    """
+    puts = n_puts(
+        n_tasks=report.n_shards, n_measurements=len(report.measurements), n_rows=report.shape[0], n_columns=0
+    )
+    work = Workload(
+        n_sources=report.n_sources,
+        n_gets=report.requests,
+        fetched_nbytes=report.fetched_nbytes,
+        decoded_nbytes=0,
+        n_tasks=report.n_shards,
+        n_puts=puts,
+    )
+    starts_s = min(report.n_shards, max_workers) * assumptions.COLD_START.value
+    round_trips_s = report.n_shards * assumptions.TASK_ROUND_TRIPS.value * assumptions.FIRST_BYTE.value
+    return usd_on_aws(
+        n_gets=report.requests,
+        n_puts=puts,
+        n_tasks=report.n_shards,
+        worker_s=report.worker_s + starts_s + round_trips_s,
+        worker_mib=worker_memory_mib,
+        beside_s=plan_s_of(work) + finish_s_of(work) + assumptions.DRAWING.value,
+    )

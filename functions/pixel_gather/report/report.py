@@ -1,0 +1,346 @@
+"""What was gathered, what failed, what it took: the evidence that every gather ends with.
+
+The first lines of `Report.to_text` are those of `report.run_table`, as in the published report that
+this tool is compared with.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import xxhash
+
+from pixel_gather.model.outcome import Lookup, Outcome, ShardResult
+from pixel_gather.model.source import CubeRow
+from pixel_gather.model.status import Status
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.report.run import Spread, Timings
+from pixel_gather.report.run_table import LABEL_WIDTH, Column, open_share, rows_of
+
+_MOST_CAUSES: Final = 100
+_MOST_HREFS: Final = 20
+"""Kept per cause; the cube's ``status`` and ``href`` name them all."""
+
+_SHOWN_HREFS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Sources that failed for one reason."""
+
+    status: str
+    reason: str
+    n_sources: int
+    hrefs: tuple[str, ...]
+    """The first twenty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All that a gather tells of itself. Times in seconds, sizes in bytes."""
+
+    digest: str
+    """Of all pixels of all measurements: equal digests, equal pixels.
+
+    It does not depend on how many rows a shard holds; a window so large that it is read in strips has
+    another digest for another height of the strips.
+    """
+
+    measurements: tuple[str, ...]
+    shape: tuple[int, int, int]
+    dtypes: tuple[str, ...]
+    bands: tuple[int, ...]
+    tile: tuple[int, int]
+    """(height, width) of the template's tiles in pixels."""
+
+    is_aligned: bool
+    nodata_differs: bool
+    """Whether rows have nodata of their own, which the coordinate ``nodata`` then tells."""
+
+    scaling_differs: bool
+    """Whether rows have scale and offset of their own, which then are coordinates, not attributes."""
+
+    n_sources: int
+    status_counts: dict[str, int]
+    causes: tuple[Cause, ...]
+    warnings: tuple[str, ...]
+    concurrency: int
+    """Most sources that were being read at one time, by all workers together: by their starts and ends."""
+
+    fetched_nbytes: int
+    requests: int
+    retries: int
+    stored_nbytes: int
+    bytes_per_source: Spread
+    """Without headers; with them where ``data_nbytes`` is None."""
+
+    total_s: Spread
+    open_s: Spread
+    read_s: Spread
+    """Waiting and decoding."""
+
+    wait_s: float
+    """Summed over all sources."""
+
+    wall_s: float
+    """From the first source's start to the last one's end, pauses of an interrupted run included."""
+
+    write_s: float
+    """Compressing and storing, summed over shards."""
+
+    worker_s: float
+    """Reading, compressing and storing, summed over shards: what workers are paid for beside their starts."""
+
+    n_shards: int
+    n_lost_shards: int
+    """Shards that no worker committed, as the request's ``limits.failed_shards`` allowed."""
+
+    peak_rss_mib: float
+    n_known: int = 0
+    """Sources whose header was not read, for a header index told it, and held."""
+
+    n_stale: int = 0
+    """Sources that were replaced after the index was made, and were read anew."""
+
+    n_unfit: int = 0
+    """Sources of which the index told what could not be used: broken, of another overview, or of a window
+    that is not on them."""
+
+    data_nbytes: int | None = None
+    """Received for windows of sources that were read, without headers; None in cubes of earlier versions."""
+
+    typical_per_s: float | None = None
+    """Sources by time passed, noted whenever one is done: the median. None as above."""
+
+    @property
+    def n_failed(self) -> int:
+        """Sources that gave no pixels."""
+        return sum(count for name, count in self.status_counts.items() if Status[name.upper()].is_failure)
+
+    @property
+    def sources_per_s(self) -> float:
+        """Throughput over the wall time."""
+        return self.n_sources / self.wall_s if self.wall_s else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, derived ones among them."""
+        derived = {"n_failed": self.n_failed, "sources_per_s": self.sources_per_s}
+        return asdict(self) | derived
+
+    def to_text(self) -> str:
+        """Return the report as text, one figure a line."""
+        table = [
+            f"{row.label:<{LABEL_WIDTH}} {row.cells[0]}" for row in rows_of([column_of_report(self, name="")])
+        ]
+        return "\n".join([*table, *own_lines(self)])
+
+
+def column_of_report(report: Report, *, name: str) -> Column:
+    """Return the gather's column in the table of runs."""
+    rows, height, width = report.shape
+    grid = "on one grid" if report.is_aligned else "not on one grid: each row has its own transform"
+    is_told = report.data_nbytes is not None and report.wall_s > 0
+    return Column(
+        name=name,
+        window=f"{height} x {width} pixels of {rows:,} rows, {grid}",
+        bands=report.bands,
+        shape=(height, width),
+        dtype=", ".join(dict.fromkeys(report.dtypes)),
+        concurrency=report.concurrency,
+        digest=report.digest,
+        n_read=report.status_counts.get("ok", 0),
+        n_sources=report.n_sources,
+        data_nbytes=report.data_nbytes,
+        bytes_per_source=report.bytes_per_source,
+        total_s=report.total_s,
+        open_s=report.open_s,
+        read_s=report.read_s,
+        open_share=open_share(report.open_s, report.read_s),
+        wait_s=report.wait_s,
+        wall_s=report.wall_s,
+        typical_per_s=report.typical_per_s,
+        mib_per_s=(report.data_nbytes or 0) / 2**20 / report.wall_s if is_told else None,
+        peak_rss_mib=report.peak_rss_mib,
+        n_failed=report.n_failed,
+    )
+
+
+def own_lines(report: Report) -> list[str]:
+    """Return the lines of a report that only a gather has: they stand below the table of runs."""
+    named = (f"{name} ({dtype})" for name, dtype in zip(report.measurements, report.dtypes, strict=True))
+    figures = {
+        "measurements": ", ".join(named),
+        "tiles": f"{report.tile[0]} x {report.tile[1]}",
+        "bytes received": f"{report.fetched_nbytes:,} in {report.requests:,} requests",
+        "retries": f"{report.retries:,}",
+        "bytes stored": f"{report.stored_nbytes:,}",
+    }
+    if report.n_known or report.n_stale or report.n_unfit:
+        figures["header index"] = (
+            f"{report.n_known:,} sources opened by it; {report.n_stale:,} of its entries were stale, "
+            f"{report.n_unfit:,} of no use"
+        )
+    lines = [f"{name:<{LABEL_WIDTH}} {figure}" for name, figure in figures.items()]
+    for cause in report.causes:
+        lines.append(f"  {cause.status:<11} {cause.n_sources:>8,}  {cause.reason}")
+        lines += [f"{'':<24} {href}" for href in cause.hrefs[:_SHOWN_HREFS]]
+    return lines + [f"{'warning':<{LABEL_WIDTH}} {each}" for each in report.warnings]
+
+
+def _doubles() -> "array[float]":
+    """Return an array of eight bytes a number, a quarter of what a list of a million takes."""
+    return array("d")
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Adds up outcomes in the order of rows, a shard at a time."""
+
+    plan: CubePlan
+    status_counts: Counter[str] = field(default_factory=Counter)
+    is_aligned: bool = True
+    nodata_differs: bool = False
+    scaling_differs: bool = False
+    stored_nbytes: int = 0
+    write_s: float = 0.0
+    worker_s: float = 0.0
+    n_shards: int = 0
+    n_lost_shards: int = 0
+    peak_rss_mib: float = 0.0
+    lookups: Counter[Lookup] = field(default_factory=Counter)
+    requests: int = 0
+    retries: int = 0
+    fetched_nbytes: int = 0
+    _causes: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _cause_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _starts: "array[float]" = field(default_factory=_doubles)
+    _ends: "array[float]" = field(default_factory=_doubles)
+    _opens: "array[float]" = field(default_factory=_doubles)
+    _reads: "array[float]" = field(default_factory=_doubles)
+    _bytes: "array[float]" = field(default_factory=_doubles)
+    _hashers: list[xxhash.xxh3_128] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Start one digest per measurement."""
+        self._hashers = [xxhash.xxh3_128() for _ in self.plan.measurements]
+
+    def add_row(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
+        """Take in one row of the cube."""
+        digests = [band.digest for outcome in outcomes for band in outcome.bands]
+        for hasher, digest in zip(self._hashers, digests, strict=True):
+            hasher.update(digest.encode())
+        for slot, (source, outcome) in enumerate(zip(row.sources, outcomes, strict=True)):
+            self.status_counts[outcome.status.name.lower()] += 1
+            self.lookups[outcome.lookup] += 1
+            self.requests += outcome.requests
+            self.retries += outcome.retries
+            self.fetched_nbytes += outcome.nbytes
+            if outcome.status is Status.OK:
+                self._add_read(outcome, slot)
+            elif source is not None:
+                self._add_failure(source.href, outcome)
+
+    def add_shard(self, result: ShardResult) -> None:
+        """Take in what a task tells of itself."""
+        self.stored_nbytes += result.stored_nbytes
+        self.write_s += result.write_s
+        self.worker_s += result.read_s + result.write_s
+        self.n_shards += 1
+        self.peak_rss_mib = max(self.peak_rss_mib, result.peak_rss_mib)
+
+    def add_lost_shard(self) -> None:
+        """Count a task that left no evidence; its rows come as outcomes of status lost."""
+        self.n_shards += 1
+        self.n_lost_shards += 1
+
+    def _add_read(self, outcome: Outcome, slot: int) -> None:
+        self._starts.append(outcome.start_s)
+        self._ends.append(outcome.end_s)
+        self._opens.append(outcome.open_s)
+        self._reads.append(outcome.read_s + outcome.decode_s)
+        self._bytes.append(outcome.nbytes - outcome.header_nbytes)
+        self.is_aligned = self.is_aligned and outcome.is_aligned
+        ours = self.plan.nodata(slot)
+        both_nan = outcome.nodata != outcome.nodata and ours != ours  # noqa: PLR0124 # true of NaN alone
+        self.nodata_differs = self.nodata_differs or not (outcome.nodata == ours or both_nan)
+        self.scaling_differs = self.scaling_differs or outcome.scaling is not None
+
+    def _add_failure(self, href: str, outcome: Outcome) -> None:
+        cause = (outcome.status.name.lower(), outcome.reason or "")
+        if cause not in self._causes and len(self._causes) >= _MOST_CAUSES:
+            cause = (cause[0], "for other reasons")
+        self._cause_counts[cause] += 1
+        hrefs = self._causes.setdefault(cause, [])
+        if len(hrefs) < _MOST_HREFS:
+            hrefs.append(href)
+
+    def report(self) -> Report:
+        """Return what was added up."""
+        plan = self.plan
+        grid = plan.slots[0].grid
+        timings = self._timings()
+        warnings = list(plan.warnings)
+        if self.nodata_differs:
+            warnings.append("sources declare different nodata values: see the coordinate nodata")
+        if self.n_lost_shards:
+            warnings.append(
+                f"{self.n_lost_shards:,} of {self.n_shards:,} shards were lost to workers that failed: their "
+                "sources are lost in status"
+            )
+        if self.scaling_differs:
+            warnings.append(
+                "sources declare different scales or offsets: pixels are raw, see the coordinates "
+                "scale_factor and add_offset"
+            )
+        return Report(
+            digest=xxhash.xxh3_128_hexdigest("".join(each.hexdigest() for each in self._hashers).encode()),
+            measurements=tuple(each.name for each in plan.measurements),
+            shape=plan.shape,
+            dtypes=tuple(each.dtype for each in plan.measurements),
+            bands=tuple(dict.fromkeys(band for slot in plan.slots for band in slot.bands)),
+            tile=(grid.tile_height, grid.tile_width),
+            is_aligned=self.is_aligned and len(timings) > 0,
+            nodata_differs=self.nodata_differs,
+            scaling_differs=self.scaling_differs,
+            n_sources=plan.n_sources,
+            status_counts=dict(self.status_counts),
+            causes=tuple(
+                Cause(status=cause[0], reason=cause[1], n_sources=count, hrefs=tuple(self._causes[cause]))
+                for cause, count in self._cause_counts.most_common()
+            ),
+            warnings=tuple(warnings),
+            concurrency=timings.most_in_flight,
+            fetched_nbytes=self.fetched_nbytes,
+            requests=self.requests,
+            retries=self.retries,
+            stored_nbytes=self.stored_nbytes,
+            bytes_per_source=Spread.of(timings.nbytes),
+            total_s=Spread.of(timings.total_s),
+            open_s=Spread.of(timings.open_s),
+            read_s=Spread.of(timings.read_s),
+            wait_s=float(timings.total_s.sum()),
+            wall_s=timings.wall_s,
+            write_s=self.write_s,
+            worker_s=self.worker_s,
+            n_shards=self.n_shards,
+            n_lost_shards=self.n_lost_shards,
+            peak_rss_mib=self.peak_rss_mib,
+            n_known=self.lookups[Lookup.USED],
+            n_stale=self.lookups[Lookup.STALE],
+            n_unfit=self.lookups[Lookup.UNFIT],
+            data_nbytes=int(timings.nbytes.sum()),
+            typical_per_s=timings.typical_per_s,
+        )
+
+    def _timings(self) -> Timings:
+        return Timings(
+            start_s=np.asarray(self._starts),
+            end_s=np.asarray(self._ends),
+            open_s=np.asarray(self._opens),
+            read_s=np.asarray(self._reads),
+            nbytes=np.asarray(self._bytes).astype("int64"),
+            shard=np.zeros(len(self._starts), dtype="int64"),
+        )

@@ -1,0 +1,338 @@
+"""The small arrays beside the pixels: one value per row, or per row and measurement.
+
+What exists, how it is described, and how a batch of rows becomes their values. Pure.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.model.outcome import BandStats, Outcome
+from pixel_gather.model.source import Column, CubeRow, Source
+from pixel_gather.model.status import Status
+from pixel_gather.plan.cube_plan import CubePlan
+
+NO_TIME: Final = np.iinfo(np.int64).min
+"""Stands for a missing time, as NumPy's NaT does."""
+
+CHUNK_ROWS: Final = 16_384
+"""Rows in one chunk of every coordinate, which are also written at one time."""
+
+NOT_GATHERED: Final = 255
+"""Fill of ``status`` before a row is written."""
+
+type Values = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinate:
+    """One array along the cube's first axis."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    """NumPy's name, or ``string``."""
+
+    fill: float | str
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    name: str
+    dtype: str
+    fill: float | str
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Field(_Kind):
+    value: Callable[[Any, Any], Any]
+
+
+def _moment(name: str, what: str) -> _Field:
+    """Describe when something was; after five hours float32 knows but every other millisecond."""
+    return replace(_seconds(name, f"when {what}, since the gather was planned"), dtype="float64")
+
+
+def _seconds(name: str, what: str) -> _Field:
+    return _Field(
+        name=name,
+        dtype="float32",
+        fill=float("nan"),
+        attributes={"units": "s", "long_name": what},
+        value=lambda _, outcome: getattr(outcome, f"{name}_s"),
+    )
+
+
+def _count(name: str, attribute: str, what: str) -> _Field:
+    return _Field(
+        name=name,
+        dtype="int64",
+        fill=0,
+        attributes={"units": "1", "long_name": what},
+        value=lambda _, outcome: getattr(outcome, attribute),
+    )
+
+
+_PER_SOURCE: Final = (
+    _Field(
+        name="href",
+        dtype="string",
+        fill="",
+        attributes={"long_name": "where the pixels come from"},
+        value=lambda source, _: source.href if source else "",
+    ),
+    _Field(
+        name="etag",
+        dtype="string",
+        fill="",
+        attributes={"long_name": "version of the object that was read"},
+        value=lambda _, outcome: outcome.etag or "",
+    ),
+    _Field(
+        name="crs",
+        dtype="string",
+        fill="",
+        attributes={"long_name": "CRS of the source, an authority code or WKT"},
+        value=lambda _, outcome: outcome.crs or "",
+    ),
+    _moment("start", "work on the source began"),
+    _moment("end", "work on the source ended"),
+    _seconds("open", "time until the header was known"),
+    _seconds("read", "time waiting for the window's bytes"),
+    _seconds("decode", "time decoding, summed over threads"),
+    _count("bytes", "nbytes", "bytes received"),
+    _count("header_bytes", "header_nbytes", "of those, received until the header was known"),
+    _count("requests", "requests", "requests sent, retries included"),
+    _count("retries", "retries", "requests sent again"),
+)
+
+_PER_BAND: Final = (
+    _Field(
+        name="min",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "smallest valid raw value"},
+        value=lambda stats, _: stats.min,
+    ),
+    _Field(
+        name="max",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "largest valid raw value"},
+        value=lambda stats, _: stats.max,
+    ),
+    _Field(
+        name="mean",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "mean of valid raw values"},
+        value=lambda stats, _: stats.mean,
+    ),
+    _Field(
+        name="valid_fraction",
+        dtype="float32",
+        fill=0.0,
+        attributes={"units": "1", "long_name": "share of the window's pixels that are valid"},
+        value=lambda stats, n_pixels: stats.n_valid / n_pixels,
+    ),
+)
+
+RESERVED_NAMES: Final = frozenset(
+    {each.name for each in (*_PER_SOURCE, *_PER_BAND)}
+    | {
+        "status",
+        "transform",
+        "nodata",
+        "scale_factor",
+        "add_offset",
+        "x",
+        "y",
+        "spatial_ref",
+        "measurement",
+        "source",
+        "affine",
+    }
+)
+"""What a column of the list may not be called."""
+
+
+def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
+    """Return every coordinate along the cube's first axis, but for ``nodata``, which few cubes need.
+
+    Values that differ between measurements have a second dimension ``measurement``, where the cube
+    has more than one.
+    """
+    slots, measurements = _second_dims(plan)
+    found = [_along(plan, _TIME)] if plan.has_time else []
+    found += [_along(plan, each, slots) for each in _PER_SOURCE]
+    found += [_along(plan, each, measurements) for each in _PER_BAND]
+    found.append(_along(plan, _STATUS, measurements))
+    found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
+    for column in plan.columns:
+        fill = _COLUMN_FILL[column.dtype]
+        kind = _TIME if column.name == "time" else _Kind(name=column.name, dtype=column.dtype, fill=fill)
+        found.append(_along(plan, kind, slots if column.varies_in_row else ()))
+    return tuple(found)
+
+
+def difference_coordinates(plan: CubePlan, *, nodata: bool, scaling: bool) -> tuple[Coordinate, ...]:
+    """Return the coordinates of what rows have of their own where that is not the template's."""
+    slots, measurements = _second_dims(plan)
+    found = [_along(plan, _NODATA, slots)] if nodata else []
+    return (*found, *(_along(plan, each, measurements) for each in _SCALING if scaling))
+
+
+def difference_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
+    """Return the values of all `difference_coordinates` for a run of rows; NaN nodata for none."""
+    nodata = [[math.nan if outcome.nodata is None else outcome.nodata for outcome in row] for row in outcomes]
+    scaling = [
+        [pair for slot, each in enumerate(row) for pair in _scaling_of(plan, slot, each)] for row in outcomes
+    ]
+    pairs = np.array(scaling, dtype="float64")
+    n_rows = len(outcomes)
+    values = {"nodata": np.array(nodata), "scale_factor": pairs[..., 0], "add_offset": pairs[..., 1]}
+    return {
+        each.name: values[each.name].astype("float64").reshape(n_rows, *each.shape[1:])
+        for each in difference_coordinates(plan, nodata=True, scaling=True)
+    }
+
+
+def _scaling_of(plan: CubePlan, slot: int, outcome: Outcome) -> tuple[tuple[float, float], ...]:
+    return outcome.scaling or tuple((each.scale, each.offset) for each in plan.of_slot(slot))
+
+
+def coordinate_values(
+    plan: CubePlan, rows: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]
+) -> dict[str, Values]:
+    """Return the values of a run of rows, by name, in the shapes of `coordinates_of`.
+
+    Args:
+        plan: The cube.
+        rows: What the list says of them.
+        outcomes: What became of each source of each row.
+    """
+    n_pixels = plan.height * plan.width
+    pairs = [
+        pair
+        for row, row_outcomes in zip(rows, outcomes, strict=True)
+        for pair in zip(row.sources, row_outcomes, strict=True)
+    ]
+    stats = [
+        band
+        for row_outcomes in outcomes
+        for slot, outcome in enumerate(row_outcomes)
+        for band in _bands_of(plan, slot, outcome)
+    ]
+    values: dict[str, list[Any]] = {
+        **{each.name: [each.value(source, outcome) for source, outcome in pairs] for each in _PER_SOURCE},
+        **{each.name: [each.value(band, n_pixels) for band in stats] for each in _PER_BAND},
+        "status": [row_outcomes[each.slot].status for row_outcomes in outcomes for each in plan.measurements],
+        "transform": [outcome.transform or _NO_TRANSFORM for _, outcome in pairs],
+        **{column.name: [_column_values(row, column) for row in rows] for column in plan.columns},
+    }
+    if plan.has_time:
+        values["time"] = [row.time_us for row in rows]
+    return {
+        each.name: np.array(
+            values[each.name], dtype=object if each.dtype == "string" else each.dtype
+        ).reshape(len(rows), *each.shape[1:])
+        for each in coordinates_of(plan)
+    }
+
+
+def _column_values(row: CubeRow, column: Column) -> Any:
+    if column.varies_in_row:
+        return [_column_value(source, column) for source in row.sources]
+    present = (source for source in row.sources if source is not None)
+    return _column_value(next(present, None), column)
+
+
+def _column_value(source: Source | None, column: Column) -> Any:
+    value: Any = None
+    if source is not None:
+        own = {"time": source.time_us, "scene": source.scene}
+        value = own[column.name] if column.name in own else source.columns.get(column.name)
+    if value is None:
+        return NO_TIME if column.name == "time" else _COLUMN_FILL[column.dtype]
+    return value
+
+
+def _bands_of(plan: CubePlan, slot: int, outcome: Outcome) -> list[BandStats]:
+    return outcome.bands or [BandStats() for _ in plan.slots[slot].bands]
+
+
+def _second_dims(plan: CubePlan) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
+    """Return the dimension behind the first of what is known per source, and per measurement."""
+    n_measurements = len(plan.measurements)
+    of_measurements = (("measurement", n_measurements),) if n_measurements > 1 else ()
+    return (of_measurements if len(plan.slots) > 1 else ()), of_measurements
+
+
+def _along(plan: CubePlan, kind: _Kind, more: tuple[tuple[str, int], ...] = ()) -> Coordinate:
+    return Coordinate(
+        name=kind.name,
+        dims=(plan.dim, *(dim for dim, _ in more)),
+        shape=(plan.n_rows, *(length for _, length in more)),
+        dtype=kind.dtype,
+        fill=kind.fill,
+        attributes=kind.attributes,
+    )
+
+
+_NO_TRANSFORM: Final = (float("nan"),) * 6
+_COLUMN_FILL: Final[dict[str, float | str]] = {"int64": 0, "float64": float("nan"), "bool": 0, "string": ""}
+_TIME: Final = _Kind(
+    name="time",
+    dtype="int64",
+    fill=NO_TIME,
+    attributes={
+        "standard_name": "time",
+        "units": "microseconds since 1970-01-01",
+        "calendar": "proleptic_gregorian",
+        "axis": "T",
+    },
+)
+_TRANSFORM: Final = _Kind(
+    name="transform",
+    dtype="float64",
+    fill=float("nan"),
+    attributes={
+        "long_name": "transform of the row's own window: x = a*col + b*row + c, y = d*col + e*row + f"
+    },
+)
+_STATUS: Final = _Kind(
+    name="status",
+    dtype="uint8",
+    fill=NOT_GATHERED,
+    attributes={
+        "standard_name": "status_flag",
+        "flag_values": [int(each) for each in Status],
+        "flag_meanings": " ".join(each.name.lower() for each in Status),
+    },
+)
+_SCALING: Final = (
+    _Kind(
+        name="scale_factor",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "factor that the row's own source declares for its raw values"},
+    ),
+    _Kind(
+        name="add_offset",
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"long_name": "offset that the row's own source declares, added after scaling"},
+    ),
+)
+_NODATA: Final = _Kind(
+    name="nodata",
+    dtype="float64",
+    fill=float("nan"),
+    attributes={"long_name": "nodata value that the row's own source declares"},
+)

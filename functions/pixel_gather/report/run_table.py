@@ -1,0 +1,243 @@
+"""The table of one or several runs, line by line as in the published report; as text and as rows. Pure.
+
+A run, the report of a gather and a published result all become a `Column`; what a line says is defined
+here and nowhere else.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import Final
+
+from pixel_gather.report import published
+from pixel_gather.report.published import PublishedRun, PublishedSpread
+from pixel_gather.report.run import Run, Spread
+
+LABEL_WIDTH: Final = 22
+"""Characters before the first column."""
+
+_WIDEST: Final = 36
+"""Characters of one column in text."""
+
+_COLUMNS_ABREAST: Final = 4
+"""In text; more columns follow below."""
+
+_UNKNOWN: Final = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """The figures of one run; times in seconds, None where it is not known."""
+
+    name: str
+    engine: str | None = None
+    window: str | None = None
+    bands: tuple[int, ...] | None = None
+    shape: tuple[int, int]
+    """(height, width) of the window in pixels."""
+
+    dtype: str
+    concurrency: int
+    digest: str | None = None
+    n_read: int
+    n_sources: int
+    data_nbytes: int | None
+    """Without headers."""
+
+    bytes_per_source: Spread
+    total_s: Spread
+    open_s: Spread
+    read_s: Spread
+    open_share: float
+    """Of opening and reading together, 0 to 1."""
+
+    wait_s: float
+    wall_s: float
+    typical_per_s: float | None
+    """Sources a second: median over the run."""
+
+    cpu_s: float | None = None
+    peak_rss_mib: float | None = None
+    mib_per_s: float | None = None
+    n_failed: int | None = None
+
+    @property
+    def by_wall_per_s(self) -> float:
+        """Sources by wall time."""
+        return self.n_read / self.wall_s if self.wall_s else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """One line: what it is called, and what each run says."""
+
+    label: str
+    """Two spaces before a part of the line above."""
+
+    cells: tuple[str, ...]
+
+
+def column_of_run(run: Run) -> Column:
+    """Summarise a run."""
+    timings = run.timings
+    open_s, read_s = Spread.of(timings.open_s), Spread.of(timings.read_s)
+    return Column(
+        name=run.name,
+        engine=run.engine,
+        window=run.window,
+        bands=run.bands,
+        shape=run.shape,
+        dtype=run.dtype,
+        concurrency=run.concurrency,
+        digest=run.digest or None,
+        n_read=len(timings),
+        n_sources=run.n_sources,
+        data_nbytes=run.data_nbytes,
+        bytes_per_source=Spread.of(timings.nbytes),
+        total_s=Spread.of(timings.total_s),
+        open_s=open_s,
+        read_s=read_s,
+        open_share=open_share(open_s, read_s),
+        wait_s=run.wait_s,
+        wall_s=timings.wall_s,
+        typical_per_s=run.typical_per_s,
+        cpu_s=run.cpu_s,
+        peak_rss_mib=run.peak_rss_mib,
+        mib_per_s=run.mib_per_s,
+        n_failed=run.n_failed,
+    )
+
+
+def column_of_published(run: PublishedRun) -> Column:
+    """Return what the report of 2018 says of one configuration."""
+    median, least, most = published.NBYTES_PER_SOURCE
+    return Column(
+        name=run.name,
+        engine="rasterio",
+        shape=published.SHAPE,
+        dtype=published.DTYPE,
+        concurrency=run.n_threads,
+        n_read=published.N_SOURCES,
+        n_sources=published.N_SOURCES,
+        data_nbytes=published.DATA_NBYTES,
+        bytes_per_source=Spread(median=median, min=least, max=most),
+        total_s=_in_seconds(run.total_ms),
+        open_s=_in_seconds(run.open_ms),
+        read_s=_in_seconds(run.read_ms),
+        open_share=run.open_share,
+        wait_s=run.wait_s,
+        wall_s=run.wall_s,
+        typical_per_s=run.sources_per_s,
+        mib_per_s=run.mib_per_s,
+    )
+
+
+def columns_of(runs: Sequence[Run], *, with_published: bool) -> tuple[Column, ...]:
+    """Return a column for each run and, after them, the published ones if they are wanted."""
+    reference = published.PUBLISHED if with_published else ()
+    return (*map(column_of_run, runs), *map(column_of_published, reference))
+
+
+def open_share(open_s: Spread, read_s: Spread) -> float:
+    """Return the share of opening in opening and reading, by their medians; 0 to 1."""
+    both = open_s.median + read_s.median
+    return open_s.median / both if both else 0.0
+
+
+def rows_of(columns: Sequence[Column]) -> tuple[TableRow, ...]:
+    """Return every line of which at least one column knows something."""
+    rows = []
+    for label, say in _LINES.items():
+        cells = tuple(say(column) for column in columns)
+        if any(cells):
+            rows.append(TableRow(label=label, cells=tuple(cell or _UNKNOWN for cell in cells)))
+        if label == _DIGEST and len(columns) > 1:
+            rows += _agreement(columns)
+    return tuple(rows)
+
+
+def text_of(columns: Sequence[Column]) -> str:
+    """Return the table as text, runs side by side; long names lose their middle."""
+    blocks = batched(range(len(columns)), _COLUMNS_ABREAST, strict=False)
+    return "\n\n".join("\n".join(_text_lines(columns, places)) for places in blocks)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most so many characters; what is too long loses its middle."""
+    if len(text) <= most:
+        return text
+    kept = most - 1
+    return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
+
+
+def _text_lines(columns: Sequence[Column], places: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of the columns in these places; pixels are compared with those of the very first."""
+    head = TableRow(label="", cells=tuple(column.name for column in columns))
+    rows = [(row.label, [row.cells[place] for place in places]) for row in (head, *rows_of(columns))]
+    shown = [(label, [shortened(cell, _WIDEST) for cell in cells]) for label, cells in rows]
+    widths = [max(len(cells[place]) for _, cells in shown) for place in range(len(places))]
+    for label, cells in shown:
+        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        yield f"{label:<{LABEL_WIDTH}} {'  '.join(padded)}".rstrip()
+
+
+def _agreement(columns: Sequence[Column]) -> list[TableRow]:
+    """Say of each digest whether it is that of the first run that has one."""
+    known = [column.digest for column in columns if column.digest]
+    if len(known) < 2:  # noqa: PLR2004 # it takes two to be equal
+        return []
+    cells = [
+        _UNKNOWN if not column.digest else "equal" if column.digest == known[0] else "different"
+        for column in columns
+    ]
+    cells[[column.digest for column in columns].index(known[0])] = "compared with"
+    return [TableRow(label="  pixels", cells=tuple(cells))]
+
+
+def _in_seconds(spread: PublishedSpread) -> Spread:
+    return Spread(median=spread.median / 1000, min=spread.min / 1000, max=spread.max / 1000)
+
+
+def _in_bytes(spread: Spread) -> str:
+    return f"{spread.median:,.0f} [{spread.min:,.0f}..{spread.max:,.0f}]"
+
+
+def _in_ms(spread: Spread) -> str:
+    return f"{spread.median * 1000:,.1f} [{spread.min * 1000:,.1f}..{spread.max * 1000:,.1f}] ms"
+
+
+def _per_worker(column: Column) -> str:
+    rate = column.by_wall_per_s if column.typical_per_s is None else column.typical_per_s
+    return f"{rate / max(column.concurrency, 1):,.1f} sources/s"
+
+
+def _known(value: float | None, form: str) -> str:
+    """Write a number into its place in a sentence; nothing where it is not known."""
+    return "" if value is None else form.format(value)
+
+
+_DIGEST: Final = "digest of all pixels"
+_LINES: Final[dict[str, Callable[[Column], str]]] = {
+    "engine": lambda each: each.engine or "",
+    "window": lambda each: each.window or "",
+    "band": lambda each: ", ".join(map(str, each.bands or ())),
+    "shape and dtype": lambda each: f"{each.shape[0]} x {each.shape[1]} {each.dtype}",
+    "sources in flight": lambda each: f"{each.concurrency:,}",
+    _DIGEST: lambda each: each.digest or "",
+    "sources read": lambda each: f"{each.n_read:,} of {each.n_sources:,}",
+    "data without headers": lambda each: _known(each.data_nbytes, "{:,} bytes"),
+    "bytes per source": lambda each: _in_bytes(each.bytes_per_source),
+    "time per source": lambda each: _in_ms(each.total_s),
+    "  open": lambda each: f"{_in_ms(each.open_s)}  {each.open_share:.1%}",
+    "  read and decode": lambda each: f"{_in_ms(each.read_s)}  {1 - each.open_share:.1%}",
+    "total wait": lambda each: f"{each.wait_s:,.2f} s",
+    "wall time": lambda each: f"{each.wall_s:,.2f} s",
+    "throughput": lambda each: f"{each.by_wall_per_s:,.1f} sources/s",
+    "  typical": lambda each: _known(each.typical_per_s, "{:,.1f} sources/s"),
+    "  per source in flight": _per_worker,
+    "  data": lambda each: _known(each.mib_per_s, "{:,.1f} MiB/s"),
+    "CPU": lambda each: _known(each.cpu_s, "{:,.2f} s"),
+    "peak memory": lambda each: _known(each.peak_rss_mib, "{:,.0f} MiB"),
+    "failed": lambda each: _known(each.n_failed, "{:,}"),
+}
+"""What each line of the table says of a run; empty where it is not known."""

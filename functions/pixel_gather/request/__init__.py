@@ -1,0 +1,1 @@
+"""What the caller asks for."""

@@ -1,0 +1,349 @@
+"""What the caller asks for. One model serves the command line, the API and Python alike.
+
+Its JSON Schema is ``docs/request.schema.json``.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pixel_gather.errors import RequestError
+from pixel_gather.model.window import WindowRule
+
+type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
+type Size = Annotated[int, Field(ge=1, le=1_000_000)]
+type Offset = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
+
+_SOURCE_KINDS: Final = ("hrefs", "list", "prefix")
+_WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
+_MOST_MISTAKES: Final = 1000
+_MOST_NAMED: Final = 5
+_LONGEST_NAME: Final = 100
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class Sources(_Model):
+    """The files to read: named one by one, in a list file, or by a prefix. Exactly one of the three."""
+
+    hrefs: tuple[str, ...] | None = Field(
+        None, min_length=1, fail_fast=True, description="The sources themselves."
+    )
+    list: str | None = Field(
+        None,
+        min_length=1,
+        description="A list file (text, CSV, JSONL, Parquet): a path, an href, or - for standard input.",
+    )
+    prefix: str | None = Field(None, min_length=1, description="A folder or an S3 prefix.")
+    glob: str | None = Field(None, min_length=1, description="Pattern on the path below the prefix.")
+    regex: str | None = Field(None, min_length=1, description="Regular expression on the whole href.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_shorthand(cls, given: Any) -> Any:
+        """Take a plain string for a list file and an array for hrefs."""
+        if isinstance(given, str):
+            return {"list": given}
+        if isinstance(given, list | tuple):
+            return {"hrefs": given}
+        return given
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        _exactly_one(self, _SOURCE_KINDS)
+        if self.prefix is None and (self.glob is not None or self.regex is not None):
+            raise ValueError("glob and regex go with prefix")
+        if self.glob is not None and self.regex is not None:
+            raise ValueError("give glob or regex, not both")
+        return self
+
+
+class WindowRequest(_Model):
+    """The window wanted of every source. Exactly one of tile, pixels, bbox and point."""
+
+    tile: Literal["centre"] | tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] | None = Field(
+        None, description="[row, column] of a tile in the source's own tiling, or centre."
+    )
+    pixels: tuple[Offset, Offset, Size, Size] | None = Field(
+        None, description="[col_off, row_off, width, height]."
+    )
+    bbox: tuple[Coordinate, Coordinate, Coordinate, Coordinate] | None = Field(
+        None, description="[west, south, east, north] in crs; every pixel that it touches is read."
+    )
+    point: tuple[Coordinate, Coordinate] | None = Field(
+        None, description="[x, y] in crs; the pixel that holds it is the window's centre."
+    )
+    size: tuple[Size, Size] | None = Field(None, description="[width, height] in pixels, around point.")
+    crs: str | None = Field(
+        None,
+        min_length=1,
+        description="CRS of bbox and point; EPSG:4326 (longitude, latitude) if not given; "
+        "'source' for each source's own.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_shorthand(cls, given: Any) -> Any:
+        """Take the plain word centre for the centre tile."""
+        return {"tile": "centre"} if given in ("centre", "center") else given
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        _exactly_one(self, _WINDOW_KINDS)
+        if self.point is None and self.size is not None:
+            raise ValueError("size goes with point")
+        if self.crs is not None and self.bbox is None and self.point is None:
+            raise ValueError("crs goes with bbox or point")
+        if self.bbox is not None:
+            west, south, east, north = self.bbox
+            if west >= east or south >= north:
+                raise ValueError("bbox is [west, south, east, north] with west < east and south < north")
+        return self
+
+    def rule(self) -> WindowRule:
+        """Return the window as the steps use it."""
+        is_centre = self.tile == "centre"
+        on_map = self.bbox is not None or self.point is not None
+        return WindowRule(
+            tile=None if isinstance(self.tile, str) else self.tile,
+            is_centre=is_centre,
+            pixels=self.pixels,
+            bounds=self.bbox,
+            point=self.point,
+            size=self.size or (1, 1),
+            crs=(self.crs or "EPSG:4326") if on_map and self.crs != "source" else None,
+        )
+
+
+class ExplicitLayout(_Model):
+    """Chunks and shards by number, for who knows how the cube will be read."""
+
+    chunk: tuple[Size, Size, Size] = Field(description="[rows, y, x] of the unit of reading.")
+    shard_rows: Size | None = Field(
+        None, description="Rows in one object; rounded up to whole chunks. Planned if not given."
+    )
+
+
+type LayoutName = Literal["balanced", "slice", "series"]
+type CodecName = Literal["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp"]
+
+
+class Output(_Model):
+    """How the cube is stored, and under what name a deployment keeps it."""
+
+    name: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$",
+        description="The cube's name in a deployment's bucket; made from the request if not given. "
+        "In process, the place says it.",
+    )
+    layout: LayoutName | ExplicitLayout = Field(
+        "balanced",
+        description="balanced: both a time slice and one pixel's series read few bytes; "
+        "slice or series: one of them reads the fewest.",
+    )
+    codec: CodecName = Field(
+        "blosc-lz4",
+        description="blosc-lz4 and blosc-zstd shuffle bits first; zfp is for floats only, loses digits "
+        "unless zfp_tolerance is 0, and needs imagecodecs to be read.",
+    )
+    zfp_tolerance: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp; 0 is lossless."
+    )
+
+    @model_validator(mode="after")
+    def _tolerance_goes_with_zfp(self) -> Self:
+        if (self.zfp_tolerance is not None) != (self.codec == "zfp"):
+            raise ValueError("codec zfp and zfp_tolerance go together")
+        return self
+
+
+class Limits(_Model):
+    """What the plan must stay below, or it refuses before a pixel is read; and how the work is spread."""
+
+    usd: float | None = Field(None, ge=0, description="Dollars by the plan's own estimate.")
+    files: int | None = Field(None, ge=1, description="Sources in the list.")
+    pixels: int | None = Field(None, ge=1, description="Pixels of all sources together.")
+    fetched_bytes: int | None = Field(None, ge=1, description="Bytes to be read, as estimated.")
+    workers: int | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Workers at one time on AWS; if not given, twice as many as the plan finds enough, "
+        "within the deployment's number.",
+    )
+    failed_shards: float = Field(
+        0,
+        ge=0,
+        le=1,
+        description="Share of the shards, 0 to 1, that may be lost to workers that fail, on AWS; their "
+        "sources are then lost in status. A gather that loses more stops, and can be redriven.",
+    )
+
+    def within(self, caps: Self) -> Self:
+        """Return these limits, none of them above a deployment's; what is not given is the deployment's."""
+        lower = {}
+        for name in type(self).model_fields:
+            given = [value for value in (getattr(self, name), getattr(caps, name)) if value is not None]
+            lower[name] = min(given, default=None)
+        return self.model_copy(update=lower)
+
+
+class GatherRequest(_Model):
+    """One small window out of every one of many sources, as one cube."""
+
+    sources: Sources
+    window: WindowRequest
+    bands: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] | None = Field(
+        None,
+        min_length=1,
+        fail_fast=True,
+        description="Bands of each source, from 1; all of them if not given.",
+    )
+    overview: int | None = Field(
+        None,
+        ge=0,
+        le=63,
+        description="Read from this overview, 0 being the largest; full resolution if not given.",
+    )
+    masked: bool = Field(
+        default=False, description="Set pixels that a source's own mask or alpha band hides to nodata."
+    )
+    nodata: float | int | None = Field(
+        None, description="The cube's nodata where the sources declare none. Pixels are never changed by it."
+    )
+    grid: Literal["any", "same"] = Field(
+        "any",
+        description="same: a source whose pixels do not coincide with the first one's is recorded as unlike; "
+        "any: it is kept, and the cube says that its rows are not aligned.",
+    )
+    output: Output = Output()
+    limits: Limits = Limits()
+    index: str | None = Field(
+        None,
+        min_length=1,
+        description="A header index: Parquet, a path or an href, such as the headers.parquet in an earlier "
+        "cube of the same files. Spares a request for each file; what has changed since is read anew.",
+    )
+
+    @model_validator(mode="after")
+    def _bands_differ(self) -> Self:
+        if self.bands is not None and len(set(self.bands)) < len(self.bands):
+            raise ValueError("bands names a band twice")
+        return self
+
+    @property
+    def cube_name(self) -> str:
+        """What a deployment calls the cube."""
+        return self.output.name or self.digest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what makes the same request again, without what was left to defaults; NaN is a text."""
+        found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
+        return found
+
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that two requests share only if they ask for the same thing.
+
+        Limits do not count: they decide whether a gather may run, not what it makes. Nor does a header
+        index, which makes it faster, nor the cube's name, which is where it lies.
+        """
+        made_of = self.model_dump(mode="json", exclude={"limits": True, "index": True, "output": {"name"}})
+        canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
+    """Check a request that came from outside.
+
+    Raises:
+        RequestError: Naming the field, what is wrong with it and, where there are several, how many more.
+    """
+    if isinstance(given, GatherRequest):
+        return given
+    if not isinstance(given, Mapping):
+        raise RequestError("it must be an object with at least sources and window", field="request")
+    try:
+        return GatherRequest.model_validate(dict(given))
+    except ValidationError as error:
+        raise _in_words(error) from error
+
+
+def request_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a request, shorthands included."""
+    schema = GatherRequest.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    fields, parts = schema["properties"], schema["$defs"]
+    parts["Sources"]["oneOf"] = [{"required": [name]} for name in _SOURCE_KINDS]
+    parts["WindowRequest"]["oneOf"] = [{"required": [name]} for name in _WINDOW_KINDS]
+    hrefs = {"type": "array", "items": {"type": "string"}, "minItems": 1}
+    fields["sources"] = {"anyOf": [fields["sources"], {"type": "string", "minLength": 1}, hrefs]}
+    fields["window"] = {"anyOf": [fields["window"], {"enum": ["centre", "center"]}]}
+    return schema
+
+
+def _in_words(error: ValidationError) -> RequestError:
+    """Name the field that is wrong, leaving out the model's own branch names.
+
+    Of a field that may be several things, the branch that got furthest is the one that was meant.
+    """
+    if error.error_count() > _MOST_MISTAKES:  # each takes 1 KB to be looked at
+        return RequestError(
+            f"it has {error.error_count():,} mistakes, too many to name; a request takes {_fields_at([])}",
+            field="request",
+        )
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    paths = [[_shown(part) for part in problem["loc"] if not _is_branch_name(part)] for problem in problems]
+    of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
+    deepest = max(of_field, key=lambda n: len(paths[n]))
+    first, path = problems[deepest], paths[deepest]
+    message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        message = (
+            f"there is no such field; {'.'.join(path[:-1]) or 'a request'} takes {_fields_at(path[:-1])}"
+        )
+    elif first["type"] == "missing":
+        message = "is needed"
+    others = [each for each in paths if each[: len(paths[0])] != paths[0] and each != path[: len(each)]]
+    return RequestError(message + _also_wrong(others), field=".".join(path) or "request")
+
+
+def _also_wrong(paths: Sequence[Sequence[str]]) -> str:
+    names = list(dict.fromkeys(".".join(path) for path in paths))
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return f" (also wrong: {', '.join(names[:_MOST_NAMED])}{more})"
+
+
+def _shown(part: object) -> str:
+    text = str(part)
+    return text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…"
+
+
+def _is_branch_name(part: object) -> bool:
+    """Tell what pydantic adds to a location to name the branch of a union."""
+    text = str(part)
+    return (
+        "[" in text or text in ("ExplicitLayout", "int", "float", "LayoutName") or text.startswith("literal")
+    )
+
+
+def _fields_at(path: list[str]) -> str:
+    model: Any = GatherRequest
+    for name in path:
+        model = getattr(model.model_fields.get(name), "annotation", None)
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return "other fields"
+    return ", ".join(model.model_fields)
+
+
+def _exactly_one(model: BaseModel, names: tuple[str, ...]) -> None:
+    given = [name for name in names if getattr(model, name) is not None]
+    if len(given) != 1:
+        found = "none is" if not given else " and ".join(given) + " are"
+        raise ValueError(f"give exactly one of {', '.join(names)}; {found} given")

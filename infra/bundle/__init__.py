@@ -1,0 +1,1 @@
+"""The zip packages of the functions, made without Docker."""

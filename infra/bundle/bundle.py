@@ -1,0 +1,197 @@
+"""What one Lambda package holds, as a folder: wheels for its machine, made small, and our code, compiled.
+
+``python -m infra.bundle.bundle shard aarch64`` makes one and prints its size.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
+from typing import Final
+
+from infra.bundle.elf import strip
+from infra.bundle.expat import add_expat
+from infra.bundle.pruning import prune
+from infra.bundle.wheels import (
+    IN_THE_RUNTIME,
+    REPOSITORY,
+    BundleError,
+    locked_requirements,
+    runtime_requirements,
+    unpack,
+)
+
+FUNCTIONS: Final = ("submit", "status", "plan", "shard", "finish")
+MACHINES: Final = ("aarch64", "x86_64")
+
+LARGEST_NBYTES: Final = 240_000_000
+"""Lambda takes 250 MB unzipped; the rest is for what wheels grow by."""
+
+_BUNDLES: Final = REPOSITORY / "build" / "bundles"
+_OURS: Final = REPOSITORY / "functions"
+_HERE: Final = Path(__file__).parent
+_EMULATION: Final = {
+    "bootstrap": _HERE / "bootstrap.sh",
+    "emulated_runtime.py": _HERE / "emulated_runtime.py",
+}
+"""Files of an emulated package that no real one has."""
+
+_TASK_ROOT: Final = "/var/task"
+"""Where Lambda unpacks a package; tracebacks name it."""
+
+_KEPT_S: Final = 14 * 24 * 3600.0
+
+_LONG_AGO: Final = 315_532_800
+"""1 January 1980, the oldest time that a zip file can tell."""
+
+
+def bundle(function: str, *, machine: str, is_emulated: bool, below: Path = _BUNDLES) -> Path:
+    """Return the folder of one function's package; it is made where it is not there yet.
+
+    The same inputs give the same bytes. The folder's name has a digest of them; nobody may change it.
+
+    Args:
+        function: One of ``FUNCTIONS``.
+        machine: One of ``MACHINES``; wheels are fetched for it whatever this machine is.
+        is_emulated: With ``bootstrap``, which runs the handler where Lambda's own runtime is not.
+        below: Where the folder is kept.
+
+    Raises:
+        BundleError: There is no such function, uv is missing, or it has no wheels for the machine.
+    """
+    _check("function", function, FUNCTIONS)
+    _check("machine", machine, MACHINES)
+    requirements = locked_requirements(f"{function}-function", without=IN_THE_RUNTIME)
+    # an emulated function runs on a machine that has its own expat, which its Python may be using
+    wheels = _wheels(function, machine, requirements, with_expat=not is_emulated, below=below)
+    # what all functions are made of: half a megabyte, and no list of who needs what that is wrong one day
+    files = {
+        path.relative_to(_OURS).as_posix(): path for path in sorted(_OURS.rglob("*")) if _is_source(path)
+    }
+    ours = {name: path.read_bytes() for name, path in (files | (_EMULATION if is_emulated else {})).items()}
+
+    def make(folder: Path) -> None:
+        shutil.copytree(wheels, folder, copy_function=os.link)
+        for name, content in ours.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        _compile(folder, [folder / name for name in ours if name.endswith(".py")])
+        _settle(folder)
+
+    parts = [wheels.name.encode()] + [
+        part for name, content in ours.items() for part in (name.encode(), content)
+    ]
+    return _kept(below, f"{function}-{machine}", parts, make)
+
+
+def runtime(machine: str, *, below: Path = _BUNDLES) -> Path:
+    """Return a folder with what Lambda's own Python offers to all functions: boto3 and the runtime's client.
+
+    The emulator tells ``bootstrap`` of it by PIXEL_GATHER_EMULATOR_RUNTIME.
+
+    Raises:
+        BundleError: As ``bundle``.
+    """
+    _check("machine", machine, MACHINES)
+    return _wheels("runtime", machine, runtime_requirements(), with_expat=False, below=below)
+
+
+def unzipped_nbytes(folder: Path) -> int:
+    """Return what Lambda counts against its limit."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _is_source(path: Path) -> bool:
+    return path.is_file() and path.suffix != ".pyc" and not path.name.startswith(".")
+
+
+def _check(what: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise BundleError(f"{what} is {value!r}; it has to be one of {', '.join(known)}")
+
+
+def _wheels(name: str, machine: str, requirements: str, *, with_expat: bool, below: Path) -> Path:
+    """Return a folder of compiled wheels; bundles are linked to it, so a change of our code costs little."""
+
+    def make(folder: Path) -> None:
+        unpack(requirements, folder, machine=machine)
+        prune(folder)
+        strip(folder)
+        if with_expat:
+            add_expat(folder, machine=machine)
+        _compile(folder, [folder])
+        _settle(folder)
+
+    parts = [f"{machine} {with_expat}".encode(), requirements.encode()]
+    return _kept(below, f"{name}-wheels-{machine}", parts, make)
+
+
+def _kept(below: Path, name: str, parts: list[bytes], make: Callable[[Path], None]) -> Path:
+    """Return the folder that ``make`` makes of these parts; made by one process only, whole or not at all."""
+    digest = hashlib.sha256(MAGIC_NUMBER)
+    for part in [*parts, *(path.read_bytes() for path in sorted(_HERE.glob("bundle*.py")))]:
+        digest.update(f"{len(part)}\n".encode() + part)
+    folder = below / f"{name}-{digest.hexdigest()[:16]}"
+    if folder.is_dir():
+        return folder
+    below.mkdir(parents=True, exist_ok=True)
+    _forget_old(below)
+    with tempfile.TemporaryDirectory(dir=below, prefix=f".{name}-") as scratch:
+        made = Path(scratch) / "made"
+        make(made)
+        try:
+            made.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another process was as fast
+                raise
+    return folder
+
+
+def _forget_old(below: Path) -> None:
+    """Remove what was made long ago: it is made again in seconds where it is still wanted."""
+    for folder in below.iterdir():
+        if time.time() - folder.stat().st_ctime > _KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _settle(folder: Path) -> None:
+    """Give all files one time, and modes that Lambda's user can read."""
+    for path in [*folder.rglob("*"), folder]:
+        path.chmod(0o755 if path.is_dir() or path.name == "bootstrap" else 0o644)
+        os.utime(path, (_LONG_AGO, _LONG_AGO))
+
+
+def _compile(folder: Path, modules: list[Path]) -> None:
+    """Compile modules so that they hold neither times nor the name of the folder they were made in."""
+    how = ["-q", "--invalidation-mode=unchecked-hash", "-s", str(folder), "-p", _TASK_ROOT]
+    done = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-m", "compileall", *how, *map(str, modules)],
+        env={"PYTHONHASHSEED": "0"},  # the order of a set's constants
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BundleError(f"a module of the package cannot be compiled:\n{done.stdout}{done.stderr}")
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m infra.bundle.bundle", description=__doc__)
+    parser.add_argument("function", choices=FUNCTIONS)
+    parser.add_argument("machine", choices=MACHINES)
+    parser.add_argument("--emulated", action="store_true")
+    chosen = parser.parse_args()
+    made = bundle(chosen.function, machine=chosen.machine, is_emulated=chosen.emulated)
+    print(f"{made} {unzipped_nbytes(made) / 1e6:.1f} MB unzipped")  # noqa: T201 # this is a command
+
+
+if __name__ == "__main__":
+    _main()

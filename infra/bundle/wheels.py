@@ -1,0 +1,113 @@
+"""The wheels of one dependency group, as ``uv.lock`` pins them, unpacked into a folder."""
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+"""Where ``pyproject.toml`` and ``uv.lock`` are."""
+
+IN_THE_RUNTIME: Final = ("boto3", "botocore", "s3transfer")
+"""Lambda's own Python has them."""
+
+_RUNTIME: Final = ("awslambdaric", "boto3")
+"""What Lambda's own Python is for a function; what they need comes with them."""
+
+_PYTHON: Final = "3.13"
+_PLATFORM: Final = "manylinux_2_28"
+"""glibc 2.28; Lambda's Amazon Linux 2023 has 2.34."""
+
+
+class BundleError(Exception):
+    """A package cannot be made; the sentence says what to do."""
+
+
+def locked_requirements(group: str, *, without: Sequence[str] = ()) -> str:
+    """Return a group's packages, pinned and with their hashes, as a requirements file.
+
+    Asks no package index: ``uv.lock`` has all of it.
+
+    Raises:
+        BundleError: There is no uv, no such group, or ``uv.lock`` does not fit ``pyproject.toml``.
+    """
+    options = [f"--no-emit-package={name}" for name in without]
+    return _uv("export", "--locked", "--only-group", group, "--no-emit-project", "--no-header", *options)
+
+
+def runtime_requirements() -> str:
+    """Return the packages that Lambda's own Python has, as ``locked_requirements`` does.
+
+    Raises:
+        BundleError: As there.
+    """
+    all_of_it = _uv("export", "--locked", "--all-groups", "--no-emit-project", "--no-header", "--no-annotate")
+    wanted = _with_dependencies(_RUNTIME)
+    return "".join(
+        block for block in re.split(r"(?m)^(?=\S)", all_of_it) if block.partition("==")[0] in wanted
+    )
+
+
+def _with_dependencies(names: Sequence[str]) -> set[str]:
+    lock = tomllib.loads((REPOSITORY / "uv.lock").read_text())
+    needed = {package["name"]: package.get("dependencies", []) for package in lock["package"]}
+    found, new = set[str](), set(names)
+    while new:
+        found |= new
+        new = {dependency["name"] for name in new for dependency in needed[name]} - found
+    return found
+
+
+def unpack(requirements: str, folder: Path, *, machine: str) -> None:
+    """Unpack the wheels of a requirements file into a folder, for whatever machine this one is.
+
+    The files are copies: uv's cache never changes with them.
+
+    Raises:
+        BundleError: A wheel cannot be fetched, has another hash, or was never made for the machine.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    listed = folder.with_name(f"{folder.name}.txt")
+    listed.write_text(requirements)
+    _uv(
+        "pip",
+        "install",
+        "--quiet",
+        f"--target={folder}",
+        f"--python-platform={machine}-{_PLATFORM}",
+        f"--python-version={_PYTHON}",
+        "--only-binary=:all:",
+        "--require-hashes",
+        "--no-deps",
+        "--link-mode=copy",
+        f"--requirements={listed}",
+    )
+    listed.unlink()
+    (folder / ".lock").unlink(missing_ok=True)
+
+
+def _uv(*arguments: str) -> str:
+    done = subprocess.run(  # noqa: S603 # our own words
+        [_find_uv(), "--color=never", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BundleError(f"`uv {' '.join(arguments)}` failed:\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def _find_uv() -> str:
+    named = os.environ.get("UV")
+    found = shutil.which(named or "uv")
+    if found is None and named is None:
+        found = shutil.which(REPOSITORY / ".uv" / "bin" / "uv")
+    if found is None:
+        where = f"UV names {named!r}, no program" if named else "It is neither on PATH nor .uv/bin/uv"
+        raise BundleError(
+            f"uv is needed to make the Lambda packages. {where}: run "
+            "`python3 -m venv .uv && .uv/bin/pip install uv`, or let UV name it."
+        )
+    return found

@@ -1,0 +1,198 @@
+"""``pixel-gather bench blocks``: which block size, codec, concurrency and number of processes suit a cube."""
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from pixel_gather.errors import RequestError
+from pixel_gather.local.gather import check_place
+from pixel_gather.request.href import IN_PROCESS, check_href
+from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
+from pixel_gather_bench.blocks.blocks import BlocksRequest, bench_blocks
+from pixel_gather_bench.blocks.report import RECORDS, joined, put_report
+from pixel_gather_bench.blocks.setting import CODECS, BlockSetting
+from pixel_gather_bench.blocks.sweep import SWEEPS, Sweep
+from pixel_gather_cli.request_options import Numbers, store_options, stores_of
+from pixel_gather_cli.termination import ends_when_terminated
+
+_SIZES_MB: Final = "0.64,1.3,2.5,5,10,20,50"
+_IN_FLIGHT: Final = "1,2,4,8,16"
+_MOST_MB: Final = 500
+_INTERRUPTED: Final = 130
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Some of several names, separated by commas."""
+
+    name = "names"
+
+    def __init__(self, *known: str) -> None:
+        self.known = known
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return what the help shows."""
+        del param, ctx
+        return ",".join(self.known)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Return those that are wanted, in the order in which they are known."""
+        wanted = [part.strip() for part in str(value).split(",")]
+        if unknown := [name for name in wanted if name not in self.known]:
+            self.fail(f"{unknown[0]!r} is not one of {', '.join(self.known)}", param, ctx)
+        return tuple(name for name in self.known if name in wanted)
+
+
+@click.command("blocks")
+@click.option("--cube", metavar="CUBE", help="Take the pixels of this cube, here or on S3.  [default: made]")
+@click.option("--measurement", metavar="NAME", help="Of the cube.  [default: its first]")
+@click.option(
+    "--dtype",
+    type=click.Choice(["uint16", "float32"]),
+    default="uint16",
+    help="Of the pixels that are made; zfp always gets floats.  [default: uint16]",
+)
+@click.option("--codecs", type=Names(*CODECS), default=",".join(CODECS), help="To measure.  [default: all]")
+@click.option(
+    "--zfp-tolerance",
+    type=click.FloatRange(0),
+    metavar="ERROR",
+    default=1e-4,
+    help="Largest error with zfp; 0 is lossless.  [default: 0.0001]",
+)
+@click.option("--sweeps", type=Names(*SWEEPS), default=",".join(SWEEPS), help="What to vary.  [default: all]")
+@click.option(
+    "--sizes",
+    type=Numbers("MB,...", kind=float),
+    default=_SIZES_MB,
+    help=f"Decoded block sizes in MB of 1,000,000 bytes.  [default: {_SIZES_MB}]",
+)
+@click.option(
+    "--in-flight",
+    type=Numbers("N,...", kind=int),
+    default=_IN_FLIGHT,
+    help=f"Shards written, chunks read at one time.  [default: {_IN_FLIGHT}]",
+)
+@click.option(
+    "--workers",
+    type=Numbers("N,...", kind=int),
+    help="Processes at one time.  [default: 1,2,4... up to twice the cores]",
+)
+@click.option(
+    "--total-mb",
+    type=click.FloatRange(0.01, 100_000),
+    metavar="MB",
+    default=256.0,
+    help="Pixels in each cube.  [default: 256]",
+)
+@click.option("--times", type=click.IntRange(1, 100), metavar="N", default=3, help="Rounds.  [default: 3]")
+@click.option(
+    "--place",
+    metavar="PLACE",
+    help="Where cubes are written and deleted again: a folder or s3://bucket/prefix.  [default: below --to]",
+)
+@click.option("--to", default="out/bench", metavar="DIR", help="Where the results go.  [default: out/bench]")
+@click.option(
+    "--from",
+    "earlier",
+    multiple=True,
+    metavar="FOLDER",
+    help="Measure nothing; join what these earlier runs have measured.",
+)
+@store_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Measure reading and writing a cube by block size, concurrency and worker processes.
+
+    A block is a Zarr chunk; all is measured for each codec. Cubes are written as a gather writes them, and
+    read by zarr-python: as a whole, as slices in time, as series of one pixel. Every measurement is made in
+    fresh processes; all together take a quarter of an hour, so choose --codecs or --sweeps and join runs by
+    --from. Nothing but the results is left behind.
+
+    \b
+    pixel-gather bench blocks --codecs blosc-lz4,zstd --sweeps sizes --times 1
+    pixel-gather bench blocks --cube cube.zarr --place s3://my-bucket/scratch
+    """
+    earlier: tuple[str, ...] = options.pop("earlier")
+    if earlier:
+        report = joined([Path(each) for each in earlier])
+        folder = new_folder(Path(to), "blocks")
+        put_report(folder, report)
+    else:
+        request = _request(options, to)
+        folder = new_folder(Path(to), "blocks")
+        try:
+            with ends_when_terminated(), removed_if_empty(folder):
+                report = bench_blocks(
+                    request, folder, on_trial=_shown(quiet=quiet), on_left_out=partial(click.echo, err=True)
+                )
+        except KeyboardInterrupt:
+            if not (folder / RECORDS).exists():
+                raise
+            click.echo(
+                f"interrupted; what was measured is shown by: pixel-gather bench blocks --from {folder}",
+                err=True,
+            )
+            return _INTERRUPTED
+    click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
+    click.echo(f"results in {folder}", err=True)
+    return 0
+
+
+def _request(options: dict[str, Any], to: str) -> BlocksRequest:
+    cores = os.process_cpu_count() or 1
+    powers = [2**n for n in range((2 * cores).bit_length())]
+    sizes_mb, in_flight = options["sizes"], options["in_flight"]
+    workers = options["workers"] or powers
+    for field, numbers, most in (
+        ("sizes", sizes_mb, _MOST_MB),
+        ("in-flight", in_flight, 1024),
+        ("workers", workers, 256),
+    ):
+        if wrong := [number for number in numbers if not 0 < number <= most]:
+            raise RequestError(f"{wrong[0]:g} is not above 0 and at most {most:,}", field=field)
+    return BlocksRequest(
+        sweep=Sweep(
+            codecs=options["codecs"],
+            sweeps=options["sweeps"],
+            sizes_mb=tuple(sizes_mb),
+            in_flight=tuple(in_flight),
+            workers=tuple(workers),
+            zfp_tolerance=options["zfp_tolerance"],
+        ),
+        times=options["times"],
+        dtype=options["dtype"],
+        cube=_checked_cube(options["cube"]),
+        measurement=options["measurement"],
+        total_mb=options["total_mb"],
+        place=check_place(options["place"] or to),
+        stores=stores_of(options),
+    )
+
+
+def _checked_cube(cube: str | None) -> str | None:
+    if cube is None:
+        return None
+    try:
+        return check_href(cube.rstrip("/"), policy=IN_PROCESS.within(str(Path.cwd())))
+    except ValueError as error:
+        raise RequestError(str(error), field="cube") from error
+
+
+def _shown(*, quiet: bool) -> Any:
+    def show(setting: BlockSetting, number: int, n: int) -> None:
+        if not quiet:
+            click.echo(
+                f"{number:>4} of {n}: {setting.codec}, blocks of {setting.block_mb:.2f} MB, "
+                f"{setting.writes_in_flight}, {setting.reads_in_flight} in flight, "
+                f"{setting.n_workers} processes",
+                err=True,
+            )
+
+    return show

@@ -1,0 +1,134 @@
+"""``pixel-gather bench ingest``: which way of reading suits a large object, or many windows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.errors import RequestError
+from pixel_gather.request.href import IN_PROCESS, check_href
+from pixel_gather.request.request import Sources
+from pixel_gather_bench.ingest.advice import PATTERNS
+from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest
+from pixel_gather_bench.ingest.job import MIB, Trial
+from pixel_gather_bench.ingest.ways import WAYS
+from pixel_gather_bench.suite.sources import hrefs_of
+from pixel_gather_cli.request_options import store_options, stores_of
+
+_NAMES = tuple(way.name for way in WAYS)
+
+
+@click.command("ingest")
+@click.argument("objects", metavar="OBJECT...", nargs=-1)
+@click.option("--list", "list_file", metavar="FILE", help="Objects as a list file; - for standard input.")
+@click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N of the list.")
+@click.option(
+    "--way",
+    "ways",
+    multiple=True,
+    type=click.Choice(_NAMES),
+    help="Measure this way; may be given several times.  [default: all]",
+)
+@click.option(
+    "--pattern",
+    type=click.Choice(tuple(PATTERNS)),
+    help="How the data is used, for the recommendation.  [default: one for each]",
+)
+@click.option(
+    "--sample-bytes",
+    type=click.IntRange(1, 1024 * MIB),
+    metavar="N",
+    default=MIB,
+    help="Bytes of a sample, of a random read and of a window.  [default: 1048576]",
+)
+@click.option(
+    "--random-reads",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    default=20,
+    help="Ranges read at random.  [default: 20]",
+)
+@click.option(
+    "--ahead",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    default=16,
+    help="Ranges in flight when reading ahead.  [default: 16]",
+)
+@click.option("--mount", metavar="PATH", help="Where the one OBJECT is on a mounted file system.")
+@click.option("--times", type=click.IntRange(1, 100), metavar="N", default=3, help="Rounds.  [default: 3]")
+@click.option("--to", default="out/bench", metavar="DIR", help="Where the results go.  [default: out/bench]")
+@store_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def bench_ingest_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> None:
+    """Measure the ways to pull one large object or many windows from object storage.
+
+    One OBJECT (s3://, https://, http:// or a file) is read whole, in order and at random; of several, one
+    window each. Each way is measured in fresh processes: time to the first sample, throughput, random reads,
+    CPU and memory. Ways that this machine lacks are listed with the reason. Every round pulls the whole
+    object once a way: mind what your provider charges.
+
+    \b
+    pixel-gather bench ingest s3://bucket/large.tif
+    pixel-gather bench ingest https://host/large.tif --way ahead --way one-stream --times 5
+    """
+    request = _request(options)
+    outcome = bench_ingest(request, Path(to), on_trial=_shown(request, quiet=quiet))
+    click.echo(json.dumps(outcome.values, indent=2) if as_json else outcome.text)
+    click.echo(f"results in {outcome.folder}", err=True)
+
+
+def _request(options: dict[str, Any]) -> IngestRequest:
+    stores = stores_of(options)
+    hrefs = _hrefs(options, stores)
+    pattern = options["pattern"]
+    if options["mount"] is not None:
+        _check_mount(options["mount"], n=len(hrefs))
+    if len(hrefs) > 1 and pattern not in (None, "one-window"):
+        raise RequestError(
+            f"of several objects only one-window is measured, not {pattern}: name a single object",
+            field="pattern",
+        )
+    return IngestRequest(
+        hrefs=hrefs,
+        stores=stores,
+        ways=options["ways"] or _NAMES,
+        sample_nbytes=options["sample_bytes"],
+        n_random=options["random_reads"],
+        most_ahead=options["ahead"],
+        times=options["times"],
+        mount=options["mount"],
+        patterns=tuple(PATTERNS) if pattern is None else (pattern,),
+    )
+
+
+def _hrefs(options: dict[str, Any], stores: StoreSettings) -> tuple[str, ...]:
+    named, list_file = options["objects"], options["list_file"]
+    if bool(named) == bool(list_file):
+        raise RequestError("name OBJECTs or give a --list, one of the two", field="OBJECT")
+    if list_file:
+        return hrefs_of(Sources(list=list_file), first=options["first"], stores=stores)
+    policy = IN_PROCESS.within(str(Path.cwd()))
+    try:
+        return tuple(check_href(each, policy=policy) for each in named)
+    except ValueError as error:
+        raise RequestError(str(error), field="OBJECT") from error
+
+
+def _check_mount(path: str, *, n: int) -> None:
+    if n > 1:
+        raise RequestError("it is the path of a single object: name just one", field="mount")
+    if not Path(path).is_file():
+        raise RequestError(f"there is no file {path}: give the object's own path", field="mount")
+
+
+def _shown(request: IngestRequest, *, quiet: bool) -> Any:
+    def show(trial: Trial) -> None:
+        if not quiet:
+            took = "refused" if trial.measured is None else f"{trial.measured.total_s:,.2f} s"
+            click.echo(f"round {trial.round} of {request.times}: {trial.way}: {took}", err=True)
+
+    return show

@@ -1,0 +1,106 @@
+"""``pixel-gather bench LIST``: one tile of every file, by every engine, many at a time; then the report."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.records import read_records
+from pixel_gather_bench.suite.settings import read_list, read_settings
+from pixel_gather_bench.suite.suite import Step, run_suite
+from pixel_gather_bench.suite.table import digests_of, suite_to_json
+from pixel_gather_cli.commands.bench_suite_options import begin_suite, check_resume, suite_options
+from pixel_gather_cli.commands.bench_suite_text import failure_lines, open_run_bar, table_text, warning_of
+from pixel_gather_cli.request_options import store_options
+
+_INTERRUPTED = 130
+
+
+@click.command("suite")
+@suite_options
+@store_options
+@click.option("--to", default="out/bench", metavar="DIR", help="A new folder in it.  [default: out/bench]")
+@click.option("--resume", metavar="FOLDER", help="Go on with the runs that are missing there; no LIST then.")
+@click.option("--reference", is_flag=True, help="Lay the figures published in 2018 beside ours.")
+@click.option("--no-report", is_flag=True, help="Draw nothing; pixel-gather report FOLDER does it later.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.pass_context
+def bench_suite_command(
+    context: click.Context,
+    /,
+    *,
+    resume: str | None,
+    reference: bool,
+    no_report: bool,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> int:
+    """Read one tile of every file in LIST by several engines at several concurrencies.
+
+    LIST is a list file, or - for standard input. Every run is a process of its own that holds all tiles in
+    memory; engines and concurrencies take turns. The folder gets the list, a record of each run, the report
+    and its figures; a suite that was stopped goes on by --resume.
+
+    \b
+    pixel-gather bench list.txt --concurrency 1,12,49
+    pixel-gather bench list.txt --engine fast --concurrency 1-56:5 --times 1
+    """
+    if resume is None:
+        folder = begin_suite(options)
+    else:
+        check_resume(context)
+        folder = Path(resume)
+    try:
+        crashes = _run(folder, quiet=quiet)
+        records = read_records(folder)
+        code = _tell(folder, records, crashes, as_json=as_json)
+        if records and not no_report:
+            _draw(folder, with_published=reference)
+            click.echo(f"{'report':<22} {folder / 'report.html'}", err=as_json)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; what is missing is done by: pixel-gather bench --resume {folder}", err=True)
+        return _INTERRUPTED
+    return code
+
+
+def _run(folder: Path, *, quiet: bool) -> list[str]:
+    """Do what is missing and return what crashed."""
+    settings, hrefs, crashes = read_settings(folder), read_list(folder), list[str]()
+    read_records(folder)  # one that cannot be read is told of now, not after hours
+    with open_run_bar(quiet=quiet) as show:
+
+        def note(step: Step) -> None:
+            show(step)
+            if step.crash is not None:
+                crashes.append(step.crash)
+
+        run_suite(folder, settings, hrefs, on_step=note)
+    return crashes
+
+
+def _draw(folder: Path, *, with_published: bool) -> None:
+    from pixel_gather_bench.suite.report import write_suite_report  # noqa: PLC0415 # it draws: 1 s
+
+    write_suite_report(folder, with_published=with_published)
+
+
+def _tell(folder: Path, records: Sequence[Record], crashes: Sequence[str], *, as_json: bool) -> int:
+    """Print what was found, and return the exit code."""
+    best_by = read_settings(folder).best_by
+    for line in (*failure_lines(records, read_list(folder)), *crashes):
+        click.echo(line, err=True)
+    if as_json:
+        found = suite_to_json(records, best_by, folder=str(folder), crashes=crashes)
+        click.echo(json.dumps(found, indent=2))
+    elif records:
+        click.echo(table_text(records, best_by))
+    warning = warning_of(digests_of(records))
+    if warning is not None:
+        click.secho(warning, err=True, fg="red", bold=True)
+    has_failures = any(record.failures for record in records)
+    return 1 if crashes or warning is not None or has_failures else 0

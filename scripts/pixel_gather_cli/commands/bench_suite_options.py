@@ -1,0 +1,172 @@
+"""The options of ``pixel-gather bench LIST``, and the folder that a suite begins with."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from pixel_gather.errors import RequestError
+from pixel_gather.request.request import Sources
+from pixel_gather_bench.bench_folder import new_folder
+from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.suite.job import ENGINES, EngineName
+from pixel_gather_bench.suite.numbers import MOST, parse_concurrencies
+from pixel_gather_bench.suite.settings import BestBy, SuiteSettings, write_settings
+from pixel_gather_bench.suite.sources import check_memory, find_target, hrefs_of
+from pixel_gather_cli.request_options import Tile, stores_of
+
+_GO_WITH_RESUME = frozenset({"resume", "reference", "no_report", "as_json", "quiet"})
+
+type _Command = Callable[..., Any]
+
+
+class Engines(click.ParamType[Any]):
+    """Engines separated by commas."""
+
+    name = "engines"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return their names, each once."""
+        names = tuple(dict.fromkeys(str(value).split(",")))
+        if unknown := [name for name in names if name not in ENGINES]:
+            self.fail(f"{unknown[0]!r} is none of {', '.join(ENGINES)}", param, ctx)
+        return names
+
+
+class Concurrencies(click.ParamType[Any]):
+    """Numbers, ranges and ``auto``, separated by commas."""
+
+    name = "concurrencies"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the numbers, None for ``auto``."""
+        try:
+            return parse_concurrencies(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+_OPTIONS = (
+    click.argument("list_file", metavar="[LIST]", required=False),
+    click.option("--prefix", metavar="PREFIX", help="All below a folder or s3://bucket/prefix, not a LIST."),
+    click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*_B4.TIF'."),
+    click.option("--regex", metavar="PATTERN", help="Searched for in the whole href."),
+    click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N files."),
+    click.option("--block", type=Tile(), default="centre", help="Tile of each file.  [default: centre]"),
+    click.option(
+        "--band", type=click.IntRange(1), default=1, metavar="N", help="Of each file.  [default: 1]"
+    ),
+    click.option(
+        "--engine",
+        "engines",
+        type=Engines(),
+        metavar="NAME,...",
+        default="fast,rasterio",
+        help="This project's reader; GDAL in threads, set as published.  [default: fast,rasterio]",
+    ),
+    click.option(
+        "--concurrency",
+        "concurrencies",
+        type=Concurrencies(),
+        metavar="N,N-N:STEP,...",
+        default="1,2,3,6,12,24,49,auto",
+        help=f"Files read at one time, up to {MOST}: numbers, ranges such as 1-56:5, and auto for what fast "
+        "finds out by itself.  [default: 1,2,3,6,12,24,49,auto]",
+    ),
+    click.option(
+        "--times", type=click.IntRange(1, 100), default=3, metavar="N", help="Runs of each.  [default: 3]"
+    ),
+    click.option(
+        "--best-by",
+        type=click.Choice(get_args(BestBy.__value__)),
+        default="throughput",
+        help="Which run of each is shown: by typical throughput, or wall time.  [default: throughput]",
+    ),
+    click.option(
+        "--warm-up/--no-warm-up",
+        default=True,
+        help="Read one file before the clock of a run starts.  [default: warm-up]",
+    ),
+    click.option("--bucket-warm-up", is_flag=True, help="Read every tile once before the first run."),
+    click.option(
+        "--header-bytes",
+        "header_nbytes",
+        type=click.IntRange(16, 16 * 2**20),
+        metavar="N",
+        help="First read of each file.  [default: each engine's own]",
+    ),
+    click.option("--keep", is_flag=True, help="Keep the pixels as .npy, shape (file, y, x)."),
+)
+
+
+def suite_options(command: _Command) -> _Command:
+    """Add what a suite is to do."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def check_resume(context: click.Context) -> None:
+    """Refuse options that the folder of a suite has answered already.
+
+    Raises:
+        RequestError: Some are given.
+    """
+    given = [
+        name
+        for name in context.params
+        if name not in _GO_WITH_RESUME
+        and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise RequestError(
+            "the folder says what to run: give neither a LIST nor options for it", field="--resume"
+        )
+
+
+def begin_suite(options: dict[str, Any]) -> Path:
+    """Make the folder of a suite, with its settings and its list, and return it.
+
+    Raises:
+        RequestError: The options do not fit together, or the list has nothing to read.
+    """
+    engines: tuple[EngineName, ...] = options["engines"]
+    if options["concurrencies"] == (None,) and engines == ("rasterio",):
+        raise RequestError("rasterio needs numbers: only fast finds out by itself", field="--concurrency")
+    stores = stores_of(options)
+    hrefs = hrefs_of(_sources_of(options), first=options["first"], stores=stores)
+    block = options["block"]
+    target = find_target(
+        hrefs, tile=None if block == "centre" else tuple(block), band=options["band"], stores=stores
+    )
+    check_memory(target, len(hrefs))
+    same = (
+        "engines",
+        "concurrencies",
+        "times",
+        "warm_up",
+        "bucket_warm_up",
+        "header_nbytes",
+        "keep",
+        "best_by",
+    )
+    settings = SuiteSettings(
+        target=target, stores=stores, machine=about_machine(), **{name: options[name] for name in same}
+    )
+    folder = new_folder(Path(options["to"]), "suite")
+    write_settings(folder, settings, hrefs)
+    return folder
+
+
+def _sources_of(options: dict[str, Any]) -> Sources:
+    list_file, prefix, glob, regex = (options[name] for name in ("list_file", "prefix", "glob", "regex"))
+    if (list_file is None) == (prefix is None):
+        raise RequestError("give a LIST, or --prefix, or --resume", field="bench")
+    if list_file is not None and (glob or regex):
+        raise RequestError("--glob and --regex go with --prefix", field="bench")
+    if glob and regex:
+        raise RequestError("give --glob or --regex, not both", field="bench")
+    if list_file is not None:
+        return Sources.model_validate(list_file)
+    return Sources(prefix=prefix, glob=glob, regex=regex)

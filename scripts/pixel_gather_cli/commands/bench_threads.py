@@ -1,0 +1,93 @@
+"""``pixel-gather bench threads``: how many sources are best read at one time, by back end."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pixel_gather.errors import RequestError
+from pixel_gather.request.request import Sources
+from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
+from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.sources import hrefs_of
+from pixel_gather_bench.suite.suite import Step
+from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEnd, by_back_end
+from pixel_gather_bench.threads.threads import ThreadsRequest, bench_threads
+from pixel_gather_cli.commands.bench_suite_options import Concurrencies
+from pixel_gather_cli.commands.bench_suite_text import failure_lines
+from pixel_gather_cli.request_options import Tile, store_options, stores_of
+
+
+@click.command("threads")
+@click.argument("lists", metavar="LIST...", nargs=-1, required=True)
+@click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N files of each LIST.")
+@click.option("--block", type=Tile(), default="centre", help="Tile of each file.  [default: centre]")
+@click.option("--band", type=click.IntRange(1), default=1, metavar="N", help="Of each file.  [default: 1]")
+@click.option(
+    "--concurrency",
+    "concurrencies",
+    type=Concurrencies(),
+    metavar="N,N-N:STEP,...",
+    default="1,2,4,8,16,32,64,128,auto",
+    help="Files read at one time, and auto for what the reader finds out by itself.  "
+    "[default: 1,2,4,8,16,32,64,128,auto]",
+)
+@click.option(
+    "--times", type=click.IntRange(1, 100), default=3, metavar="N", help="Runs of each.  [default: 3]"
+)
+@store_options
+@click.option("--to", default="out/bench", metavar="DIR", help="A new folder in it.  [default: out/bench]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def bench_threads_command(
+    *, lists: tuple[str, ...], to: str, as_json: bool, quiet: bool, **options: Any
+) -> int:
+    """Measure how many sources are best read at one time: from files, S3 and HTTP.
+
+    All LISTs together are split by back end, and one tile of each file is read: with every number given, and
+    with the one that the reader finds out, which is what a gather does. Every run is a process of its own;
+    fewer than 8 at a time read the first 128 files only.
+
+    \b
+    pixel-gather bench threads list.txt
+    pixel-gather bench threads local.txt s3.txt --first 512 --concurrency 1,8,32,auto --times 1 --unsigned
+    """
+    if not any(options["concurrencies"]):
+        raise RequestError("give numbers beside auto, which is compared with them", field="--concurrency")
+    request = _request(lists, options)
+    folder = new_folder(Path(to), "threads")
+    crashes: list[str] = []
+    records: dict[BackEnd, list[Record]] = {}
+
+    def note(back_end: BackEnd, step: Step) -> None:
+        if step.crash is not None:
+            crashes.append(step.crash)
+        if step.record is not None:
+            records.setdefault(back_end, []).append(step.record)
+        if not quiet:
+            click.echo(f"{BACK_ENDS[back_end]}: {step.n_done} of {step.n_runs}, {step.name}", err=True)
+
+    with removed_if_empty(folder):
+        report = bench_threads(request, folder, on_step=note)
+    hrefs_at = by_back_end(request.hrefs)
+    failures = [line for at, its in records.items() for line in failure_lines(its, hrefs_at[at])]
+    for line in (*failures, *crashes):
+        click.echo(line, err=True)
+    click.echo(json.dumps(report.to_json(), indent=2) if as_json else report.to_text())
+    click.echo(f"results in {folder}", err=True)
+    return 1 if crashes or failures else 0
+
+
+def _request(lists: tuple[str, ...], options: dict[str, Any]) -> ThreadsRequest:
+    stores = stores_of(options)
+    found = (hrefs_of(Sources.model_validate(each), first=options["first"], stores=stores) for each in lists)
+    block = options["block"]
+    return ThreadsRequest(
+        hrefs=tuple(href for hrefs in found for href in hrefs),
+        concurrencies=options["concurrencies"],
+        times=options["times"],
+        tile=None if block == "centre" else tuple(block),
+        band=options["band"],
+        stores=stores,
+    )

@@ -1,0 +1,28 @@
+"""``pixel-gather cancel``: stops a gather."""
+
+import json
+from typing import Any
+
+import click
+
+from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
+from pixel_gather_cli.deployment.status_text import state_text
+
+
+@click.command("cancel")
+@click.argument("id_", metavar="ID")
+@remote_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def cancel_command(*, id_: str, as_json: bool, **options: Any) -> None:
+    """Stop a gather on AWS. Shards that it has written are kept: a redrive goes on after them.
+
+    \b
+    pixel-gather cancel 3f9c2ab417d0e865
+    """
+    line = open_deployment(Target.taken_from(options)).stop(id_)
+    if as_json:
+        click.echo(json.dumps(line, indent=2))
+        return
+    click.echo(f"{'gather':<13} {id_}\n{'state':<13} {state_text(line)}")
+    if line["state"] != "stopped":
+        click.echo("it had ended already", err=True)

@@ -1,0 +1,105 @@
+"""``pixel-gather drill``: one pixel through all files."""
+
+import csv
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.errors import RequestError
+from pixel_gather.headers.drill import DrilledPixel
+from pixel_gather.local.gather import drill_async
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import WindowRule
+from pixel_gather.request.request import Sources
+from pixel_gather_cli.request_options import Numbers, settings_of, settings_options
+
+_COLUMNS = ("href", "time", "band", "row", "col", "value", "status")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@click.command("drill")
+@click.argument("list_file", metavar="LIST")
+@click.option("--lonlat", type=Numbers("LON,LAT", kind=float), help="Longitude and latitude in degrees.")
+@click.option("--xy", type=Numbers("X,Y", kind=float), help="Coordinates in each file's own CRS.")
+@click.option("--pixel", type=Numbers("ROW,COL", kind=int), help="Row and column of each file.")
+@click.option("--bands", type=Numbers("1,2,...", kind=int), help="Bands of each file.  [default: all]")
+@click.option("--nodata", metavar="TEXT", help="Written for nodata.  [default: the value itself]")
+@click.option("--out-of-bounds", default="", metavar="TEXT", help="Written where a file has no such pixel.")
+@click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table.")
+@settings_options
+def drill_command(*, list_file: str, as_csv: bool, **options: Any) -> int:
+    """Read one pixel of every file in LIST: a list file, or - for standard input.
+
+    \b
+    pixel-gather drill list.txt --lonlat 11.35,46.5
+    """
+    rule = _rule(options)
+    texts = {name: options.pop(name) for name in ("nodata", "out_of_bounds")}
+    pixels = drill_async(
+        Sources.model_validate(list_file), rule, bands=options.pop("bands"), settings=settings_of(options)
+    )
+    n_failed = run(_print(pixels, as_csv=as_csv, **texts))
+    return 1 if n_failed else 0
+
+
+def _rule(options: dict[str, Any]) -> WindowRule:
+    given = {name: options.pop(name) for name in ("lonlat", "xy", "pixel")}
+    (name, place), *others = [item for item in given.items() if item[1] is not None] or [("", None)]
+    if place is None or others:
+        raise RequestError("give exactly one of --lonlat, --xy and --pixel", field="drill")
+    if name == "pixel":
+        row, col = place
+        return WindowRule(pixels=(col, row, 1, 1))
+    return WindowRule(point=tuple(place), crs="EPSG:4326" if name == "lonlat" else None)
+
+
+async def _print(
+    pixels: AsyncGenerator[DrilledPixel], *, as_csv: bool, nodata: str | None, out_of_bounds: str
+) -> int:
+    """Print every pixel as it comes, or all of them as a table; return how many files failed."""
+    n_failed = 0
+    table = Table(*_COLUMNS)
+    lines = csv.writer(sys.stdout, lineterminator="\n")
+    if as_csv:
+        lines.writerow(_COLUMNS)
+    async with aclosing(pixels):
+        async for pixel in pixels:
+            n_failed += pixel.status.is_failure and pixel.status is not Status.OUTSIDE
+            if pixel.reason and pixel.status is not Status.OUTSIDE:
+                click.echo(f"{pixel.source.href}: {pixel.reason}", err=True)
+            for line in _lines(pixel, nodata, out_of_bounds):
+                if as_csv:
+                    lines.writerow(line)
+                else:
+                    table.add_row(*line)
+    if not as_csv:
+        Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True).print(table)
+    return n_failed
+
+
+def _lines(pixel: DrilledPixel, nodata: str | None, out_of_bounds: str) -> Iterator[tuple[str, ...]]:
+    source = pixel.source
+    time = "" if source.time_us is None else _isoformat(source.time_us)
+    if pixel.status is not Status.OK:
+        text = out_of_bounds if pixel.status is Status.OUTSIDE else ""
+        yield source.href, time, source.band or "", "", "", text, pixel.status.name.lower()
+        return
+    for band, value in zip(pixel.bands, pixel.values, strict=True):
+        is_nodata = pixel.is_nodata(value)
+        name = str(band) if source.band is None else source.band
+        text = nodata if is_nodata and nodata is not None else str(value)
+        status = "nodata" if is_nodata else "ok"
+        yield source.href, time, name, str(pixel.row), str(pixel.col), text, status
+
+
+def _isoformat(time_us: int) -> str:
+    with suppress(OverflowError):
+        return (_EPOCH + timedelta(microseconds=time_us)).isoformat()
+    return str(time_us)

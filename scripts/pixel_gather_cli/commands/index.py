@@ -1,0 +1,62 @@
+"""``pixel-gather index``: a header index of a list."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from pixel_gather.local.index import Indexed, index
+from pixel_gather_cli.commands.run import open_bar
+from pixel_gather_cli.request_options import settings_of, settings_options
+
+
+@click.command("index")
+@click.argument("list_file", metavar="LIST")
+@click.option("--to", required=True, metavar="FILE", help="Parquet file to write, here or on S3.")
+@click.option("--overview", type=click.IntRange(0, 63), metavar="N", help="Of this overview's tiles.")
+@settings_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def index_command(
+    *, list_file: str, to: str, overview: int | None, as_json: bool, quiet: bool, **options: Any
+) -> int:
+    """Open every file in LIST and keep what its header tells, so that gathers need not read it again.
+
+    LIST is a list file, or - for standard input. Gathers take the index by --index; every gather also writes
+    one of its own, headers.parquet in the cube.
+
+    \b
+    pixel-gather index list.txt --to headers.parquet
+    pixel-gather run --sources list.txt --tile centre --index headers.parquet --to cube.zarr
+    """
+    settings = settings_of(options)
+    with open_bar("indexing", quiet=quiet) as show:
+        indexed = index(list_file, to=to, overview=overview, settings=settings, on_progress=show)
+    for href, reason in indexed.failed:
+        click.echo(f"{href}: {reason}", err=True)
+    click.echo(json.dumps(_to_json(indexed), indent=2) if as_json else _as_text(indexed))
+    return 1 if indexed.n_failed else 0
+
+
+def _to_json(indexed: Indexed) -> dict[str, Any]:
+    return asdict(indexed) | {"n_failed": indexed.n_failed}
+
+
+def _left_out(indexed: Indexed) -> dict[str, str]:
+    n = indexed.n_sources - indexed.n_failed - indexed.n_indexed
+    return (
+        {"read as without it": f"{n:,}: only GDAL reads them, or their store tells no version"} if n else {}
+    )
+
+
+def _as_text(indexed: Indexed) -> str:
+    figures = {
+        "sources indexed": f"{indexed.n_indexed:,} of {indexed.n_sources:,}",
+        "bytes received": f"{indexed.fetched_nbytes:,} in {indexed.requests:,} requests",
+        "wall time": f"{indexed.wall_s:,.2f} s",
+        "failed": f"{indexed.n_failed:,}",
+        **_left_out(indexed),
+        "index": indexed.place or "nothing to write",
+    }
+    return "\n".join(f"{name:<22} {figure}" for name, figure in figures.items())

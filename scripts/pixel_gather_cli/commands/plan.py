@@ -1,0 +1,72 @@
+"""``pixel-gather plan``: the dry run."""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import Any, Final
+
+import click
+
+from pixel_gather.estimate.estimate import EstimatedFigure
+from pixel_gather.local.gather import dry_run
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
+
+_NARROWEST: Final = 30
+_WIDTH_OF_FILES: Final = 1000
+"""Where there is no terminal, lines are as long as they are: programs would not look for their ends."""
+
+
+@click.command("plan")
+@request_options
+@settings_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def plan_command(*, as_json: bool, **options: Any) -> None:
+    """Say what a gather will take: shape, layout, requests, bytes, seconds and dollars. Reads no pixel.
+
+    REQUEST is a JSON or YAML file, or - for standard input; options take the place of its fields.
+
+    \b
+    pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
+    """
+    plan = dry_run(request_of(options), settings=settings_of(options))
+    width = shutil.get_terminal_size((_WIDTH_OF_FILES, 0)).columns
+    click.echo(json.dumps(plan.to_json(), indent=2) if as_json else plan_to_text(plan, width=width))
+
+
+def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:
+    """Return the plan as text: the cube, and a table of its numbers, each with what it rests on."""
+    shape = " x ".join(f"{length:,}" for length in plan.shape)
+    cut = {
+        name: " x ".join(map(str, part))
+        for name, part in (("chunk", plan.layout.chunk), ("shard", plan.layout.shard))
+    }
+    lines = {
+        "cube": f"{shape} ({plan.dim}, y, x)",
+        "measurements": ", ".join(f"{each.name} ({each.dtype})" for each in plan.measurements),
+        "place": plan.placement.crs or "not placed on the map",
+        "layout": f"chunks of {cut['chunk']}, shards of {cut['shard']}, {plan.codec}",
+    }
+    text = [f"{name:<14} {value}" for name, value in lines.items()]
+    text += ["", *_table(plan.estimate.figures, width), ""]
+    for each in plan.warnings:
+        first, *others = _wrapped(each, max(width - 15, _NARROWEST))
+        text += [f"{'warning':<14} {first}", *(f"{'':<14} {other}" for other in others)]
+    return "\n".join(text).rstrip()
+
+
+def _table(figures: Sequence[EstimatedFigure], width: int) -> Iterator[str]:
+    """Yield lines of three columns; what a number rests on may take several, in a narrow terminal more."""
+    what, how_much = (max(len(getattr(each, name)) for each in figures) for name in ("what", "how_much"))
+    yield f"{'on AWS':<{what}}  {'how much':<{how_much}}  rests on"
+    left = max(width - what - how_much - 4, _NARROWEST)
+    for each in figures:
+        first, *others = (line for words in each.rests_on for line in _wrapped(words, left, after="  "))
+        yield f"{each.what:<{what}}  {each.how_much:<{how_much}}  {first}"
+        yield from (f"{'':<{what}}  {'':<{how_much}}  {other}" for other in others)
+
+
+def _wrapped(text: str, width: int, *, after: str = "") -> list[str]:
+    """Return lines that leave hrefs whole."""
+    return wrap(text, width, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,36 @@
+"""``pixel-gather redrive``: runs again what is missing of a gather."""
+
+import json
+from typing import Any
+
+import click
+
+from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
+from pixel_gather_cli.deployment.status_text import state_text
+from pixel_gather_cli.deployment.watching import watch, watch_options
+
+
+@click.command("redrive")
+@click.argument("id_", metavar="ID")
+@click.option("--watch", "is_watched", is_flag=True, help="Stay and show how far it is.")
+@watch_options
+@remote_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def redrive_command(
+    *, id_: str, is_watched: bool, every_s: float, quiet: bool, as_json: bool, **options: Any
+) -> int:
+    """Run again what is missing of a gather that failed, timed out or was stopped within 14 days.
+
+    \b
+    pixel-gather redrive 3f9c2ab417d0e865 --watch
+    """
+    deployment = open_deployment(Target.taken_from(options))
+    line = deployment.redrive(id_)
+    if is_watched:
+        return watch(deployment, id_, every_s=every_s, quiet=quiet, as_json=as_json, is_new=True)
+    if as_json:
+        click.echo(json.dumps(line, indent=2))
+        return 0
+    click.echo(f"{'gather':<13} {id_}\n{'state':<13} {state_text(line)}")
+    click.echo(f"goes on with what is missing; watch it: pixel-gather watch {id_}", err=True)
+    return 0

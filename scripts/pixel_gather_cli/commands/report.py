@@ -1,0 +1,146 @@
+"""``pixel-gather report``: one gather's page, or several gathers and benchmarks side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place, split_href
+from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.local.gather import check_place, shown
+from pixel_gather.report.evidence import Evidence
+from pixel_gather.report.run import Run
+from pixel_gather_cli.request_options import store_options, stores_of
+
+_CUBE = "zarr.json"
+_BENCHMARK = "settings.json"
+"""What tells a cube's folder, and a benchmark's."""
+
+_OTHER_BENCHMARKS = ("ingest.txt", "blocks.txt", "threads.txt")
+"""What those beside the suite leave: a report already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What is at one place: a cube, or a benchmark's runs."""
+
+    evidence: Evidence | None
+    runs: tuple[Run, ...]
+
+
+@click.command("report")
+@click.argument("places", metavar="PLACE...", nargs=-1, required=True)
+@click.option("--reference", is_flag=True, help="Lay the figures published in 2018 beside them.")
+@click.option("--to", required=True, metavar="DIR", help="Folder for the page, the texts and the figures.")
+@click.option("--json", "as_json", is_flag=True, help="Print report.json instead of the table.")
+@store_options
+def report_command(
+    *, places: tuple[str, ...], reference: bool, to: str, as_json: bool, **options: Any
+) -> None:
+    """Lay finished gathers and benchmarks side by side: a page, a table and all figures.
+
+    Each PLACE is a cube, a folder or s3://bucket/prefix, or the folder of a benchmark. One cube gets its
+    whole report; several places become columns of one table. DIR gets report.html, report.txt, report.json
+    and every figure as PNG and SVG, light and dark; what an earlier report has left there is written over.
+
+    \b
+    pixel-gather report out/bolzano.zarr --reference --to out/report
+    pixel-gather report out/cold.zarr out/warm.zarr --to out/compared
+    """
+    settings = stores_of(options)
+    found = [_found(place, settings) for place in places]
+    folder = _made(to)
+    try:
+        files, figures = _written(folder, found, places, with_published=reference)
+    except OSError as error:
+        raise StoreError(f"{to} cannot be written to: {error.strerror}; choose another folder") from error
+    click.echo(files["report.json" if as_json else "report.txt"].decode().rstrip())
+    others = ", ".join(sorted(set(files) - {"report.html"}))
+    click.echo(f"page     {folder / 'report.html'} (beside it {others})", err=True)
+    click.echo(f"figures  {', '.join(figures) or 'none'}: PNG and SVG, light and dark", err=True)
+
+
+def _found(place: str, settings: StoreSettings) -> _Found:
+    """Read a cube, or the runs of a benchmark where the folder holds no cube.
+
+    Raises:
+        RequestError: Neither is there.
+        StoreError: The cube is not complete, or cannot be read.
+    """
+    href = _checked(place)
+    root, path = split_href(href)
+    if root == "file://" and (folder := Path(f"/{path}")) and not (folder / _CUBE).exists():
+        return _Found(evidence=None, runs=_benchmark(folder, place))
+    from pixel_gather.adapters.report.cube_evidence import read_evidence  # noqa: PLC0415 # --help is spared half a second
+
+    evidence = read_evidence(_opened(href, settings), place=shown(href))
+    return _Found(evidence=evidence, runs=(evidence.run,))
+
+
+def _checked(place: str) -> str:
+    """Return the href of a bucket's folder, or of one of this machine, however its path is written."""
+    try:
+        return check_place(place if "://" in place else str(Path(place).resolve()))
+    except RequestError as error:
+        raise RequestError(f"this is no place of a cube: {error.__cause__ or error}", field=place) from error
+
+
+def _opened(href: str, settings: StoreSettings) -> Store:
+    try:
+        return open_place(href, settings)
+    except ValueError as error:
+        raise StoreError(f"{href} cannot be reached: {error}") from error
+
+
+def _benchmark(folder: Path, place: str) -> tuple[Run, ...]:
+    if not folder.is_dir():
+        raise RequestError("there is no such folder; name a cube's or a benchmark's", field=place)
+    for report in _OTHER_BENCHMARKS:
+        if (folder / report).is_file():
+            raise RequestError(f"its report is there: {report} and the figures beside it", field=place)
+    if not (folder / _BENCHMARK).is_file():
+        raise RequestError("it holds neither a cube nor the records of a benchmark", field=place)
+    from pixel_gather_bench.suite.records import runs_in  # noqa: PLC0415 # most reports are of cubes
+
+    return tuple(runs_in(folder))
+
+
+def _written(
+    folder: Path, found: Sequence[_Found], places: Sequence[str], *, with_published: bool
+) -> tuple[dict[str, bytes], list[str]]:
+    """Write one cube's report, or the comparison; return the texts and the figures' names."""
+    from pixel_gather.adapters.report.report_files import (  # noqa: PLC0415 # as above
+        comparison_files_of,
+        draw_in_both_themes,
+        report_files_of,
+        write_figures,
+    )
+
+    runs = [run for each in found for run in each.runs]
+    evidences = [each.evidence for each in found if each.evidence is not None]
+    light, dark = draw_in_both_themes(runs, with_published=with_published)
+    if len(found) == 1 and evidences:
+        files = report_files_of(evidences[0], drawn=light, with_published=with_published)
+    else:
+        files = comparison_files_of(
+            runs,
+            drawn=light,
+            evidences=evidences,
+            title=places[0] if len(places) == 1 else f"{len(runs):,} runs side by side",
+            with_published=with_published,
+        )
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    write_figures(folder, light=light, dark=dark)
+    return files, list(light)
+
+
+def _made(to: str) -> Path:
+    folder = Path(to)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{to} cannot be made: {error.strerror}; choose another folder") from error
+    return folder

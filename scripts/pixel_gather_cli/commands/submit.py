@@ -1,0 +1,93 @@
+"""``pixel-gather submit``: a gather on AWS."""
+
+import json
+from typing import Any
+
+import click
+
+from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather_cli.deployment.list_upload import with_list_uploaded
+from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
+from pixel_gather_cli.deployment.status_text import state_text
+from pixel_gather_cli.deployment.watching import watch, watch_options
+from pixel_gather_cli.request_options import request_of, request_options
+
+
+@click.command("submit")
+@request_options
+@click.option("--name", metavar="NAME", help="Name of the cube.  [default: made from the request]")
+@click.option("--workers", type=int, metavar="N", help="Workers at one time.  [default: as the plan finds]")
+@click.option(
+    "--failed-shards", type=float, metavar="SHARE", help="Share of the shards that may be lost.  [default: 0]"
+)
+@click.option("--force", is_flag=True, help="Gather again what has been gathered, to another cube.")
+@click.option("--watch", "is_watched", is_flag=True, help="Stay and show how far it is.")
+@watch_options
+@remote_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def submit_command(
+    *,
+    name: str | None,
+    workers: int | None,
+    failed_shards: float | None,
+    force: bool,
+    is_watched: bool,
+    every_s: float,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Gather on AWS, beside the data. The same request twice is the same gather.
+
+    REQUEST is a JSON or YAML file, or - for standard input; options take the place of its fields. A list
+    file or an index of this machine is uploaded; what it names must lie where the deployment may read.
+
+    PIXEL_GATHER_STACK, or PIXEL_GATHER_API and PIXEL_GATHER_API_KEY, say in the environment which
+    deployment is meant; with --direct, PIXEL_GATHER_STATE_MACHINE and PIXEL_GATHER_CONTROL_BUCKET do.
+
+    \b
+    pixel-gather submit --sources list.txt --tile centre --watch
+    """
+    target = Target.taken_from(options)
+    request = _with(request_of(options), name=name, workers=workers, failed_shards=failed_shards)
+    deployment = open_deployment(target)
+    answer = deployment.submit(with_list_uploaded(request, deployment), force=force)
+    if is_watched:
+        click.echo(f"{answer['id']}: {_said_of(answer)}", err=True)
+        return watch(
+            deployment,
+            answer["id"],
+            every_s=every_s,
+            quiet=quiet,
+            as_json=as_json,
+            is_new=answer["is_new"],
+        )
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return 0
+    click.echo(f"{'gather':<13} {answer['id']}\n{'state':<13} {state_text(answer)}")
+    next_ = "status" if answer["state"] == "succeeded" else "watch"
+    click.echo(f"{_said_of(answer)}: pixel-gather {next_} {answer['id']}", err=True)
+    return 0
+
+
+def _with(
+    request: GatherRequest, *, name: str | None, workers: int | None, failed_shards: float | None
+) -> GatherRequest:
+    """Return the request with what matters on AWS alone."""
+    given = request.to_json()
+    output = {"name": name}
+    limits = {"workers": workers, "failed_shards": failed_shards}
+    for field, options in (("output", output), ("limits", limits)):
+        taken = {option: value for option, value in options.items() if value is not None}
+        if taken:
+            given[field] = given.get(field, {}) | taken
+    return parse_request(given)
+
+
+def _said_of(answer: dict[str, Any]) -> str:
+    if answer["is_new"]:
+        return "started"
+    if answer["state"] == "succeeded":
+        return "this request has been gathered already (--force gathers it again)"
+    return "this request is being gathered already"

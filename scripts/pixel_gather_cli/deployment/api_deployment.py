@@ -1,0 +1,181 @@
+"""A deployment by its API: requests signed as the AWS tools sign, refusals read as problem details."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+
+from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
+from pixel_gather.errors import (
+    DeniedError,
+    DeploymentError,
+    GatherError,
+    GatherNotFoundError,
+    NotRedrivableError,
+    RequestError,
+    ThrottledError,
+    UnreachableError,
+)
+from pixel_gather.request.request import GatherRequest
+from pixel_gather_cli.deployment.aws_account import AwsAccount
+from pixel_gather_cli.deployment.remote import LocalList
+
+_REGION_OF_HOST: Final = re.compile(r"\.execute-api\.([a-z0-9-]+)\.")
+_PROBLEM: Final = "urn:pixel-gather:problem:"
+_OK: Final = range(200, 300)
+_LONGEST_TEXT: Final = 500
+_BY_CODE: Final[Mapping[str, type[GatherError]]] = {
+    kind.code: kind
+    for kind in (DeniedError, DeploymentError, GatherNotFoundError, NotRedrivableError, UnreachableError)
+}
+_BY_STATUS: Final[Mapping[int, type[GatherError]]] = {
+    401: DeniedError,
+    403: DeniedError,
+    500: UnreachableError,
+    502: UnreachableError,
+    503: UnreachableError,
+    504: UnreachableError,
+}
+_MESSAGE_OF_S3: Final = re.compile(r"<Message>(.*?)</Message>")
+
+
+class ApiDeployment:
+    """Implements `pixel_gather_cli.deployment.remote.Deployment` on the REST API."""
+
+    def __init__(self, url: str, *, account: AwsAccount, api_key: str | None) -> None:
+        """Take the API's address.
+
+        Raises:
+            DeploymentError: It is none.
+        """
+        host = urlsplit(url).hostname if url.startswith(("https://", "http://")) else None
+        if not host:
+            raise DeploymentError(f"{url!r} is not the address of an API: write https://host/stage")
+        named = _REGION_OF_HOST.search(host)
+        self._url = url.rstrip("/")
+        self._account = account
+        self._region = named[1] if named else None
+        self._headers = {} if api_key is None else {"X-Api-Key": api_key}
+        self._http = account.http(url)
+
+    def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
+        """Start a gather or find the one of the same request."""
+        return self._send(
+            "POST", "/gathers", query={"force": "true"} if force else {}, body=request.to_json()
+        )
+
+    def keep_list(self, listed: LocalList) -> str:
+        """Upload a list file, where it is not there yet."""
+        place = self._send(
+            "POST",
+            "/lists",
+            body={"sha256": listed.sha256, "suffix": listed.suffix, "nbytes": listed.nbytes},
+        )
+        if place.get("upload"):
+            self._upload(listed, place["upload"], place.get("headers", {}))
+        return str(place["href"])
+
+    def status(self, id_: str) -> dict[str, Any]:
+        """Describe one gather."""
+        return self._send("GET", _path(id_))
+
+    def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
+        """Return one page."""
+        query = {"limit": str(limit), "token": token, "state": state}
+        return self._send("GET", "/gathers", query={name: text for name, text in query.items() if text})
+
+    def stop(self, id_: str) -> dict[str, Any]:
+        """Stop a gather."""
+        return {"id": id_, "state": "stopped"} | self._send("DELETE", _path(id_))
+
+    def redrive(self, id_: str) -> dict[str, Any]:
+        """Run what is missing."""
+        return {"id": id_, "state": "running"} | self._send("POST", f"{_path(id_)}/redrive")
+
+    def _send(
+        self, method: str, path: str, *, query: Mapping[str, str | None] | None = None, body: Any = None
+    ) -> dict[str, Any]:
+        asked = f"?{urlencode(query, quote_via=quote)}" if query else ""
+        headers = {"Accept": "application/json"} | self._headers
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        request = AWSRequest(
+            method=method,
+            url=f"{self._url}{path}{asked}",
+            data=b"" if body is None else json.dumps(body).encode(),
+            headers=headers,
+        )
+        self._sign(request)
+        with aws_errors_in_words():
+            answer = self._http.send(request.prepare())
+        told = _object(answer.content)
+        if answer.status_code not in _OK:
+            raise _refusal(
+                answer.status_code, answer.headers, told, text=answer.content.decode(errors="replace")
+            )
+        if told is None:
+            raise DeploymentError(
+                f"{self._url} answered {answer.status_code} and no JSON: is it a deployment's API?"
+            )
+        return told
+
+    def _sign(self, request: AWSRequest) -> None:
+        """Sign as AWS wants it; an API that lets callers in by key alone has some without credentials."""
+        credentials = self._account.credentials(are_needed="X-Api-Key" not in self._headers)
+        if credentials is not None:
+            SigV4Auth(credentials, "execute-api", self._region or self._account.region()).add_auth(request)
+
+    def _upload(self, listed: LocalList, url: str, headers: Mapping[str, str]) -> None:
+        """Put a file to a presigned address, as it is read."""
+        request = AWSRequest(method="PUT", url=url, data=listed.file, headers=dict(headers))
+        with aws_errors_in_words():
+            answer = self._account.http(url).send(request.prepare())
+        if answer.status_code not in _OK:
+            found = _MESSAGE_OF_S3.search(answer.text)
+            said = found[1] if found else "S3 does not say why"
+            raise DeploymentError(f"the list could not be uploaded ({answer.status_code}): {said}")
+
+
+def _path(id_: str) -> str:
+    return f"/gathers/{quote(id_, safe='')}"
+
+
+def _object(content: bytes) -> dict[str, Any] | None:
+    """Return an answer's object; nothing at all stands for one without fields."""
+    try:
+        told = json.loads(content or b"{}")
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def _refusal(
+    status: int, headers: Mapping[str, str], told: Mapping[str, Any] | None, *, text: str
+) -> GatherError:
+    """Make an error of a problem detail (RFC 9457), of what API Gateway says by itself, or of any text."""
+    texts = [text[:_LONGEST_TEXT]] if told is None else []
+    told = told or {}
+    code = str(told.get("type", "")).removeprefix(_PROBLEM)
+    texts += (str(told[name]) for name in ("detail", "message", "Message", "title") if told.get(name))
+    said = next(filter(None, map(_one_line, texts)), f"the API answered {status}")
+    if status == 429:  # noqa: PLR2004 # too many requests, RFC 6585
+        return ThrottledError(f"the API is asked too often: {said}", retry_after_s=_seconds(headers))
+    if code == RequestError.code:
+        field = str(told.get("field") or "request")
+        return RequestError(said.removeprefix(f"{field}: "), field=field)
+    kind = _BY_CODE.get(code) or _BY_STATUS.get(status) or DeploymentError
+    return kind(said if told.get("detail") else f"the API refused ({status}): {said}")
+
+
+def _one_line(text: str) -> str:
+    """Return a text without line feeds, and without what a terminal would obey."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+
+
+def _seconds(headers: Mapping[str, str]) -> float | None:
+    text = headers.get("Retry-After", "")
+    return float(text) if text.isdecimal() else None

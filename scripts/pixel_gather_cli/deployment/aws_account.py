@@ -1,0 +1,90 @@
+"""Region, profile, endpoint, certificates and proxies, as the AWS tools take them."""
+
+from typing import Any
+
+import botocore.session
+from botocore.credentials import ReadOnlyCredentials
+from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError
+from botocore.httpsession import URLLib3Session
+from botocore.utils import get_environ_proxies
+
+from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.errors import DeploymentError
+
+_TIMEOUT_S = 60
+
+
+class AwsAccount:
+    """The credentials and settings of whoever runs the command."""
+
+    def __init__(self, *, region: str | None, profile: str | None, endpoint: str | None) -> None:
+        """Take what was given; what is None is left to the environment and ~/.aws."""
+        self._session: Any = botocore.session.Session(profile=profile)
+        self._endpoint = endpoint
+        if region is not None:
+            self._session.set_config_variable("region", region)
+        self._outputs: dict[str, dict[str, str]] = {}
+
+    def client(self, service: str) -> Any:
+        """Return boto3's client of a service."""
+        with aws_errors_in_words():
+            return self._session.create_client(service, endpoint_url=self._endpoint)
+
+    def credentials(self, *, are_needed: bool) -> ReadOnlyCredentials | None:
+        """Return the credentials of this moment, or None where there are none.
+
+        Raises:
+            DeniedError: There are none and they are needed, or they cannot be used.
+        """
+        with aws_errors_in_words():
+            found = self._session.get_credentials()
+            if found is None and are_needed:
+                raise NoCredentialsError
+            return None if found is None else found.get_frozen_credentials()
+
+    def region(self) -> str:
+        """Return the Region.
+
+        Raises:
+            DeploymentError: None is set.
+        """
+        with aws_errors_in_words():
+            region = self._session.get_config_variable("region")
+            if not region:
+                raise NoRegionError
+            return str(region)
+
+    def http(self, url: str) -> URLLib3Session:
+        """Return what sends requests to an address that is no AWS service's, by the same certificates."""
+        with aws_errors_in_words():
+            bundle = self._session.get_config_variable("ca_bundle")
+        return URLLib3Session(verify=bundle or True, proxies=get_environ_proxies(url), timeout=_TIMEOUT_S)
+
+    def stack_output(self, stack: str, name: str) -> str:
+        """Look up what a stack says of itself.
+
+        Raises:
+            DeploymentError: There is no such stack, or it does not say that.
+        """
+        if stack not in self._outputs:
+            self._outputs[stack] = self._describe(stack)
+        try:
+            return self._outputs[stack][name]
+        except KeyError:
+            raise DeploymentError(
+                f"the stack {stack} has no output {name}: is it one of Pixel Gather's? --stack names another"
+            ) from None
+
+    def _describe(self, stack: str) -> dict[str, str]:
+        client = self.client("cloudformation")
+        with aws_errors_in_words():
+            try:
+                (found,) = client.describe_stacks(StackName=stack)["Stacks"]
+            except ClientError as error:
+                if code_of(error) != "ValidationError":
+                    raise
+                raise DeploymentError(
+                    f"there is no stack {stack} in {client.meta.region_name}: --stack and --region name "
+                    "another, or --api the address of its API"
+                ) from error
+        return {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", ())}

@@ -1,0 +1,69 @@
+"""A deployment by its state machine and bucket, without the API."""
+
+import base64
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.adapters.aws.executions import Executions
+from pixel_gather.request.naming import execution_name, forced
+from pixel_gather.request.request import GatherRequest
+from pixel_gather_cli.deployment.aws_account import AwsAccount
+from pixel_gather_cli.deployment.remote import LocalList
+
+_NOT_THERE = frozenset({"403", "404"})
+
+
+class DirectDeployment:
+    """Implements `pixel_gather_cli.deployment.remote.Deployment` on Step Functions and S3."""
+
+    def __init__(self, *, account: AwsAccount, state_machine_arn: str, control_bucket: str) -> None:
+        """Open the clients."""
+        self._bucket = control_bucket
+        self._s3 = account.client("s3")
+        self._executions = Executions(
+            state_machine_arn,
+            stepfunctions=account.client("stepfunctions"),
+            s3=self._s3,
+            control_bucket=control_bucket,
+        )
+
+    def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
+        """Start a gather or find the one of the same request."""
+        wanted = forced(request) if force else request
+        return self._executions.submit(wanted.to_json(), name=execution_name(wanted))
+
+    def keep_list(self, listed: LocalList) -> str:
+        """Upload a list file, where it is not there yet."""
+        key = f"lists/{listed.sha256}.{listed.suffix}"
+        checksum = base64.b64encode(bytes.fromhex(listed.sha256)).decode()
+        with aws_errors_in_words():
+            if not self._is_there(key):
+                self._s3.put_object(Bucket=self._bucket, Key=key, Body=listed.file, ChecksumSHA256=checksum)
+        return f"s3://{self._bucket}/{key}"
+
+    def status(self, id_: str) -> dict[str, Any]:
+        """Describe one gather."""
+        return self._executions.status(id_)
+
+    def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
+        """Return one page."""
+        return self._executions.list_(limit=limit, token=token, state=state)
+
+    def stop(self, id_: str) -> dict[str, Any]:
+        """Stop a gather."""
+        return self._executions.stop(id_)
+
+    def redrive(self, id_: str) -> dict[str, Any]:
+        """Run what is missing."""
+        return self._executions.redrive(id_)
+
+    def _is_there(self, key: str) -> bool:
+        try:
+            self._s3.head_object(Bucket=self._bucket, Key=key)
+        except ClientError as error:
+            if code_of(error) in _NOT_THERE:
+                return False
+            raise
+        return True

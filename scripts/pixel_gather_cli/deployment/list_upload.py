@@ -1,0 +1,92 @@
+"""A list file of this machine, sent to the deployment, which cannot read it here."""
+
+import hashlib
+import io
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pixel_gather.adapters.object_store.object_store import split_href
+from pixel_gather.errors import RequestError
+from pixel_gather.request.href import IN_PROCESS, check_href
+from pixel_gather.request.request import GatherRequest, Sources
+from pixel_gather_cli.deployment.remote import Deployment, LocalList
+
+_STDIN: Final = "-"
+_FORMATS: Final = frozenset({"txt", "lst", "csv", "tsv", "jsonl", "ndjson", "parquet", "pq"})
+_UNKNOWN: Final = "list"
+"""No format's ending: whoever reads it looks at the first line."""
+
+
+def with_list_uploaded(request: GatherRequest, deployment: Deployment) -> GatherRequest:
+    """Return the request with its list file and its index where the deployment can read them.
+
+    An upload is named by its content: the same list makes the same request.
+
+    Raises:
+        RequestError: A file cannot be read.
+    """
+    if request.sources.list is not None:
+        path = _local_path(request.sources.list, "sources.list")
+        if path is not None:
+            href = _uploaded(path, deployment, "list", "the list names no source")
+            request = request.model_copy(update={"sources": Sources(list=href)})
+    if request.index is not None:
+        path = _local_path(request.index, "index")
+        if path is not None:
+            href = _uploaded(path, deployment, "index", "the index is empty")
+            request = request.model_copy(update={"index": href})
+    return request
+
+
+def _uploaded(path: str, deployment: Deployment, what: str, if_empty: str) -> str:
+    with _opened(path, what) as file:
+        nbytes = file.seek(0, 2)
+        if nbytes == 0:
+            raise RequestError(if_empty, field=_name_of(path))
+        file.seek(0)
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        return deployment.keep_list(
+            LocalList(file=file, nbytes=nbytes, sha256=sha256, suffix=_suffix_of(path))
+        )
+
+
+def _local_path(place: str, field: str) -> str | None:
+    """Return the path of a file on this machine, or None of another's."""
+    if place == _STDIN and field != "index":
+        return place
+    try:
+        root, path = split_href(check_href(place, policy=IN_PROCESS.within(str(Path.cwd()))))
+    except ValueError as error:
+        raise RequestError(str(error), field=field) from error
+    return f"/{path}" if root == "file://" else None
+
+
+@contextmanager
+def _opened(path: str, what: str) -> Iterator[io.BufferedIOBase]:
+    if path == _STDIN:
+        with tempfile.TemporaryFile() as kept:
+            shutil.copyfileobj(sys.stdin.buffer, kept)
+            yield kept
+        return
+    try:
+        file = Path(path).open("rb")  # noqa: SIM115 # closed below
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise RequestError(f"the {what} cannot be read: {reason} ({path})", field=_name_of(path)) from error
+    with file:
+        yield file
+
+
+def _name_of(path: str) -> str:
+    return "stdin" if path == _STDIN else Path(path).name
+
+
+def _suffix_of(path: str) -> str:
+    suffix = Path(path.removesuffix(".gz")).suffix.lower().lstrip(".")
+    return suffix if suffix in _FORMATS else _UNKNOWN

@@ -1,0 +1,201 @@
+"""Follows a gather to its end: politely, with a bar, whatever the network does meanwhile."""
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from pixel_gather.errors import GatherError, GatherNotFoundError, ThrottledError, UnreachableError
+from pixel_gather_cli.deployment.remote import Deployment
+from pixel_gather_cli.deployment.status_text import (
+    duration_text,
+    shards_text,
+    sources_text,
+    state_text,
+    status_text,
+    usd_text,
+)
+
+EVERY_S: Final = 5.0
+"""Step Functions lets an account ask for a Map Run once a second, and others may watch too."""
+
+_LONGEST_PAUSE_S: Final = 60.0
+_MOST_FAILURES: Final = 20
+_ALL_GATHERED, _SOME_FAILED, _NOT_GATHERED, _INTERRUPTED = 0, 1, 2, 130
+
+type Show = Callable[[Mapping[str, Any]], None]
+
+
+def watch_options[Command: Callable[..., Any]](command: Command) -> Command:
+    """Add how a gather is watched."""
+    every = click.option(
+        "--every",
+        "every_s",
+        type=click.FloatRange(0.2),
+        default=EVERY_S,
+        show_default=True,
+        metavar="SECONDS",
+        help="Pause between two looks.",
+    )
+    quiet = click.option("--quiet", is_flag=True, help="Show no progress.")
+    return every(quiet(command))
+
+
+def watch(
+    deployment: Deployment,
+    id_: str,
+    *,
+    every_s: float,
+    quiet: bool,
+    as_json: bool,
+    is_new: bool = False,
+) -> int:
+    """Show a gather until it ends, then print its status.
+
+    Args:
+        deployment: Where it runs.
+        id_: The gather.
+        every_s: Pause between two looks; longer while the deployment is busy.
+        quiet: Show nothing before the end.
+        as_json: Print the status document instead of text.
+        is_new: It was started or redriven a moment ago, which may not be known everywhere yet.
+
+    Returns:
+        The exit code: 0 all gathered, 1 finished with sources that failed, 2 failed or stopped, 130 when
+        only the watching was interrupted.
+    """
+    document: Mapping[str, Any] = {}
+    try:
+        with _shown(quiet=quiet) as (show, say):
+            for document in _looks(deployment, id_, every_s=every_s, is_new=is_new, on_failure=say):
+                show(document)
+    except KeyboardInterrupt:
+        click.echo(f"no longer watching; the gather goes on: pixel-gather watch {id_}", err=True)
+        return _INTERRUPTED
+    click.echo(json.dumps(document, indent=2) if as_json else status_text(document))
+    return exit_code(document)
+
+
+def exit_code(document: Mapping[str, Any]) -> int:
+    """Return what a gather's end means to a shell."""
+    if document["state"] != "succeeded":
+        return _NOT_GATHERED
+    sources = document.get("sources") or {}
+    return _SOME_FAILED if sources.get("failed") else _ALL_GATHERED
+
+
+def _looks(
+    deployment: Deployment,
+    id_: str,
+    *,
+    every_s: float,
+    is_new: bool,
+    on_failure: Callable[[str], None],
+) -> Iterator[Mapping[str, Any]]:
+    """Return status documents until the gather ends; what passes is waited for, twice as long each time."""
+    n_failures, is_known = 0, False
+    if is_new:
+        time.sleep(every_s)
+    while True:
+        try:
+            document = deployment.status(id_)
+        except (ThrottledError, UnreachableError, GatherNotFoundError) as error:
+            n_failures += 1
+            if n_failures > _MOST_FAILURES or not _may_pass(error, is_new=is_new, is_known=is_known):
+                raise
+            on_failure(f"{error}; looking again soon")
+            time.sleep(_pause_s(error, n_failures, every_s))
+            continue
+        n_failures, is_known = 0, True
+        yield document
+        if document["state"] != "running":
+            return
+        time.sleep(every_s)
+
+
+def _may_pass(error: GatherError, *, is_new: bool, is_known: bool) -> bool:
+    if isinstance(error, GatherNotFoundError):
+        return is_new and not is_known
+    return is_known or is_new or isinstance(error, ThrottledError)
+
+
+def _pause_s(error: GatherError, n_failures: int, every_s: float) -> float:
+    longest = min(every_s * 2**n_failures, _LONGEST_PAUSE_S)
+    asked_for = getattr(error, "retry_after_s", None) or 0.0
+    return max(random.uniform(longest / 2, longest), asked_for)  # noqa: S311 # not for secrets
+
+
+@contextmanager
+def _shown(*, quiet: bool) -> Iterator[tuple[Show, Callable[[str], None]]]:
+    """Return what shows a document, and what says a sentence, on standard error."""
+    console = Console(stderr=True)
+    if quiet:
+        yield (lambda _document: None), (lambda _sentence: None)
+    elif console.is_terminal:
+        with _bar(console) as show:
+            yield show, lambda sentence: console.print(Text(sentence))
+    else:
+        yield _line_by_line(), lambda sentence: click.echo(sentence, err=True)
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator[Show]:
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[took]}"))
+    task = bar.add_task("starting", total=None, took="")
+    with Live(Group(bar), console=console, transient=True) as live:
+
+        def show(document: Mapping[str, Any]) -> None:
+            shards = document.get("shards")
+            bar.update(
+                task,
+                description=phase_text(document),
+                total=shards["total"] if shards else None,
+                completed=shards["succeeded"] if shards else 0,
+                took=duration_text(document["seconds"]),
+            )
+            live.update(Group(bar, Text("\n".join(_progress(document)), style="dim")), refresh=True)
+
+        yield show
+
+
+def _line_by_line() -> Show:
+    """Return what prints a line whenever something has changed: for a log."""
+    last = ""
+
+    def show(document: Mapping[str, Any]) -> None:
+        nonlocal last
+        line = ": ".join(filter(None, (phase_text(document), "; ".join(_progress(document)))))
+        if line != last:
+            click.echo(f"{line} ({duration_text(document['seconds'])})", err=True)
+        last = line
+
+    return show
+
+
+def phase_text(document: Mapping[str, Any]) -> str:
+    """Return the state and, of a gather that runs, whether it is before or after its shards."""
+    shards = document.get("shards")
+    if document["state"] != "running":
+        return state_text(document)
+    if not shards:
+        return "planning"
+    return "finishing" if shards["succeeded"] == shards["total"] else state_text(document)
+
+
+def _progress(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return how far a gather is, in parts that each fit a narrow terminal."""
+    shards, sources = document.get("shards"), document.get("sources")
+    read = f"files {sources_text(sources)}" if sources else ""
+    parts = (
+        f"shards {shards_text(shards)}" if shards else "",
+        "; ".join(filter(None, (read, usd_text(document)))),
+    )
+    return tuple(filter(None, parts))

@@ -1,0 +1,87 @@
+"""Control files in a folder and in memory."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from obstore.store import LocalStore, MemoryStore
+
+from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.errors import StoreError
+
+
+def in_memory(_: Path) -> Store:
+    """Return a store in memory."""
+    return MemoryStore()  # type: ignore[return-value] # serves as any other, in tests only
+
+
+def in_folder(folder: Path) -> Store:
+    """Return a store in a folder."""
+    return LocalStore(folder, automatic_cleanup=True)
+
+
+@pytest.mark.parametrize("make", [in_memory, in_folder])
+def test_control_store_keeps_files(tmp_path: Path, make: Callable[[Path], Store]) -> None:
+    """Put, replace, stream, list, read in part, and clear away: below the prefix only."""
+
+    async def steps() -> None:
+        store = make(tmp_path)
+        control, other = ObjectControlStore(store, ".gather/"), ObjectControlStore(store, ".gather2/")
+        assert await control.get("plan") is None
+        assert await control.list_("") == set()
+        await control.clear()
+
+        await control.put("plan", b"first")
+        await control.put("plan", b"second")
+        await control.put("shards/00001.msgpack", b"")
+        await control.put_stream("list", iter([b"ab", b"", b"cdef"]))
+        await other.put("plan", b"another's")
+
+        assert await control.get("plan") == b"second"
+        assert await control.get("shards/00001.msgpack") == b""
+        assert await control.get_range("list", 1, 4) == b"bcd"
+        assert await control.list_("shards/") == {"shards/00001.msgpack"}
+        assert await control.list_("") == {"plan", "list", "shards/00001.msgpack"}
+
+        await control.clear()
+
+        assert await control.list_("") == set()
+        assert await control.get("plan") is None
+        assert await other.get("plan") == b"another's"
+
+    asyncio.run(steps())
+
+
+def test_control_store_streams_more_than_one_part_of_an_upload(tmp_path: Path) -> None:
+    """The list of a million sources is longer than one part."""
+    control = ObjectControlStore(in_folder(tmp_path), ".gather/")
+    part = bytes(1_000_000)
+
+    asyncio.run(control.put_stream("list", (part for _ in range(12))))
+
+    assert (tmp_path / ".gather" / "list").stat().st_size == 12_000_000
+
+
+def test_control_store_leaves_no_folder_behind(tmp_path: Path) -> None:
+    """A complete cube holds nothing but the cube."""
+    control = ObjectControlStore(in_folder(tmp_path), ".gather/")
+    asyncio.run(control.put("shards/00001.msgpack", b"x"))
+
+    asyncio.run(control.clear())
+
+    assert not (tmp_path / ".gather").exists()
+
+
+def test_control_store_says_what_could_not_be_done(tmp_path: Path) -> None:
+    """A store's own words, with the file that it was about."""
+    (tmp_path / ".gather").write_text("in the way")
+    control = ObjectControlStore(in_folder(tmp_path), ".gather/")
+
+    with pytest.raises(StoreError, match="plan could not be written"):
+        asyncio.run(control.put("plan", b""))
+    with pytest.raises(StoreError, match="plan could not be written"):
+        asyncio.run(control.put_stream("plan", iter([b""])))
+    with pytest.raises(StoreError, match="plan could not be read"):
+        asyncio.run(control.get_range("plan", 0, 1))

@@ -1,0 +1,273 @@
+"""The header index as a file: what is written is read, and what is none is refused."""
+
+import asyncio
+import io
+import tracemalloc
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+from arro3.core import Array, DataType, Table
+from arro3.io import read_parquet, write_parquet
+from obstore.store import LocalStore
+
+from adapters.geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise
+from pixel_gather.adapters.cube.header_index import Entry, read_index, store_index, write_index
+from pixel_gather.adapters.geotiff.reader import GeoTiffReader
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
+from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.model.source import Cost
+
+pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+
+
+def known_of(path: Path, *, overview: int | None = None) -> bytes:
+    """Return what opens a small file again."""
+    image = noise((2, 40, 48), "int16")
+    content = geotiff(path, image, tiled=True, blockxsize=16, blockysize=16, nodata=-1, crs="EPSG:32631")
+    if overview is not None:
+        with rasterio.open(path, "r+") as dataset:
+            dataset.build_overviews([2])
+        content = path.read_bytes()
+    reader = GeoTiffReader(MemoryObject(content))
+    known = asyncio.run(reader.open_(HREF, overview=overview, cost=Cost())).known
+    assert known is not None
+    return known
+
+
+def written(*entries: Entry, to: Path) -> str:
+    """Write an index and return its href."""
+    with to.open("wb") as file:
+        write_index(iter([entries]), file)
+    return f"file://{to}"
+
+
+def read(href: str, *, overview: int | None = None) -> list[Entry]:
+    """Return an index's entries."""
+    return list(read_index(href, objects=Objects(StoreSettings()), overview=overview))
+
+
+def test_index_gives_back_what_was_written(tmp_path: Path) -> None:
+    """In the order in which it was, whatever the number of entries at a time."""
+    known = known_of(tmp_path / "a.tif")
+    entries = [(f"s3://bucket/{i}.tif", known) for i in range(1000)]
+
+    assert read(written(*entries, to=tmp_path / "i.parquet")) == entries
+
+
+def test_index_tells_people_what_it_holds(tmp_path: Path) -> None:
+    """Columns that any tool for Parquet shows."""
+    href = written(("s3://bucket/a.tif", known_of(tmp_path / "a.tif")), to=tmp_path / "i.parquet")
+
+    table = read_parquet(href.removeprefix("file://")).read_all()
+    told = {name: table[name][0].as_py() for name in table.schema.names}
+    assert told.pop("packed")
+    assert told.pop("nbytes") > 1000
+    assert told.pop("transform") == pytest.approx([np.nan] * 6, nan_ok=True)
+    assert told == {
+        "href": "s3://bucket/a.tif",
+        "etag": "v1",
+        "overview": None,
+        "width": 48,
+        "height": 40,
+        "tile_width": 16,
+        "tile_height": 16,
+        "n_bands": 2,
+        "dtype": "int16",
+        "nodata": -1.0,
+        "crs": "EPSG:32631",
+        "n_tiles": 9,
+        "n_known_tiles": 9,
+    }
+
+
+def test_index_is_read_for_one_overview(tmp_path: Path) -> None:
+    """Entries of several may stand in one file."""
+    full, half = known_of(tmp_path / "a.tif"), known_of(tmp_path / "b.tif", overview=0)
+    href = written(("a", full), ("a", half), to=tmp_path / "i.parquet")
+
+    assert read(href) == [("a", full)]
+    assert read(href, overview=0) == [("a", half)]
+    assert read(href, overview=1) == []
+
+
+def test_rubbish_is_not_written(tmp_path: Path) -> None:
+    """Only what opens something belongs into an index."""
+    known = known_of(tmp_path / "a.tif")
+
+    assert read(written(("a", b"rubbish"), ("b", known), to=tmp_path / "i.parquet")) == [("b", known)]
+
+
+def _parquet(path: Path, **columns: Array) -> Path:
+    write_parquet(Table.from_pydict(dict(columns)), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"href": Array(["a"], DataType.string())}, "no column 'overview'"),
+        (
+            {
+                "href": Array([1], DataType.int64()),
+                "overview": Array([1], DataType.int64()),
+                "packed": Array([b"x"], DataType.binary()),
+            },
+            "no column 'href'",
+        ),
+        (
+            {
+                "href": Array(["a"], DataType.string()),
+                "overview": Array([1], DataType.int64()),
+                "packed": Array(["x"], DataType.string()),
+            },
+            "no column 'packed'",
+        ),
+        (
+            {
+                "href": Array(["a"], DataType.string()),
+                "overview": Array([1], DataType.int64()),
+                "packed": Array([b"x" * (30 << 20)], DataType.binary()),
+            },
+            "too long",
+        ),
+    ],
+)
+def test_other_parquet_is_refused(tmp_path: Path, columns: dict[str, Array], says: str) -> None:
+    """With a sentence that says where an index comes from."""
+    path = _parquet(tmp_path / "i.parquet", **columns)
+
+    with pytest.raises(RequestError, match=says) as caught:
+        read(f"file://{path}")
+    assert caught.value.field == "index"
+
+
+@pytest.mark.parametrize("content", [b"", b"href\na.tif\n", b"PAR1" + b"\0" * 100 + b"PAR1"])
+def test_what_is_no_parquet_is_refused(tmp_path: Path, content: bytes) -> None:
+    """As a wrong request, not as a fault of ours."""
+    path = tmp_path / "i.parquet"
+    path.write_bytes(content)
+
+    with pytest.raises(RequestError, match="index"):
+        read(f"file://{path}")
+
+
+def test_what_is_no_parquet_at_all_never_comes_to_its_reader(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """That would print a panic's trace before our sentence."""
+    path = tmp_path / "list.csv"
+    path.write_text("href\na.tif\n")
+
+    with pytest.raises(RequestError, match=r"no header index; make one with"):
+        read(f"file://{path}")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_damaged_index_is_told_of_without_the_words_of_rust(tmp_path: Path) -> None:
+    """Only what is wrong with the file."""
+    path = tmp_path / "i.parquet"
+    path.write_bytes(b"PAR1" + b"\0" * 100 + b"PAR2")
+
+    with pytest.raises(RequestError, match=r"^index: the index is damaged: Invalid Parquet file"):
+        read(f"file://{path}")
+
+
+def test_a_missing_index_is_a_wrong_request(tmp_path: Path) -> None:
+    """The gather is not run without it: its user thinks that it costs half."""
+    with pytest.raises(RequestError, match="index"):
+        read(f"file://{tmp_path}/gone.parquet")
+
+
+def test_nulls_are_passed_over(tmp_path: Path) -> None:
+    """Other tools may have written the file."""
+    path = _parquet(
+        tmp_path / "i.parquet",
+        href=Array([None, "a", "b"], DataType.string()),
+        overview=Array([None, None, None], DataType.int64()),
+        packed=Array([b"x", None, b"y"], DataType.binary()),
+    )
+
+    assert read(f"file://{path}") == [("b", b"y")]
+
+
+async def _each(*batches: Sequence[Entry], then: Exception | None = None) -> AsyncIterator[Sequence[Entry]]:
+    for batch in batches:
+        await asyncio.sleep(0)
+        yield batch
+    if then is not None:
+        raise then
+
+
+def test_index_is_stored_as_its_entries_come(tmp_path: Path) -> None:
+    """And how many there were is told."""
+    known = known_of(tmp_path / "a.tif")
+    entries = _each([("a", known)], [("b", known), ("c", known)])
+
+    assert asyncio.run(store_index(entries, LocalStore(tmp_path), "i.parquet")) == 3
+    assert [href for href, _ in read(f"file://{tmp_path}/i.parquet")] == ["a", "b", "c"]
+
+
+def test_an_index_of_nothing_is_not_written(tmp_path: Path) -> None:
+    """There would be nothing in it."""
+    assert asyncio.run(store_index(_each(), LocalStore(tmp_path), "i.parquet")) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_entries_comes_through_and_leaves_no_file(tmp_path: Path) -> None:
+    """As the error that it is, not as one of Parquet."""
+    known = known_of(tmp_path / "a.tif")
+    entries = _each([("a", known)], then=StoreError("refused"))
+
+    with pytest.raises(StoreError, match="refused"):
+        asyncio.run(store_index(entries, LocalStore(tmp_path), "i.parquet"))
+    assert not (tmp_path / "i.parquet").exists()
+
+
+@pytest.mark.parametrize("n_batches", [1, 3])
+def test_a_cancelled_index_leaves_what_was_there(tmp_path: Path, n_batches: int) -> None:
+    """Half an index would be taken for a whole one; and the entries can be closed at once."""
+    known = known_of(tmp_path / "a.tif")
+    store = LocalStore(tmp_path)
+    closed = []
+
+    async def entries() -> AsyncGenerator[Sequence[Entry]]:
+        try:
+            for _ in range(n_batches):
+                yield [("new", known)]
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.01)
+            closed.append(True)
+
+    async def interrupted() -> None:
+        await store_index(_each([("old", known)]), store, "i.parquet")
+        async with aclosing(entries()) as each:
+            storing = asyncio.create_task(store_index(each, store, "i.parquet"))
+            await asyncio.sleep(0.2)
+            storing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await storing
+
+    asyncio.run(interrupted())
+
+    assert closed == [True]
+    assert [href for href, _ in read(f"file://{tmp_path}/i.parquet")] == ["old"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tif", "i.parquet"]
+
+
+def test_memory_holds_a_group_of_rows(tmp_path: Path) -> None:
+    """An index of many files is written as it comes."""
+    known = known_of(tmp_path / "a.tif")
+    peaks = []
+    for n in (20_000, 100_000):
+        sink = io.BytesIO()
+        tracemalloc.start()
+        write_index(([(f"s3://b/{i}", known)] for i in range(n)), sink)
+        peaks.append(tracemalloc.get_traced_memory()[1] - len(sink.getvalue()))
+        tracemalloc.stop()
+
+    assert peaks[1] < peaks[0] + (4 << 20)

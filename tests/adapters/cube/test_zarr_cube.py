@@ -1,0 +1,443 @@
+"""The cube as others find it: xarray, rioxarray, GeoZarr, and a second gather at its place."""
+
+import asyncio
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import obstore
+import pytest
+import rioxarray  # noqa: F401 # registers the accessor
+import xarray as xr
+from geozarr_toolkit.helpers import validate_attrs
+from obstore.store import LocalStore, MemoryStore
+
+from fakes import FakeControl, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY, ZarrCube
+from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.errors import ArrayExistsError, StoreError
+from pixel_gather.model.source import Column, CubeRow, Source
+from pixel_gather.model.window import Transform
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.ports import SourceTable
+from pixel_gather.read.read_shard import Pixels, ShardBuffers
+from pixel_gather.report.report import Report
+from pixel_gather.request.request import parse_request
+from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
+from plans import planned
+
+A = np.arange(1, 401, dtype="uint16").reshape(1, 20, 20)
+UTM_ROTATED = Transform(10.0, 2.0, 500_000.0, 3.0, -10.0, 4_600_000.0)
+
+
+def gather(
+    folder: Path, images: Mapping[str, Pixels | FakeImage], table: SourceTable | None = None, **request: Any
+) -> Report:
+    """Gather images into a cube at a folder."""
+
+    async def steps() -> Report:
+        cube, control, reader = (
+            ZarrCube(LocalStore(folder, mkdir=True), str(folder)),
+            FakeControl(),
+            FakeReader(images),
+        )
+        plan, tasks = await plan_gather(
+            parse_request({"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | request),
+            table=table or table_of(*images),
+            reader=reader,
+            projector=RasterioProjector(),
+            cube=cube,
+            control=control,
+            max_task_nbytes=2**24,
+        )
+        control = control.below(plan.claim)
+        for task in tasks:
+            await gather_shard(
+                task,
+                plan=plan,
+                reader=reader,
+                projector=FakeProjector(),
+                slots=FakeSlots(),
+                buffers=ShardBuffers(plan),
+                cube=cube,
+                control=control,
+                source_timeout_s=5,
+            )
+        return await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
+
+    return asyncio.run(steps())
+
+
+def open_(folder: Path, **options: Any) -> xr.Dataset:
+    """Open as any user does, with nothing else said."""
+    cube: xr.Dataset = xr.open_zarr(folder, chunks=None, **options)
+    return cube
+
+
+def in_memory() -> Store:
+    """Return a store that is empty."""
+    return MemoryStore()  # type: ignore[return-value] # serves as any other, in tests only
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd", "blosc-lz4", "blosc-zstd"])
+def test_cube_opens_in_xarray_with_its_pixels(tmp_path: Path, codec: str) -> None:
+    """Rows, coordinates and measurements as they were read."""
+    gather(tmp_path, {"a": A, "b": A + 1}, output={"codec": codec})
+
+    cube = open_(tmp_path)
+
+    assert dict(cube.sizes) == {"source": 2, "y": 6, "x": 8, "affine": 6}
+    np.testing.assert_array_equal(cube["band_1"], np.stack([A[0, 3:9, 2:10], A[0, 3:9, 2:10] + 1]))
+    assert cube["band_1"].dtype == "uint16"
+    assert cube["href"].values.tolist() == ["a", "b"]
+    assert cube["status"].attrs["flag_meanings"].startswith("ok absent missing")
+    assert {"href", "status", "mean", "transform", "spatial_ref"} <= set(cube["band_1"].coords) | {
+        "transform"
+    }
+    assert cube.attrs["complete"] is True
+    assert cube.attrs["pixel_gather"]["report"]["n_failed"] == 0
+    assert set(cube.data_vars) == {"band_1"}
+
+
+def test_cube_lies_on_the_map_for_rioxarray(tmp_path: Path) -> None:
+    """CRS, transform and pixel centres are the window's."""
+    gather(tmp_path, {"a": A, "b": A})
+
+    cube = open_(tmp_path)
+
+    assert cube.rio.crs.to_epsg() == 32631
+    assert tuple(cube["band_1"].rio.transform())[:6] == (10.0, 0.0, 500_020.0, 0.0, -10.0, 4_599_970.0)
+    assert cube["x"].values.tolist() == [500_025.0 + 10 * n for n in range(8)]
+    assert cube["y"].values.tolist() == [4_599_965.0 - 10 * n for n in range(6)]
+    assert cube["x"].attrs["standard_name"] == "projection_x_coordinate"
+
+
+def test_cube_of_a_crs_that_is_not_known_tells_of_none(tmp_path: Path) -> None:
+    """It was gathered by its pixels, and has their coordinates without a name for them."""
+    gather(tmp_path, {"a": FakeImage(pixels=A, header={"crs": "EPSG:99999"})})
+
+    cube = open_(tmp_path)
+
+    assert "crs_wkt" not in cube["spatial_ref"].attrs
+    assert "standard_name" not in cube["x"].attrs
+    assert cube["x"].values[0] == 500_025.0
+    assert cube["crs"].values.tolist() == ["EPSG:99999"]
+
+
+def test_cube_has_pictures_beside_its_arrays(tmp_path: Path) -> None:
+    """NumPy opens them without pickle; they are the cube's own pixels."""
+    images = {"a": A, "b": A + 1, "c": A + 2}
+    gather(tmp_path, images, window={"pixels": [2, 3, 16, 12]})
+
+    with np.load(tmp_path / "quicklooks.npz", allow_pickle=False) as found:
+        rows, pixels, step = found["rows"], found["pixels"], found["step"]
+    assert (rows.dtype, rows.tolist(), step.dtype, step.item()) == ("int64", [0, 1, 2], "int64", 1)
+    np.testing.assert_array_equal(pixels, open_(tmp_path)["band_1"].values)
+    assert set(open_(tmp_path).data_vars) == {"band_1"}
+
+
+def test_cube_of_windows_too_small_to_be_seen_has_no_pictures(tmp_path: Path) -> None:
+    """Six lines are none."""
+    gather(tmp_path, {"a": A})
+
+    assert not (tmp_path / "quicklooks.npz").exists()
+
+
+def test_cube_in_degrees_has_longitude_and_latitude(tmp_path: Path) -> None:
+    """CF's names for axes of a geographic CRS."""
+    header = {"crs": "EPSG:4326", "transform": Transform(0.1, 0, 5, 0, -0.1, 50)}
+    gather(tmp_path, {"a": FakeImage(pixels=A, header=header)})
+
+    cube = open_(tmp_path)
+
+    assert cube["x"].attrs["standard_name"] == "longitude"
+    assert cube["y"].attrs["units"] == "degrees_north"
+    assert cube.rio.crs.to_epsg() == 4326
+
+
+def test_cube_follows_geozarrs_conventions(tmp_path: Path) -> None:
+    """The spatial and proj attributes are what their own validator accepts."""
+    gather(tmp_path, {"a": A})
+
+    attributes = json.loads((tmp_path / ROOT_KEY).read_text())["attributes"]
+
+    found = validate_attrs(attributes)
+    assert set(found) >= {"spatial", "proj"}
+    assert not any(found.values()), found
+    assert attributes["spatial:bbox"] == [500_020.0, 4_599_910.0, 500_100.0, 4_599_970.0]
+    assert attributes["proj:code"] == "EPSG:32631"
+
+
+def test_rotated_cube_has_a_transform_but_no_axes(tmp_path: Path) -> None:
+    """X of a column does not exist where rows do not run along the axes."""
+    gather(tmp_path, {"a": FakeImage(pixels=A, header={"transform": UTM_ROTATED})})
+
+    cube = open_(tmp_path)
+
+    assert "x" not in cube.coords
+    assert cube["spatial_ref"].attrs["GeoTransform"].split()[2] == "2.0"
+
+
+def test_unaligned_cube_is_not_put_on_the_map_and_says_so(tmp_path: Path) -> None:
+    """Half a pixel is never shifted silently: each row keeps its own transform."""
+    header = {"transform": Transform(10.0, 0.0, 500_005.0, 0.0, -10.0, 4_600_000.0)}
+    report = gather(tmp_path, {"a": A, "b": FakeImage(pixels=A, header=header)})
+
+    cube = open_(tmp_path)
+
+    assert not report.is_aligned
+    assert cube.attrs["pixel_gather"]["report"]["is_aligned"] is False
+    assert not {"x", "y", "spatial_ref"} & set(cube.variables)
+    assert not any(name.startswith(("spatial:", "proj:")) for name in cube.attrs)
+    assert cube["transform"].values[:, 2].tolist() == [500_020.0, 500_025.0]
+
+
+@pytest.mark.parametrize("crs", [None, "EPSG:4326"])
+def test_cube_without_a_transform_has_no_place(tmp_path: Path, crs: str | None) -> None:
+    """Photographs make a cube too."""
+    gather(tmp_path, {"a": FakeImage(pixels=A, header={"transform": None, "crs": crs})})
+
+    assert "x" not in open_(tmp_path).coords
+
+
+def test_cube_of_times_has_them_to_the_microsecond(tmp_path: Path) -> None:
+    """A list in which every row has a time makes ``time`` the first axis."""
+    times = (1_600_000_000_000_001, 1_600_000_000_000_002)
+    rows = tuple(CubeRow(time_us=t, sources=(Source(href="a", time_us=t),)) for t in times)
+    gather(tmp_path, {"a": A}, FakeTable(rows, has_time=True))
+
+    cube = open_(tmp_path)
+
+    assert cube["band_1"].dims == ("time", "y", "x")
+    assert cube["time"].values.astype("datetime64[us]").astype("int64").tolist() == list(times)
+    assert cube.sel(time=cube["time"][1])["href"].item() == "a"
+
+
+def test_cube_of_scenes_has_a_dimension_of_measurements(tmp_path: Path) -> None:
+    """A missing time is NaT, an absent source is no failure."""
+    red, nir = Source(href="a", band="red", scene="1", time_us=5), Source(href="b", band="nir", scene="1")
+    rows = (
+        CubeRow(time_us=5, sources=(red, nir)),
+        CubeRow(time_us=None, sources=(None, replace(nir, scene="2"))),
+    )
+    columns = (
+        Column(name="scene", dtype="string", varies_in_row=False),
+        Column(name="time", dtype="int64", varies_in_row=True),
+        Column(name="cloud", dtype="float64", varies_in_row=True),
+    )
+    gather(
+        tmp_path, {"a": A, "b": A.astype("float32")}, FakeTable(rows, bands=("red", "nir"), columns=columns)
+    )
+
+    cube = open_(tmp_path)
+
+    assert cube["measurement"].values.tolist() == ["red", "nir"]
+    assert cube["href"].dims == ("source", "measurement")
+    assert cube["transform"].dims == ("source", "measurement", "affine")
+    assert cube["scene"].values.tolist() == ["1", "2"]
+    assert np.isnat(cube["time"].values).tolist() == [[False, True], [True, True]]
+    assert cube["status"].sel(measurement="red").values.tolist() == [0, 1]
+    assert cube["nir"].dtype == "float32"
+
+
+NODATA = [
+    ("uint8", 255),
+    ("int16", -9999),
+    ("int16", -9999.0),
+    ("uint64", 2**64 - 1),
+    ("float32", math.nan),
+    ("float32", float(np.finfo("f4").min)),
+    ("float32", 0.1),
+    ("float64", -1.797693134862315e308),
+    ("float16", 6.5),
+    ("complex64", 0.5),
+    ("complex128", math.nan),
+]
+
+
+@pytest.mark.parametrize(("dtype", "nodata"), NODATA, ids=str)
+def test_cube_nodata_is_masked_by_xarray(tmp_path: Path, dtype: str, nodata: float) -> None:
+    """``_FillValue`` hides nodata and nothing else; without masking the pixels are the source's own."""
+    pixels = np.ones((1, 20, 20), dtype)
+    pixels[0, 5, 5] = nodata
+    gather(tmp_path, {"a": FakeImage(pixels=pixels, header={"nodata": nodata})})
+
+    raw, masked = open_(tmp_path, mask_and_scale=False)["band_1"], open_(tmp_path)["band_1"]
+
+    assert raw.dtype == dtype
+    assert raw.values.tobytes() == pixels[:, 3:9, 2:10].tobytes()
+    is_hidden = np.isnan(masked.values)
+    assert is_hidden[0, 2, 3]
+    assert is_hidden.sum() == 1
+
+
+def test_cube_rows_with_other_nodata_say_so(tmp_path: Path) -> None:
+    """The coordinate ``nodata`` is there only where rows differ."""
+    images = {
+        "a": FakeImage(pixels=A, header={"nodata": 5}),
+        "b": FakeImage(pixels=A, header={"nodata": 6}),
+        "c": FakeImage(pixels=A),
+    }
+    gather(tmp_path, images)
+
+    np.testing.assert_equal(open_(tmp_path)["nodata"].values.tolist(), [5.0, 6.0, math.nan])
+
+
+def test_cube_scale_and_offset_are_applied_by_xarray_only(tmp_path: Path) -> None:
+    """Raw values are stored."""
+    gather(tmp_path, {"a": FakeImage(pixels=A, header={"scales": (0.5,), "offsets": (-10.0,)})})
+
+    raw, scaled = open_(tmp_path, mask_and_scale=False)["band_1"], open_(tmp_path)["band_1"]
+
+    np.testing.assert_array_equal(raw.values[0], A[0, 3:9, 2:10])
+    np.testing.assert_allclose(scaled.values[0], A[0, 3:9, 2:10] * 0.5 - 10)
+
+
+def test_cube_is_valid_json_with_nodata_nan_in_the_request(tmp_path: Path) -> None:
+    """JSON has no NaN, and GDAL's parser no mercy."""
+
+    def refuse(name: str) -> float:
+        raise AssertionError(name)
+
+    gather(tmp_path, {"a": A.astype("float32")}, nodata="nan")
+
+    json.loads((tmp_path / ROOT_KEY).read_text(), parse_constant=refuse)
+
+
+def plan_of(**request: Any) -> CubePlan:
+    """Return a plan of one source."""
+    return planned(FakeReader({"a": A}), table_of("a"), **request)
+
+
+def test_cube_is_written_in_an_order_that_leaves_none_that_looks_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The root's claim is first, ``complete`` is last, and the root is put at no other time."""
+    puts: list[tuple[str, bytes]] = []
+    put, put_async = obstore.put, obstore.put_async
+
+    def note(path: str, content: Any) -> None:
+        parts = content if isinstance(content, list) else [content]
+        puts.append((path, b"".join(map(bytes, parts))))
+
+    def noted_put(store: Any, path: str, content: Any, **options: Any) -> Any:
+        answer = put(store, path, content, **options)
+        note(path, content)
+        return answer
+
+    async def noted_put_async(store: Any, path: str, content: Any, **options: Any) -> Any:
+        answer = await put_async(store, path, content, **options)
+        note(path, content)
+        return answer
+
+    monkeypatch.setattr(obstore, "put", noted_put)
+    monkeypatch.setattr(obstore, "put_async", noted_put_async)
+    gather(tmp_path, {"a": A})
+
+    paths = [path for path, _ in puts]
+    roots = [json.loads(content)["attributes"]["complete"] for path, content in puts if path == ROOT_KEY]
+    assert paths[0] == paths[-1] == ROOT_KEY
+    assert roots == [False, True]
+    assert paths.index("band_1/zarr.json") < paths.index("band_1/c/0/0/0") < paths.index("href/zarr.json")
+
+
+def test_cube_says_that_it_is_not_complete_until_it_is() -> None:
+    """Whoever opens it early can tell."""
+    store = in_memory()
+    cube = ZarrCube(store, "place")
+
+    asyncio.run(cube.create(plan_of()))
+
+    root = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
+    assert root["attributes"]["complete"] is False
+    found = asyncio.run(cube.found())
+    assert found is not None
+    assert (found.digest, found.report) == (plan_of().digest, None)
+
+
+def test_create_goes_on_with_its_own_claim_and_keeps_its_shards() -> None:
+    """A crash between the claim and the arrays leaves a place that the same request can use."""
+    store = in_memory()
+    cube, plan = ZarrCube(store, "place"), plan_of()
+    asyncio.run(cube.create(plan))
+    obstore.delete(store, "band_1/zarr.json")
+    key = (0, 0, 0)
+    asyncio.run(cube.write_shard(plan, plan.measurements[0], key, np.ones((1, 16, 16), "uint16")))
+
+    asyncio.run(cube.create(plan))
+
+    paths = {item["path"] for page in obstore.list(store) for item in page}
+    assert paths == {ROOT_KEY, "band_1/zarr.json", "band_1/c/0/0/0"}
+
+
+def test_create_refuses_the_claim_of_another() -> None:
+    """Of two requests that begin at one place, one stops and changes nothing."""
+    store = in_memory()
+    asyncio.run(ZarrCube(store, "place").create(plan_of()))
+    before = bytes(obstore.get(store, ROOT_KEY).bytes())
+
+    with pytest.raises(ArrayExistsError, match="another gather has just begun"):
+        asyncio.run(ZarrCube(store, "place").create(plan_of(window={"pixels": [0, 0, 1, 1]})))
+
+    assert bytes(obstore.get(store, ROOT_KEY).bytes()) == before
+
+
+def test_create_refuses_a_complete_cube(tmp_path: Path) -> None:
+    """What is complete is never begun again."""
+    gather(tmp_path, {"a": A})
+    before = (tmp_path / ROOT_KEY).read_bytes()
+
+    with pytest.raises(ArrayExistsError, match="complete"):
+        gather(tmp_path, {"a": A})
+
+    assert (tmp_path / ROOT_KEY).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("notes.txt", b"mine"),
+        ("deep/down/notes.txt", b"mine"),
+        (ROOT_KEY, b'{"zarr_format": 3, "node_type": "group"}'),
+        (ROOT_KEY, b'{"attributes": null}'),
+        (ROOT_KEY, b'{"attributes": {"pixel_gather": 3}}'),
+        (ROOT_KEY, b"[]"),
+        (ROOT_KEY, b"\xff not json"),
+    ],
+)
+def test_found_refuses_what_no_gather_made(path: str, content: bytes) -> None:
+    """A folder that holds anything else is left as it is."""
+    store = in_memory()
+    obstore.put(store, path, content)
+
+    with pytest.raises(ArrayExistsError, match="choose another place"):
+        asyncio.run(ZarrCube(store, "place").found())
+
+    assert bytes(obstore.get(store, path).bytes()) == content
+
+
+def test_found_takes_a_folder_of_control_files_for_empty() -> None:
+    """They are ours, from a run that stopped before its claim."""
+    store = in_memory()
+    assert asyncio.run(ZarrCube(store, "place").found()) is None
+
+    obstore.put(store, ".gather/plan.msgpack", b"")
+
+    assert asyncio.run(ZarrCube(store, "place").found()) is None
+
+
+def test_cube_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
+    """With the place as the user wrote it."""
+    gather(tmp_path / "cube", {"a": A})
+    plan = plan_of()
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "cube" / "band_1" / "c" / "9").write_text("in the way")
+    cube = ZarrCube(LocalStore(tmp_path / "cube"), "my/cube")
+
+    with pytest.raises(StoreError, match=r"^my/cube could not be written"):
+        asyncio.run(cube.write_shard(plan, plan.measurements[0], (9, 0, 0), np.ones((1, 16, 16), "uint16")))

@@ -1,0 +1,102 @@
+"""Offsets and byte counts in few bytes: what goes in comes out, and rubbish is told."""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixel_gather.adapters.geotiff.offset_codec import (
+    PackedIntegers,
+    PackedRun,
+    Run,
+    packed_run,
+    unpacked_run,
+)
+
+OBJECT_NBYTES = 1 << 47
+
+tiles = st.tuples(st.integers(1, 1 << 40), st.integers(1, 1 << 32))
+
+
+def run_of(pairs: list[tuple[int, int]]) -> Run:
+    """Return a run of (offset, byte count)."""
+    offsets, counts = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Run(3, offsets.copy(), counts.copy())
+
+
+def sent(packed: PackedRun) -> PackedRun:
+    """Return it as it comes out of a file."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(packed), type=PackedRun)
+
+
+@given(st.lists(st.one_of(tiles, st.just((0, 0))), min_size=1, max_size=40))
+def test_runs_come_out_as_they_went_in(pairs: list[tuple[int, int]]) -> None:
+    """In any order, with gaps and overlaps, and with tiles that are not stored."""
+    run = run_of(pairs)
+    packed = packed_run(run)
+
+    assert packed is not None
+    again = unpacked_run(sent(packed), object_nbytes=OBJECT_NBYTES)
+    assert again.first == 3
+    np.testing.assert_array_equal(again.offsets, run.offsets)
+    np.testing.assert_array_equal(again.byte_counts, run.byte_counts)
+
+
+@given(st.integers(1, 500), st.integers(0, 64), st.integers(0, 2**32 - 1))
+def test_tiles_in_order_take_the_bytes_of_their_counts(n_tiles: int, gap: int, seed: int) -> None:
+    """Writers put tile behind tile: offsets cost nothing."""
+    counts = np.random.default_rng(seed).integers(1, 60_000, n_tiles)
+    offsets = 4000 + np.cumsum(counts + gap) - counts - gap
+    packed = packed_run(Run(0, offsets, counts))
+
+    assert packed is not None
+    assert len(msgspec.msgpack.encode(packed)) <= 2 * n_tiles + 30
+
+
+def test_tiles_that_are_all_alike_take_no_bytes() -> None:
+    """As those of an uncompressed file."""
+    counts = np.full(60_000, 512)
+    packed = packed_run(Run(0, 8 + np.cumsum(counts) - 512, counts))
+
+    assert packed is not None
+    assert len(msgspec.msgpack.encode(packed)) < 40
+
+
+def test_a_tile_with_an_offset_and_no_bytes_is_not_packed() -> None:
+    """It is half a sign of a tile that is not stored: GDAL decides, from the file."""
+    assert packed_run(run_of([(5, 10), (7, 0)])) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"offset": OBJECT_NBYTES},
+        {"offset": -1},
+        {"byte_counts": PackedIntegers(-5, b"")},
+        {"byte_counts": PackedIntegers(1, b"\xff" * 6)},
+        {"byte_counts": PackedIntegers(1, b"abc")},
+        {"gaps": PackedIntegers(-(1 << 50), b"")},
+        {"gaps": PackedIntegers(0, b"\xff" * 7)},
+        {"gaps": PackedIntegers(0, b"\xff" * 8)},
+    ],
+)
+def test_rubbish_is_told(changes: dict[str, Any]) -> None:
+    """Tiles outside the object, and bytes of another number than tiles."""
+    packed = packed_run(run_of([(10, 5), (20, 7)]))
+
+    assert packed is not None
+    with pytest.raises(ValueError, match=r"outside|bytes"):
+        unpacked_run(msgspec.structs.replace(packed, **changes), object_nbytes=1 << 20)
+
+
+def test_no_more_tiles_are_made_room_for_than_a_run_may_have() -> None:
+    """A few bytes that claim a billion tiles are refused before any is looked at."""
+    packed = packed_run(run_of([(10, 5), (20, 7)]))
+
+    assert packed is not None
+    claimed = msgspec.msgpack.encode(msgspec.structs.replace(packed, n_tiles=1 << 30))
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(claimed, type=PackedRun)

@@ -1,0 +1,44 @@
+"""Windows cut into byte ranges."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixel_gather.adapters.geotiff.tile_reads import TileRead, join_tile_reads
+
+ALL = slice(0, 1)
+
+
+def piece(start: int, stop: int) -> TileRead:
+    """Return a piece of which only the range matters."""
+    return TileRead(start, stop, 1, 0, ALL, ALL, ALL, ALL)
+
+
+def _range(each: TileRead) -> tuple[int, int]:
+    return each.start, each.stop
+
+
+RANGES = st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 400)), min_size=1, max_size=40)
+
+
+@given(RANGES, st.integers(0, 600), st.integers(1, 2000))
+def test_join_pieces_fetches_every_piece_once(
+    ranges: list[tuple[int, int]], max_gap_nbytes: int, max_joined_nbytes: int
+) -> None:
+    """Each piece is in one request that holds it, and no joined request is over the limit."""
+    pieces = [piece(start, start + nbytes) for start, nbytes in ranges]
+
+    gets = join_tile_reads(pieces, max_gap_nbytes=max_gap_nbytes, max_joined_nbytes=max_joined_nbytes)
+
+    assert sorted(map(_range, (each for get in gets for each in get.pieces))) == sorted(map(_range, pieces))
+    for get in gets:
+        assert all(get.start <= each.start and each.stop <= get.stop for each in get.pieces)
+        assert len(get.pieces) == 1 or get.stop - get.start <= max_joined_nbytes
+
+
+def test_join_pieces_joins_neighbours_and_leaves_others_apart() -> None:
+    """Two tiles with a small gap are one request; one far away is another."""
+    gets = join_tile_reads(
+        [piece(900, 950), piece(0, 100), piece(104, 200)], max_gap_nbytes=8, max_joined_nbytes=1000
+    )
+
+    assert [(get.start, get.stop) for get in gets] == [(0, 200), (900, 950)]

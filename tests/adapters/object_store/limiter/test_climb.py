@@ -1,0 +1,105 @@
+"""The number in flight stays within its bounds and moves for its reasons alone."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixel_gather.adapters.object_store.limiter.climb import Bounds, Climb
+
+REMOTE = Bounds(start=32, lowest=4, highest=128)
+
+
+def finish(climb: Climb, n: int, *, from_s: float = 0.0, took_s: float = 0.1, is_wanted: bool = True) -> None:
+    """Have ``n`` sources finish, each ``took_s`` after its start, as many at a time as the number says."""
+    now_s = from_s
+    for _ in range(n):
+        now_s += took_s / climb.limit
+        climb.finished(now_s, took_s=took_s, weight=1, moves=climb.moves, is_wanted=is_wanted)
+
+
+@given(
+    lowest=st.integers(1, 8),
+    more=st.tuples(st.integers(0, 40), st.integers(0, 200)),
+    events=st.lists(
+        st.tuples(st.sampled_from(["finished", "answered", "throttled"]), st.floats(0, 10), st.booleans()),
+        max_size=300,
+    ),
+)
+def test_climb_stays_within_its_bounds(
+    lowest: int, more: tuple[int, int], events: Sequence[tuple[str, float, bool]]
+) -> None:
+    """Whatever happens, in whatever order, even with a clock that stands still."""
+    bounds = Bounds(lowest=lowest, start=lowest + more[0], highest=lowest + sum(more))
+    climb, now_s = Climb(bounds), 0.0
+    for what, seconds, is_wanted in events:
+        now_s += seconds
+        if what == "finished":
+            climb.finished(now_s, took_s=seconds, weight=1, moves=climb.moves, is_wanted=is_wanted)
+        elif what == "answered":
+            climb.answered(first_byte_s=0.015, is_wanted=is_wanted)
+        else:
+            climb.throttled(now_s, round_trip_s=0.1, enough=10)
+
+        assert bounds.lowest <= climb.limit <= bounds.highest
+
+
+def test_climb_doubles_with_the_first_answers() -> None:
+    """Before any source is finished; further only when sources show that they take no longer."""
+    climb = Climb(REMOTE)
+
+    for _ in range(1000):
+        climb.answered(first_byte_s=0.015, is_wanted=True)
+    assert climb.limit == 64
+
+    finish(climb, 64)
+    assert climb.limit == 64
+    finish(climb, 64)
+    assert climb.limit == 128
+
+
+def test_climb_waits_for_sources_where_answers_come_at_once() -> None:
+    """There is no waiting to hide: only finished sources tell whether more of them pay."""
+    climb = Climb(REMOTE)
+
+    climb.answered(first_byte_s=0.001, is_wanted=True)
+    for _ in range(1000):
+        climb.answered(first_byte_s=0.02, is_wanted=True)
+
+    assert climb.limit == 32
+
+
+def test_climb_does_not_move_where_nobody_waits() -> None:
+    """A shard that has fewer sources than places says nothing about more of them."""
+    climb = Climb(REMOTE)
+
+    for _ in range(100):
+        climb.answered(first_byte_s=0.015, is_wanted=False)
+    finish(climb, 1000, is_wanted=False)
+
+    assert climb.limit == 32
+
+
+def test_climb_backs_off_once_per_round_trip() -> None:
+    """A burst of refusals is one; what keeps up the rate that is granted is left."""
+    climb = Climb(REMOTE)
+
+    for _ in range(50):
+        climb.throttled(1.0, round_trip_s=0.1, enough=0)
+    once = climb.limit
+    climb.throttled(1.2, round_trip_s=0.1, enough=0)
+    twice = climb.limit
+    climb.throttled(1.4, round_trip_s=0.1, enough=20)
+
+    assert (once, twice, climb.limit) == (22, 15, 15)
+
+
+def test_climb_of_equal_bounds_never_moves() -> None:
+    """A fixed number is a climb that may not."""
+    climb = Climb(Bounds(start=7, lowest=7, highest=7))
+
+    finish(climb, 1000)
+    climb.answered(first_byte_s=0.015, is_wanted=True)
+    climb.throttled(5.0, round_trip_s=0.1, enough=0)
+
+    assert climb.limit == 7

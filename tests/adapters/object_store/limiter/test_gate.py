@@ -1,0 +1,90 @@
+"""Who waits longest goes first, and no place is ever lost."""
+
+import asyncio
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pixel_gather.adapters.object_store.limiter.climb import Bounds
+from pixel_gather.adapters.object_store.limiter.gate import Gate
+from virtual_time import run_virtually
+
+
+def gate_of(n: int) -> Gate:
+    """Return a gate with a fixed number of places, on the running loop's clock."""
+    return Gate(Bounds(start=n, lowest=n, highest=n), clock=asyncio.get_running_loop().time)
+
+
+def test_gate_lets_in_who_waits_longest() -> None:
+    """Also past one that takes several places and for whom there are not enough yet."""
+
+    async def order() -> list[int]:
+        gate, seen = gate_of(2), list[int]()
+
+        async def one(index: int, weight: int) -> None:
+            async with gate.slot(weight):
+                seen.append(index)
+                await asyncio.sleep(1)
+
+        async with asyncio.TaskGroup() as group:
+            for index, weight in enumerate((1, 1, 5, 1, 1)):
+                group.create_task(one(index, weight))
+        return seen
+
+    assert run_virtually(order()) == [0, 1, 2, 3, 4]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    n=st.integers(1, 4),
+    weights=st.lists(st.integers(1, 6), min_size=1, max_size=12),
+    cancelled=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 30)), max_size=12),
+)
+def test_gate_loses_no_place(n: int, weights: Sequence[int], cancelled: Sequence[tuple[int, int]]) -> None:
+    """Whoever is cancelled, whenever: in the end all places are free, and they were never overdrawn."""
+
+    async def run() -> None:
+        gate, held = gate_of(n), 0
+
+        async def one(weight: int) -> None:
+            nonlocal held
+            async with gate.slot(weight):
+                assert held < n
+                held += weight
+                try:
+                    await asyncio.sleep(1)
+                finally:
+                    held -= weight
+
+        tasks = [asyncio.create_task(one(weight)) for weight in weights]
+        for index, tenths in sorted(cancelled, key=lambda each: each[1]):
+            asyncio.get_running_loop().call_later(tenths / 10, tasks[index % len(tasks)].cancel)
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert not [each for each in results if isinstance(each, Exception)]
+        async with asyncio.timeout(0.5), asyncio.TaskGroup() as group:
+            for _ in range(n):
+                group.create_task(gate.slot(1).__aenter__())
+
+    run_virtually(run())
+
+
+def test_gate_keeps_the_turns_when_one_that_waits_is_cancelled() -> None:
+    """Requests go on in their order after a 503, without the one that nobody wants any more."""
+
+    async def run() -> list[int]:
+        gate, sent = gate_of(8), list[int]()
+        gate.answered(0.01)
+        gate.throttled()
+
+        async def send(index: int) -> None:
+            await gate.turn()
+            sent.append(index)
+
+        tasks = [asyncio.create_task(send(index)) for index in range(4)]
+        asyncio.get_running_loop().call_later(0.01, tasks[0].cancel)
+        asyncio.get_running_loop().call_later(0.01, tasks[2].cancel)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return sent
+
+    assert run_virtually(run()) == [1, 3]

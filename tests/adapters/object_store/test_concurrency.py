@@ -1,0 +1,277 @@
+"""The number in flight that is found out, against fixed ones, with back ends simulated in virtual time."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from pixel_gather.adapters.object_store.concurrency import MOST_AT_ALL, MOST_IN_FLIGHT, AdaptiveSlots
+from simulated_back_ends import ROOT, BackEnd, Counters, Crowded, Store, gather_from
+from virtual_time import run_virtually
+
+FIXED = (1, 2, 4, 8, 16, 32, 64, 96, 128)
+N_SOURCES = 1278
+
+
+@dataclass(frozen=True)
+class Case:
+    """A back end, and the least share of the best fixed number's pace that is to be reached."""
+
+    id: str
+    make: Callable[[], BackEnd]
+    share: float = 0.95
+    n_sources: int = N_SOURCES
+
+
+CASES = (
+    Case("0 ms", lambda: Store(0.0005, slow_share=0.01)),
+    Case("15 ms", lambda: Store(0.015, slow_share=0.01)),
+    Case("30 ms", lambda: Store(0.03, slow_share=0.01)),
+    Case("few counters", lambda: Counters(6, 0.1)),
+    Case("20 counters", lambda: Counters(20, 0.05)),
+    Case("100 counters", lambda: Counters(100, 0.05), share=0.9, n_sources=5000),
+    Case("no end of counters", lambda: Store(0.03, n_cores=1000), share=0.9, n_sources=5000),
+    Case("long run, 15 ms", lambda: Store(0.015, slow_share=0.01), n_sources=8000),
+    Case("long run, 20 counters", lambda: Counters(20, 0.05), n_sources=8000),
+)
+
+
+def adaptive(**changes: int) -> AdaptiveSlots:
+    """Return slots on the running loop's clock."""
+    return AdaptiveSlots(clock=asyncio.get_running_loop().time, **changes)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_adaptive_slots_come_near_the_best_fixed_number(case: Case) -> None:
+    """From the first source on; the climb costs something where only the most will do."""
+
+    async def paces() -> tuple[float, float]:
+        fixed = [await gather_from(case.make(), adaptive(fixed=n), n_sources=case.n_sources) for n in FIXED]
+        return await gather_from(case.make(), adaptive(), n_sources=case.n_sources), max(fixed)
+
+    found, best = run_virtually(paces())
+
+    assert found >= case.share * best
+
+
+def test_adaptive_slots_hold_at_the_knee() -> None:
+    """Of 20 counters 20 are kept busy, with hardly more waiting: more would gain nothing but a queue."""
+
+    async def limit_after(n_sources: int) -> int:
+        slots = adaptive()
+        await gather_from(Counters(20, 0.05), slots, n_sources=n_sources)
+        return slots.limit(ROOT)
+
+    limits = [run_virtually(limit_after(n)) for n in (6000, 9000, 12_000)]
+
+    assert all(18 <= limit <= 40 for limit in limits), limits
+
+
+def test_adaptive_slots_back_off_where_latency_rises_and_throughput_falls() -> None:
+    """A store that a crowd slows down gets no crowd."""
+
+    async def run() -> tuple[int, float, float]:
+        slots, store = adaptive(), Crowded(20, 0.05)
+        await gather_from(store, slots, n_sources=4000)
+        pace = await gather_from(store, slots, n_sources=2000)
+        return (
+            slots.limit(ROOT),
+            pace,
+            await gather_from(Crowded(20, 0.05), adaptive(fixed=20), n_sources=2000),
+        )
+
+    limit, pace, best = run_virtually(run())
+
+    assert limit <= 40
+    assert pace >= 0.85 * best
+
+
+def test_adaptive_slots_remember_what_they_found() -> None:
+    """The second shard of a warm worker starts with as many as the first has led to."""
+
+    async def run() -> tuple[float, float]:
+        slots, store = adaptive(), Store(0.03, n_cores=1000)
+        await gather_from(store, slots, n_sources=N_SOURCES)
+        cold = await gather_from(store, adaptive(), n_sources=128)
+        return cold, await gather_from(store, slots, n_sources=128)
+
+    cold, warm = run_virtually(run())
+
+    assert warm > 1.5 * cold
+
+
+def test_adaptive_slots_climb_again_when_a_back_end_gets_faster() -> None:
+    """What was found is no verdict for ever."""
+
+    async def run() -> int:
+        slots = adaptive()
+        await gather_from(Counters(6, 0.1), slots, n_sources=3000)
+        assert slots.limit(ROOT) <= 32
+        await gather_from(Counters(100, 0.1), slots, n_sources=6000)
+        return slots.limit(ROOT)
+
+    assert run_virtually(run()) >= 64
+
+
+@pytest.mark.parametrize("max_rate", [50, 100, 200, 400, 800])
+@pytest.mark.parametrize("ttfb_s", [0.0005, 0.015, 0.03])
+def test_adaptive_slots_waste_little_on_a_store_that_throttles(max_rate: float, ttfb_s: float) -> None:
+    """No source fails, less than 3 % of the requests are refused, and most of what is granted is used."""
+
+    async def run() -> tuple[Store, float]:
+        store = Store(ttfb_s, max_rate=max_rate)
+        return store, await gather_from(store, adaptive(), n_sources=N_SOURCES)
+
+    store, pace = run_virtually(run())
+
+    assert store.n_failed == 0
+    assert store.n_refused < 0.03 * store.n_requests
+    assert 2 * pace > 0.8 * max_rate
+
+
+def test_adaptive_slots_remember_what_a_store_grants() -> None:
+    """The second gather from a store that throttles has next to nothing refused."""
+
+    async def run() -> Store:
+        slots = adaptive()
+        await gather_from(Store(0.015, max_rate=200), slots, n_sources=N_SOURCES)
+        again = Store(0.015, max_rate=200)
+        await gather_from(again, slots, n_sources=N_SOURCES)
+        return again
+
+    again = run_virtually(run())
+
+    assert again.n_refused < 0.015 * again.n_requests
+
+
+def test_adaptive_slots_send_at_once_while_nobody_throttles() -> None:
+    """Turns neither wait nor give way to other tasks."""
+    slots = AdaptiveSlots()
+    slots.answered(ROOT, first_byte_s=0.01, nbytes=1)
+
+    with pytest.raises(StopIteration):
+        slots.turn(ROOT).send(None)
+
+
+def test_adaptive_slots_tell_back_ends_apart() -> None:
+    """One that throttles slows down nobody else."""
+
+    async def run() -> tuple[int, int, int]:
+        slots = adaptive()
+        slots.throttled("s3://slow")
+        await slots.turn("s3://fast")
+        assert asyncio.get_running_loop().time() == 0
+        await slots.turn("s3://slow")
+        assert asyncio.get_running_loop().time() > 0
+        return slots.limit("s3://slow"), slots.limit("s3://fast"), slots.limit("file://")
+
+    slow, fast, local = run_virtually(run())
+
+    assert slow < fast
+    assert local == min(16 * (os.process_cpu_count() or 1), MOST_IN_FLIGHT)
+
+
+def test_adaptive_slots_never_exceed_what_the_deployment_allows() -> None:
+    """``most`` holds for the start, too."""
+
+    async def run() -> tuple[int, int]:
+        slots = adaptive(most=16)
+        started = slots.limit(ROOT)
+        await gather_from(Store(0.03, n_cores=1000), slots, n_sources=1000)
+        return started, slots.limit(ROOT)
+
+    assert run_virtually(run()) == (16, 16)
+
+
+def test_adaptive_slots_can_be_a_fixed_number() -> None:
+    """For experiments: it moves for nothing, be it above what would be found out."""
+
+    async def run() -> int:
+        slots = adaptive(fixed=200)
+        await gather_from(Store(0.001, max_rate=400), slots, n_sources=1000)
+        return slots.limit(ROOT)
+
+    assert run_virtually(run()) == 200 > MOST_IN_FLIGHT
+
+
+def test_adaptive_slots_count_requests_in_flight() -> None:
+    """Sources that send several at a time are fewer, by 8 at most; a fixed number is of sources."""
+
+    async def most_held(slots: AdaptiveSlots, weight: int) -> int:
+        held = most = 0
+
+        async def one() -> None:
+            nonlocal held, most
+            async with slots.slot(f"{ROOT}/k", weight=weight):
+                held += 1
+                most = max(most, held)
+                await asyncio.sleep(1)
+                held -= 1
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(200):
+                group.create_task(one())
+        return most
+
+    async def run() -> list[int]:
+        return [
+            await most_held(adaptive(most=32), 1),
+            await most_held(adaptive(most=32), 4),
+            await most_held(adaptive(most=32), 100),
+            await most_held(adaptive(fixed=32), 4),
+        ]
+
+    assert run_virtually(run()) == [32, 8, 4, 32]
+
+
+def test_adaptive_slots_hold_connections_to_many_hosts_down() -> None:
+    """A process may have so many open and no more, however many hosts a list names; local files have none."""
+
+    async def most_held(hrefs: list[str], weight: int) -> int:
+        slots = adaptive()
+        held = most = 0
+
+        async def one(href: str) -> None:
+            nonlocal held, most
+            async with slots.slot(href, weight=weight):
+                held += weight
+                most = max(most, held)
+                await asyncio.sleep(1)
+                held -= weight
+
+        async with asyncio.TaskGroup() as group:
+            for href in hrefs:
+                group.create_task(one(href))
+        return most
+
+    async def run() -> list[int]:
+        many = [f"https://host{n % 100}/{n}.tif" for n in range(2000)]
+        return [await most_held(many, 1), await most_held(many, 4)]
+
+    assert run_virtually(run()) == [MOST_AT_ALL, MOST_AT_ALL]
+
+
+def test_adaptive_slots_let_go_of_what_was_cancelled() -> None:
+    """Wherever it waited: for its back end, or for all of them."""
+
+    async def run() -> int:
+        slots = adaptive()
+
+        async def one(href: str) -> None:
+            async with slots.slot(href, weight=1):
+                await asyncio.sleep(1)
+
+        tasks = [asyncio.create_task(one(f"https://host{n % 20}/{n}")) for n in range(2000)]
+        await asyncio.sleep(0.5)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        begun = asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as group:
+            for n in range(MOST_AT_ALL):
+                group.create_task(one(f"https://host{n % 20}/{n}"))
+        return round(asyncio.get_running_loop().time() - begun)
+
+    assert run_virtually(run()) == 1

@@ -1,0 +1,85 @@
+"""Which request is late, and how many of those may be sent again."""
+
+from dataclasses import replace
+
+import pytest
+
+from pixel_gather.adapters.object_store.hedge_policy import BackEnd, HedgeSettings
+
+SETTINGS = HedgeSettings(
+    quantile=0.95,
+    margin=2.0,
+    least_late_s=0.01,
+    min_answers=20,
+    n_recent=100,
+    max_share=0.05,
+    max_saved=3,
+    quiet_s=10.0,
+)
+
+
+def known(*first_bytes_s: float, settings: HedgeSettings | None = SETTINGS) -> BackEnd:
+    """Return a back end that has given these answers."""
+    back_end = BackEnd(settings)
+    for each in first_bytes_s:
+        back_end.sent()
+        back_end.answered(each)
+    return back_end
+
+
+def test_late_is_past_the_95th_percentile_times_the_margin() -> None:
+    """One answer in twenty was as late as 90 ms; a hundred are remembered."""
+    back_end = known(*[0.03] * 94, *[0.09] * 6)
+
+    assert back_end.late_s() == pytest.approx(0.18)
+
+
+def test_nothing_is_late_before_enough_is_known() -> None:
+    """A percentile of a handful would be luck."""
+    assert known(*[0.03] * 19).late_s() is None
+    assert known(*[0.03] * 20).late_s() is not None
+
+
+def test_late_follows_what_the_store_did_lately() -> None:
+    """A store that becomes slow as a whole is not late by what it once was."""
+    back_end = known(*[0.03] * 100)
+    assert back_end.late_s() == pytest.approx(0.06)
+
+    for _ in range(100):
+        back_end.answered(0.3)
+
+    assert back_end.late_s() == pytest.approx(0.6)
+
+
+def test_late_is_never_sooner_than_the_least() -> None:
+    """A store on the same machine answers in less than the timers' own grain."""
+    assert known(*[0.0001] * 50).late_s() == SETTINGS.least_late_s
+
+
+@pytest.mark.parametrize("n_requests", [0, 19, 20, 59, 60, 1000])
+def test_hedges_are_a_twentieth_of_the_requests_and_no_more_are_saved_than_so_many(n_requests: int) -> None:
+    """However many are late: a store that is slow as a whole is not sent twice as much."""
+    back_end = known(*[0.03] * n_requests)
+
+    n_hedges = sum(back_end.takes_hedge(now_s=0.0) for _ in range(n_requests))
+
+    assert n_hedges == min(n_requests // 20, SETTINGS.max_saved)
+
+
+def test_no_hedge_goes_to_a_store_that_throttled_lately() -> None:
+    """It asked for fewer requests."""
+    back_end = known(*[0.03] * 100)
+    back_end.throttled(now_s=100.0)
+
+    assert not back_end.takes_hedge(now_s=109.9)
+    assert back_end.takes_hedge(now_s=110.1)
+
+
+def test_nothing_is_late_without_settings() -> None:
+    """Hedging can be switched off."""
+    assert known(*[0.03] * 100, settings=None).late_s() is None
+
+
+def test_margin_of_one_is_the_percentile_itself() -> None:
+    """The settings say how much later than usual is late."""
+    assert known(*[0.03] * 100, settings=replace(SETTINGS, margin=1.0)).late_s() == pytest.approx(0.03)

@@ -1,0 +1,387 @@
+"""Ranged GETs against a server that misbehaves in every way there is."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from obstore.exceptions import PermissionDeniedError
+from obstore.store import HTTPStore, S3Store
+
+from fakes import FakePace
+from local_server import Answer, Asked, LocalServer, Script, ranged, serving
+from pixel_gather.adapters.object_store.object_store import (
+    Fetched,
+    Objects,
+    StoreSettings,
+    open_place,
+    open_store,
+    split_href,
+)
+from pixel_gather.adapters.object_store.store_errors import judge
+from pixel_gather.errors import SourceError
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
+from pixel_gather.request.href import IN_PROCESS, check_href
+
+CONTENT = bytes(range(256)) * 4
+FAST = StoreSettings(first_backoff_s=0.001, max_retries=4, request_timeout_s=0.5, connect_timeout_s=0.5)
+
+
+def get(
+    href: str,
+    start: int = 10,
+    stop: int = 20,
+    *,
+    etag: str | None = None,
+    cost: Cost | None = None,
+    settings: StoreSettings = FAST,
+) -> Fetched:
+    """Get one range with clients of its own."""
+    return asyncio.run(Objects(settings).get_range(href, start, stop, etag=etag, cost=cost or Cost()))
+
+
+def good(asked: Asked) -> Answer:
+    """Answer with a range of the content."""
+    return ranged(CONTENT, asked)
+
+
+def first(*answers: Answer) -> Script:
+    """Answer with these, in order, then as a good server does."""
+    left = iter(answers)
+    return lambda asked: next(left, None) or good(asked)
+
+
+@pytest.fixture
+def server() -> Iterator[LocalServer]:
+    """Serve the content."""
+    with serving(good) as running:
+        yield running
+
+
+def test_get_range_reads_the_bytes_asked_for(server: LocalServer) -> None:
+    """One request, counted with its bytes; the version and the size come with it."""
+    cost = Cost()
+
+    fetched = get(f"{server.root}/a.tif", cost=cost)
+
+    assert bytes(fetched.content) == CONTENT[10:20]
+    assert (fetched.start, fetched.etag, fetched.object_nbytes) == (10, '"1"', len(CONTENT))
+    assert (cost.requests, cost.retries, cost.nbytes) == (1, 0, 10)
+    assert server.asked == [Asked(path="/a.tif", range_="bytes=10-19", if_match=None)]
+
+
+def test_get_range_beyond_the_end_reads_up_to_it(server: LocalServer) -> None:
+    """A header is asked for at a round size, however short the object is."""
+    assert bytes(get(f"{server.root}/a.tif", 1000, 99_999).content) == CONTENT[1000:]
+
+
+def test_get_range_pins_a_strong_etag(server: LocalServer) -> None:
+    """Later reads are of the same version, or fail."""
+    assert get(f"{server.root}/a.tif", etag='"1"').etag == '"1"'
+    assert server.asked[0].if_match == '"1"'
+
+
+@dataclass(frozen=True)
+class Case:
+    """Answers of a server, and what becomes of the source."""
+
+    id: str
+    answers: tuple[Answer, ...]
+    expected: Status
+    n_requests: int
+    etag: str | None = None
+
+
+WHOLE = {"Content-Range": f"bytes 10-19/{len(CONTENT)}", "ETag": '"1"'}
+CUT = Answer(body=CONTENT[10:20], n_sent=3, headers=WHOLE)
+BUSY = Answer(status=503)
+CASES = [
+    Case("404", (Answer(status=404),) * 9, Status.MISSING, 1),
+    Case("403", (Answer(status=403),) * 9, Status.DENIED, 1),
+    Case("401", (Answer(status=401),) * 9, Status.DENIED, 1),
+    Case("412", (Answer(status=412),) * 9, Status.CHANGED, 1, etag='"0"'),
+    Case("416", (Answer(status=416, headers={"Content-Range": "bytes */5"}),) * 9, Status.CORRUPT, 1),
+    Case(
+        "no ranges", (Answer(status=200, body=CONTENT, headers={"ETag": '"1"'}),) * 9, Status.UNSUPPORTED, 1
+    ),
+    Case("503 for ever", (BUSY,) * 9, Status.TIMED_OUT, 5),
+    Case("429 for ever", (Answer(status=429),) * 9, Status.TIMED_OUT, 5),
+    Case("500 for ever", (Answer(status=500),) * 9, Status.TIMED_OUT, 5),
+    Case("cut off for ever", (CUT,) * 9, Status.TIMED_OUT, 3),
+    Case(
+        "other version",
+        (Answer(body=b"x" * 10, headers=WHOLE | {"ETag": '"2"'}),),
+        Status.CHANGED,
+        1,
+        etag='"1"',
+    ),
+    Case(
+        "no version",
+        (Answer(body=b"x" * 10, headers={"Content-Range": WHOLE["Content-Range"]}),),
+        Status.CHANGED,
+        1,
+        etag='"1"',
+    ),
+    Case(
+        "other range",
+        (Answer(body=b"x" * 10, headers={"Content-Range": "bytes 0-9/1024"}),) * 9,
+        Status.UNSUPPORTED,
+        1,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_get_range_gives_each_failure_its_code(case: Case) -> None:
+    """What another try may mend is tried again; what it cannot is not."""
+    cost = Cost()
+    with serving(first(*case.answers)) as server, pytest.raises(SourceError) as caught:
+        get(f"{server.root}/a.tif", etag=case.etag, cost=cost)
+
+    assert caught.value.status is case.expected
+    assert caught.value.reason
+    assert (cost.requests, cost.retries) == (case.n_requests, case.n_requests - 1)
+    assert len(server.asked) == case.n_requests
+
+
+@pytest.mark.parametrize(
+    ("answers", "n_requests"),
+    [((BUSY, BUSY), 3), ((Answer(status=429),), 2), ((CUT, CUT), 3), ((Answer(status=500),), 2)],
+    ids=["503", "429", "cut off twice", "500"],
+)
+def test_get_range_tries_again_and_counts_it(answers: tuple[Answer, ...], n_requests: int) -> None:
+    """A store that is busy for a moment costs a retry, not a row."""
+    cost = Cost()
+    with serving(first(*answers)) as server:
+        fetched = get(f"{server.root}/a.tif", cost=cost)
+
+    assert bytes(fetched.content) == CONTENT[10:20]
+    assert (cost.requests, cost.retries) == (n_requests, n_requests - 1)
+
+
+def test_get_range_never_sends_a_weak_etag_but_compares_it() -> None:
+    """RFC 9110 says that If-Match never matches a weak one."""
+    with serving(lambda asked: ranged(CONTENT, asked, etag='W/"1"')) as server:
+        assert get(f"{server.root}/a.tif", etag='W/"1"').etag == 'W/"1"'
+        with pytest.raises(SourceError) as caught:
+            get(f"{server.root}/a.tif", etag='W/"2"')
+
+    assert caught.value.status is Status.CHANGED
+    assert [asked.if_match for asked in server.asked] == [None, None]
+
+
+def test_get_range_tells_a_change_from_servers_that_ignore_if_match() -> None:
+    """The version that came is compared with the one that was asked for."""
+    with (
+        serving(lambda asked: ranged(CONTENT, asked, etag='"2"', ignores_if_match=True)) as server,
+        pytest.raises(SourceError, match="replaced") as caught,
+    ):
+        get(f"{server.root}/a.tif", etag='"1"')
+
+    assert caught.value.status is Status.CHANGED
+
+
+def test_get_range_gives_up_a_request_that_hangs_and_tries_again() -> None:
+    """One lost answer costs the time-out, then a retry."""
+    cost = Cost()
+    began = time.perf_counter()
+    with serving(first(Answer(delay_s=30))) as server:
+        fetched = get(f"{server.root}/a.tif", cost=cost)
+
+    assert bytes(fetched.content) == CONTENT[10:20]
+    assert cost.retries == 1
+    assert 0.4 < time.perf_counter() - began < 5
+
+
+def test_get_range_times_out_on_a_server_that_never_answers() -> None:
+    """The last time-out is the source's status."""
+    settings = replace(FAST, max_retries=1, request_timeout_s=0.1)
+    with serving(lambda _: Answer(delay_s=30)) as server, pytest.raises(SourceError) as caught:
+        get(f"{server.root}/a.tif", settings=settings)
+
+    assert caught.value.status is Status.TIMED_OUT
+
+
+def test_get_range_of_no_server_times_out() -> None:
+    """A closed port is tried as often as a busy one."""
+    with serving(good) as server:
+        pass
+    cost = Cost()
+
+    with pytest.raises(SourceError, match="no connection") as caught:
+        get(f"{server.root}/a.tif", cost=cost)
+
+    assert caught.value.status is Status.TIMED_OUT
+    assert cost.requests == 5
+
+
+ODD_NAMES = [
+    "a b.tif",
+    "a%20b.tif",
+    "a#b?c.tif",
+    "a+b&c=d.tif",
+    "ä€𝄞.tif",
+    "a~b'(c).tif",
+    "a\\b.tif",
+    "a:b*|.tif",
+    "100%.tif",
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_get_range_reads_local_files_of_any_name(tmp_path: Path, name: str) -> None:
+    """Paths become hrefs and hrefs become paths without a loss."""
+    (tmp_path / name).write_bytes(CONTENT)
+    href = check_href(str(tmp_path / name), policy=IN_PROCESS)
+
+    fetched = get(href)
+
+    assert bytes(fetched.content) == CONTENT[10:20]
+    assert fetched.object_nbytes == len(CONTENT)
+    assert get(href, etag=fetched.etag).etag == fetched.etag
+
+
+@pytest.mark.parametrize("name", [name for name in ODD_NAMES if name != "a\\b.tif"])
+def test_get_range_asks_servers_for_any_name(server: LocalServer, name: str) -> None:
+    """What the server decodes is the name."""
+    quoted = name.replace("%", "%25").replace("#", "%23").replace("?", "%3F")
+    href = check_href(f"{server.root}/{quoted}", policy=IN_PROCESS)
+
+    get(href)
+
+    assert unquote(server.asked[0].path) == f"/{name}"
+
+
+def test_get_range_of_a_local_file_that_changed_fails(tmp_path: Path) -> None:
+    """Local files have versions too: their time and size."""
+    path = tmp_path / "a.tif"
+    path.write_bytes(CONTENT)
+    etag = get(f"file://{path}").etag
+    path.write_bytes(CONTENT + b"more")
+
+    with pytest.raises(SourceError) as caught:
+        get(f"file://{path}", etag=etag)
+
+    assert caught.value.status is Status.CHANGED
+
+
+def test_get_range_tells_what_is_wrong_with_a_local_path(tmp_path: Path) -> None:
+    """Missing, a folder, and shorter than asked for."""
+    (tmp_path / "a.tif").write_bytes(b"short")
+
+    for name, expected in (
+        ("no.tif", Status.MISSING),
+        ("a.tif", Status.CORRUPT),
+        ("a.tif/b", Status.MISSING),
+    ):
+        with pytest.raises(SourceError) as caught:
+            get(f"file://{tmp_path / name}")
+
+        assert caught.value.status is expected
+    with pytest.raises(SourceError):
+        get(f"file://{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("href", "expected"),
+    [
+        ("s3://bucket/a/b%20c.tif", ("s3://bucket", "a/b%20c.tif")),
+        ("https://host:8080/a/b%20c.tif", ("https://host:8080", "a/b c.tif")),
+        ("file:///a/b%20c.tif", ("file://", "a/b c.tif")),
+        ("s3://bucket", ("s3://bucket", "")),
+    ],
+)
+def test_split_href_undoes_what_its_scheme_encodes(href: str, expected: tuple[str, str]) -> None:
+    """S3 keys are as they are; paths of the others are percent-encoded."""
+    assert split_href(href) == expected
+
+
+def test_open_place_makes_the_folder(tmp_path: Path) -> None:
+    """A cube may go where nothing is yet."""
+    open_place(f"file://{tmp_path}/deep/cube%201", FAST)
+
+    assert (tmp_path / "deep" / "cube 1").is_dir()
+
+
+def test_open_place_gives_a_shard_longer_than_a_range() -> None:
+    """One PUT is up to a whole shard, and what it reads is a range."""
+    settings = StoreSettings(request_timeout_s=7, write_timeout_s=200)
+    read, written = open_store("s3://bucket", settings), open_place("s3://bucket/cube", settings)
+
+    assert isinstance(read, S3Store)
+    assert isinstance(written, S3Store)
+    assert (read.client_options or {})["timeout"] == "7000ms"
+    assert (written.client_options or {})["timeout"] == "200000ms"
+
+
+@pytest.mark.parametrize("root", ["s3://bucket", "https://host"])
+def test_open_store_keeps_no_connection_for_long(root: str) -> None:
+    """An environment of Lambda that was frozen wakes up with dead ones."""
+    store = open_store(root, FAST)
+
+    assert isinstance(store, S3Store | HTTPStore)
+    assert (store.client_options or {})["pool_idle_timeout"] == "15s"
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_open_store_needs_no_home(has_keys: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 # a parameter of the test
+    """A user without one has no profiles."""
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    if has_keys:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    else:
+        monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+
+    assert isinstance(open_store("s3://bucket", FAST), S3Store)
+
+
+def test_judge_says_what_else_403_may_mean() -> None:
+    """S3 hides from who may not list whether an object is there."""
+    status, reason, tries = judge(PermissionDeniedError("403"))
+
+    assert (status, tries) == (Status.DENIED, 0)
+    assert reason.startswith("the store refused access (403), which S3 also says of a missing object")
+    assert reason.endswith("to who may not list the bucket")
+
+
+@pytest.mark.parametrize("stays_on_host", [False, True])
+@pytest.mark.parametrize("code", [503, 429])
+def test_objects_tell_their_pace_of_every_request(code: int, stays_on_host: bool) -> None:  # noqa: FBT001 # a parameter of the test
+    """It is asked before each, and hears of what throttled and what came, by back end."""
+    pace = FakePace()
+    objects = Objects(replace(FAST, stays_on_host=stays_on_host), pace=pace)
+    answers = (
+        Answer(status=code),
+        replace(good(Asked(path="", range_="bytes=10-19", if_match=None)), delay_s=0.1),
+    )
+
+    with serving(first(*answers)) as server:
+        asyncio.run(objects.get_range(f"{server.root}/a.tif", 10, 20, etag=None, cost=Cost()))
+
+    root = server.root
+    assert pace.told == [("turn", root), ("throttled", root), ("turn", root), ("answered", root)]
+    [(first_byte_s, nbytes)] = pace.answers
+    assert 0.1 <= first_byte_s < 5
+    assert nbytes == 10
+
+
+def test_objects_take_no_other_failure_for_throttling() -> None:
+    """A missing object or a broken server says nothing of how many requests the store bears."""
+    pace = FakePace()
+
+    with serving(first(Answer(status=500), Answer(status=404))) as server, pytest.raises(SourceError):
+        asyncio.run(
+            Objects(FAST, pace=pace).get_range(f"{server.root}/a.tif", 10, 20, etag=None, cost=Cost())
+        )
+
+    assert pace.told == [("turn", server.root)] * 2

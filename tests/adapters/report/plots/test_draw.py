@@ -1,0 +1,212 @@
+"""All figures of one run or of several, as a page gets them."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from adapters.report.plots.made_runs import run_of
+from pixel_gather.adapters.report.plots import in_depth
+from pixel_gather.adapters.report.plots.draw import draw_figures
+from pixel_gather.adapters.report.plots.files import to_png, to_svg
+from pixel_gather.adapters.report.plots.theme import DARK, LIGHT, themed_svg
+from pixel_gather.report.run import Run, Timings
+
+ALL = ["in_depth", "workers", "one_against_best", "latency_hiding", "throughput", "warm_up"]
+MANY = [run_of(concurrency=n) for n in (1, 2, 3, 12, 48)]
+COLOUR = "(?<=: )#[0-9a-fA-F]{6}"
+HOSTILE = r"</svg><script> $\frac$ & \x00 _a" + "\x00" + "x" * 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Runs, and the figures that they fill."""
+
+    id: str
+    runs: list[Run]
+    names: list[str]
+
+
+def without(*left_out: str) -> list[str]:
+    """Return the names of all figures but some."""
+    return [name for name in ALL if name not in left_out]
+
+
+def idle(n: int) -> Run:
+    """Return a run in which no time passed."""
+    zeros = np.zeros(n)
+    shard = np.zeros(n, dtype="int64")
+    timings = Timings(start_s=zeros, end_s=zeros, open_s=zeros, read_s=zeros, nbytes=shard, shard=shard)
+    return replace(run_of(n=2), timings=timings)
+
+
+def slowing(n: int = 600) -> Run:
+    """Return a run that has ever more in flight."""
+    run = run_of(n=n, is_even=True)
+    start = np.sqrt(np.arange(n) / 100.0)
+    return replace(run, timings=replace(run.timings, start_s=start, end_s=start + run.timings.total_s))
+
+
+CASES = [
+    Case(id="several", runs=MANY, names=ALL),
+    Case(id="one whose concurrency varies", runs=[slowing()], names=ALL),
+    Case(id="one of even concurrency", runs=[run_of()], names=without("workers")),
+    Case(id="none", runs=[], names=[]),
+    Case(id="nothing read", runs=[idle(0)], names=[]),
+    Case(id="one of them read nothing", runs=[idle(0), run_of()], names=without("workers")),
+    Case(id="one source", runs=[run_of(n=1, concurrency=1)], names=without("workers")),
+    Case(id="two sources", runs=[run_of(n=2)], names=without("workers")),
+    Case(id="no time passed", runs=[idle(5)], names=["in_depth", "one_against_best"]),
+    Case(id="all alike", runs=[run_of(is_even=True)], names=without("workers")),
+    Case(
+        id="headers known before",
+        runs=[run_of(open_s=0.0, is_even=True)],
+        names=without("workers", "warm_up"),
+    ),
+    Case(id="same name and concurrency", runs=[run_of(name="a"), run_of(name="a")], names=without("workers")),
+    Case(id="names that lie in wait", runs=[run_of(concurrency=n, name=HOSTILE) for n in (1, 48)], names=ALL),
+    Case(
+        id="two engines, twenty concurrencies each",
+        runs=[
+            run_of(engine=engine, concurrency=n) for engine in ("fast", "rasterio") for n in range(1, 58, 3)
+        ],
+        names=ALL,
+    ),
+]
+
+
+def n_marks(figure: Figure) -> int:
+    """Return the least number of things drawn in any axes of a figure."""
+    return min(len(ax.lines) + len(ax.patches) + len(ax.collections) for ax in figure.axes)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@pytest.mark.filterwarnings("error")
+def test_draw_figures_returns_those_that_the_runs_fill(case: Case) -> None:
+    """Each figure that can be filled is there, in the page's order, with words and well-formed; no other."""
+    drawn = draw_figures(case.runs, with_published=False, theme=LIGHT)
+
+    assert list(drawn) == case.names
+    for each in drawn.values():
+        assert n_marks(each.figure) > 0
+        assert each.title
+        assert each.caption.endswith(".")
+        svg = to_svg(each.figure)
+        ET.fromstring(svg)  # noqa: S314 # our own
+        assert "<script" not in svg
+
+
+def test_draw_figures_marks_what_was_published() -> None:
+    """With the published figures, throughput and times of 2018 are named in the figures that have a place."""
+    names = ("workers", "one_against_best", "throughput")
+
+    with_them = draw_figures(MANY, with_published=True, theme=LIGHT)
+    without_them = draw_figures(MANY, with_published=False, theme=LIGHT)
+
+    assert all("2018" in to_svg(with_them[name].figure) for name in names)
+    assert not any(
+        "2018" in to_svg(each.figure) + each.caption.replace("of 2018", "") for each in without_them.values()
+    )
+
+
+def test_figures_follow_their_page() -> None:
+    """Drawn light, a figure has no colour of its own left once themed, whatever is in it."""
+    figures = [each.figure for each in draw_figures(MANY, with_published=True, theme=LIGHT).values()]
+
+    for figure in figures:
+        svg = to_svg(figure)
+        assert set(re.findall(COLOUR, svg)) <= set(asdict(LIGHT).values())
+        assert not re.findall(COLOUR, themed_svg(svg))
+
+
+def test_dark_figures_have_dark_colours_alone() -> None:
+    """No default of matplotlib shows through."""
+    for each in draw_figures(MANY, with_published=True, theme=DARK).values():
+        assert set(re.findall(COLOUR, to_svg(each.figure))) <= set(asdict(DARK).values())
+
+
+def test_figures_stand_in_one_page_and_alone() -> None:
+    """No id is given twice over all figures, no style leaks and nothing outside is referred to."""
+    svgs = [to_svg(each.figure) for each in draw_figures(MANY, with_published=True, theme=LIGHT).values()]
+
+    ids = [each for svg in svgs for each in re.findall(r' id="([^"]+)"', svg)]
+    assert len(set(ids)) == len(ids)
+    for svg in svgs:
+        assert set(re.findall(r'(?:url\(|href=")#([^")]+)', svg)) <= set(ids)
+        assert "<style" not in svg
+        assert not re.findall(r'(?:href|src)="(?!#)', svg)
+        assert not re.findall(r"url\((?!#)", svg)
+
+
+def test_figures_are_the_same_bytes_every_time() -> None:
+    """A report that is drawn again does not change."""
+    first, again = (draw_figures(MANY, with_published=True, theme=LIGHT) for _ in range(2))
+
+    for name, each in first.items():
+        assert to_svg(each.figure) == to_svg(again[name].figure)
+    assert to_png(first["warm_up"].figure) == to_png(again["warm_up"].figure)
+
+
+def test_figures_of_many_sources_stay_small() -> None:
+    """A hundred thousand sources are drawn in 1.5 MB of SVG, all figures together."""
+    drawn = draw_figures([run_of(n=100_000, concurrency=256)], with_published=True, theme=LIGHT)
+
+    assert sum(len(to_svg(each.figure)) for each in drawn.values()) < 1_500_000
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "name", ["\u65e5\u672c\u8a9e", "\u0e44\u0e17\u0e22 \U0001f389", "\u0627\u0644\u0639", "$x^{$"]
+)
+def test_names_in_any_script_are_drawn_without_a_warning(name: str) -> None:
+    """A terminal is no place for what fonts lack, and a page has fonts of its own."""
+    drawn = draw_figures([run_of(name=name, n=30), run_of(concurrency=1)], with_published=False, theme=LIGHT)
+
+    figures = [each.figure for each in drawn.values()]
+    assert any(name.strip("$") in to_svg(figure) for figure in figures)
+    assert to_png(figures[0]).startswith(b"\x89PNG")
+
+
+@pytest.mark.filterwarnings("error")
+def test_run_whose_sources_took_no_time_is_drawn() -> None:
+    """None is in flight at any one time where clocks are coarse."""
+    runs = [replace(run_of(concurrency=1), concurrency=0), run_of(concurrency=2)]
+
+    assert "workers" in draw_figures(runs, with_published=False, theme=LIGHT)
+
+
+@pytest.mark.parametrize("n", [9_999, 12_000, 20_000, 60_000, 100_000, 999_999])
+def test_long_counts_along_an_axis_do_not_touch(n: int) -> None:
+    """There are the fewer of them the longer they are."""
+    figure = in_depth.draw([_long(n)], LIGHT).figure
+    figure.draw_without_rendering()
+
+    axis = figure.axes[0].xaxis
+    low, high = axis.get_view_interval()
+    ticks = [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    boxes = [label.get_window_extent() for label in ticks]
+    assert len(boxes) > 1
+    assert all(right.x0 - left.x1 > 6 for left, right in pairwise(sorted(boxes, key=lambda box: box.x0)))
+
+
+def _long(n: int) -> Run:
+    run = run_of(n=200)
+    times = {name: np.resize(each, n) for name, each in vars(run.timings).items() if len(each) == 200}
+    return replace(run, timings=Timings(**times))
+
+
+def test_draw_figures_leaves_out_sources_without_times() -> None:
+    """A source of which a time is not known is not drawn, and keeps no other from it."""
+    run = run_of(n=50)
+    opens = run.timings.open_s.copy()
+    opens[7] = np.nan
+
+    drawn = draw_figures(
+        [replace(run, timings=replace(run.timings, open_s=opens))], with_published=False, theme=LIGHT
+    )
+
+    assert "49 sources" in to_svg(drawn["in_depth"].figure)

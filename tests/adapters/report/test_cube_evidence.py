@@ -1,0 +1,300 @@
+"""What a finished cube tells of its gather."""
+
+import json
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import obstore
+import pytest
+from obstore.store import MemoryStore
+
+from pixel_gather.adapters.cube.zarr_metadata import put_array
+from pixel_gather.adapters.report.cube_evidence import read_evidence
+from pixel_gather.errors import StoreError
+from pixel_gather.report.row_coordinates import NO_TIME
+from report_cubes import REPORT, MadeCube, put_root
+
+
+def test_evidence_has_the_timings_of_the_sources_that_were_read() -> None:
+    """In the list's order, sizes without headers, decoding counted as reading; without those that failed."""
+    evidence = read_evidence(MadeCube(failed=frozenset({2})).stored(), place="/out/cube.zarr")
+
+    timings = evidence.run.timings
+    assert len(timings) == 9
+    assert timings.nbytes[:3].tolist() == [300, 301, 303]
+    assert timings.read_s[:2] == pytest.approx([0.015, 0.016])
+    assert timings.end_s[0] == pytest.approx(0.1)
+    assert timings.shard.tolist() == [0, 0, 0, 1, 1, 1, 1, 2, 2]
+    assert (evidence.name, evidence.run.n_failed, evidence.run.window) == ("cube", 1, "centre tile")
+
+
+def test_evidence_of_a_cube_of_an_earlier_version_does_without() -> None:
+    """A source then ended when it had been read, all bytes are the window's, and there are no pictures."""
+    evidence = read_evidence(MadeCube(is_of_earlier_version=True).stored(), place="cube")
+
+    assert evidence.run.timings.end_s[0] == pytest.approx(0.025)
+    assert evidence.run.timings.nbytes[0] == 400
+    assert evidence.quicklooks is None
+    assert evidence.contact_sheet == ()
+
+
+def test_evidence_names_the_slowest_sources_by_href_and_time() -> None:
+    """Ten at most, the slowest first."""
+    evidence = read_evidence(MadeCube(n_rows=50, hrefs={49: "s3://b/slow"}).stored(), place="cube")
+
+    assert [each.row for each in evidence.slowest] == list(range(49, 39, -1))
+    assert evidence.slowest[0].href == "s3://b/slow"
+    assert evidence.slowest[0].label == "2020-02-19"
+    assert evidence.slowest[0].total_s == pytest.approx(0.074)
+
+
+def test_evidence_calls_rows_without_time_by_their_number() -> None:
+    """A label is never empty."""
+    evidence = read_evidence(MadeCube(has_times=False).stored(), place="cube")
+
+    assert evidence.frames[3].label == "row 3"
+
+
+def test_evidence_labels_times_of_any_year_alike() -> None:
+    """Years have four digits; a row whose time is not known, or of no calendar, goes by its number."""
+    store = MadeCube(n_rows=4).stored()
+    times = np.array([-36_918_374_399_000_000, -3_786_825_600_000_000, NO_TIME, 2**62])
+    put_array(store, "time", shape=(4,), chunks=(4,), dtype="int64", values=times)
+
+    labels = [each.label for each in read_evidence(store, place="cube").frames]
+
+    assert labels == ["0800-02-08 00:00:01", "1850-01-01", "row 2", "row 3"]
+
+
+def test_contact_sheet_shows_first_middle_last_and_worst() -> None:
+    """The worst is the least valid window of those read, with its own pixels and with the reason."""
+    cube = MadeCube(failed=frozenset({0, 3}), valid={0: 0.0, 6: 0.25})
+
+    sheet = read_evidence(cube.stored(), place="cube").contact_sheet
+
+    assert [(each.role, each.source.row) for each in sheet] == [
+        ("first", 1),
+        ("middle", 6),
+        ("last", 9),
+        ("worst", 6),
+    ]
+    assert sheet[3].pixels is not None
+    np.testing.assert_array_equal(sheet[3].pixels, cube.pixels(1)[0, ::2, ::2])
+    assert sheet[3].is_valid is not None
+    assert (~sheet[3].is_valid).sum() == 4
+    assert "25.00%" in sheet[3].note
+
+
+def test_contact_sheet_takes_the_slowest_of_windows_that_are_equally_bad() -> None:
+    """And says so."""
+    sheet = read_evidence(MadeCube(valid={2: 0.5, 5: 0.5}).stored(), place="cube").contact_sheet
+
+    assert sheet[-1].source.row == 5
+    assert sheet[-1].note.startswith("2 windows are least valid")
+    assert "50.00%" in sheet[-1].note
+
+
+def test_contact_sheet_reads_no_window_whose_chunks_are_too_large() -> None:
+    """It says how large they are instead."""
+    cube = MadeCube(chunk=(65_537, 16, 32), shard=(65_537, 16, 32))
+
+    worst = read_evidence(cube.stored(), place="cube").contact_sheet[-1]
+
+    assert worst.pixels is None
+    assert "its chunks hold 64 MiB" in worst.note
+
+
+def test_evidence_prices_a_gather_in_process_as_if_it_ran_on_aws() -> None:
+    """What it did cost there is told by its caller, or by the report that lies in the cube."""
+    store = MadeCube().stored()
+
+    here = read_evidence(store, place="cube").cost
+    told = read_evidence(store, place="cube", usd_by_service={"s3": 2.0}).cost
+    obstore.put(store, "report.json", b'{"usd_by_service": {"lambda": 3.0}}')
+    kept = read_evidence(store, place="cube").cost
+
+    assert not here.was_on_aws
+    assert here.usd > 0
+    assert (told.was_on_aws, told.usd) == (True, 2.0)
+    assert (kept.was_on_aws, kept.usd) == (True, 3.0)
+
+
+def test_evidence_of_a_gather_that_read_nothing_is_empty() -> None:
+    """No source, no slowest, no window: nothing fails."""
+    evidence = read_evidence(MadeCube(n_rows=3, failed=frozenset({0, 1, 2})).stored(), place="cube")
+
+    assert evidence.slowest == ()
+    assert evidence.contact_sheet == ()
+    assert len(evidence.run.timings) == 0
+
+
+def test_evidence_of_several_measurements_takes_pictures_of_the_first() -> None:
+    """Sources of one row follow one another, each with its own href."""
+    store = MadeCube(n_rows=4).stored()
+    two = {"start": 0.0, "end": 1.0, "open": 0.1, "read": 0.1, "decode": 0.0, "bytes": 9, "header_bytes": 1}
+    hrefs = np.array([[f"s3://b/{row}-{slot}" for slot in range(2)] for row in range(4)], object)
+    arrays = {name: np.full((4, 2), value) for name, value in two.items()} | {
+        "status": np.array([[0, 0], [0, 2], [2, 0], [0, 0]], "uint8"),
+        "valid_fraction": np.array([[1, 1], [0.5, 1], [1, 0.1], [1, 1]], "float32"),
+    }
+    for name, values in [*arrays.items(), ("href", hrefs)]:
+        dtype = str if name == "href" else values.dtype
+        put_array(store, name, shape=(4, 2), chunks=(4, 2), dtype=dtype, values=values)
+
+    evidence = read_evidence(store, place="cube")
+
+    assert len(evidence.run.timings) == 6
+    assert evidence.run.timings.shard.tolist() == [0] * 6
+    assert evidence.frames[1].href == "s3://b/1-0"
+    assert evidence.contact_sheet[-1].source.row == 1
+
+
+def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
+    """A picture shows as void what its own source calls nodata, and nothing else."""
+    store = MadeCube(n_rows=3).stored()
+    nodata = np.array([7.0, 131.0, np.nan])
+    put_array(store, "nodata", shape=(3,), chunks=(3,), dtype="float64", values=nodata)
+
+    quicklooks = read_evidence(store, place="cube").quicklooks
+
+    assert quicklooks is not None
+    assert [int((~each).sum()) for each in quicklooks.is_valid] == [4, 0, 0]
+    sheet = read_evidence(store, place="cube").contact_sheet
+    assert sheet[0].is_valid is not None
+    assert (~sheet[0].is_valid).sum() == 4
+
+
+def _changed(store: Any, path: tuple[str, ...], value: Any) -> None:
+    content = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
+    inner = content["attributes"]
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    put_root(store, content["attributes"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("pixel_gather", "request"), [1]),
+        (("pixel_gather", "request"), {"window": {"bbox": [float("nan"), 1, 2, 3]}}),
+        (("pixel_gather", "report"), "none"),
+        (("pixel_gather", "report", "wall_s"), float("inf")),
+        (("pixel_gather", "report", "measurements"), []),
+        (("pixel_gather", "report", "measurements"), ["../elsewhere"]),
+        (("pixel_gather", "report", "status_counts"), {"unheard_of": 1}),
+        (("spatial:bbox",), 5),
+    ],
+)
+def test_evidence_of_attributes_that_no_gather_wrote_is_refused(path: tuple[str, ...], value: Any) -> None:
+    """A cube may come from anybody: what is wrong with it is one sentence, never a trace."""
+    store = MadeCube().stored()
+    _changed(store, path, value)
+
+    with pytest.raises(StoreError, match=r"^/x/cube: the cube is not as a gather leaves it \("):
+        read_evidence(store, place="/x/cube")
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("start", np.zeros(3)),
+        ("end", np.full(10, np.nan)),
+        ("bytes", np.zeros(10, "int64")),
+        ("status", np.zeros((2, 10), "uint8")),
+    ],
+)
+def test_evidence_of_coordinates_that_do_not_fit_is_refused(name: str, values: Any) -> None:
+    """Of another length, not a number, or fewer bytes than the header's alone."""
+    store = MadeCube().stored()
+    put_array(store, name, shape=values.shape, chunks=values.shape, dtype=values.dtype, values=values)
+
+    with pytest.raises(StoreError, match="not as a gather leaves it"):
+        read_evidence(store, place="cube")
+
+
+def test_evidence_reads_no_array_because_of_what_it_claims_to_be() -> None:
+    """A few bytes of metadata do not cost gigabytes of memory."""
+    store = MadeCube().stored()
+    for name in ("start", "band_1"):
+        content = json.loads(bytes(obstore.get(store, f"{name}/zarr.json").bytes()))
+        content["shape"][0] = 10**11
+        obstore.put(store, f"{name}/zarr.json", json.dumps(content).encode())
+
+    with pytest.raises(StoreError, match="start has shape"):
+        read_evidence(store, place="cube")
+
+
+def test_evidence_of_more_sources_than_memory_holds_is_refused() -> None:
+    """And says how many they may be."""
+    store = MadeCube().stored()
+    _changed(store, ("pixel_gather", "report", "n_sources"), 5_000_000)
+
+    with pytest.raises(StoreError, match="5,000,000 sources are more than the 4,000,000"):
+        read_evidence(store, place="cube")
+
+
+@pytest.mark.parametrize("told", [b'{"usd_by_service": {"s3": NaN}}', b"[1]", b"[" * 100_000, b"\xff"])
+def test_evidence_believes_no_price_that_is_none(told: bytes) -> None:
+    """Then the gather is priced as any other."""
+    store = MadeCube().stored()
+    obstore.put(store, "report.json", told)
+
+    assert not read_evidence(store, place="cube").cost.was_on_aws
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape", "dtype", "step"),
+    [
+        ([99], (1, 8, 16), "uint16", 2),
+        ([-1], (1, 8, 16), "uint16", 2),
+        ([3, 3], (2, 8, 16), "uint16", 2),
+        ([1], (1, 8, 16), "uint16", 0),
+        ([1], (1, 8, 20_000), "uint16", 2),
+        ([1], (1, 0, 0), "uint16", 2),
+        ([1], (1, 8, 16), "uint16,uint16", 2),
+        ([1], (1, 8, 16), "U1", 2),
+        ([1], (1, 8, 16), "uint16", [1, 2]),
+        ([0], (1, 12_000, 12_000), "uint8", 2),
+    ],
+)
+def test_evidence_says_of_quicklooks_of_another_cube_that_they_are_broken(
+    rows: list[int], shape: tuple[int, ...], dtype: str, step: Any
+) -> None:
+    """Rows, shapes and dtypes are those of the measurement; what unpacks to very much is not unpacked."""
+    store = MadeCube().stored()
+    content = BytesIO()
+    np.savez_compressed(content, rows=np.array(rows), pixels=np.zeros(shape, dtype), step=np.array(step))
+    obstore.put(store, "quicklooks.npz", content.getvalue())
+
+    with pytest.raises(StoreError, match=r"quicklooks\.npz is broken"):
+        read_evidence(store, place="cube")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        (None, "no cube is there"),
+        ({}, "made by no gather"),
+        ({"complete": False, "pixel_gather": {"digest": "d"}}, "not complete"),
+    ],
+)
+def test_evidence_is_of_finished_cubes_alone(attributes: dict[str, object] | None, said: str) -> None:
+    """Anything else is named for what it is."""
+    store: Any = MemoryStore()
+    if attributes is not None:
+        put_root(store, attributes)
+
+    with pytest.raises(StoreError, match=said):
+        read_evidence(store, place="s3://b/cube")
+
+
+def test_evidence_says_that_quicklooks_are_broken() -> None:
+    """A file cut short is no cube without pictures."""
+    store = MadeCube(report=replace(REPORT, n_shards=1)).stored()
+    obstore.put(store, "quicklooks.npz", b"PK\x03\x04 and no more")
+
+    with pytest.raises(StoreError, match=r"quicklooks\.npz is broken"):
+        read_evidence(store, place="cube")

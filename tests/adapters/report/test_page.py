@@ -1,0 +1,237 @@
+"""The page of a gather: everything in it, nothing from outside, and nothing that hrefs could smuggle in."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixel_gather.adapters.report.cube_evidence import read_evidence
+from pixel_gather.adapters.report.page import comparison_of, page_of
+from pixel_gather.adapters.report.page.pictures import film_of
+from pixel_gather.adapters.report.page.stretch import Stretch, number_in_words
+from pixel_gather.adapters.report.plots.draw import draw_figures
+from pixel_gather.adapters.report.plots.theme import LIGHT
+from pixel_gather.report.evidence import Evidence, MaskedQuicklooks
+from pixel_gather.report.run_table import columns_of
+from report_cubes import REPORT, MadeCube
+
+HOSTILE = "s3://b/\"><script>alert(1)</script>'<img src=x onerror=alert(2)>{{ 7 * 7 }}.tif"
+LOADING = ("src", "href", "xlink:href", "srcset", "action", "data", "poster", "formaction")
+
+
+class Reader(HTMLParser):
+    """Notes every element with its attributes, and the text of headings."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.headings: list[str] = []
+        self._in_heading = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        self._in_heading = tag in ("h1", "h2")
+
+    def handle_data(self, data: str) -> None:
+        """Note the text of a heading."""
+        if self._in_heading and data.strip():
+            self.headings.append(data.strip())
+            self._in_heading = False
+
+    def of(self, tag: str) -> list[dict[str, str]]:
+        """Return the attributes of each element of a kind."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def evidence_of(cube: MadeCube, place: str = "/out/cube.zarr") -> Evidence:
+    """Return what the page is made from."""
+    return read_evidence(cube.stored(), place=place)
+
+
+def page_with(evidence: Evidence, *, draws: bool = False) -> str:
+    """Return the page of a gather; drawing takes a second."""
+    drawn = draw_figures([evidence.run], with_published=False, theme=LIGHT) if draws else {}
+    return page_of(evidence, columns=columns_of([evidence.run], with_published=False), drawn=drawn)
+
+
+def looks(pixels: Any, nodata: Sequence[float] = ()) -> MaskedQuicklooks:
+    """Return pixels as quicklooks."""
+    array = np.asarray(pixels)
+    is_valid = ~np.isin(array, nodata) & np.isfinite(array)
+    return MaskedQuicklooks(rows=np.arange(len(array)), pixels=array, is_valid=is_valid, step=1)
+
+
+def test_page_has_every_section_in_its_order() -> None:
+    """Also those in which nothing is to be told."""
+    page = Reader(page_with(evidence_of(MadeCube()), draws=True))
+
+    assert page.headings == [
+        "cube",
+        "Windows",
+        "What it took",
+        "Figures",
+        "Failures",
+        "Slowest sources",
+        "What it would cost on AWS",
+        "The request, to repeat it",
+    ]
+    assert len(page.of("svg")) >= 4
+    assert len(page.of("img")) == 4
+    assert all(image["alt"] for image in page.of("img"))
+
+
+def test_page_loads_nothing_from_outside() -> None:
+    """Images are in it, links stay within it, and its policy forbids the rest."""
+    page = Reader(page_with(evidence_of(MadeCube()), draws=True))
+
+    loaded = [
+        value for _, attributes in page.elements for name, value in attributes.items() if name in LOADING
+    ]
+    assert loaded
+    assert all(value.startswith(("data:image/", "#")) for value in loaded)
+    assert not page.of("link")
+    (policy,) = (each["content"] for each in page.of("meta") if "http-equiv" in each)
+    assert "default-src 'none'" in policy
+    assert re.search(r"script-src 'sha256-[A-Za-z0-9+/]{43}='", policy)
+    assert "url(http" not in page_with(evidence_of(MadeCube()))
+
+
+def test_page_escapes_what_comes_from_lists_and_requests() -> None:
+    """A href can be any text, in a table, a caption, a cause or the request; so can reasons and warnings."""
+    cube = MadeCube(
+        hrefs=dict.fromkeys(range(10), HOSTILE),
+        failed=frozenset({4}),
+        report=replace(REPORT, warnings=(HOSTILE,)),
+        request={"sources": {"hrefs": [HOSTILE]}, "window": {"tile": HOSTILE}},
+    )
+
+    html = page_with(evidence_of(cube, place=f"/out/{HOSTILE}"), draws=True)
+
+    page = Reader(html)
+    assert len(page.of("script")) == 2
+    assert not any("onerror" in attributes for _, attributes in page.elements)
+    assert not any(image["src"] == "x" for image in page.of("img"))
+    assert "{{ 7 * 7 }}" in html
+    assert html.count("<script>") == 1
+
+
+def test_page_without_pictures_says_so_in_one_sentence() -> None:
+    """And has neither an empty sheet nor a slider without frames."""
+    html = page_with(evidence_of(MadeCube(is_of_earlier_version=True)))
+
+    page = Reader(html)
+    assert "The windows are not shown" in html
+    assert not page.of("img")
+    assert not page.of("input")
+
+
+def test_page_groups_failures_and_counts_the_hrefs_that_it_leaves_out() -> None:
+    """The first twenty of a cause are named."""
+    html = page_with(evidence_of(MadeCube(n_rows=100, failed=frozenset(range(30)))))
+
+    assert "30 sources failed" in html
+    assert "no such object" in html
+    assert html.count("<li><code>s3://b/") == 20
+    assert "and 10 more" in html
+
+
+def test_page_names_few_of_very_many_hrefs_of_a_request() -> None:
+    """All of them are in report.json; the page stays small."""
+    request = {"sources": [f"s3://bucket/folder/{n:06}.tif" for n in range(50_000)], "window": "centre"}
+
+    html = page_with(evidence_of(MadeCube(request=request)))
+
+    assert len(html) < 200_000
+    assert "and 49,980 more" in html
+    assert "report.json" in html
+
+
+def test_page_of_a_hundred_thousand_sources_stays_small() -> None:
+    """With all of its figures and as many quicklooks as a page has at most."""
+    html = page_with(evidence_of(MadeCube(n_rows=100_000, shard=(1000, 16, 32))), draws=True)
+
+    captions = re.search(r'class="captions">(.*?)</script>', html, re.DOTALL)
+    assert len(html) < 4_000_000
+    assert captions is not None
+    assert len(json.loads(captions[1])) == 239
+
+
+def test_page_of_a_gather_that_read_nothing_is_whole() -> None:
+    """It has its failures and no figure without content."""
+    html = page_with(evidence_of(MadeCube(n_rows=3, failed=frozenset(range(3)))), draws=True)
+
+    assert "3 sources failed" in html
+    assert "No source was read" in html
+
+
+def test_comparison_has_a_column_for_each_run_and_the_sheets_of_cubes() -> None:
+    """Published columns come last; there is no slider."""
+    two = [evidence_of(MadeCube(), f"/out/{name}.zarr") for name in ("cold", "warm")]
+    runs = [each.run for each in two]
+
+    html = comparison_of(two, title="two", columns=columns_of(runs, with_published=True), drawn={})
+
+    page = Reader(html)
+    heads = [each["title"] for each in page.of("th") if each.get("scope") == "col"]
+    assert heads == ["cold", "warm", "2018, 1 thread", "2018, 49 threads"]
+    assert len(page.of("img")) == 8
+    assert not page.of("input")
+
+
+@pytest.mark.parametrize(
+    ("pixels", "nodata", "limits"),
+    [
+        (np.arange(1000, dtype="uint16").reshape(1, 25, 40), (), (19.98, 979.02)),
+        (np.full((1, 8, 8), 7, "int8"), (), (7, 7)),
+        (np.array([[[0.0, np.nan], [1.0, np.inf]]], "float32"), (), (0.02, 0.98)),
+        (np.array([[[3 + 4j, 0], [0, 0]]], "complex64"), (), (0, 4.7)),
+        (np.array([[[True, False], [False, False]]]), (), (0, 0.94)),
+        (np.array([[[5, 5], [5, 9]]]), (5, 9), (0, 0)),
+        (np.repeat(np.array([0, 9]), [999, 1]).reshape(1, 25, 40), (), (0, 9)),
+    ],
+    ids=["ramp", "constant", "not finite", "complex", "bool", "nothing valid", "nearly constant"],
+)
+def test_stretch_takes_any_pixels(pixels: Any, nodata: Sequence[float], limits: tuple[float, float]) -> None:
+    """Percentiles of what is valid, wider where they are one value; greys for all of them."""
+    given = looks(pixels, nodata)
+
+    stretch = Stretch.of(given.pixels, given.is_valid)
+
+    assert (stretch.low, stretch.high) == pytest.approx(limits, abs=0.01)
+    assert stretch.applied(given.pixels).dtype == np.uint8
+    assert stretch.words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0.0, "0"),
+        (0.12345, "0.1235"),
+        (9852.0, "9,852"),
+        (12180.5, "12,180"),
+        (-32768, "-32,768"),
+        (3e12, "3e+12"),
+    ],
+)
+def test_a_pixels_value_is_written_as_one_reads_it(value: float, words: str) -> None:
+    """A percentile between two whole numbers gets no exponent."""
+    assert number_in_words(value) == words
+
+
+def test_film_leaves_frames_out_rather_than_growing() -> None:
+    """Every n-th quicklook is a frame where all of them would be too much for a page."""
+    noise = np.random.default_rng(0).integers(0, 255, (400, 128, 128), dtype="uint8")
+    quicklooks = looks(noise)
+
+    film = film_of(quicklooks, Stretch.of(quicklooks.pixels, quicklooks.is_valid))
+
+    assert film.every > 1
+    assert film.n_frames == -(-400 // film.every)
+    assert len(film.uri) < 2_100_000

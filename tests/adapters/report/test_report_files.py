@@ -1,0 +1,80 @@
+"""The files that a report is: for programs, terminals and browsers."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+from obstore.store import LocalStore
+
+from pixel_gather.adapters.report.report_files import write_report_files
+from pixel_gather.errors import StoreError
+from report_cubes import MadeCube
+
+
+def test_report_files_lie_in_the_cube_with_their_types() -> None:
+    """So that a bucket serves the page as a page."""
+    store = MadeCube(failed=frozenset({1})).stored()
+
+    asyncio.run(write_report_files(store, place="s3://b/cube.zarr", usd_by_service={"s3": 0.5, "lambda": 1}))
+
+    types = {
+        name: obstore.get(store, name).attributes["Content-Type"]
+        for name in ("report.json", "report.txt", "report.html")
+    }
+    assert types == {
+        "report.json": "application/json",
+        "report.txt": "text/plain; charset=utf-8",
+        "report.html": "text/html; charset=utf-8",
+    }
+    told = json.loads(bytes(obstore.get(store, "report.json").bytes()))
+    assert (told["gather"], told["cube"], told["n_failed"]) == ("cube", "s3://b/cube.zarr", 1)
+    assert (told["usd"], told["usd_by_service"]) == (1.5, {"s3": 0.5, "lambda": 1})
+    assert told["request"] == {"sources": "list.csv", "window": "centre"}
+    assert told["table"][0]["n_read"] == 9
+    text = bytes(obstore.get(store, "report.txt").bytes()).decode()
+    assert "missing            1  no such object" in text
+
+
+def test_report_files_of_a_gather_in_process_say_that_nothing_was_paid(tmp_path: Path) -> None:
+    """A folder has no types; what AWS would ask is told apart from what was paid."""
+    memory = MadeCube().stored()
+    store: Any = LocalStore(tmp_path)
+    for page in obstore.list(memory):
+        for item in page:
+            obstore.put(store, item["path"], obstore.get(memory, item["path"]).bytes())
+
+    asyncio.run(write_report_files(store, place=str(tmp_path)))
+    asyncio.run(write_report_files(store, place=str(tmp_path)))
+
+    told = json.loads((tmp_path / "report.json").read_text())
+    assert told["usd"] is None
+    assert told["usd_by_service"] is None
+    assert told["usd_on_aws"] > 0
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_report_files_hold_no_controls_and_no_halves_of_characters() -> None:
+    """What hrefs and places hold steers no terminal, and is UTF-8 in every file."""
+    store = MadeCube(failed=frozenset({1}), hrefs={1: "s3://b/\x1b[31m.tif"}).stored()
+
+    asyncio.run(write_report_files(store, place="/out/\udcff$^{.zarr"))
+
+    text = bytes(obstore.get(store, "report.txt").bytes()).decode()
+    assert "s3://b/?[31m.tif" in text
+    assert all(each.isprintable() or each == "\n" for each in text)
+    assert "\x1b" not in bytes(obstore.get(store, "report.json").bytes()).decode()
+    assert "?[31m" not in (page := bytes(obstore.get(store, "report.html").bytes()).decode())
+    assert "</html>" in page
+
+
+def test_report_files_are_of_finished_cubes() -> None:
+    """Nothing is written where there is none."""
+    store: Any = obstore.store.MemoryStore()
+
+    with pytest.raises(StoreError, match="no cube"):
+        asyncio.run(write_report_files(store, place="s3://b/c"))
+
+    assert not obstore.list(store).collect()

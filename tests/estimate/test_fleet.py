@@ -1,0 +1,140 @@
+"""The simulation of the map against what can be worked out by hand, and against chance."""
+
+import heapq
+import random
+from dataclasses import replace
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixel_gather.estimate.fleet import Course, Fleet, simulate
+
+FLEET = Fleet(
+    n_tasks=1000,
+    n_workers=1000,
+    children_per_s=100,
+    burst=1000,
+    burst_every_s=10,
+    cold_start_s=1.0,
+    child_s=0.1,
+    round_trips_s=0.1,
+    reading_s=0.5,
+    storing_s=0.4,
+    n_gets=128,
+    gets_per_s=inf,
+    late_share=0.0,
+    late_s=1.0,
+)
+TASK_S = 0.1 + 0.1 + 0.5 + 0.4
+
+
+def test_one_worker_does_one_task_after_another() -> None:
+    """It starts once, and every task takes its time."""
+    course = simulate(replace(FLEET, n_tasks=50, n_workers=1))
+
+    assert course.seconds == pytest.approx(0.01 + 1.0 + 50 * TASK_S)
+    assert course.n_workers == 1
+    assert course.worker_s == pytest.approx(1.0 + 50 * 1.0)
+
+
+def test_as_many_workers_as_tasks_wait_for_their_children_alone() -> None:
+    """The last child starts after all others; then its worker starts and does its one task."""
+    course = simulate(replace(FLEET, n_tasks=80))
+
+    assert course.seconds == pytest.approx(80 / 100 + 1.0 + TASK_S)
+    assert course.n_workers == 80
+
+
+def test_no_more_workers_start_than_the_dispatch_rate_keeps_busy() -> None:
+    """By Little's law: the rate times the seconds of a task, and some for the starts of the first."""
+    course = simulate(replace(FLEET, n_tasks=5000))
+
+    assert course.seconds == pytest.approx(5000 / 100 + TASK_S, rel=0.05)
+    assert 100 * TASK_S <= course.n_workers <= 100 * (TASK_S + 1.0) + 1
+
+
+def test_s3_holds_all_workers_up_together_and_they_are_paid_for_it() -> None:
+    """Twice the workers take as long, and cost more."""
+    few = simulate(replace(FLEET, n_workers=100, gets_per_s=5500))
+    many = simulate(replace(FLEET, n_workers=200, gets_per_s=5500))
+
+    assert few.seconds == pytest.approx(1000 * 128 / 5500, rel=0.05)
+    assert many.seconds == pytest.approx(few.seconds, rel=0.02)
+    assert many.worker_s > 1.3 * few.worker_s
+
+
+def test_new_workers_come_in_bursts_where_children_come_faster() -> None:
+    """As with EXPRESS children: the second thousand wait for ten seconds."""
+    course = simulate(
+        replace(FLEET, n_tasks=2000, n_workers=2000, children_per_s=inf, reading_s=100.0, burst_every_s=10)
+    )
+
+    assert course.seconds == pytest.approx(10 + 1.0 + 0.6 + 100.0)
+
+
+def test_no_task_takes_no_time() -> None:
+    """A gather whose shards are all there has nothing left for the map."""
+    assert simulate(replace(FLEET, n_tasks=0)) == Course(
+        seconds=0.0,
+        n_workers=0,
+        worker_s=0.0,
+        parts_s={"dispatch": 0.0, "start": 0.0, "read": 0.0, "store": 0.0},
+    )
+
+
+@given(
+    n_tasks=st.integers(1, 300),
+    n_workers=st.integers(1, 300),
+    reading_s=st.floats(0.01, 20),
+    gets_per_s=st.floats(100, 10_000),
+    late_share=st.floats(0, 1),
+)
+def test_simulate_beats_no_limit(
+    n_tasks: int, n_workers: int, reading_s: float, gets_per_s: float, late_share: float
+) -> None:
+    """Whatever the fleet: no faster than each limit alone allows, and its parts add up to its time."""
+    fleet = replace(
+        FLEET,
+        n_tasks=n_tasks,
+        n_workers=n_workers,
+        reading_s=reading_s,
+        gets_per_s=gets_per_s,
+        late_share=late_share,
+    )
+    course = simulate(fleet)
+
+    task_s = reading_s + 0.6
+    limits_s = (n_tasks / 100, n_tasks * task_s / n_workers, n_tasks * 128 / gets_per_s, 1.0 + task_s)
+    assert course.seconds >= max(limits_s) * 0.999
+    assert course.n_workers <= min(n_tasks, n_workers)
+    assert sum(course.parts_s.values()) == pytest.approx(course.seconds)
+    assert course.worker_s >= n_tasks * (task_s - 0.1)
+
+
+@pytest.mark.parametrize("n_workers", [1, 10, 100])
+def test_late_answers_spread_evenly_cost_what_they_do_by_chance(n_workers: int) -> None:
+    """The mean of twenty runs in which each GET is late by chance is within 10 % of the model."""
+    fleet = replace(FLEET, n_tasks=600, n_workers=n_workers, late_share=1 - (1 - 1 / 1278) ** 128)
+    by_chance = [_by_chance(fleet, random.Random(seed)) for seed in range(20)]  # noqa: S311 # no secret
+
+    assert simulate(fleet).seconds == pytest.approx(sum(by_chance) / len(by_chance), rel=0.1)
+
+
+def _by_chance(fleet: Fleet, chance: random.Random) -> float:
+    """Return how long it takes where each GET is late by chance, by a simulation of its own."""
+    free = [0.0] * fleet.n_workers
+    started = set[int]()
+    heap = [(at, worker) for worker, at in enumerate(free)]
+    ended_s = 0.0
+    for task in range(fleet.n_tasks):
+        at, worker = heapq.heappop(heap)
+        at = max(at, (task + 1) / fleet.children_per_s)
+        at += 0.0 if worker in started else fleet.cold_start_s
+        started.add(worker)
+        late = any(chance.random() < 1 / 1278 for _ in range(round(fleet.n_gets)))
+        at += fleet.child_s + fleet.round_trips_s + fleet.reading_s + fleet.storing_s + late * fleet.late_s
+        ended_s = max(ended_s, at)
+        heapq.heappush(heap, (at, worker))
+    return ended_s

@@ -1,0 +1,181 @@
+"""What a gather is said to take on AWS, what binds it, and what is said to rest on what."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from pixel_gather.estimate import assumptions
+from pixel_gather.estimate.estimate import Estimate
+from pixel_gather.estimate.forecast import BESIDE, estimate_on_aws
+from pixel_gather.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws
+from pixel_gather.estimate.workload import Deployment, Workload
+
+WORK = Workload(
+    n_sources=100_000,
+    n_gets=200_000,
+    fetched_nbytes=40_000_000_000,
+    decoded_nbytes=52_428_800_000,
+    n_tasks=1563,
+    n_puts=3300,
+    n_prefixes=100,
+)
+
+
+def small(n_sources: int) -> Workload:
+    """Return a gather of a few sources."""
+    return replace(
+        WORK,
+        n_sources=n_sources,
+        n_gets=2 * n_sources,
+        fetched_nbytes=400_000 * n_sources,
+        decoded_nbytes=524_288 * n_sources,
+        n_tasks=1,
+    )
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A gather, and the limit that its estimate has to name."""
+
+    id: str
+    work: Workload
+    deployment: Deployment
+    by: str
+
+
+BOUND = (
+    Bound("few workers", WORK, Deployment(max_workers=5, is_deployed=True), "the deployment's max_workers"),
+    Bound(
+        "fewer asked for", WORK, Deployment(max_workers=50, asked_workers=5), "the request's limits.workers"
+    ),
+    Bound("many shards", replace(WORK, n_tasks=9000), Deployment(max_workers=5000), "dispatch rate"),
+    Bound("one prefix", replace(WORK, n_prefixes=1), Deployment(), "S3 rate per prefix"),
+    Bound(
+        "large windows",
+        replace(WORK, fetched_nbytes=400_000_000_000, decoded_nbytes=400_000_000_000, n_tasks=150),
+        Deployment(max_workers=5000),
+        "network per worker",
+    ),
+    Bound("one at a time", replace(WORK, n_tasks=100), Deployment(in_flight=1), "time to first byte"),
+    Bound("a few files", small(4), Deployment(), BESIDE),
+)
+
+
+@pytest.mark.parametrize("case", BOUND, ids=lambda case: case.id)
+def test_estimate_names_the_limit_that_binds(case: Bound) -> None:
+    """By its own name, so that a user knows what to change."""
+    assert estimate_on_aws(case.work, case.deployment).bound_by == case.by
+
+
+def test_limit_of_an_account_is_named_where_it_is_the_lowest() -> None:
+    """A deployment may allow more than its account does."""
+    deployment = Deployment(max_workers=5000)
+
+    assert (deployment.n_workers, deployment.limit) == (1000, "the account's concurrency")
+    assert Deployment().limit == "max_workers, by default"
+
+
+def test_parts_of_an_estimate_add_up() -> None:
+    """Seconds and dollars, each to their total."""
+    estimate = estimate_on_aws(WORK, Deployment())
+
+    assert sum(estimate.seconds_by_part.values()) == pytest.approx(estimate.seconds)
+    assert sum(estimate.usd_by_service.values()) == pytest.approx(estimate.usd)
+    assert list(estimate.seconds_by_part) == ["plan", "dispatch", "start", "read", "store", "finish"]
+
+
+def test_enough_workers_are_hardly_slower_and_fewer_are() -> None:
+    """So that nobody pays for workers which only wait for one another."""
+    work = replace(WORK, n_prefixes=1)
+
+    def with_workers(n: int) -> Estimate:
+        return estimate_on_aws(work, Deployment(asked_workers=n))
+
+    estimate = with_workers(500)
+    enough = estimate.enough_workers
+    assert enough < estimate.n_workers / 4
+    assert with_workers(enough).seconds <= estimate.seconds * 1.05
+    assert with_workers(enough - 1).seconds > estimate.seconds * 1.05
+    assert with_workers(enough).usd < estimate.usd
+
+
+def test_estimate_takes_no_more_workers_than_can_help_unless_it_is_asked_to() -> None:
+    """Twice what is enough: as fast as with all, for a fraction of what those cost that would wait."""
+    work = replace(WORK, n_prefixes=1)
+
+    chosen, asked = (estimate_on_aws(work, Deployment(asked_workers=n)) for n in (None, 500))
+
+    assert chosen.most_workers == chosen.n_workers == 2 * asked.enough_workers
+    assert chosen.enough_workers == asked.enough_workers
+    assert chosen.seconds <= 1.01 * asked.seconds
+    assert chosen.usd < 0.7 * asked.usd
+    assert asked.most_workers == 500
+
+
+def test_estimate_keeps_to_the_deployments_workers_where_all_of_them_help() -> None:
+    """The plan's choice only ever lowers their number."""
+    assert estimate_on_aws(WORK, Deployment(max_workers=10)).most_workers == 10
+
+
+def test_an_index_spares_headers() -> None:
+    """Half the GETs, so half of S3's time; and the estimate says what it counted on."""
+    work = replace(WORK, n_prefixes=1)
+    indexed = replace(work, n_gets=100_000, n_indexed=100_000)
+
+    with_it, without = (estimate_on_aws(each, Deployment()) for each in (indexed, work))
+
+    assert with_it.seconds < 0.7 * without.seconds
+    assert with_it.usd < without.usd
+    [gets] = [each for each in with_it.figures if each.what == "GETs"]
+    assert "but for 100,000 that an index knows" in gets.rests_on[0]
+
+
+def test_every_figure_says_what_it_rests_on() -> None:
+    """Every number of the estimate is among them, and assumptions are told from measurements."""
+    estimate = estimate_on_aws(
+        WORK, Deployment(max_workers=70, is_deployed=True, worker_memory_mib=2048, in_flight=32)
+    )
+
+    told = {each.what: each for each in estimate.figures}
+    assert all(each.rests_on and all(each.rests_on) for each in estimate.figures)
+    assert {f"seconds of {part}" for part in estimate.seconds_by_part} < set(told)
+    assert {f"dollars of {service}" for service in estimate.usd_by_service} < set(told)
+    assert told["GETs"].how_much == "200,000"
+    assert told["seconds"].how_much == f"{estimate.seconds:,.1f}"
+    assert told["dollars"].how_much == f"${estimate.usd:,.4f}"
+    assert "at most 70: the deployment's max_workers" in told["workers"].rests_on
+    assert "2,048 MiB" in " ".join(told["workers"].rests_on)
+    assert "32 sources in flight" in " ".join(told["seconds of read"].rests_on)
+    assert "78 MB/s (AWS: 625 Mbit/s a Lambda environment)" in " ".join(told["seconds of read"].rests_on)
+
+
+def test_every_figure_of_the_model_has_a_source() -> None:
+    """Published, measured, counted, or said to be assumed."""
+    known = [each for each in vars(assumptions).values() if isinstance(each, assumptions.Figure)]
+
+    assert len(known) > 15
+    for each in known:
+        assert each.source.startswith(("AWS: ", "report of 2018: ", "measured: ", "counted: ", "assumed"))
+        assert each.unit in str(each) or each.unit in ("s", "B/s")
+
+
+def test_lambda_bills_a_worker_by_gibibytes() -> None:
+    """1,769 MiB are 1,769 / 1,024 GB."""
+    usd = usd_on_aws(n_gets=0, n_puts=0, n_tasks=0, worker_s=1000, worker_mib=1769, beside_s=0)
+
+    assert usd["lambda"] == pytest.approx(1000 * 1769 / 1024 * USD_PER_GB_S, rel=1e-3)
+
+
+def test_more_workers_than_tasks_change_nothing() -> None:
+    """Neither time nor price."""
+    few, many = (estimate_on_aws(small(64), Deployment(max_workers=n)) for n in (1, 1000))
+
+    assert few == replace(many, figures=few.figures, most_workers=1)
+
+
+def test_n_puts_counts_objects() -> None:
+    """One a shard and measurement, two for its sidecars; the coordinates once per 16,384 rows."""
+    one = n_puts(n_tasks=10, n_measurements=3, n_rows=16_384, n_columns=2)
+
+    assert n_puts(n_tasks=11, n_measurements=3, n_rows=16_384, n_columns=2) - one == 5
+    assert n_puts(n_tasks=10, n_measurements=3, n_rows=16_385, n_columns=2) - one == 22

@@ -1,0 +1,98 @@
+"""Reading ends in time for what was read to be stored."""
+
+import asyncio
+import time
+
+import numpy as np
+import pytest
+
+from fakes import FakeImage, FakeReader
+from handlers.steps.deadline import DeadlineReader, ShardLateError, in_time, reading_s
+from pixel_gather.errors import SourceError
+from pixel_gather.model.source import Cost
+from pixel_gather.model.window import Window
+
+IMAGE = np.ones((1, 8, 8), dtype="uint8")
+_TOO_LATE = "TIMED_OUT: not read before the worker's time was up"
+WINDOW = Window(col_off=0, row_off=0, width=8, height=8)
+
+
+async def _read(reader: FakeReader, *, left_s: float) -> str | None:
+    """Read one source; return what became of it, if it could not be."""
+    limited = DeadlineReader(reader, asyncio.get_running_loop().time() + left_s)
+    try:
+        opened = await limited.open_("a", overview=None, cost=Cost())
+        await opened.read_into(np.empty_like(IMAGE), WINDOW, (1,), masked=False)
+    except SourceError as error:
+        return f"{error.status.name}: {error.reason}"
+    return None
+
+
+def test_source_is_read_while_there_is_time() -> None:
+    """As without a deadline."""
+    assert asyncio.run(_read(FakeReader({"a": IMAGE}), left_s=60)) is None
+
+
+def test_source_that_dawdles_is_given_up_at_the_deadline() -> None:
+    """It alone is timed out."""
+    slow = FakeReader({"a": FakeImage(pixels=IMAGE, delay_s=60)})
+
+    assert asyncio.run(_read(slow, left_s=0.05)) == _TOO_LATE
+
+
+def test_source_is_not_asked_for_after_the_deadline() -> None:
+    """No request is sent that nobody waits for."""
+    reader = FakeReader({"a": IMAGE})
+
+    assert asyncio.run(_read(reader, left_s=0)) == _TOO_LATE
+    assert reader.opened == []
+
+
+def test_time_outs_of_others_stay_what_they_are() -> None:
+    """Such as that of the source itself."""
+    reader = FakeReader({"a": FakeImage(pixels=IMAGE, read_error=TimeoutError("its own"))})
+
+    with pytest.raises(TimeoutError, match="its own"):
+        asyncio.run(_read(reader, left_s=60))
+
+
+@pytest.mark.parametrize(("left_s", "expected"), [(900, 840), (100, 75), (8, 6), (0, 0)])
+def test_reading_leaves_time_to_store(left_s: float, expected: float) -> None:
+    """A minute, or a quarter where there is less."""
+    assert reading_s(left_s) == expected
+
+
+async def _work(seconds: float, ended: list[str]) -> str:
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        ended.append("work")
+    return "filled"
+
+
+@pytest.mark.parametrize("limit_s", [None, 60])
+def test_first_try_that_is_in_time_is_left_alone(limit_s: float | None) -> None:
+    """And so is a second one, which has no limit of its own."""
+    assert asyncio.run(in_time(_work(0.01, []), limit_s=limit_s)) == "filled"
+
+
+def test_first_try_that_is_late_ends_before_the_state_machine_stops_waiting() -> None:
+    """Nothing of it is under way when a fresh worker begins."""
+    ended: list[str] = []
+    began = time.monotonic()
+
+    with pytest.raises(ShardLateError, match="not filled within"):
+        asyncio.run(in_time(_work(60, ended), limit_s=0.4))
+
+    assert time.monotonic() - began < 0.4
+    assert ended == ["work"]
+
+
+def test_time_out_of_the_work_itself_is_no_lateness() -> None:
+    """Another worker would meet it, too."""
+
+    async def work() -> None:
+        raise TimeoutError("of its own")
+
+    with pytest.raises(TimeoutError, match="of its own"):
+        asyncio.run(in_time(work(), limit_s=60))

@@ -1,0 +1,54 @@
+"""How long a shard's first try may take."""
+
+import pytest
+
+from handlers.steps.late_shards import shard_limit_s
+from pixel_gather.estimate.forecast import estimate_on_aws
+from pixel_gather.estimate.workload import Deployment, Workload
+
+GB = 10**9
+
+
+def limit_of(*, gb_per_shard: float, n_tasks: int = 10) -> int:
+    """Return the limit of shards of 64 sources and so many bytes."""
+    work = Workload(
+        n_sources=64 * n_tasks,
+        n_gets=128 * n_tasks,
+        fetched_nbytes=round(gb_per_shard * GB * n_tasks),
+        decoded_nbytes=round(gb_per_shard * GB * n_tasks),
+        n_tasks=n_tasks,
+        n_puts=2 * n_tasks,
+    )
+    deployment = Deployment()
+    return shard_limit_s(
+        estimate_on_aws(work, deployment),
+        n_sources=work.n_sources,
+        n_tasks=n_tasks,
+        deployment=deployment,
+    )
+
+
+def test_limit_of_a_usual_shard_is_the_least() -> None:
+    """A shard of a few seconds has two minutes, which no throttling of a moment takes."""
+    assert limit_of(gb_per_shard=0.026) == 120
+
+
+def test_limit_of_a_large_shard_is_many_times_what_it_takes() -> None:
+    """3 GB over 78 MB/s are 38 s, and that is the least that it can take."""
+    assert 380 <= limit_of(gb_per_shard=3) < 900
+
+
+def test_limit_is_never_beyond_what_a_function_may_run() -> None:
+    """Lambda would end it."""
+    assert limit_of(gb_per_shard=100) == 900
+
+
+@pytest.mark.parametrize("n_tasks", [1, 10, 10_000])
+def test_limit_is_of_one_shard_however_many_there_are(n_tasks: int) -> None:
+    """The estimate is of the whole gather."""
+    assert limit_of(gb_per_shard=3, n_tasks=n_tasks) == limit_of(gb_per_shard=3)
+
+
+def test_limit_of_nothing_to_do_is_the_least() -> None:
+    """As when all shards are committed."""
+    assert limit_of(gb_per_shard=0, n_tasks=0) == 120

@@ -1,0 +1,329 @@
+"""What a header index tells: used where it holds, noticed where it does not, and handed on."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fakes import (
+    FakeControl,
+    FakeCube,
+    FakeImage,
+    FakeProjector,
+    FakeReader,
+    FakeSlots,
+    FakeTable,
+    table_of,
+)
+from pixel_gather.errors import SourceError
+from pixel_gather.headers import header_cache
+from pixel_gather.model.outcome import Lookup, Outcome, ShardResult, merged
+from pixel_gather.model.source import Cost, CubeRow
+from pixel_gather.model.status import Status
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.read.read_shard import ShardBuffers, read_shard
+from pixel_gather.report.report import Report
+from pixel_gather.request.request import parse_request
+from pixel_gather.use_cases import FilledShard, finish_gather, gather_shard, plan_gather
+
+NAMES = tuple(f"s3://b/{n}.tif" for n in range(5))
+RNG = np.random.default_rng(7)
+IMAGES = {name: RNG.integers(1, 999, (1, 20, 16), "uint16") for name in NAMES}
+REQUEST = {
+    "sources": "list",
+    "window": {"pixels": [0, 0, 16, 20]},
+    "output": {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}},
+}
+
+
+GONE = SourceError("no such object", href=NAMES[1], status=Status.MISSING)
+_COSTS: dict[str, Any] = {"lookup": Lookup.NONE} | dict.fromkeys(
+    ("start_s", "end_s", "open_s", "read_s", "decode_s", "nbytes", "requests"), 0
+)
+"""What differs between two readings of the same."""
+
+
+@dataclass
+class Gather:
+    """A gather over fakes, with an index or without."""
+
+    images: dict[str, Any] = field(default_factory=lambda: dict(IMAGES))
+    table: FakeTable = field(default_factory=lambda: table_of(*NAMES))
+    entries: dict[bytes, Any] = field(default_factory=dict)
+    """What the reader remembers of an earlier gather."""
+
+    max_task_nbytes: int = 2**20
+    request: dict[str, Any] = field(default_factory=dict)
+    cube: FakeCube = field(default_factory=FakeCube)
+    control: FakeControl = field(default_factory=FakeControl)
+
+    def __post_init__(self) -> None:
+        """Open no source yet."""
+        self.reader = FakeReader(self.images, entries=dict(self.entries))
+
+    def run(self) -> Report:
+        """Plan, gather every shard and finish."""
+        return asyncio.run(self._run())
+
+    async def _run(self) -> Report:
+        plan, tasks = await plan_gather(
+            parse_request(REQUEST | self.request),
+            table=self.table,
+            reader=self.reader,
+            projector=FakeProjector(),
+            cube=self.cube,
+            control=self.control,
+            max_task_nbytes=self.max_task_nbytes,
+        )
+        self.reader.opened.clear()
+        control = self.control.below(plan.claim)
+        self.filled = [await self._shard(task, plan) for task in tasks]
+        self.tasks = tasks
+        return await finish_gather(plan=plan, tasks=tasks, cube=self.cube, control=control)
+
+    async def _shard(self, task: ShardTask, plan: CubePlan) -> FilledShard:
+        return await gather_shard(
+            task,
+            plan=plan,
+            reader=self.reader,
+            projector=FakeProjector(),
+            slots=FakeSlots(),
+            buffers=ShardBuffers(plan),
+            cube=self.cube,
+            control=self.control.below(plan.claim),
+            source_timeout_s=5.0,
+        )
+
+
+def indexed(**changes: Any) -> tuple[Gather, FakeTable]:
+    """Return a gather that is done, and the table of the next one, which has its index."""
+    first = Gather(**changes)
+    first.run()
+    return first, replace(first.table, index=first.cube.headers)
+
+
+def test_gather_leaves_what_opens_its_sources_again() -> None:
+    """All of them, whether or not the next gather lists them in the same order."""
+    gather = Gather()
+    gather.run()
+
+    assert list(gather.cube.headers) == list(NAMES)
+    assert all(known in gather.reader.entries for known in gather.cube.headers.values())
+
+
+def test_gather_with_an_index_opens_nothing_and_makes_the_same_cube() -> None:
+    """Half the requests; the report says that the headers were known, and the index is handed on."""
+    first, table = indexed()
+    second = Gather(table=table, entries=first.reader.entries)
+
+    report = second.run()
+
+    assert second.reader.opened == []
+    np.testing.assert_array_equal(second.cube.pixels["band_1"], first.cube.pixels["band_1"])
+    assert (report.n_known, report.n_stale, report.n_unfit) == (len(NAMES), 0, 0)
+    assert report.requests == len(NAMES) * len(second.tasks) // 3  # tasks of one window are strips
+    assert second.cube.headers == first.cube.headers
+
+
+def test_gather_reads_a_replaced_source_anew_and_whole() -> None:
+    """Its pixels and its header are the new ones, and so is its entry in the next index."""
+    first, table = indexed()
+    replaced = FakeImage(pixels=IMAGES[NAMES[1]] + 1, header={"etag": '"2"', "nodata": 5})
+    second = Gather(table=table, entries=first.reader.entries, images=IMAGES | {NAMES[1]: replaced})
+
+    report = second.run()
+
+    np.testing.assert_array_equal(second.cube.pixels["band_1"][1], replaced.pixels[0])
+    np.testing.assert_array_equal(second.cube.pixels["band_1"][2], IMAGES[NAMES[2]][0])
+    assert second.cube.coordinates["etag"].tolist()[:2] == ['"1"', '"2"']
+    assert second.cube.coordinates["nodata"][1] == 5
+    assert (report.n_known, report.n_stale, report.n_unfit) == (len(NAMES) - 1, 1, 0)
+    assert report.n_failed == 0
+    assert second.cube.headers[NAMES[1]] == f'{NAMES[1]} "2"'.encode()
+
+
+def test_gather_believes_no_index_that_says_a_window_is_not_there() -> None:
+    """The header that is there now decides what failed; it was smaller, and is not any more."""
+    small = FakeImage(pixels=np.ones((1, 4, 4), "float32"), header={"etag": '"0"'})
+    first, table = indexed(images=IMAGES | {NAMES[3]: small})
+    second = Gather(table=replace(table, index=first.cube.headers | _remembered(first, NAMES[3])))
+    second.reader.entries |= first.reader.entries
+
+    report = second.run()
+
+    assert report.status_counts == {"ok": len(NAMES)}
+    assert report.n_stale == 1
+    np.testing.assert_array_equal(second.cube.pixels["band_1"][3], IMAGES[NAMES[3]][0])
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        FakeImage(pixels=IMAGES[NAMES[1]].astype("float32"), header={"etag": '"2"'}),
+        FakeImage(pixels=IMAGES[NAMES[1]], header={"etag": '"2"'}, read_error=GONE),
+    ],
+    ids=["unlike", "gone"],
+)
+def test_what_failed_keeps_nothing_of_the_version_before(now: FakeImage) -> None:
+    """Its place, nodata and ETag in the cube are as without an index; so is its entry in the next one."""
+    before = FakeImage(pixels=IMAGES[NAMES[1]], header={"nodata": 7, "crs": "EPSG:32633"})
+    first, table = indexed(images=IMAGES | {NAMES[1]: before})
+    fresh = Gather(images=IMAGES | {NAMES[1]: now})
+    second = Gather(table=table, entries=first.reader.entries, images=IMAGES | {NAMES[1]: now})
+
+    reports = fresh.run(), second.run()
+
+    assert second.filled[0].result.rows[1][0].lookup is Lookup.STALE
+    assert reports[0].nodata_differs == reports[1].nodata_differs
+    outcomes = [replace(each.filled[0].result.rows[1][0], **_COSTS) for each in (fresh, second)]
+    assert repr(outcomes[0]) == repr(outcomes[1])  # NaN is not itself
+    assert second.cube.headers == fresh.cube.headers
+
+
+def _remembered(gather: Gather, name: str) -> dict[str, bytes]:
+    """Return an entry of a source that was unlike, as `pixel-gather index` would make it."""
+
+    async def known() -> bytes:
+        opened = await gather.reader.open_(name, overview=None, cost=Cost())
+        assert opened.known is not None
+        return opened.known
+
+    return {name: asyncio.run(known())}
+
+
+def test_gather_reads_the_header_where_an_entry_is_rubbish() -> None:
+    """Bytes that mean nothing cost what no bytes cost, and are counted."""
+    gather = Gather(table=replace(table_of(*NAMES), index=dict.fromkeys(NAMES, b"rubbish")))
+
+    report = gather.run()
+
+    assert report.status_counts == {"ok": len(NAMES)}
+    assert (report.n_known, report.n_stale, report.n_unfit) == (0, 0, len(NAMES))
+
+
+def test_rubbish_is_not_handed_on() -> None:
+    """Be its source one that cannot be opened: only what a reader made opens anything later."""
+    missing = FakeImage(pixels=IMAGES[NAMES[4]], open_error=GONE)
+    gather = Gather(
+        table=replace(table_of(*NAMES), index=dict.fromkeys(NAMES, b"rubbish")),
+        images=IMAGES | {NAMES[4]: missing},
+    )
+
+    gather.run()
+
+    assert list(gather.cube.headers) == list(NAMES[:4])
+    assert b"rubbish" not in gather.cube.headers.values()
+
+
+def test_sidecars_do_not_carry_what_opens_sources_again() -> None:
+    """It lies beside them, for whoever wants it."""
+    gather = Gather()
+    gather.run()
+
+    assert all(
+        outcome.known is None for filled in gather.filled for row in filled.result.rows for outcome in row
+    )
+    kept = [key for key in gather.control.keys_put if "shards/" in key]
+    assert kept[::2] == [f"headers/{key}" for key in kept[1::2]]
+
+
+def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
+    """What an index says of it is as good as it was."""
+    first, table = indexed()
+    late = FakeImage(pixels=IMAGES[NAMES[0]], delay_s=9.0)
+    entries = {
+        known: entry | {"image": late} if known.startswith(NAMES[0].encode()) else entry
+        for known, entry in first.reader.entries.items()
+    }
+    second = Gather(table=table, entries=entries)
+
+    async def read() -> Outcome:
+        plan, tasks = await plan_gather(
+            parse_request(REQUEST),
+            table=table,
+            reader=second.reader,
+            projector=FakeProjector(),
+            cube=second.cube,
+            control=second.control,
+            max_task_nbytes=2**20,
+        )
+        with ShardBuffers(plan).borrowed(tasks[0]) as buffers:
+            rows = await read_shard(
+                list(table.rows(0, 2)),
+                buffers,
+                plan=plan,
+                task=tasks[0],
+                reader=second.reader,
+                projector=FakeProjector(),
+                slots=FakeSlots(),
+                source_timeout_s=0.05,
+                on_source=lambda _: None,
+                known=list(table.known(0, 2)),
+            )
+        return rows[0][0]
+
+    outcome = asyncio.run(read())
+
+    assert outcome.status is Status.TIMED_OUT
+    assert outcome.known == first.cube.headers[NAMES[0]]
+
+
+def test_strips_of_one_window_are_handed_on_as_one_entry() -> None:
+    """A source that several tasks have read stands in the index once."""
+    output = {"layout": {"chunk": [1, 8, 8], "shard_rows": 1}}
+    gather = Gather(max_task_nbytes=8 * 16 * 2, request={"output": output})
+
+    gather.run()
+
+    assert len(gather.tasks) == 3 * len(NAMES)
+    assert list(gather.cube.headers) == list(NAMES)
+
+
+def test_what_is_too_much_for_a_shard_is_read_again() -> None:
+    """A worker's memory is for pixels: the rest of the shard is read as without an index."""
+    large = b"x" * (20 << 20)
+    gather = Gather(table=replace(table_of(*NAMES), index=dict.fromkeys(NAMES, large)))
+
+    report = gather.run()
+
+    assert report.n_unfit == 3  # one of each shard of two sources, and the last one of all
+    assert report.status_counts == {"ok": len(NAMES)}
+
+
+def test_rows_without_a_source_have_nothing_known() -> None:
+    """Absent sources are no sources."""
+    task = ShardTask(index=0, row_start=0, row_stop=1, y_start=0, y_stop=1, list_start=0, list_stop=0)
+    row = CubeRow(time_us=None, sources=(None,))
+    control = FakeControl()
+
+    asyncio.run(header_cache.put_headers(task, [row], [[Outcome(status=Status.ABSENT)]], control))
+
+    assert control.files == {}
+    assert asyncio.run(header_cache.known_of(task, control)) == ()
+
+
+def test_lookups_of_strips_are_merged_by_the_worst() -> None:
+    """One stale strip makes the source stale."""
+    parts = [Outcome(status=Status.OK, etag='"2"', lookup=each) for each in (Lookup.USED, Lookup.STALE)]
+
+    assert merged(parts).lookup is Lookup.STALE
+
+
+def test_sidecars_of_earlier_versions_are_still_read() -> None:
+    """A gather that was begun before there was an index goes on."""
+    old = msgspec.msgpack.encode(
+        {
+            "index": 0,
+            "rows": [[{"status": 0}]],
+            "read_s": 0.0,
+            "write_s": 0.0,
+            "stored_nbytes": 0,
+            "peak_rss_mib": 0.0,
+        }
+    )
+
+    assert msgspec.msgpack.decode(old, type=ShardResult).rows[0][0].lookup is Lookup.NONE

@@ -1,0 +1,34 @@
+"""What is drawn twice: from the package of finish, which holds a pruned matplotlib, and in this environment.
+
+Argument: a folder, to which nothing is written. Standard input: places of cubes, as JSON. Answers digests of
+the files of the report and of every figure as SVG and PNG, as JSON; nothing in it may depend on where it ran.
+"""
+
+import asyncio
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+from obstore.store import LocalStore
+
+from pixel_gather.adapters.report.cube_evidence import read_evidence
+from pixel_gather.adapters.report.plots.draw import draw_figures
+from pixel_gather.adapters.report.plots.files import to_png, to_svg
+from pixel_gather.adapters.report.plots.theme import LIGHT
+from pixel_gather.adapters.report.report_files import write_report_files
+
+
+def drawn(cube: Path) -> dict[str, str]:
+    """Draw all that there is to draw of one cube."""
+    store = LocalStore(cube)
+    asyncio.run(write_report_files(store, place="cube", usd_by_service={"s3": 0.5}))
+    run = read_evidence(store, place="cube", usd_by_service={"s3": 0.5}).run
+    contents = {name: (cube / name).read_bytes() for name in ("report.json", "report.txt", "report.html")}
+    for name, each in draw_figures([run], with_published=True, theme=LIGHT).items():
+        contents |= {f"{name}.svg": to_svg(each.figure).encode(), f"{name}.png": to_png(each.figure)}
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+if __name__ == "__main__":
+    json.dump({cube: drawn(Path(cube)) for cube in json.load(sys.stdin)}, sys.stdout)

@@ -1,0 +1,236 @@
+"""How an emulated package runs its handler: as on Lambda, with Lambda's modules and within its memory."""
+
+import http.server
+import json
+import os
+import platform
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import infra
+from infra.bundle.bundle import runtime
+
+HERE: Final = platform.machine()
+WAIT_S: Final = 60.0
+"""Longest that anything here takes, on the slowest machine."""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the packages run on Linux only"),
+]
+
+HANDLER: Final = """\
+import os, subprocess, sys, threading, time
+
+def can_import(name):
+    try:
+        return __import__(name).__file__ or ""
+    except ImportError:
+        return None
+
+def tell(event, context):
+    command = [sys.executable, "-P", "-s", "-c", "import sys; sys.exit(__import__('pytest') is None)"]
+    paths = os.pathsep.join(entry for entry in sys.path if entry)
+    child = subprocess.run(command, env={"PYTHONPATH": paths}, capture_output=True)
+    return {
+        "event": event,
+        "id": context.aws_request_id,
+        "imported": {name: can_import(name) for name in ("boto3", "pytest", "ministack")},
+        "child": child.returncode,
+        "environment": {name: os.environ.get(name) for name in ("AWS_EXECUTION_ENV", "LAMBDA_RUNTIME_DIR")},
+    }
+
+def fail(event, context):
+    raise type("StoreError", (Exception,), {})("busy")
+
+def hold(event, context):
+    for _ in range(event["threads"]):
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    held = bytearray(event["mib"] << 20)
+    time.sleep(event["seconds"])
+    return len(held) >> 20
+
+def hold_in_a_child(event, context):
+    program = f"import time; held = b'x' * ({event['mib']} << 20); time.sleep({event['seconds']})"
+    return subprocess.run([sys.executable, "-c", program]).returncode
+"""
+
+
+class RuntimeApi:
+    """Lambda's side of the contract: hands out one event after the other and notes the answers."""
+
+    def __init__(self) -> None:
+        self.events: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.answers: queue.Queue[tuple[str, Any]] = queue.Queue()
+        api = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                content = json.dumps(api.events.get()).encode()
+                self.send_response(200)
+                self.send_header("Lambda-Runtime-Aws-Request-Id", "request-1")
+                self.send_header("Lambda-Runtime-Deadline-Ms", str(int(time.time() * 1000) + 60_000))
+                self.send_header("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:x:1:function:probe")
+                self.send_header("Content-Type", "application/json")  # without it the client crashes
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def do_POST(self) -> None:
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                api.answers.put((self.path.rpartition("/")[2], json.loads(content)))
+                self.send_response(202)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None:
+                """Say nothing of a function that was killed."""
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def api() -> Iterator[RuntimeApi]:
+    """Serve the runtime's API."""
+    opened = RuntimeApi()
+    yield opened
+    opened.server.shutdown()
+    opened.server.server_close()
+
+
+type Start = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]
+
+
+@pytest.fixture
+def start(tmp_path: Path, api: RuntimeApi) -> Start:
+    """Return what starts a function as the emulator does."""
+    made = Path(infra.__path__[0]) / "bundle"
+    (tmp_path / "bootstrap").write_bytes((made / "bootstrap.sh").read_bytes())
+    (tmp_path / "bootstrap").chmod(0o755)
+    (tmp_path / "emulated_runtime.py").write_bytes((made / "emulated_runtime.py").read_bytes())
+    (tmp_path / "probe.py").write_text(HANDLER)
+
+    @contextmanager
+    def start(
+        handler: str, *, memory_mib: int, through: tuple[str, ...] = ()
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        environment = {
+            **os.environ,
+            "PIXEL_GATHER_EMULATOR_PYTHON": sys.executable,
+            "PIXEL_GATHER_EMULATOR_RUNTIME": str(runtime(HERE)),
+            "AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{api.server.server_address[1]}",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mib),
+            "LAMBDA_TASK_ROOT": str(tmp_path),
+            "_HANDLER": f"probe.{handler}",
+        }
+        with subprocess.Popen(  # noqa: S603 # our own words
+            [*through, str(tmp_path / "bootstrap")],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    return start
+
+
+def test_bootstrap_gives_the_handler_lambdas_modules_and_no_others(start: Start, api: RuntimeApi) -> None:
+    """Nothing of the project's environment can be imported, nor in processes that the handler starts."""
+    api.events.put({"a": 1})
+
+    with start("tell", memory_mib=512):
+        what, told = api.answers.get(timeout=WAIT_S)
+
+    assert (what, told["event"], told["id"]) == ("response", {"a": 1}, "request-1")
+    assert told["imported"]["boto3"].startswith(str(runtime(HERE)))
+    assert told["imported"]["pytest"] is told["imported"]["ministack"] is None
+    assert told["child"] == 1
+    assert told["environment"] == {
+        "AWS_EXECUTION_ENV": "AWS_Lambda_python3.13",
+        "LAMBDA_RUNTIME_DIR": str(runtime(HERE)),
+    }
+
+
+def test_bootstrap_tells_errors_by_class_and_goes_on(start: Start, api: RuntimeApi) -> None:
+    """As Lambda's own runtime does; Step Functions decides on a retry by the class."""
+    api.events.put({})
+    api.events.put({})
+
+    with start("fail", memory_mib=512):
+        answers = [api.answers.get(timeout=WAIT_S) for _ in range(2)]
+
+    assert [(what, told["errorType"]) for what, told in answers] == [("error", "StoreError")] * 2
+
+
+@pytest.mark.parametrize("handler", ["hold", "hold_in_a_child"])
+def test_bootstrap_kills_a_function_over_its_memory(start: Start, api: RuntimeApi, handler: str) -> None:
+    """By a signal, as Lambda does, whichever of its processes holds it; the log says why."""
+    api.events.put({"mib": 256, "seconds": 600, "threads": 0})
+
+    with start(handler, memory_mib=128) as process:
+        said, _ = process.communicate(timeout=WAIT_S)
+
+    assert process.returncode == -signal.SIGKILL
+    assert re.search(rb"Memory used: \d+ MB of 128 MB. Runtime killed.", said)
+    assert api.answers.empty()
+
+
+def test_bootstrap_lets_a_function_use_its_memory(start: Start, api: RuntimeApi) -> None:
+    """Threads, whose untouched stacks are larger than that together, are not counted."""
+    api.events.put({"mib": 128, "seconds": 0.5, "threads": 64})
+
+    with start("hold", memory_mib=256):
+        answer = api.answers.get(timeout=WAIT_S)
+
+    assert answer == ("response", 128)
+
+
+def test_bootstrap_ends_with_its_parent(start: Start, api: RuntimeApi) -> None:
+    """An emulator that was killed leaves no functions behind."""
+    api.events.put({})
+    program = "import subprocess, sys; print(subprocess.Popen(sys.argv[1]).pid, flush=True); input()"
+
+    with start("tell", memory_mib=512, through=(sys.executable, "-c", program)) as parent:
+        assert parent.stdout is not None
+        function = int(parent.stdout.readline())
+        api.answers.get(timeout=WAIT_S)
+        was_running = is_running(function)
+    deadline = time.monotonic() + WAIT_S
+    while is_running(function) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert was_running
+    assert not is_running(function)
+
+
+def is_running(process: int) -> bool:
+    """Tell whether a process is there and not only waiting to be asked how it ended."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

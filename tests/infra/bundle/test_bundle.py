@@ -1,0 +1,281 @@
+"""The Lambda packages: small enough, the same every time, and reading what the unpruned libraries read."""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import infra
+from infra.bundle.bundle import FUNCTIONS, LARGEST_NBYTES, _forget_old, bundle, runtime, unzipped_nbytes
+from infra.bundle.elf import segments_of
+from infra.bundle.wheels import BundleError, locked_requirements
+from lambda_functions import ENVIRONMENT
+from pixel_gather import gather
+
+HERE: Final = platform.machine()
+DATA: Final = Path(__file__).parents[2] / "data"
+PROBE: Final = Path(__file__).with_name("bundle_probe.py")
+DRAWING_PROBE: Final = Path(__file__).with_name("bundle_drawing_probe.py")
+BARE_PYTHON: Final = str(Path(sys.executable).resolve())
+"""The interpreter that the virtual environment was made from: nothing of ours is installed there."""
+
+FROM_FOLDERS: Final = """\
+import runpy, sys
+sys.path[:0] = sys.argv.pop(1).split(":")
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+ENTRIES: Final = (
+    ("submit", "submit"),
+    ("status", "status"),
+    ("plan", "plan_gather"),
+    ("plan", "dry_run"),
+    ("shard", "gather_shard"),
+    ("finish", "finish_gather"),
+)
+"""Packages, and the modules of ``handlers`` that Lambda enters them by."""
+
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the packages run on Linux only")
+
+
+@pytest.mark.slow
+def test_bundle_of_every_function_fits_in_lambda() -> None:
+    """Below 240 MB unzipped, each; the sizes are printed."""
+    sizes = {name: unzipped_nbytes(bundle(name, machine="aarch64", is_emulated=False)) for name in FUNCTIONS}
+
+    print("".join(f"\n{name}: {nbytes / 1e6:.1f} MB unzipped" for name, nbytes in sizes.items()))  # noqa: T201 # `pytest -s` shows them
+    assert max(sizes.values()) < LARGEST_NBYTES, sizes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_bundle_has_every_library_that_its_own_are_linked_to(function: str) -> None:
+    """All but those of glibc and GCC's, zlib's among them, which Amazon Linux 2023 has."""
+    folder = bundle(function, machine="aarch64", is_emulated=False)
+    libraries = [path for path in folder.rglob("*.so*") if path.read_bytes()[:4] == b"\x7fELF"]
+
+    wanted = {name for path in libraries for name in linked_to(path.read_bytes())}
+    missing = wanted - {path.name for path in libraries}
+
+    assert {re.sub(r"\.so.*", "", name) for name in missing} <= {
+        "ld-linux-aarch64", "libc", "libdl", "libgcc_s", "libm", "libpthread", "librt", "libstdc++", "libz",
+    }  # fmt: skip
+    assert {path.read_bytes()[18] for path in libraries} <= {183}
+
+
+@pytest.mark.slow
+def test_bundle_holds_no_sdk_no_tests_and_no_command_line() -> None:
+    """What Lambda has already, and what only a developer needs, stays out."""
+    folder = bundle("plan", machine="aarch64", is_emulated=False)
+    names = {path.relative_to(folder).parts[0] for path in folder.rglob("*")}
+
+    assert "pixel_gather" in names
+    assert names.isdisjoint({"boto3", "botocore", "s3transfer", "bin", "pixel_gather_cli", ".lock"})
+    assert not [path for path in folder.rglob("tests") if path.is_dir()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_emulated", [False, True])
+def test_bundle_made_twice_has_the_same_bytes(tmp_path: Path, is_emulated: bool) -> None:  # noqa: FBT001 # a parameter
+    """Contents, modes and times are the same wherever and whenever it is made: so is CDK's hash."""
+    first = bundle("plan", machine="aarch64", is_emulated=is_emulated, below=tmp_path / "one")
+    second = bundle("plan", machine="aarch64", is_emulated=is_emulated, below=tmp_path / "the other")
+
+    assert first.name == second.name
+    assert listing(first) == listing(second)
+
+
+@pytest.mark.slow
+def test_bundle_has_compiled_all_its_modules_for_var_task() -> None:
+    """A cold start compiles nothing, and tracebacks name the place where the code lies on Lambda."""
+    folder = bundle("submit", machine="aarch64", is_emulated=False)
+    sources = {path.relative_to(folder) for path in folder.rglob("*.py")}
+    compiled = {path.relative_to(folder) for path in folder.rglob("*.pyc")}
+
+    assert {path.parent.parent / path.name.replace(".cpython-313.pyc", ".py") for path in compiled} == sources
+    for path in compiled:
+        content = (folder / path).read_bytes()
+        assert content[4:8] == b"\x01\0\0\0"  # by hash, unchecked
+        assert b"/var/task/" in content
+        assert str(Path(infra.__path__[0]).parent).encode() not in content
+
+
+def test_bundle_refuses_what_it_does_not_know() -> None:
+    """The sentence names what there is."""
+    with pytest.raises(BundleError, match=r"'reap'.*submit, status, plan, shard, finish"):
+        bundle("reap", machine="aarch64", is_emulated=False)
+    with pytest.raises(BundleError, match=r"'riscv64'.*aarch64, x86_64"):
+        bundle("status", machine="riscv64", is_emulated=False)
+
+
+def test_bundle_says_how_to_get_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where UV names no program."""
+    monkeypatch.setenv("UV", "/nowhere/uv")
+
+    with pytest.raises(BundleError, match=r"'/nowhere/uv'.*pip install uv"):
+        locked_requirements("status-function")
+
+
+@linux_only
+@pytest.mark.slow
+def test_bundle_reads_what_the_unpruned_libraries_read(tmp_path: Path) -> None:
+    """Every file, so every compression, by the fast path and by GDAL's child processes."""
+    files = sorted(str(path) for path in (DATA / "files").glob("*/*"))
+    folder = bundle("shard", machine=HERE, is_emulated=False)
+
+    told = run_probe(PROBE, ["read"], files, tmp_path, folder)
+
+    assert len(told) == 2 * len(files) > 0
+    assert told == run_probe(PROBE, ["read"], files, tmp_path)
+
+
+@linux_only
+@pytest.mark.slow
+def test_bundle_gathers_what_the_unpruned_libraries_gather(tmp_path: Path) -> None:
+    """The same stored bytes in every codec, out of a list in a file, and the same answers of PROJ."""
+    files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
+    folder = bundle("plan", machine=HERE, is_emulated=False)
+
+    told = run_probe(PROBE, ["gather"], files, tmp_path / "bundle", folder)
+
+    assert told == run_probe(PROBE, ["gather"], files, tmp_path / "here")
+
+
+@linux_only
+@pytest.mark.slow
+def test_bundle_of_finish_draws_what_the_unpruned_libraries_draw(tmp_path: Path) -> None:
+    """The report's page, and every figure as SVG and PNG, to the bit; no font is looked for in vain."""
+    files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
+    cube = gather({"sources": files, "window": "centre"}, to=tmp_path / "cube").place
+    folder = bundle("finish", machine=HERE, is_emulated=False)
+
+    told = run_probe(DRAWING_PROBE, [], [cube], tmp_path / "bundle", folder)
+
+    assert {Path(name).suffix for name in told[cube]} == {".html", ".json", ".txt", ".svg", ".png"}
+    assert told == run_probe(DRAWING_PROBE, [], [cube], tmp_path / "here")
+
+
+@linux_only
+@pytest.mark.slow
+@pytest.mark.parametrize(("function", "module"), ENTRIES)
+def test_bundle_holds_all_that_its_handlers_import(function: str, module: str) -> None:
+    """A cold start finds every module in the package and in Lambda's own runtime."""
+    folder = bundle(function, machine=HERE, is_emulated=False)
+    program = "import importlib, sys; sys.path[:0] = sys.argv[2:]; importlib.import_module(sys.argv[1])"
+
+    words = [BARE_PYTHON, "-I", "-S", "-c", program, f"handlers.{module}", str(folder), str(runtime(HERE))]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)  # noqa: S603 # as above
+
+    assert done.returncode == 0, done.stderr
+
+
+@linux_only
+@pytest.mark.slow
+def test_bundle_of_the_worker_loads_compiled_modules_and_no_more_than_a_shard_needs() -> None:
+    """From the package itself: boto3 is in reach, as on Lambda, and is left alone."""
+    folder = bundle("shard", machine=HERE, is_emulated=False)
+    program = (
+        "import json, sys; sys.path[:0] = sys.argv[1:]; import handlers.gather_shard; "
+        "print(json.dumps({name: getattr(each, '__cached__', None) for name, each in sys.modules.items() "
+        "if str(getattr(each, '__file__', '')).startswith(sys.argv[1])}))"
+    )
+
+    words = [BARE_PYTHON, "-I", "-S", "-v", "-c", program, str(folder), str(runtime(HERE))]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)  # noqa: S603 # as above
+
+    loaded: dict[str, str | None] = json.loads(done.stdout)
+    packages = {name.partition(".")[0] for name in re.findall(r"(?m)^import '([\w.]+)'", done.stderr)}
+    assert {"handlers", "numpy", "obstore", "pixel_gather"} <= packages
+    assert packages.isdisjoint(
+        {
+            "arro3",
+            "boto3",
+            "pydantic",
+            "rasterio",
+            "matplotlib",
+            "regex",
+            "s3transfer",
+            "sqlite3",
+            "urllib3",
+            "zarr",
+        }
+    )
+    assert (
+        "botocore.session" not in done.stderr
+    )  # Powertools looks whether botocore is there, and loads its top
+    compiled = set(re.findall(r"(?m)^# code object from '([^']+\.pyc)'$", done.stderr))
+    assert {path for path in loaded.values() if path and path.endswith(".pyc")} <= compiled
+
+
+def run_probe(
+    probe: Path, how: list[str], given: list[str], scratch: Path, folder: Path | None = None
+) -> Any:
+    """Return what a probe tells, run from a bundle where one is given."""
+    scratch.mkdir(exist_ok=True)
+    words = [sys.executable]
+    if folder is not None:
+        words = [BARE_PYTHON, "-I", "-S", "-c", FROM_FOLDERS, f"{folder}:{runtime(HERE)}"]
+    done = subprocess.run(  # noqa: S603 # our own words
+        [*words, str(probe), *how, str(scratch)],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ) | {"MPLCONFIGDIR": str(scratch / "matplotlib")},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "findfont" not in done.stderr
+    return json.loads(done.stdout)
+
+
+def listing(folder: Path) -> dict[str, tuple[str, int, float]]:
+    """Return digest, mode and time of every file and folder."""
+    return {
+        path.relative_to(folder).as_posix(): (
+            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
+            path.stat().st_mode,
+            path.stat().st_mtime,
+        )
+        for path in folder.rglob("*")
+    }
+
+
+def linked_to(content: bytes) -> list[str]:
+    """Return the names of the libraries that a library is linked to."""
+    segments = segments_of(content)
+
+    def place_of(address: int) -> int:
+        return next(
+            part.offset + address - part.address
+            for part in segments
+            if part.is_loaded and part.address <= address < part.address + part.nbytes
+        )
+
+    (dynamic,) = (part for part in segments if part.kind == 2)
+    entries = np.frombuffer(content, "<u8", dynamic.nbytes // 8, dynamic.offset).reshape(-1, 2)
+    strings = place_of(int(entries[entries[:, 0] == 5][0, 1]))
+    starts = [strings + int(value) for tag, value in entries if tag == 1]
+    return [content[start : content.index(b"\0", start)].decode() for start in starts]
+
+
+def test_forget_old_removes_what_was_made_long_ago(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache holds what is in use, not every version there ever was."""
+    (tmp_path / "plan-aarch64-0123456789abcdef").mkdir()
+
+    _forget_old(tmp_path)
+    kept = list(tmp_path.iterdir())
+    fortnight_later = time.time() + 15 * 24 * 3600
+    monkeypatch.setattr(time, "time", lambda: fortnight_later)
+    _forget_old(tmp_path)
+
+    assert len(kept) == 1
+    assert list(tmp_path.iterdir()) == []

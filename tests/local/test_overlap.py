@@ -1,0 +1,108 @@
+"""Shards in one process: one is stored while the next is read, and no more than two are held."""
+
+import asyncio
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from fakes import FakeControl, FakeCube, FakeOpened, FakeProjector, FakeReader, FakeSlots, table_of
+from pixel_gather.local.gather import Progress, _gather_shards
+from pixel_gather.model.source import Cost
+from pixel_gather.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.read.read_shard import Pixels
+from pixel_gather.request.request import parse_request
+from pixel_gather.use_cases import plan_gather
+
+N_SHARDS = 4
+NAMES = tuple(f"s3://b/{n}.tif" for n in range(N_SHARDS))
+IMAGES = {name: np.full((1, 16, 16), row + 1, "uint16") for row, name in enumerate(NAMES)}
+REQUEST = {
+    "sources": "list",
+    "window": {"pixels": [0, 0, 16, 16]},
+    "output": {"layout": {"chunk": [1, 16, 16], "shard_rows": 1}},
+}
+
+
+@dataclass
+class Log:
+    """What happened, in order."""
+
+    events: list[str] = field(default_factory=list)
+    opened: list[asyncio.Event] = field(default_factory=lambda: [asyncio.Event() for _ in range(N_SHARDS)])
+
+
+@dataclass
+class LoggingReader(FakeReader):
+    """Notes when a shard's source is opened."""
+
+    log: Log = field(default_factory=Log)
+
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+    ) -> FakeOpened:
+        """Open an image."""
+        row = NAMES.index(href)
+        self.log.events.append(f"read {row}")
+        self.log.opened[row].set()
+        return await super().open_(href, overview=overview, cost=cost, known=known)
+
+
+@dataclass
+class SlowCube(FakeCube):
+    """Stores a shard only once the next one is being read."""
+
+    log: Log = field(default_factory=Log)
+
+    async def write_shard(
+        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
+    ) -> int:
+        """Wait for the next shard's first source, then put the shard in its place."""
+        self.log.events.append(f"store {key[0]}")
+        if key[0] + 1 < N_SHARDS:
+            await asyncio.wait_for(self.log.opened[key[0] + 1].wait(), timeout=10)
+        nbytes = await super().write_shard(plan, measurement, key, pixels)
+        self.log.events.append(f"stored {key[0]}")
+        return nbytes
+
+
+def test_shard_is_stored_while_the_next_is_read() -> None:
+    """A store that dawdles until then would otherwise wait for ever; a third shard waits for its memory."""
+    log = Log()
+
+    async def run() -> SlowCube:
+        cube, control, reader = SlowCube(log=log), FakeControl(), LoggingReader(IMAGES)
+        plan, tasks = await plan_gather(
+            parse_request(REQUEST),
+            table=table_of(*NAMES),
+            reader=reader,
+            projector=FakeProjector(),
+            cube=cube,
+            control=control,
+            max_task_nbytes=2**20,
+        )
+        reader.log = log
+        log.events.clear()
+        job: Any = SimpleNamespace(
+            settings=SimpleNamespace(source_timeout_s=10.0),
+            reader=reader,
+            projector=FakeProjector(),
+            slots=FakeSlots(1),
+        )
+        shards: Any = cube
+        sidecars: Any = control.below(plan.claim)
+        await _gather_shards(plan, tasks, job=job, cube=shards, control=sidecars, on_progress=_ignore)
+        return cube
+
+    cube = asyncio.run(run())
+
+    assert cube.pixels["band_1"][:, 0, 0].tolist() == [1, 2, 3, 4]
+    for row in range(N_SHARDS - 2):
+        assert log.events.index(f"read {row + 1}") < log.events.index(f"stored {row}")
+        assert log.events.index(f"stored {row}") < log.events.index(f"read {row + 2}")
+
+
+def _ignore(progress: Progress) -> None:
+    """Let a source be done unseen."""
+    assert progress.n_failed == 0

@@ -1,0 +1,109 @@
+"""Sources on S3 and the cube on S3, against moto's server."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import boto3
+import pytest
+import xarray as xr
+from moto.server import ThreadedMotoServer
+from obstore.store import S3Store
+from zarr.storage import ObjectStore
+
+from pixel_gather import Settings, gather
+from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather_cli.main import main
+
+SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
+REGION = "eu-central-1"
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An S3 with a bucket of sources and an empty one."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": REGION,
+    }.items():
+        monkeypatch.setenv(name, value)
+    client = boto3.client("s3", endpoint_url=url, region_name=REGION)
+    for bucket in ("sources", "cubes"):
+        client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    for file in FILES:
+        client.upload_file(str(file), "sources", f"heat/{file.name}")
+    yield url
+    with urlopen(Request(f"{url}/moto-api/reset", method="POST")):  # noqa: S310 # our own server
+        server.stop()
+
+
+def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: Path) -> None:
+    """The same digest, the same cube, wherever it lies; one object per shard."""
+    settings = Settings(stores=StoreSettings(endpoint=endpoint))
+    local = gather({"sources": [str(file) for file in FILES], "window": "centre"}, to=tmp_path / "cube")
+
+    remote = gather(
+        {"sources": {"prefix": "s3://sources/heat", "glob": "*.tif"}, "window": "centre"},
+        to="s3://cubes/some/where.zarr",
+        settings=settings,
+    )
+
+    assert remote.report.digest == local.report.digest
+    assert remote.report.requests == 2 * len(FILES)
+    store = S3Store("cubes", prefix="some/where.zarr", endpoint=endpoint, client_options={"allow_http": True})
+    cube = xr.open_zarr(ObjectStore(store, read_only=True))
+    xr.testing.assert_equal(_bare(cube), _bare(xr.open_zarr(tmp_path / "cube")))
+    assert cube.href.values.tolist() == [f"s3://sources/heat/{file.name}" for file in FILES]
+    keys = [item["path"] for page in store.list() for item in page]
+    assert [key for key in keys if key.startswith("band_1/c/")] == ["band_1/c/0/0/0"]
+    assert not [key for key in keys if key.startswith(".gather")]
+
+
+def _bare(cube: xr.Dataset) -> xr.DataArray:
+    bare: xr.DataArray = cube.band_1.drop_vars(list(cube.band_1.coords))
+    return bare
+
+
+def test_missing_key_on_s3_is_one_missing_row(endpoint: str, tmp_path: Path) -> None:
+    """The others are read."""
+    hrefs = [*(f"s3://sources/heat/{file.name}" for file in FILES), "s3://sources/heat/gone.tif"]
+
+    gathered = gather(
+        {"sources": hrefs, "window": "centre"},
+        to=tmp_path / "cube",
+        settings=Settings(stores=StoreSettings(endpoint=endpoint)),
+    )
+
+    assert gathered.report.status_counts == {"ok": len(FILES), "missing": 1}
+
+
+def test_the_command_reaches_another_endpoint(
+    endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ls, then run, by options alone."""
+    with pytest.raises(SystemExit) as listed:
+        main(["ls", "s3://sources/", "--regex", "heat/.*tif$", "--endpoint", endpoint])
+    hrefs = tmp_path / "list.txt"
+    hrefs.write_text(capsys.readouterr().out)
+    options = ["--sources", str(hrefs), "--tile", "0,0", "--to", "s3://cubes/b", "--endpoint", endpoint]
+    with pytest.raises(SystemExit) as ran:
+        main(["run", *options, "--json"])
+
+    assert (listed.value.code, ran.value.code) == (0, 0)
+    assert json.loads(capsys.readouterr().out)["cube"] == "s3://cubes/b"
+
+
+def test_a_bucket_that_is_not_there_is_refused_in_words(endpoint: str) -> None:
+    """Exit 2, and nothing to clean up."""
+    options = ["--sources", str(FILES[0]), "--tile", "0,0", "--endpoint", endpoint]
+    with pytest.raises(SystemExit) as ran:
+        main(["run", *options, "--to", "s3://no-such-bucket/b"])
+
+    assert ran.value.code == 2

@@ -1,0 +1,145 @@
+"""Whole gathers of real series, held bit for bit against the stacks that rasterio reads."""
+
+import asyncio
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from pixel_gather import gather
+from pixel_gather.local.gather import drill_async
+from pixel_gather.model.window import WindowRule
+from pixel_gather.request.request import Sources
+
+PROJECT = Path(__file__).parents[2]
+OURS = PROJECT / "tests/data/series"
+FULL = Path(os.environ.get("PIXEL_GATHER_DATA", PROJECT.parent / "shared/data"))
+
+type Series = dict[str, Any]
+
+
+def _series(folder: Path, *, is_whole: bool) -> list[tuple[Path, str, Series]]:
+    file = folder / "series.json"
+    sets: dict[str, Series] = json.loads(file.read_text()) if file.is_file() else {}
+    return [
+        (folder, name, series)
+        for name, series in sets.items()
+        if (series["same_grid"] and series["same_dtype_and_bands"]) is is_whole
+    ]
+
+
+def _params(*, is_whole: bool) -> list[Any]:
+    ours = [pytest.param(*each, id=each[1]) for each in _series(OURS, is_whole=is_whole)]
+    known = {name for _, name, _ in _series(OURS, is_whole=is_whole)}
+    more = [each for each in _series(FULL, is_whole=is_whole) if each[1] not in known]
+    return ours + [
+        pytest.param(*each, id=each[1], marks=(pytest.mark.full_data, pytest.mark.slow)) for each in more
+    ]
+
+
+def _hrefs(folder: Path, series: Series) -> list[str]:
+    return [str(folder / member["file"]) for member in series["members"]]
+
+
+def _stack(place: str) -> np.ndarray[Any, Any]:
+    """Return (row, band, y, x) as it is stored."""
+    cube = xr.open_zarr(place, mask_and_scale=False)
+    return np.stack([cube[name].values for name in cube.data_vars], axis=1)
+
+
+def _sha256(pixels: np.ndarray[Any, Any]) -> str:
+    little = np.ascontiguousarray(pixels, dtype=pixels.dtype.newbyteorder("<"))
+    return hashlib.sha256(little.tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize(("folder", "name", "series"), _params(is_whole=True))
+def test_gather_of_a_series_equals_the_stack_that_rasterio_reads(
+    folder: Path, name: str, series: Series, tmp_path: Path
+) -> None:
+    """Every window of every series, bit for bit, tiles and overhang among them."""
+    for window_name, truth in series["stacks"].items():
+        window: Any = {
+            "pixels": [truth[each] for each in ("col_off", "row_off", "width", "height")],
+        }
+        if window_name == "centre_tile":
+            window = "centre"
+        request = {"sources": _hrefs(folder, series), "window": window}
+
+        gathered = gather(request, to=tmp_path / window_name)
+
+        stack = _stack(gathered.place)
+        assert list(stack.shape) == truth["shape"], f"{name} {window_name}"
+        assert _sha256(stack) == truth["sha256"], f"{name} {window_name}"
+        assert gathered.report.n_failed == 0
+        assert gathered.report.is_aligned
+
+
+@pytest.mark.parametrize(("folder", "name", "series"), _params(is_whole=True))
+def test_drill_of_a_series_equals_the_points_that_rasterio_reads(
+    folder: Path, name: str, series: Series
+) -> None:
+    """By pixel and, where the series is on the map, by longitude and latitude."""
+    for point in series["points"]:
+        rules = [WindowRule(pixels=(point["col"], point["row"], 1, 1))]
+        if "lon" in point:
+            rules.append(WindowRule(point=(point["lon"], point["lat"]), crs="EPSG:4326"))
+        for rule in rules:
+            values = asyncio.run(_drilled(_hrefs(folder, series), rule))
+
+            assert str(values) == str(point["values"]), f"{name} {rule}"
+
+
+async def _drilled(hrefs: list[str], rule: WindowRule) -> list[list[Any]]:
+    sources = Sources(hrefs=tuple(hrefs))
+    return [list(pixel.values) async for pixel in drill_async(sources, rule)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "series"), [each for each in _params(is_whole=True) if "lonlat_box" in each.values[2]]
+)
+def test_gather_of_a_box_holds_at_least_the_pixels_that_it_was_made_from(
+    folder: Path, name: str, series: Series, tmp_path: Path
+) -> None:
+    """A box is every pixel that it touches."""
+    box, truth = series["lonlat_box"], series["stacks"]["random"]
+    bbox = [box[each] for each in ("west", "south", "east", "north")]
+    gathered = gather({"sources": _hrefs(folder, series), "window": {"bbox": bbox}}, to=tmp_path / "box")
+    whole = gather(
+        {
+            "sources": _hrefs(folder, series),
+            "window": {"pixels": [truth[each] for each in ("col_off", "row_off", "width", "height")]},
+        },
+        to=tmp_path / "random",
+    )
+
+    boxed, wanted = xr.open_zarr(gathered.place), xr.open_zarr(whole.place)
+    part = boxed.sel(x=wanted.x, y=wanted.y, method="nearest")
+    for variable in wanted.data_vars:
+        np.testing.assert_array_equal(part[variable].values, wanted[variable].values, err_msg=name)
+
+
+@pytest.mark.parametrize(("folder", "name", "series"), _params(is_whole=False))
+def test_gather_of_unlike_sources_says_how_they_are_reconciled(
+    folder: Path, name: str, series: Series, tmp_path: Path
+) -> None:
+    """Other grids make an unaligned stack, in words; other dtypes and shapes are unlike, never mixed in."""
+    truth_width, truth_height = min(64, series["width"]), min(64, series["height"])
+    request = {"sources": _hrefs(folder, series), "window": {"pixels": [0, 0, truth_width, truth_height]}}
+
+    any_grid = gather(request, to=tmp_path / "any")
+    same_grid = gather(request | {"grid": "same"}, to=tmp_path / "same")
+
+    if series["same_dtype_and_bands"]:
+        assert not any_grid.report.is_aligned, name
+        assert "not on one grid" in any_grid.report.to_text()
+        assert "x" not in xr.open_zarr(any_grid.place).coords
+        assert any("unaligned" in warning for warning in any_grid.report.warnings)
+        assert same_grid.report.status_counts["unlike"] > 0
+    else:
+        assert any_grid.report.status_counts["unlike"] > 0, name
+        assert any("recorded as unlike" in warning for warning in any_grid.report.warnings)

@@ -1,0 +1,127 @@
+"""Outcomes travel, and those of strips become one."""
+
+import math
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from pixel_gather.model.outcome import BandStats, Outcome, ShardResult, merged
+from pixel_gather.model.status import Status
+from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.statistics import measure_row
+from strategies import transforms
+
+numbers = st.floats(allow_nan=True)
+stats = st.builds(
+    BandStats, n_valid=st.integers(0, 9), min=numbers, max=numbers, mean=numbers, digest=st.text("0f")
+)
+outcomes = st.builds(
+    Outcome,
+    status=st.sampled_from(Status),
+    reason=st.none() | st.text(),
+    etag=st.none() | st.text(),
+    transform=st.none() | transforms(),
+    crs=st.none() | st.just("EPSG:4326"),
+    nodata=st.none() | numbers | st.integers(-(2**63), 2**64 - 1),
+    is_aligned=st.booleans(),
+    nbytes=st.integers(0, 2**40),
+    bands=st.lists(stats, max_size=2),
+)
+
+
+@given(rows=st.lists(st.lists(outcomes, min_size=1, max_size=2), max_size=3))
+def test_shard_result_survives_msgpack(rows: list[list[Outcome]]) -> None:
+    """A sidecar says what the worker said, NaN and NaN's own nodata included."""
+    result = ShardResult(
+        index=3,
+        rows=rows,
+        read_s=0.5,
+        write_s=0.25,
+        stored_nbytes=9,
+        peak_rss_mib=1.5,
+        quicklooks={7: b"\0\1"},
+    )
+
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=ShardResult)
+
+    assert repr(again) == repr(result)  # NaN differs from itself, but is written the same
+
+
+@given(
+    pixels=npst.arrays("int16", (1, 6, 4), elements=st.integers(-3, 3)),
+    cut=st.integers(1, 5),
+    nodata=st.none() | st.integers(-3, 3),
+)
+def test_merged_statistics_are_those_of_the_whole(pixels: Pixels, cut: int, nodata: int | None) -> None:
+    """Reading in strips changes no figure."""
+
+    def measured(part: Pixels) -> Outcome:
+        outcome = Outcome(status=Status.OK, nodata=nodata, extent=(0, 0, 4, part.shape[1]))
+        outcome.bands = measure_row(part, outcome)
+        return outcome
+
+    (whole,) = measured(pixels).bands
+    (found,) = merged([measured(pixels[:, :cut]), measured(pixels[:, cut:])]).bands
+
+    assert found.n_valid == whole.n_valid
+    assert (found.min, found.max) == pytest.approx((whole.min, whole.max), nan_ok=True)
+    assert found.mean == pytest.approx(whole.mean, nan_ok=True)
+
+
+def strip(**changes: object) -> Outcome:
+    """Return the outcome of one strip."""
+    plain: dict[str, object] = {
+        "status": Status.OK,
+        "etag": '"1"',
+        "requests": 2,
+        "nbytes": 10,
+        "header_nbytes": 4,
+        "read_s": 0.5,
+        "bands": [BandStats(n_valid=1, min=1, max=1, mean=1, digest="aa")],
+    }
+    return msgspec.convert(plain | changes, Outcome)
+
+
+def test_merged_adds_up_the_cost() -> None:
+    """Each strip opened its source anew, and that was paid for."""
+    found = merged([strip(start_s=3.0, hedges=1), strip(start_s=2.0, retries=1, hedges=1)])
+
+    assert (found.requests, found.nbytes, found.retries, found.hedges) == (4, 20, 1, 2)
+    assert (found.start_s, found.read_s, found.header_nbytes) == (2.0, 1.0, 8)
+    assert found.status is Status.OK
+
+
+def test_merged_fails_where_one_strip_failed() -> None:
+    """Half a window is no window."""
+    found = merged([strip(), strip(status=Status.CORRUPT, reason="bad"), strip(status=Status.DENIED)])
+
+    assert (found.status, found.reason) == (Status.CORRUPT, "bad")
+    assert (found.bands[0].n_valid, math.isnan(found.bands[0].mean)) == (0, True)
+
+
+def test_merged_strips_of_two_versions_are_changed() -> None:
+    """Bytes of two versions of an object never make one window."""
+    found = merged([strip(), strip(etag='"2"')])
+
+    assert found.status is Status.CHANGED
+    assert found.reason == "replaced between two strips of its window"
+    assert found.bands[0].n_valid == 0
+
+
+def test_merged_takes_a_single_part_as_it_is() -> None:
+    """Most windows are read in one piece."""
+    only = strip()
+
+    assert merged([only]) is only
+
+
+def test_merged_digest_depends_on_every_strip() -> None:
+    """And on their order."""
+    one, two = strip(), strip(bands=[BandStats(digest="bb")])
+
+    digests = {merged(parts).bands[0].digest for parts in ([one, two], [two, one], [one, one])}
+
+    assert len(digests) == 3

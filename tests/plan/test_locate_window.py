@@ -1,0 +1,239 @@
+"""Where the window falls on each source."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from fakes import UTM, FakeProjector, header_of
+from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.model.source import Header
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Transform, Window, WindowRule
+from pixel_gather.plan.locate_window import Grid, Placement, place_like, place_window
+from strategies import headers, transforms, windows_touching
+
+HEADER = header_of(np.zeros((1, 50, 40), "uint8"), "s3://bucket/a.tif")
+PROJECTOR = FakeProjector()
+
+
+def place(rule: WindowRule, header: Header = HEADER) -> Window:
+    """Place with a projector that changes nothing."""
+    return place_window(rule, header, projector=PROJECTOR)
+
+
+def window(col_off: int, row_off: int, width: int, height: int) -> Window:
+    """Return a window, in the order of a request."""
+    return Window(col_off=col_off, row_off=row_off, width=width, height=height)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rule, and where it falls on 40 x 50 pixels of 10 m in tiles of 16 x 16."""
+
+    id: str
+    rule: WindowRule
+    expected: Window
+
+
+CASES = [
+    Case("tile", WindowRule(tile=(1, 0)), window(0, 16, 16, 16)),
+    Case("tile at the edge is clipped", WindowRule(tile=(3, 2)), window(32, 48, 8, 2)),
+    Case("centre", WindowRule(is_centre=True), window(16, 16, 16, 16)),
+    Case("pixels", WindowRule(pixels=(-3, 5, 7, 9)), window(-3, 5, 7, 9)),
+    Case(
+        "box on pixels' edges",
+        WindowRule(bounds=(500_010, 4_599_970, 500_030, 4_599_990)),
+        window(1, 1, 2, 2),
+    ),
+    Case("box that touches", WindowRule(bounds=(500_009, 4_599_969, 500_031, 4_599_991)), window(0, 0, 4, 4)),
+    Case("box in one pixel", WindowRule(bounds=(500_011, 4_599_981, 500_012, 4_599_982)), window(1, 1, 1, 1)),
+    Case(
+        "box off by rounding",
+        WindowRule(bounds=(500_010 - 1e-6, 4_599_990, 500_020, 4_600_000)),
+        window(1, 0, 1, 1),
+    ),
+    Case("point", WindowRule(point=(500_015, 4_599_985)), window(1, 1, 1, 1)),
+    Case("point on a corner", WindowRule(point=(500_010, 4_599_990)), window(1, 1, 1, 1)),
+    Case("point, odd size", WindowRule(point=(500_015, 4_599_985), size=(3, 1)), window(0, 1, 3, 1)),
+    Case("point, even size", WindowRule(point=(500_015, 4_599_985), size=(4, 2)), window(-1, 0, 4, 2)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_place_window_finds_the_pixels(case: Case) -> None:
+    """Each kind of window has one meaning."""
+    assert place(case.rule) == case.expected
+
+
+def test_place_window_projects_from_the_requests_crs() -> None:
+    """Coordinates are moved to the source's CRS before pixels are counted."""
+    moved = FakeProjector(shift=10.0)
+    point = WindowRule(point=(500_005, 4_599_985), crs="EPSG:4326")
+    box = WindowRule(bounds=(500_000, 4_599_980, 500_010, 4_599_990), crs="EPSG:4326")
+
+    assert place_window(point, HEADER, projector=moved) == window(1, 1, 1, 1)
+    assert place_window(box, HEADER, projector=moved) == window(1, 1, 1, 1)
+    assert place_window(replace(box, crs=HEADER.crs), HEADER, projector=moved) == window(0, 1, 1, 1)
+
+
+def test_place_window_takes_the_crs_of_the_source_where_none_is_given() -> None:
+    """A source without a CRS still has coordinates of its own."""
+    rule = WindowRule(point=(500_015, 4_599_985))
+
+    assert place(rule, replace(HEADER, crs=None)) == window(1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "header", "status", "says"),
+    [
+        (WindowRule(tile=(4, 0)), HEADER, Status.OUTSIDE, "outside its 40 x 50"),
+        (WindowRule(pixels=(40, 0, 5, 5)), HEADER, Status.OUTSIDE, "columns 40 to 45"),
+        (WindowRule(point=(0, 0)), HEADER, Status.OUTSIDE, "outside"),
+        (WindowRule(point=(float("inf"), 0)), HEADER, Status.OUTSIDE, "do not exist in its CRS"),
+        (WindowRule(bounds=(0, 0, float("inf"), 1)), HEADER, Status.OUTSIDE, "do not exist in its CRS"),
+        (WindowRule(bounds=(0, 0, 1e300, 1)), HEADER, Status.OUTSIDE, "outside"),
+        (WindowRule(point=(0, 0)), replace(HEADER, transform=None), Status.UNSUPPORTED, "no georeference"),
+        (
+            WindowRule(point=(0, 0)),
+            replace(HEADER, transform=Transform(0, 0, 0, 0, 0, 0)),
+            Status.UNSUPPORTED,
+            "no georeference",
+        ),
+        (
+            WindowRule(point=(0, 0), crs="EPSG:4326"),
+            replace(HEADER, crs=None),
+            Status.UNSUPPORTED,
+            "no CRS to find EPSG:4326",
+        ),
+    ],
+)
+def test_place_window_tells_why_there_is_none(
+    rule: WindowRule, header: Header, status: Status, says: str
+) -> None:
+    """What cannot be placed has a status and a sentence."""
+    with pytest.raises(SourceError, match=says) as caught:
+        place(rule, header)
+
+    assert caught.value.status is status
+    assert caught.value.href == header.href
+
+
+def test_place_window_passes_on_that_there_is_no_way_between_crss() -> None:
+    """The projector's own words reach the caller."""
+    projector = FakeProjector(unknown=frozenset({"EPSG:1"}))
+
+    with pytest.raises(RequestError, match="no way to EPSG:1"):
+        place_window(WindowRule(point=(0, 0), crs="EPSG:1"), HEADER, projector=projector)
+
+
+@given(header=headers())
+def test_centre_tile_holds_the_centre_pixel(header: Header) -> None:
+    """Whatever the size and the tiling."""
+    found = place(WindowRule(is_centre=True), header)
+
+    assert found.col_off <= header.width // 2 < found.col_stop
+    assert found.row_off <= header.height // 2 < found.row_stop
+    assert found.clipped(width=header.width, height=header.height) == found
+
+
+@given(transform=transforms(), asked=windows_touching(40, 50))
+def test_box_around_a_window_is_that_window(transform: Transform, asked: Window) -> None:
+    """A window named by its corners on the map is the window named by its pixels."""
+    transform = transform._replace(b=0.0, d=0.0, c=transform.c % 1000 * transform.a, f=3 * transform.e)
+    xs, ys = zip(
+        transform.xy(asked.col_off, asked.row_off), transform.xy(asked.col_stop, asked.row_stop), strict=True
+    )
+    rule = WindowRule(bounds=(min(xs), min(ys), max(xs), max(ys)))
+
+    assert place(rule, replace(HEADER, transform=transform)) == asked
+
+
+def test_place_like_reads_the_same_pixels_of_the_same_grid() -> None:
+    """Other tiles on the same grid change nothing."""
+    other = replace(HEADER, tile_width=8, tile_height=8)
+    found = place_like(
+        WindowRule(tile=(1, 1)),
+        other,
+        template=Grid.of(HEADER),
+        window=window(16, 16, 16, 16),
+        projector=PROJECTOR,
+    )
+
+    assert found == window(16, 16, 16, 16)
+
+
+def test_place_like_reads_a_tile_of_another_grid_at_the_templates_size() -> None:
+    """A tile that is clipped on the template is no larger anywhere else."""
+    other = header_of(np.zeros((1, 90, 90), "uint8"), "s3://bucket/b.tif", transform=UTM.shifted(3, 3))
+    found = place_like(
+        WindowRule(tile=(3, 2)),
+        other,
+        template=Grid.of(HEADER),
+        window=window(32, 48, 8, 2),
+        projector=PROJECTOR,
+    )
+
+    assert found == window(32, 48, 8, 2)
+
+
+def test_place_like_refuses_a_tile_of_other_tiles_on_another_grid() -> None:
+    """It would be another piece of land."""
+    other = replace(HEADER, tile_width=8, width=41)
+
+    with pytest.raises(SourceError, match="its tiles are 8 x 16") as caught:
+        place_like(
+            WindowRule(is_centre=True),
+            other,
+            template=Grid.of(HEADER),
+            window=window(16, 16, 16, 16),
+            projector=PROJECTOR,
+        )
+
+    assert caught.value.status is Status.UNLIKE
+
+
+def test_place_like_follows_a_point_to_another_grid() -> None:
+    """The same land, at another pixel, in the template's size."""
+    other = replace(HEADER, transform=UTM.shifted(-5, -7))
+    rule = WindowRule(point=(500_015, 4_599_985), size=(3, 3))
+    found = place_like(rule, other, template=Grid.of(HEADER), window=window(0, 0, 3, 3), projector=PROJECTOR)
+
+    assert found == window(5, 7, 3, 3)
+    assert Placement.on(Grid.of(other), found).covers_same_pixels_as(
+        Placement.on(Grid.of(HEADER), window(0, 0, 3, 3))
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "aligned"),
+    [
+        ({}, True),
+        ({"crs": "EPSG:32632"}, False),
+        ({"transform": UTM.shifted(1, 0)}, False),
+        ({"transform": UTM._replace(c=UTM.c + 0.001)}, True),
+        ({"transform": UTM._replace(c=UTM.c + 5)}, False),
+        ({"transform": None}, False),
+    ],
+    ids=str,
+)
+def test_placement_aligns_only_on_the_same_pixels(change: dict[str, Any], *, aligned: bool) -> None:
+    """Half a pixel, another zone and no georeference are other grids."""
+    place_ = window(1, 2, 3, 4)
+    one, other = Grid.of(HEADER), Grid.of(replace(HEADER, **change))
+
+    assert Placement.on(one, place_).covers_same_pixels_as(Placement.on(other, place_)) is aligned
+
+
+def test_placement_without_a_map_aligns_on_the_same_pixels_of_the_raster() -> None:
+    """Photographs share a grid where the window is the same."""
+    grid = Grid.of(replace(HEADER, transform=None, crs=None))
+
+    assert Placement.on(grid, window(1, 2, 3, 4)).covers_same_pixels_as(
+        Placement.on(grid, window(1, 2, 3, 4))
+    )
+    assert not Placement.on(grid, window(1, 2, 3, 4)).covers_same_pixels_as(
+        Placement.on(grid, window(0, 2, 3, 4))
+    )

@@ -1,0 +1,277 @@
+"""What is decided, and refused, before a pixel is read."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, table_of
+from pixel_gather.errors import BudgetError, RequestError, SourceError
+from pixel_gather.model.source import CubeRow, Source
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.plan import gather_digest
+from pixel_gather.plan.sample import SAMPLED_HEADERS
+from pixel_gather.read.read_shard import Pixels
+from pixel_gather.request.request import parse_request
+from plans import planned
+
+A = np.arange(2 * 50 * 40, dtype="uint16").reshape(2, 50, 40)
+
+
+def reader_of(**images: Pixels | FakeImage) -> FakeReader:
+    """Return a reader of images by the letter of their href."""
+    return FakeReader({f"s3://b/{name}": image for name, image in images.items()})
+
+
+def hrefs(*names: str) -> FakeTable:
+    """Return a table of these letters."""
+    return table_of(*(f"s3://b/{name}" for name in names))
+
+
+def like(**header: Any) -> FakeImage:
+    """Return an image as `A` with another header."""
+    return FakeImage(pixels=A, header=header)
+
+
+def test_plan_cube_takes_its_shape_from_the_template() -> None:
+    """All bands of a source are measurements of the window's size."""
+    plan = planned(reader_of(a=A, b=A), hrefs("a", "b"))
+
+    assert plan.shape == (2, 16, 16)
+    assert [each.name for each in plan.measurements] == ["band_1", "band_2"]
+    assert {each.dtype for each in plan.measurements} == {"uint16"}
+    assert plan.slots[0].window == Window(col_off=16, row_off=16, width=16, height=16)
+    assert plan.dim == "source"
+    assert plan.warnings == ()
+
+
+def test_plan_cube_keeps_the_request_as_it_was_given() -> None:
+    """Without what was left to defaults; it makes the same request again."""
+    plan = planned(reader_of(a=A), hrefs("a"), bands=[2])
+
+    assert plan.request == {"sources": {"list": "list.csv"}, "window": {"tile": "centre"}, "bands": [2]}
+    assert gather_digest(parse_request(plan.request), hrefs("a")) == plan.digest
+
+
+def test_plan_cube_names_measurements_by_the_lists_bands() -> None:
+    """With a band column each band is a slot of its own, with its own dtype."""
+    row = CubeRow(
+        time_us=None,
+        sources=(
+            Source(href="s3://b/a", band="red", scene="1"),
+            Source(href="s3://b/f", band="nir", scene="1"),
+        ),
+    )
+    plan = planned(reader_of(a=A, f=A.astype("float32")), FakeTable((row,), bands=("red", "nir")))
+
+    assert [(each.name, each.slot, each.dtype) for each in plan.measurements] == [
+        ("red", 0, "uint16"),
+        ("nir", 1, "float32"),
+    ]
+    assert [slot.bands for slot in plan.slots] == [(1,), (1,)]
+
+
+def test_plan_cube_opens_a_few_headers_only() -> None:
+    """A list of a hundred thousand is sampled, first and last among them, and no pixel is read."""
+    names = [f"s3://b/{n}" for n in range(1000)]
+    reader = FakeReader(dict.fromkeys(names, A))
+
+    planned(reader, table_of(*names))
+
+    assert len(reader.opened) == SAMPLED_HEADERS
+    assert {names[0], names[-1]} <= set(reader.opened)
+    assert reader.windows == []
+
+
+def test_plan_cube_holds_to_the_commonest_dtype() -> None:
+    """One odd source at the head of the list decides nothing."""
+    plan = planned(reader_of(a=A.astype("int8"), b=A, c=A), hrefs("a", "b", "c"))
+
+    assert plan.measurements[0].dtype == "uint16"
+    assert "1 of 3 sampled sources are int8, not uint16" in plan.warnings[0]
+
+
+def test_plan_cube_plans_on_where_some_sources_cannot_be_opened() -> None:
+    """One that is missing costs a warning, not the plan."""
+    plan = planned(reader_of(b=A), hrefs("a", "b"))
+
+    assert plan.n_rows == 2
+    assert "1 of 2 sources that were tried cannot be opened: s3://b/a: no such object" in plan.warnings[0]
+
+
+def test_plan_cube_takes_the_next_source_where_the_window_is_outside_the_first() -> None:
+    """A template that has no window is no template."""
+    far = like(transform=UTM.shifted(10_000, 0))
+    plan = planned(
+        reader_of(a=far, b=A), hrefs("a", "b"), window={"point": [500_055, 4_599_945], "crs": "source"}
+    )
+
+    assert plan.slots[0].grid.transform == UTM
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A second source unlike the first, and what the plan says of it."""
+
+    id: str
+    image: FakeImage
+    says: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Warned("half a pixel", like(transform=UTM.shifted(0, 0)._replace(c=UTM.c + 5)), "one grid"),
+        Warned("other nodata", like(nodata=0), "different nodata"),
+        Warned("strips", like(is_tiled=False, tile_width=40, tile_height=1), "1 of 2 .* in strips"),
+    ],
+    ids=lambda case: case.id,
+)
+def test_plan_cube_warns_of_sources_that_are_unlike(case: Warned) -> None:
+    """What the sample shows is said before it is paid for."""
+    plan = planned(reader_of(a=A, b=case.image), hrefs("a", "b"), window={"pixels": [0, 0, 5, 5]})
+
+    assert len(plan.warnings) == 1
+    assert plan.warnings[0].startswith(("1 of 2", "sampled sources"))
+    assert re.search(case.says, plan.warnings[0])
+
+
+def test_plan_cube_warns_of_an_index_that_knows_none_of_the_sources() -> None:
+    """A slip of the name would otherwise cost a GET a file in silence."""
+    rows = hrefs("a", "b")
+    first = next(rows.rows(0, 1)).sources[0]
+    assert first is not None
+
+    def warnings(table: FakeTable, index: str | None) -> tuple[str, ...]:
+        window = {"pixels": [0, 0, 5, 5]}
+        return planned(reader_of(a=A, b=A), table, window=window, index=index).warnings
+
+    assert warnings(rows, None) == ()
+    assert warnings(rows, "x.parquet")[0].startswith("the index knows none of these sources")
+    assert warnings(replace(rows, index={first.href: b"what its header told"}), "x.parquet") == ()
+
+
+def test_plan_cube_plans_on_where_one_source_has_an_unknown_crs() -> None:
+    """No way from the request's CRS to one source's is that source's failure."""
+    projector = FakeProjector(unknown=frozenset({"LOCAL"}))
+    odd = like(crs="LOCAL", transform=UTM.shifted(1, 1))
+    window = {"point": [500_055, 4_599_945], "crs": "EPSG:4326"}
+
+    for first, second in ((odd, A), (A, odd)):
+        plan = planned(reader_of(a=first, b=second), hrefs("a", "b"), projector=projector, window=window)
+
+        assert plan.slots[0].grid.crs == "EPSG:32631"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A request that does not fit its sources, and the field that is named."""
+
+    id: str
+    image: Pixels | FakeImage
+    request: dict[str, Any]
+    field: str
+    says: str
+
+
+REFUSED = [
+    Refused(
+        "missing",
+        FakeImage(pixels=A, open_error=SourceError("no such object", href="x", status=Status.MISSING)),
+        {},
+        "sources",
+        "none of the 1 sources",
+    ),
+    Refused("band", A, {"bands": [3]}, "bands", r"has 2 band\(s\), not 3"),
+    Refused("outside", A, {"window": {"pixels": [99, 0, 1, 1]}}, "window", "outside its 40 x 50"),
+    Refused("unplaced", like(transform=None), {"window": {"point": [0, 0]}}, "window", "no georeference"),
+    Refused("nodata too large", A, {"nodata": 65_536}, "nodata", "65536 does not fit uint16"),
+    Refused("nodata below 0", A, {"nodata": -1}, "nodata", "does not fit"),
+    Refused("nodata half", A, {"nodata": 0.5}, "nodata", "does not fit"),
+    Refused("nodata NaN", A, {"nodata": "nan"}, "nodata", "does not fit"),
+    Refused("nodata for others", like(nodata=0), {"nodata": 65_536}, "nodata", "does not fit"),
+    Refused("nodata beyond float32", A.astype("float32"), {"nodata": 1e300}, "nodata", "does not fit"),
+    Refused("masked", A, {"masked": True}, "nodata", "masked pixels need a value"),
+    Refused("zfp", A, {"output": {"codec": "zfp", "zfp_tolerance": 0}}, "output.codec", "not for band_1"),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
+def test_plan_cube_refuses_what_the_sources_cannot_give(case: Refused) -> None:
+    """The error names the field that is at fault."""
+    with pytest.raises(RequestError, match=case.says) as caught:
+        planned(reader_of(a=case.image), hrefs("a"), **case.request)
+
+    assert caught.value.field == case.field
+
+
+def test_plan_cube_refuses_bands_of_several_sizes() -> None:
+    """Ten and twenty metres do not share an array's shape."""
+    row = CubeRow(
+        time_us=None,
+        sources=(
+            Source(href="s3://b/a", band="red", scene="1"),
+            Source(href="s3://b/c", band="nir", scene="1"),
+        ),
+    )
+    coarse = FakeImage(pixels=A[:, ::2, ::2], header={"transform": UTM.scaled(2, 2)})
+    table = FakeTable((row,), bands=("red", "nir"))
+    window = {"bbox": [500_000, 4_599_900, 500_100, 4_600_000], "crs": "source"}
+
+    with pytest.raises(RequestError, match="10 x 10 pixels of band red but 5 x 5 of band nir"):
+        planned(reader_of(a=A, c=coarse), table, window=window)
+    with pytest.raises(RequestError, match="name one band only"):
+        planned(reader_of(a=A, c=coarse), table, bands=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({"usd": 0}, r"limits.usd: the plan takes \$"),
+        ({"files": 2}, "limits.files: the plan takes 3 files, the limit is 2 files"),
+        ({"pixels": 1000}, "limits.pixels: the plan takes 1,536 pixels"),
+        ({"fetched_bytes": 1}, "limits.fetched_bytes"),
+    ],
+    ids=str,
+)
+def test_plan_cube_refuses_what_is_over_a_limit(limits: dict[str, Any], says: str) -> None:
+    """The error names the limit, what the plan takes, and what to do."""
+    with pytest.raises(BudgetError, match=says):
+        planned(reader_of(a=A), hrefs("a", "a", "a"), limits=limits)
+
+
+def test_plan_cube_prices_whole_tiles() -> None:
+    """A pixel costs its tile; a window on four tiles takes two ranges of two."""
+    one = planned(reader_of(a=A), hrefs("a"), window={"pixels": [3, 3, 1, 1]}).estimate
+    four = planned(reader_of(a=A), hrefs("a"), window={"pixels": [15, 15, 2, 2]}).estimate
+
+    assert one.n_gets == 2
+    assert four.n_gets == 3
+    assert one.fetched_nbytes == 512 + round((A.nbytes + 512) / 12)
+    assert four.usd == pytest.approx(sum(four.usd_by_service.values()))
+
+
+@given(
+    nodata=st.none() | st.just(float("nan")) | st.floats(-1e9, 1e9) | st.integers(-(2**31), 2**31),
+    codec=st.sampled_from(("none", "blosc-lz4", "zstd")),
+    placed=st.booleans(),
+)
+def test_plan_survives_msgpack(nodata: float | None, codec: str, *, placed: bool) -> None:
+    """What the workers read is what was planned, NaN included."""
+    image = FakeImage(
+        pixels=A.astype("float64"),
+        header={"nodata": nodata, "scales": (0.1, 1.0)} | ({} if placed else {"transform": None}),
+    )
+    plan = planned(reader_of(a=image), hrefs("a"), output={"codec": codec})
+
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=CubePlan)
+
+    assert repr(again) == repr(plan)  # NaN differs from itself, but is written the same
+    assert type(again.slots[0].grid.transform) is type(plan.slots[0].grid.transform)

@@ -1,0 +1,85 @@
+"""The plan decides whether long ranges are fetched in parts, by who will read them and how many at a time."""
+
+import asyncio
+
+import msgspec
+import numpy as np
+import pytest
+
+from fakes import FakeImage, FakeProjector, FakeReader, table_of
+from pixel_gather.estimate.workload import Deployment
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.plan import plan_cube
+from pixel_gather.request.request import parse_request
+
+MIB = 2**20
+A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)
+WHOLE = {"pixels": [0, 0, 40, 50]}
+
+
+def planned_over(n: int, *, nbytes: int, deployment: Deployment | None = None) -> CubePlan:
+    """Plan to read all of so many files of one size."""
+    hrefs = [f"s3://b/{index}" for index in range(n)]
+    reader = FakeReader(
+        {
+            href: FakeImage(pixels=A, header={"nbytes": nbytes, "tile_height": 50, "tile_width": 40})
+            for href in hrefs
+        }
+    )
+    return asyncio.run(
+        plan_cube(
+            parse_request({"sources": "list.csv", "window": WHOLE}),
+            table=table_of(*hrefs),
+            reader=reader,
+            projector=FakeProjector(),
+            max_task_nbytes=64 * MIB,
+            now=1_700_000_000.0,
+            deployment=deployment,
+        )
+    )
+
+
+def told(plan: CubePlan) -> str:
+    """Return what the estimate says of it."""
+    [how_much] = [each.how_much for each in plan.estimate.figures if each.what == "parts"]
+    return how_much
+
+
+def test_one_large_source_in_process_is_fetched_in_parts() -> None:
+    """Eight side by side, and the estimate says that a worker on AWS would not."""
+    plan = planned_over(1, nbytes=64 * MIB)
+
+    assert plan.part_nbytes == 8 * MIB
+    assert plan.to_json()["part_bytes"] == 8 * MIB
+    assert told(plan) == "single (8 of 8.4 MB in process)"
+
+
+@pytest.mark.parametrize(("n", "nbytes"), [(64, 64 * MIB), (1, 400_000), (64, 400_000)])
+def test_many_or_small_sources_stay_with_single_ranges(n: int, nbytes: int) -> None:
+    """As they were before there were parts."""
+    plan = planned_over(n, nbytes=nbytes)
+
+    assert plan.part_nbytes is None
+    assert told(plan) == "single"
+
+
+def test_a_worker_on_lambda_stays_with_single_ranges() -> None:
+    """One connection takes all of its bandwidth."""
+    plan = planned_over(1, nbytes=64 * MIB, deployment=Deployment(is_deployed=True))
+
+    assert plan.part_nbytes is None
+
+
+def test_fewer_sources_in_flight_leave_more_for_each() -> None:
+    """Not the list counts but how many are read at one time."""
+    plan = planned_over(64, nbytes=64 * MIB, deployment=Deployment(in_flight=2))
+
+    assert plan.part_nbytes is not None
+
+
+def test_plans_of_earlier_versions_have_single_ranges() -> None:
+    """They say nothing of parts."""
+    old = msgspec.to_builtins(planned_over(1, nbytes=64 * MIB))
+    del old["part_nbytes"]
+
+    assert msgspec.convert(old, CubePlan).part_nbytes is None

@@ -1,0 +1,60 @@
+"""Tasks share the cube out among themselves and leave nothing."""
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import FakeReader, table_of
+from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
+from plans import planned
+from strategies import layouts
+
+PLAN = planned(FakeReader({"a": np.zeros((1, 8, 8), "uint8")}), table_of("a"))
+
+
+@given(data=st.data(), shape=st.tuples(st.integers(1, 40), st.integers(1, 30), st.integers(1, 30)))
+def test_cut_tasks_partitions_the_plan(data: st.DataObject, shape: tuple[int, int, int]) -> None:
+    """Every row and line is in exactly one task, and every task has its own place in the grid."""
+    layout = data.draw(layouts(shape))
+    plan = replace(PLAN, n_rows=shape[0], height=shape[1], width=shape[2], layout=layout)
+    stops = [10 * (n + 1) for n, _ in enumerate(row_ranges(plan))]
+
+    tasks = cut_tasks(plan, stops)
+
+    times_covered = np.zeros(shape[:2], int)
+    for task in tasks:
+        times_covered[task.row_start : task.row_stop, task.y_start : task.y_stop] += 1
+        assert task.shard_key(plan) == (task.row_start // layout.shard[0], task.y_start // layout.shard[1], 0)
+        assert task.n_rows <= layout.shard[0]
+    assert (times_covered == 1).all()
+    assert [task.index for task in tasks] == list(range(len(tasks)))
+    assert len({task.shard_key(plan) for task in tasks}) == len(tasks)
+    assert len(tasks) == np.prod(layout.n_shards(shape))
+
+
+@given(data=st.data(), shape=st.tuples(st.integers(1, 40), st.integers(1, 30), st.integers(1, 30)))
+def test_cut_tasks_gives_each_range_of_rows_its_bytes_of_the_list(
+    data: st.DataObject, shape: tuple[int, int, int]
+) -> None:
+    """Strips of the same rows read the same bytes; the ranges follow one another without a gap."""
+    layout = data.draw(layouts(shape))
+    plan = replace(PLAN, n_rows=shape[0], height=shape[1], width=shape[2], layout=layout)
+    ranges = list(row_ranges(plan))
+    stops = [7 * (n + 1) for n, _ in enumerate(ranges)]
+
+    tasks = cut_tasks(plan, stops)
+
+    starts = dict(zip(ranges, [0, *stops[:-1]], strict=True))
+    for task in tasks:
+        rows = task.row_start, task.row_stop
+        assert (task.list_start, task.list_stop) == (starts[rows], starts[rows] + 7)
+
+
+def test_tasks_survive_json() -> None:
+    """A task travels through a state machine as JSON."""
+    tasks = cut_tasks(PLAN, [12])
+
+    assert msgspec.json.decode(msgspec.json.encode(tasks), type=tuple[ShardTask, ...]) == tasks

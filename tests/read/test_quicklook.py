@@ -1,0 +1,107 @@
+"""Small pictures of a cube's windows: which rows, which pixels, and strips that fit together."""
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes import FakeReader, table_of
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import cut_tasks
+from pixel_gather.read.quicklook import QuicklookAlbum, quicklook_rows, quicklook_step, take_quicklooks
+from plans import planned
+
+
+@given(n_rows=st.integers(1, 100_000))
+def test_rows_are_spread_evenly_with_the_ends_and_the_middle(n_rows: int) -> None:
+    """At most 240, all of a short cube's."""
+    rows = quicklook_rows(n_rows)
+
+    assert len(rows) == min(n_rows, 239)
+    assert (rows[0], rows[-1]) == (0, n_rows - 1)
+    assert (n_rows - 1) // 2 in rows
+    gaps = {after - before for before, after in pairwise(rows)}
+    assert not gaps or max(gaps) - min(gaps) <= 1 <= min(gaps)
+
+
+@given(height=st.integers(1, 20_000), width=st.integers(1, 20_000))
+def test_step_makes_every_picture_fit_128_pixels(height: int, width: int) -> None:
+    """And no smaller than it has to be; what is narrower than 8 pixels is none."""
+    step = quicklook_step(height, width)
+
+    if min(height, width) < 8:
+        assert step is None
+    else:
+        assert step is not None
+        assert -(-max(height, width) // step) <= 128
+        assert step == 1 or -(-max(height, width) // (step - 1)) > 128
+
+
+def plan_of(*, height: int, width: int, n_rows: int, layout: tuple[int, int, int]) -> CubePlan:
+    """Return the plan of a cube that is cut into shards of this shape."""
+    pixels = np.zeros((1, height, width), "uint16")
+    window = {"pixels": [0, 0, width, height]}
+    rows, y, x = layout
+    return planned(
+        FakeReader({"a": pixels}),
+        table_of(*["a"] * n_rows),
+        window=window,
+        output={"layout": {"chunk": [1, y, x], "shard_rows": rows}},
+        max_task_nbytes=rows * y * (width + x) * 2,
+    )
+
+
+def test_pictures_of_strips_are_those_of_whole_windows() -> None:
+    """Every third pixel of the window, wherever it was cut; real pixels, in the cube's dtype."""
+    plan = plan_of(height=300, width=290, n_rows=4, layout=(1, 16, 16))
+    tasks = cut_tasks(plan, [1, 2, 3, 4])
+    cube = np.random.default_rng(1).integers(0, 999, plan.shape, "uint16")
+    album, n_strips = QuicklookAlbum(plan), len(tasks) // 4
+    assert n_strips > 3
+
+    for row in range(4):
+        strips = [
+            take_quicklooks(cube[row : row + 1, task.y_start : task.y_stop], plan=plan, task=task, read={row})
+            for task in tasks[row * n_strips : (row + 1) * n_strips]
+        ]
+        album.add([row != 2], strips)
+
+    found = album.quicklooks()
+    assert found is not None
+    assert found.step == 3
+    assert found.rows.tolist() == [0, 1, 3]
+    assert found.pixels.dtype == "uint16"
+    np.testing.assert_array_equal(found.pixels, cube[[0, 1, 3], ::3, ::3])
+
+
+def test_row_without_all_of_its_strips_has_no_picture() -> None:
+    """A strip that was lost leaves no half of one."""
+    plan = plan_of(height=16, width=16, n_rows=2, layout=(1, 8, 8))
+    album = QuicklookAlbum(plan)
+
+    album.add([True], [{0: b"\0" * 256}, {}])
+    album.add([True], [{}, {}])
+
+    assert album.quicklooks() is None
+
+
+def test_only_rows_that_were_read_are_taken() -> None:
+    """What stands in a row whose source failed is no picture of it."""
+    plan = plan_of(height=8, width=8, n_rows=3, layout=(3, 8, 8))
+    (task,) = cut_tasks(plan, [1])
+
+    taken = take_quicklooks(np.ones(plan.shape, "uint16"), plan=plan, task=task, read={0, 2})
+
+    assert taken == {0: b"\1\0" * 64, 2: b"\1\0" * 64}
+
+
+def test_windows_that_are_no_picture_have_none() -> None:
+    """Series of few pixels: nothing is taken, nothing stored."""
+    plan = plan_of(height=7, width=400, n_rows=2, layout=(2, 7, 400))
+    (task,) = cut_tasks(plan, [1])
+
+    assert take_quicklooks(np.ones(plan.shape, "uint16"), plan=plan, task=task, read={0, 1}) == {}
+    album = QuicklookAlbum(plan)
+    album.add([True, True], [{}])
+    assert album.quicklooks() is None

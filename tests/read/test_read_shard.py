@@ -1,0 +1,353 @@
+"""Reading one shard: every pixel where NumPy has it, and every failure in its own row."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from pixel_gather.errors import SourceError
+from pixel_gather.model.outcome import Outcome
+from pixel_gather.model.source import CubeRow, Source
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
+from pixel_gather.read.read_shard import Pixels, ShardBuffers, read_shard
+from plans import planned
+from strategies import COMPLEXES, FLOATS, INTEGERS, images, layouts, windows_touching
+
+A = np.arange(2 * 50 * 40, dtype="uint16").reshape(2, 50, 40) + 1
+WINDOW = {"pixels": [3, 4, 6, 5]}
+
+
+def tasks_of(plan: CubePlan) -> tuple[ShardTask, ...]:
+    """Return the tasks of a plan, whatever the bytes of its list."""
+    return cut_tasks(plan, [0 for _ in row_ranges(plan)])
+
+
+def read(
+    plan: CubePlan,
+    table: FakeTable,
+    reader: FakeReader,
+    *,
+    task: ShardTask | None = None,
+    slots: FakeSlots | None = None,
+    projector: FakeProjector | None = None,
+    timeout_s: float = 5.0,
+) -> tuple[list[Pixels], list[list[Outcome]]]:
+    """Read one task into buffers that hold rubbish before."""
+    task = task or tasks_of(plan)[0]
+    with ShardBuffers(plan).borrowed(task) as buffers:
+        for buffer in buffers:
+            buffer.view("u1")[...] = 0xAB
+    seen: list[Outcome] = []
+    coroutine = read_shard(
+        list(table.rows(task.row_start, task.row_stop)),
+        buffers,
+        plan=plan,
+        task=task,
+        reader=reader,
+        projector=projector or FakeProjector(),
+        slots=slots or FakeSlots(),
+        source_timeout_s=timeout_s,
+        on_source=seen.append,
+    )
+    outcomes = asyncio.run(coroutine)
+    assert sorted(map(id, seen)) == sorted(id(each) for row in outcomes for each in row)
+    return buffers, outcomes
+
+
+def test_shard_buffers_lend_the_same_memory_again() -> None:
+    """A smaller task borrows a part of it; two at a time have each their own."""
+    reader, table = FakeReader(dict.fromkeys("abc", A)), table_of("a", "b", "c")
+    plan = planned(reader, table)
+    plan = replace(plan, layout=replace(plan.layout, shard=(2, *plan.layout.shard[1:])))
+    first, second = tasks_of(plan)
+    buffers = ShardBuffers(plan)
+
+    with buffers.borrowed(first) as (one,), buffers.borrowed(first) as (other,):
+        assert not np.shares_memory(one, other)
+    with buffers.borrowed(second) as (again,):
+        assert np.shares_memory(again, one) or np.shares_memory(again, other)
+        assert again.shape[:2] == (one.shape[0], 1)
+
+
+def test_read_shard_tells_each_source_the_plans_parts() -> None:
+    """What the plan has decided is what the reader does."""
+    reader, table = FakeReader(dict.fromkeys("ab", A)), table_of("a", "b")
+    plan = planned(reader, table)
+
+    for part_nbytes in (None, 1000):
+        read(replace(plan, part_nbytes=part_nbytes), table, reader)
+
+    assert reader.part_nbytes == [None, None, 1000, 1000]
+
+
+def sliced(image: Pixels, window: Window, fill: Any) -> Pixels:
+    """Return a window of an image by NumPy alone: what overhangs is fill."""
+    n_bands, height, width = image.shape
+    rows = np.arange(window.row_off, window.row_stop)
+    cols = np.arange(window.col_off, window.col_stop)
+    found = image[:, np.clip(rows, 0, height - 1)][:, :, np.clip(cols, 0, width - 1)]
+    outside = ((rows < 0) | (rows >= height))[:, None] | ((cols < 0) | (cols >= width))
+    found[:, outside] = fill
+    assert found.shape[0] == n_bands
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), dtype=st.sampled_from(INTEGERS + FLOATS + COMPLEXES), declares_nodata=st.booleans())
+def test_read_then_assemble_is_numpy_slicing(
+    data: st.DataObject, dtype: str, *, declares_nodata: bool
+) -> None:
+    """For any window, overhang, choice of bands, nodata and strips, every pixel is where NumPy has it."""
+    shape = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 12), st.integers(1, 12)), label="shape")
+    first, second = data.draw(images(shape, (dtype,))), data.draw(images(shape, (dtype,)))
+    window = data.draw(windows_touching(shape[2], shape[1]), label="window")
+    bands = data.draw(st.lists(st.integers(1, shape[0]), min_size=1, unique=True), label="bands")
+    nodata = 7 if declares_nodata else None
+    reader = FakeReader(
+        {
+            href: FakeImage(pixels=pixels, header={"nodata": nodata})
+            for href, pixels in (("a", first), ("b", second))
+        }
+    )
+    table = table_of("a", "b")
+    pixels = [window.col_off, window.row_off, window.width, window.height]
+    plan = planned(reader, table, window={"pixels": pixels}, bands=bands)
+    plan = replace(plan, layout=data.draw(layouts(plan.shape), label="layout"))
+
+    cube = np.empty((len(bands), *plan.shape), dtype=dtype)
+    for task in tasks_of(plan):
+        (buffer,), outcomes = read(plan, table, reader, task=task)
+        assert {each.status for (each,) in outcomes} == {Status.OK}
+        cube[:, task.row_start : task.row_stop, task.y_start : task.y_stop] = buffer
+
+    fill = plan.measurements[0].nodata or 0
+    for row, image in enumerate((first, second)):
+        expected = sliced(image[[band - 1 for band in bands]], window, fill)
+        assert cube[:, row].tobytes() == expected.tobytes()
+
+
+def test_read_shard_keeps_the_other_rows_when_one_source_fails() -> None:
+    """One bad COG costs one row, which is filled with nodata, not the shard."""
+    sound = FakeImage(pixels=A, header={"nodata": 9})
+    reader = FakeReader({"a": sound, "c": sound})
+    table = table_of("a", "b", "c")
+    plan = planned(reader, table, window=WINDOW)
+
+    (buffer,), outcomes = read(plan, table, reader)
+
+    assert [row[0].status for row in outcomes] == [Status.OK, Status.MISSING, Status.OK]
+    assert outcomes[1][0].reason == "no such object"
+    assert (buffer[:, 1] == 9).all()
+    for row in (0, 2):
+        np.testing.assert_array_equal(buffer[:, row], A[:, 4:9, 3:9])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill"),
+    [("uint8", 0), ("int32", 0), ("float32", np.nan), ("float64", np.nan), ("complex64", np.nan)],
+)
+def test_read_shard_fills_failed_rows_with_what_is_no_pixel(dtype: str, fill: float) -> None:
+    """Without nodata a failed row is NaN where the dtype has it, else 0 beside its status."""
+    reader = FakeReader({"a": A.astype(dtype)})
+    table = table_of("a", "b")
+    plan = planned(reader, table, window=WINDOW)
+
+    (buffer,), _ = read(plan, table, reader)
+
+    np.testing.assert_array_equal(buffer[:, 1], np.full((2, 5, 6), fill, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+def test_read_shard_fills_what_overhangs_with_nodata_or_0(dtype: str) -> None:
+    """A source without nodata gets the cube's; 0 where the cube has none either, as GDAL fills."""
+    reader = FakeReader({"a": FakeImage(pixels=A.astype(dtype), header={"nodata": 9}), "b": A.astype(dtype)})
+    table = table_of("a", "a", "b")
+    with_nodata = planned(reader, table, window={"pixels": [-2, 0, 4, 3]})
+    without = planned(reader, table_of("b"), window={"pixels": [-2, 0, 4, 3]})
+
+    (first,), _ = read(with_nodata, table, reader)
+    (second,), _ = read(without, table_of("b"), reader)
+
+    assert (first[..., :2] == 9).all()
+    assert (second[..., :2] == 0).all()
+
+
+def failing(status: Status) -> SourceError:
+    """Return what a reader raises."""
+    return SourceError("because", href="s3://b/x", status=status)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A source that fails, and its code in the cube."""
+
+    id: str
+    image: FakeImage
+    expected: Status
+
+
+def like(**header: Any) -> FakeImage:
+    """Return an image as `A` with another header."""
+    return FakeImage(pixels=A, header=header)
+
+
+CASES = [
+    *(
+        Case(f"open {status.name}", FakeImage(pixels=A, open_error=failing(status)), status)
+        for status in Status
+        if status.is_failure
+    ),
+    *(
+        Case(f"read {status.name}", FakeImage(pixels=A, read_error=failing(status)), status)
+        for status in Status
+        if status.is_failure
+    ),
+    Case("other dtype", FakeImage(pixels=A.astype("int16")), Status.UNLIKE),
+    Case("fewer bands", FakeImage(pixels=A[:1]), Status.UNLIKE),
+    Case("other tiles elsewhere", like(tile_width=8, transform=UTM.shifted(1, 0)), Status.UNLIKE),
+    Case("elsewhere", like(transform=UTM.shifted(999, 0)), Status.OUTSIDE),
+    Case("unplaced", like(transform=None, crs=None), Status.UNSUPPORTED),
+    Case("unknown CRS", like(crs="LOCAL"), Status.UNSUPPORTED),
+    Case("slow", FakeImage(pixels=A, delay_s=3.0), Status.TIMED_OUT),
+    Case("time-out of the reader's own", FakeImage(pixels=A, read_error=TimeoutError()), Status.TIMED_OUT),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_read_shard_gives_each_failure_its_code(case: Case) -> None:
+    """Every code that a reader or a header can cause reaches the cube, with a sentence."""
+    reader = FakeReader({"a": A, "x": case.image})
+    table = table_of("a", "x")
+    window: Any = {"point": [500_055, 4_599_945], "crs": "EPSG:4326"}
+    if case.id == "other tiles elsewhere":
+        window = "centre"
+    plan = planned(FakeReader({"a": A}), table_of("a", "a"), window=window)
+    projector = FakeProjector(unknown=frozenset({"LOCAL"}))
+
+    _, outcomes = read(plan, table, reader, timeout_s=0.1, projector=projector)
+
+    assert outcomes[0][0].status is Status.OK
+    assert outcomes[1][0].status is case.expected
+    assert outcomes[1][0].reason
+
+
+def test_read_shard_calls_another_grid_unlike_only_where_one_grid_is_wanted() -> None:
+    """Half a pixel is a failure if the request says so, else a row that is not aligned."""
+    reader = FakeReader({"a": A, "b": FakeImage(pixels=A, header={"transform": UTM._replace(c=UTM.c + 5)})})
+    table = table_of("a", "b")
+    strict = planned(reader, table, window=WINDOW, grid="same")
+    loose = planned(reader, table, window=WINDOW)
+
+    _, of_strict = read(strict, table, reader)
+    _, of_loose = read(loose, table, reader)
+
+    assert [row[0].status for row in of_strict] == [Status.OK, Status.UNLIKE]
+    assert [row[0].status for row in of_loose] == [Status.OK, Status.OK]
+    assert [row[0].is_aligned for row in of_loose] == [True, False]
+
+
+def test_read_shard_records_where_each_window_lies() -> None:
+    """Each row keeps its own transform, CRS, version and part on the raster."""
+    reader = FakeReader({"a": FakeImage(pixels=A, etags=['"7"'])})
+    plan = planned(reader, table_of("a"), window={"pixels": [-2, 45, 6, 9]})
+
+    _, ((outcome,),) = read(plan, table_of("a"), reader)
+
+    assert outcome.transform == UTM.shifted(-2, 45)
+    assert (outcome.crs, outcome.etag) == ("EPSG:32631", '"7"')
+    assert outcome.extent == (2, 0, 6, 5)
+
+
+def test_read_shard_adds_up_what_each_source_cost() -> None:
+    """Requests, bytes and times come from the reader, of failures too."""
+    reader = FakeReader({"a": A, "b": FakeImage(pixels=A, read_error=failing(Status.CORRUPT))})
+    table = table_of("a", "b")
+    plan = planned(reader, table, window=WINDOW)
+
+    _, ((first,), (second,)) = read(plan, table, reader)
+
+    assert (first.requests, first.nbytes, first.header_nbytes) == (2, 512 + 2 * 6 * 5 * 2, 512)
+    assert (first.open_s, first.read_s, first.decode_s) == (0.25, 0.5, 0.125)
+    assert (second.requests, second.open_s) == (1, 0.25)
+
+
+def test_read_shard_reads_no_more_sources_at_a_time_than_there_are_slots() -> None:
+    """The slots bound opening and reading together."""
+    names = [f"s3://b/{n}" for n in range(20)]
+    reader = FakeReader({name: FakeImage(pixels=A, delay_s=0.001) for name in names})
+    plan = planned(reader, table_of(*names), window=WINDOW)
+    reader.most_in_flight = 0
+    slots = FakeSlots(3)
+
+    read(plan, table_of(*names), reader, slots=slots)
+
+    assert reader.most_in_flight == 3
+    assert slots.most_held == 3
+    assert slots.asked == [(name, 1) for name in names]
+
+
+def test_read_shard_asks_for_a_place_per_row_of_tiles() -> None:
+    """Which is how many requests a source sends at a time, about: neighbours are joined."""
+    image = FakeImage(pixels=np.zeros((1, 100, 40), "uint8"), header={"tile_width": 16, "tile_height": 16})
+    reader, table, slots = FakeReader({"a": image}), table_of("a"), FakeSlots()
+
+    read(planned(reader, table, window={"pixels": [0, 10, 40, 40]}), table, reader, slots=slots)
+
+    assert slots.asked == [("a", 4)]
+
+
+def test_read_shard_masks_pixels_only_where_that_is_asked_for() -> None:
+    """Hidden pixels are nodata if the request says masked, else as they are stored."""
+    hidden = np.zeros((50, 40), dtype=bool)
+    hidden[5] = True
+    reader = FakeReader({"a": FakeImage(pixels=A, hidden=hidden)})
+    table = table_of("a")
+
+    (raw,), _ = read(planned(reader, table, window=WINDOW), table, reader)
+    (masked,), _ = read(planned(reader, table, window=WINDOW, masked=True, nodata=65_535), table, reader)
+
+    np.testing.assert_array_equal(raw[:, 0], A[:, 4:9, 3:9])
+    assert (masked[:, 0, 1] == 65_535).all()
+    np.testing.assert_array_equal(np.delete(masked, 1, axis=2), np.delete(raw, 1, axis=2))
+
+
+def test_read_shard_records_absent_sources_without_reading() -> None:
+    """A scene without one of its bands keeps the others."""
+    rows = (
+        CubeRow(time_us=None, sources=(Source(href="a", band="red"), Source(href="a", band="nir"))),
+        CubeRow(time_us=None, sources=(None, Source(href="a", band="nir"))),
+    )
+    table = FakeTable(rows, bands=("red", "nir"))
+    reader = FakeReader({"a": A})
+    plan = planned(reader, table, window=WINDOW, nodata=65_535)
+    reader.opened.clear()
+
+    (red, nir), outcomes = read(plan, table, reader)
+
+    assert [[each.status for each in row] for row in outcomes] == [
+        [Status.OK, Status.OK],
+        [Status.ABSENT, Status.OK],
+    ]
+    assert (red[:, 1] == 65_535).all()
+    np.testing.assert_array_equal(nir[:, 1], nir[:, 0])
+    assert len(reader.opened) == 3
+
+
+def test_read_shard_stops_at_a_fault_of_our_own() -> None:
+    """What is no source's fault is no row's status: the shard fails, and loudly."""
+    reader = FakeReader(
+        {"a": FakeImage(pixels=A, delay_s=2), "b": FakeImage(pixels=A, read_error=KeyError("bug"))}
+    )
+    table = table_of("a", "b")
+    plan = planned(reader, table, window=WINDOW)
+
+    with pytest.RaisesGroup(KeyError):
+        read(plan, table, reader)

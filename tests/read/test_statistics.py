@@ -1,0 +1,109 @@
+"""Statistics and digests of the rows, against NumPy on the same pixels."""
+
+import math
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixel_gather.model.outcome import Outcome
+from pixel_gather.model.status import Status
+from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.statistics import digest_of, measure_row
+from strategies import COMPLEXES, FLOATS, INTEGERS, images
+
+
+def whole(pixels: Pixels, nodata: float | None = None) -> Outcome:
+    """Return the outcome of a window that lies wholly on its source."""
+    return Outcome(status=Status.OK, nodata=nodata, extent=(0, 0, pixels.shape[2], pixels.shape[1]))
+
+
+@given(
+    pixels=images((2, 4, 5), (*INTEGERS, "float32", "float64")),
+    nodata=st.sampled_from((None, 0, 255, math.nan)),
+)
+def test_measure_row_agrees_with_numpy(pixels: Pixels, nodata: float | None) -> None:
+    """Neither nodata nor NaN counts as valid; infinities do."""
+    if pixels.dtype.kind != "f" and nodata is not None:
+        nodata = 0 if math.isnan(nodata) else min(nodata, int(np.iinfo(pixels.dtype).max))
+
+    stats = measure_row(pixels, whole(pixels, nodata))
+
+    for band, found in zip(pixels, stats, strict=True):
+        valid = [value for value in band.ravel().tolist() if value == value and value != nodata]  # noqa: PLR0124 # NaN
+        assert found.n_valid == len(valid)
+        if valid:
+            assert (found.min, found.max) == (float(min(valid)), float(max(valid)))
+            with np.errstate(all="ignore"):
+                mean = np.mean(np.array(valid, "float64"))
+            assert found.mean == pytest.approx(mean, rel=1e-6, abs=1e-30, nan_ok=True)
+        else:
+            assert math.isnan(found.min)
+            assert math.isnan(found.mean)
+
+
+@pytest.mark.filterwarnings("error")
+def test_measure_row_of_opposite_infinities_has_no_mean() -> None:
+    """Their mean does not exist; nobody is warned of it once for each source."""
+    pixels = np.array([[[np.inf, -np.inf]]], "float32")
+
+    (stats,) = measure_row(pixels, whole(pixels))
+
+    assert (stats.n_valid, stats.min, stats.max) == (2, -math.inf, math.inf)
+    assert math.isnan(stats.mean)
+
+
+def test_measure_row_counts_only_pixels_on_the_raster() -> None:
+    """What overhangs is no pixel, even where no nodata tells."""
+    pixels = np.arange(20, dtype="uint8").reshape(1, 4, 5)
+
+    (stats,) = measure_row(pixels, Outcome(status=Status.OK, extent=(1, 2, 3, 4)))
+
+    assert (stats.n_valid, stats.min, stats.max, stats.mean) == (4, 11, 17, 14)
+
+
+def test_measure_row_of_complex_pixels_counts_them_only() -> None:
+    """Complex numbers have no order."""
+    pixels = np.array([[[1 + 2j, np.nan, 3]]], "complex64")
+
+    (stats,) = measure_row(pixels, whole(pixels, nodata=3))
+
+    assert stats.n_valid == 1
+    assert math.isnan(stats.min)
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.OK])
+def test_measure_row_of_a_failed_source_finds_nothing_valid(status: Status) -> None:
+    """Its fill is stored, so it has a digest, but it is no data."""
+    pixels = np.ones((2, 3, 3), "uint8")
+
+    stats = measure_row(pixels, Outcome(status=status, extent=(0, 0, 3, 3)))
+
+    assert [each.n_valid for each in stats] == [0, 0]
+    assert [each.digest for each in stats] == [digest_of(pixels[0])] * 2
+
+
+@given(pixels=images((3, 4), INTEGERS + FLOATS + COMPLEXES))
+def test_digest_of_is_that_of_the_little_endian_bytes(pixels: Pixels) -> None:
+    """Strides and byte order change nothing; a bit changes everything."""
+    expected = xxhash.xxh3_128_hexdigest(pixels.astype(pixels.dtype.newbyteorder("<")).tobytes())
+
+    assert digest_of(pixels) == expected
+    assert digest_of(np.asfortranarray(pixels)) == expected
+    assert digest_of(pixels.astype(pixels.dtype.newbyteorder(">"))) == expected
+
+
+def test_digest_of_tells_minus_zero_from_zero() -> None:
+    """Equal digests mean equal bits."""
+    assert digest_of(np.array([[0.0]])) != digest_of(np.array([[-0.0]]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_measure_row_of_a_strip_beside_its_source_finds_nothing_valid() -> None:
+    """Of no pixels at all there is no smallest one, and no warning either."""
+    (found,) = measure_row(np.ones((1, 2, 2), "float32"), Outcome(status=Status.OK))
+
+    assert found.n_valid == 0
+    assert math.isnan(found.mean)

@@ -1,0 +1,41 @@
+"""What a finished gather cost, by its report."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from pixel_gather.estimate.assumptions import COLD_START
+from pixel_gather.estimate.pricing import USD_PER_GB_S, USD_PER_GET, USD_PER_TRANSITION
+from pixel_gather.report.cost import usd_by_service
+from pixel_gather.report.report import Report
+
+
+def report(**counted: Any) -> Report:
+    """Return a report of which only what is given was counted."""
+    nothing: dict[str, Any] = {each.name: 0 for each in fields(Report)}
+    return Report(
+        **nothing | {"measurements": ("band_1",), "shape": (100, 16, 16), "n_sources": 100} | counted
+    )
+
+
+def test_usd_counts_what_the_report_counts() -> None:
+    """Every request at its price, every second of a worker by its memory."""
+    usd, more = (
+        usd_by_service(report(n_shards=10, **counted), worker_memory_mib=2048, max_workers=5)
+        for counted in ({}, {"requests": 1000, "worker_s": 100.0})
+    )
+
+    assert more["s3"] - usd["s3"] == pytest.approx(1000 * USD_PER_GET)
+    assert more["lambda"] - usd["lambda"] == pytest.approx(100.0 * 2 * USD_PER_GB_S)
+    assert more["step_functions"] == usd["step_functions"] == pytest.approx((10 * 3 + 5) * USD_PER_TRANSITION)
+
+
+def test_usd_counts_a_start_for_each_worker_not_for_each_shard() -> None:
+    """A worker that is warm starts no more."""
+    few, many = (
+        usd_by_service(report(n_shards=1000), worker_memory_mib=1024, max_workers=n)["lambda"]
+        for n in (10, 500)
+    )
+
+    assert many - few == pytest.approx(490 * COLD_START.value * USD_PER_GB_S)

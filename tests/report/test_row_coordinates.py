@@ -1,0 +1,246 @@
+"""The small arrays beside the pixels: which there are, and what is in them."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fakes import FakeReader, FakeTable, table_of
+from pixel_gather.adapters.source_list.list_columns import RESERVED, check_name
+from pixel_gather.model.outcome import BandStats, Outcome
+from pixel_gather.model.source import Column, CubeRow, Source
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Transform
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.report.row_coordinates import (
+    NO_TIME,
+    RESERVED_NAMES,
+    Values,
+    coordinate_values,
+    coordinates_of,
+    difference_coordinates,
+    difference_values,
+)
+from plans import planned
+
+A = np.ones((2, 8, 8), "uint8")
+OK = Outcome(status=Status.OK, transform=Transform(1, 2, 3, 4, 5, 6), nbytes=7, open_s=0.5, bands=[])
+ABSENT = Outcome(status=Status.ABSENT)
+
+
+def scenes(
+    *, columns: tuple[Column, ...] = (), has_time: bool = False
+) -> tuple[CubePlan, tuple[CubeRow, ...]]:
+    """Return a plan of two scenes of two bands, of which the second has no red."""
+    red = Source(href="a", band="red", scene="1", time_us=10, columns={"n": 1, "f": 0.5, "s": "x", "b": True})
+    nir = Source(
+        href="b", band="nir", scene="1", time_us=20, columns={"n": 2, "f": 1.5, "s": "y", "b": False}
+    )
+    rows = (
+        CubeRow(time_us=10, sources=(red, nir)),
+        CubeRow(time_us=20, sources=(None, replace(nir, scene="2"))),
+    )
+    table = FakeTable(rows, bands=("red", "nir"), columns=columns, has_time=has_time)
+    return planned(FakeReader({"a": A, "b": A}), table), rows
+
+
+def values_of(plan: CubePlan, rows: tuple[CubeRow, ...], *outcomes: list[Outcome]) -> dict[str, Values]:
+    """Return all values, after checking that they are what is described."""
+    values = coordinate_values(plan, rows, outcomes)
+
+    described = {each.name: each for each in coordinates_of(plan)}
+    assert values.keys() == described.keys()
+    for name, array in values.items():
+        assert array.shape == described[name].shape
+        assert array.dtype == (object if described[name].dtype == "string" else described[name].dtype)
+        assert len(described[name].dims) == array.ndim
+    return values
+
+
+def test_coordinates_of_one_measurement_have_one_dimension() -> None:
+    """Only the transform has a second, its six coefficients."""
+    plan = planned(FakeReader({"a": A}), table_of("a"), bands=[1])
+
+    dims = {each.name: each.dims for each in coordinates_of(plan)}
+
+    assert dims.pop("transform") == ("source", "affine")
+    assert set(dims.values()) == {("source",)}
+    assert {
+        "href",
+        "etag",
+        "crs",
+        "status",
+        "min",
+        "max",
+        "mean",
+        "valid_fraction",
+        "bytes",
+        "open",
+    } <= dims.keys()
+
+
+def test_coordinates_of_bands_of_one_source_repeat_only_what_differs() -> None:
+    """Two bands of one file have one href and one timing, but their own statistics and status."""
+    plan = planned(FakeReader({"a": A}), table_of("a"))
+
+    dims = {each.name: each.dims for each in coordinates_of(plan)}
+
+    assert dims["href"] == dims["open"] == ("source",)
+    assert dims["mean"] == dims["status"] == ("source", "measurement")
+    differing = {each.name: each.dims for each in difference_coordinates(plan, nodata=True, scaling=True)}
+    assert differing["nodata"] == ("source",)
+    assert differing["scale_factor"] == differing["add_offset"] == ("source", "measurement")
+
+
+def test_coordinates_of_scenes_have_a_place_for_each_measurement() -> None:
+    """Sources of one row each keep their own href, timings and transform."""
+    plan, _ = scenes(has_time=True)
+
+    dims = {each.name: each.dims for each in coordinates_of(plan)}
+
+    assert dims["time"] == ("time",)
+    assert dims["href"] == dims["status"] == dims["mean"] == ("time", "measurement")
+    assert dims["transform"] == ("time", "measurement", "affine")
+    (nodata,) = difference_coordinates(plan, nodata=True, scaling=False)
+    assert nodata.dims == ("time", "measurement")
+
+
+def test_coordinate_values_tell_absent_sources_from_zeros() -> None:
+    """A band that a scene lacks has an empty href, NaN statistics and its own status."""
+    plan, rows = scenes()
+
+    values = values_of(plan, rows, [OK, OK], [ABSENT, OK])
+
+    assert values["href"].tolist() == [["a", "b"], ["", "b"]]
+    assert values["status"].tolist() == [[0, 0], [1, 0]]
+    assert values["bytes"].tolist() == [[7, 7], [0, 7]]
+    assert np.isnan(values["transform"][1, 0]).all()
+    assert values["transform"][0, 0].tolist() == [1, 2, 3, 4, 5, 6]
+    assert np.isnan(values["mean"]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("n", "int64", [[1, 2], [0, 2]]),
+        ("f", "float64", [[0.5, 1.5], [math.nan, 1.5]]),
+        ("s", "string", [["x", "y"], ["", "y"]]),
+        ("b", "bool", [[True, False], [False, False]]),
+        ("time", "int64", [[10, 20], [NO_TIME, 20]]),
+        ("scene", "string", [["1", "1"], ["", "2"]]),
+    ],
+)
+def test_coordinate_values_of_columns_that_vary_in_a_row(name: str, dtype: str, expected: Any) -> None:
+    """An absent source's value is the column's fill."""
+    plan, rows = scenes(columns=(Column(name=name, dtype=dtype, varies_in_row=True),))
+
+    values = values_of(plan, rows, [OK, OK], [ABSENT, OK])
+
+    np.testing.assert_equal(values[name].tolist(), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "expected"),
+    [
+        ("n", "int64", [1, 2]),
+        ("s", "string", ["x", "y"]),
+        ("time", "int64", [10, 20]),
+        ("scene", "string", ["1", "2"]),
+    ],
+)
+def test_coordinate_values_of_columns_that_do_not_vary(name: str, dtype: str, expected: Any) -> None:
+    """The row has the value of its first source that is there."""
+    plan, rows = scenes(columns=(Column(name=name, dtype=dtype, varies_in_row=False),))
+
+    values = values_of(plan, rows, [OK, OK], [ABSENT, OK])
+
+    assert values[name].tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["string", "float64"])
+def test_coordinate_values_of_gaps_in_a_column_are_its_fill(dtype: str) -> None:
+    """A line that leaves a column empty has empty text, or NaN."""
+    column = Column(name="cloud", dtype=dtype, varies_in_row=False)
+    row = CubeRow(time_us=None, sources=(Source(href="a", columns={"cloud": None}),))
+    plan = planned(FakeReader({"a": A}), FakeTable((row,), columns=(column,)))
+
+    (value,) = values_of(plan, (row,), [OK])["cloud"]
+
+    assert value == "" or math.isnan(value)
+
+
+def test_coordinate_values_hold_the_outcomes_evidence() -> None:
+    """Statistics, shares, timings and counts as they were measured."""
+    plan = planned(FakeReader({"a": A}), table_of("a"), bands=[1])
+    outcome = Outcome(
+        status=Status.OK,
+        etag='"7"',
+        crs="EPSG:4326",
+        start_s=1.5,
+        end_s=36_000.001,
+        nbytes=900,
+        header_nbytes=512,
+        retries=2,
+        bands=[BandStats(n_valid=16, min=1, max=3, mean=2)],
+    )
+    values = values_of(plan, (CubeRow(time_us=None, sources=(Source(href="a"),)),), [outcome])
+
+    expected = {
+        "etag": '"7"',
+        "crs": "EPSG:4326",
+        "start": 1.5,
+        "end": 36_000.001,
+        "bytes": 900,
+        "header_bytes": 512,
+        "retries": 2,
+        "min": 1.0,
+    }
+    assert {name: values[name][0] for name in expected} == expected
+    assert values["valid_fraction"][0] == 0.25
+
+
+def test_nodata_values_are_nan_where_a_source_declares_none() -> None:
+    """Each row keeps its own."""
+    plan = planned(FakeReader({"a": A}), table_of("a", "a"))
+
+    found = difference_values(plan, [[replace(OK, nodata=9)], [OK]])["nodata"]
+
+    np.testing.assert_equal(found, [9.0, math.nan])
+
+
+def test_scaling_values_are_the_rows_own_or_the_templates() -> None:
+    """A row that says nothing of its own has what the template declares."""
+    plan = planned(FakeReader({"a": A}), table_of("a", "a"))
+
+    found = difference_values(plan, [[replace(OK, scaling=((0.1, -5.0), (2.0, 0.0)))], [OK]])
+
+    assert found["scale_factor"].tolist() == [[0.1, 2.0], [1.0, 1.0]]
+    assert found["add_offset"].tolist() == [[-5.0, 0.0], [0.0, 0.0]]
+
+
+def test_no_column_of_a_list_can_collide_with_a_coordinate() -> None:
+    """Whatever the cube stores of its own is refused when the list is read."""
+    plan, _ = scenes(has_time=True)
+    ours = {each.name for each in coordinates_of(plan)} | {
+        "nodata",
+        "scale_factor",
+        "add_offset",
+        "x",
+        "y",
+        "spatial_ref",
+        "affine",
+    }
+
+    assert ours - {"time"} <= RESERVED_NAMES
+    assert ours - {"time", "href"} <= RESERVED
+
+
+def test_no_column_of_a_list_can_collide_with_a_measurement() -> None:
+    """A column called band_1 would be written over the pixels."""
+    with pytest.raises(ValueError, match="rename"):
+        check_name("band_1", what="column")
+
+    check_name("band_1", what="band")
+    check_name("band_name", what="column")

@@ -1,0 +1,186 @@
+"""Which hrefs are read, how each is spelled, and what is said about the others."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import obstore
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from obstore.store import LocalStore
+
+from pixel_gather.adapters.object_store.object_store import split_href
+from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href, parent_of
+
+HOME = IN_PROCESS.within("/data/my files")
+DEPLOYED = HrefPolicy(
+    schemes=frozenset({"s3", "https"}),
+    buckets=frozenset({"sentinel-cogs"}),
+    hosts=frozenset({"data.example.org", "data.example.org:8443"}),
+)
+
+# any text that a file or a key could be called
+names = st.text(
+    st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="/"), min_size=1, max_size=20
+).filter(lambda name: name not in (".", ".."))
+paths = st.lists(names, min_size=1, max_size=4).map("/".join)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A href as someone writes it, and what comes of it."""
+
+    id: str
+    text: str
+    expected: str
+    policy: HrefPolicy = HOME
+
+
+ACCEPTED = [
+    Case("s3", "s3://sentinel-cogs/a/B04.tif", "s3://sentinel-cogs/a/B04.tif"),
+    Case("s3 keys are kept as they are", "s3://bucket/a b#c?d%20é.tif", "s3://bucket/a b#c?d%20é.tif"),
+    Case("scheme in capitals", "S3://bucket/a.tif", "s3://bucket/a.tif"),
+    Case("dots within a name", "s3://bucket/..a/b../...", "s3://bucket/..a/b../..."),
+    Case("https", "https://Example.ORG/a/b.tif", "https://example.org/a/b.tif"),
+    Case("default port", "https://example.org:443/b.tif", "https://example.org/b.tif"),
+    Case("other port", "http://127.0.0.1:9000/b.tif", "http://127.0.0.1:9000/b.tif"),
+    Case("ipv6", "http://[::1]:9000/b.tif", "http://[::1]:9000/b.tif"),
+    Case("https is encoded once", "https://h.org/a b/%7ec%20d.tif", "https://h.org/a%20b/~c%20d.tif"),
+    Case("https sub-delimiters stay", "https://h.org/a(1),b=2.tif", "https://h.org/a(1),b=2.tif"),
+    Case("file uri", "file:///data/a%20b%23.tif", "file:///data/a%20b%23.tif"),
+    Case("absolute path", "/data/a b#?%20ü.tif", "file:///data/a%20b%23%3F%2520%C3%BC.tif"),
+    Case("path is normalised", "//data/./x/../a.tif", "file:///data/a.tif"),
+    Case("relative path", "sub/a.tif", "file:///data/my%20files/sub/a.tif"),
+    Case("relative path upwards", "../a.tif", "file:///data/a.tif"),
+    Case("base with a percent sign", "a.tif", "file:///100%25/a.tif", IN_PROCESS.within("/100%")),
+    Case("base as uri", "a.tif", "file:///100%25/a.tif", IN_PROCESS.within("file:///100%25")),
+    Case("base on s3", "x/a.tif", "s3://bucket/l/x/a.tif", IN_PROCESS.within("s3://bucket/l")),
+    Case("base on https", "a b.tif", "https://h.org/l/a%20b.tif", IN_PROCESS.within("https://h.org/l/")),
+    Case("allowed bucket", "s3://sentinel-cogs/a.tif", "s3://sentinel-cogs/a.tif", DEPLOYED),
+    Case("allowed host", "https://data.example.org/a", "https://data.example.org/a", DEPLOYED),
+    Case("allowed port", "https://data.example.org:8443/a", "https://data.example.org:8443/a", DEPLOYED),
+    Case("name that begins like vsi", "/data/vsi/a.tif", "file:///data/vsi/a.tif"),
+]
+
+REFUSED = [
+    Case("empty", "", "is empty; write s3://"),
+    Case("too long", "s3://bucket/" + "a" * 2048, "2060 characters"),
+    Case("too long when encoded", "/" + "é" * 400, "when encoded"),
+    Case("key too long", "s3://bucket/" + "a" * 1025, "1025 bytes"),
+    Case("control character", "s3://bucket/a\nb", "control character"),
+    Case("encoded control character", "https://h.org/a%00b", "control character"),
+    Case("lone surrogate", "/data/\udcff.tif", "control character"),
+    Case("no key", "s3://bucket", "key is empty"),
+    Case("no key after the slash", "s3://bucket/", "key is empty"),
+    Case("no bucket", "s3:///key", "name of an S3 bucket"),
+    Case("bucket with a colon", "s3://bucket:80/key", "name of an S3 bucket"),
+    Case("s3 parent", "s3://bucket/a/../b", "segment .. cannot"),
+    Case("s3 dot", "s3://bucket/./b", "segment . cannot"),
+    Case("s3 empty segment", "s3://bucket/a//b", "empty segment"),
+    Case("s3 folder", "s3://bucket/a/", "names a folder"),
+    Case("hadoop", "s3a://bucket/a", "write s3://bucket/a"),
+    Case("gdal path", "/vsis3/bucket/a.tif", "write s3://"),
+    Case("gdal path in capitals", "/VSICURL/https://h.org/a.tif", "write s3://"),
+    Case("gdal path behind dots", "/x/../vsis3/b/a.tif", "write s3://"),
+    Case("gdal path behind slashes", "//vsis3/b/a.tif", "write s3://"),
+    Case("gdal path as uri", "file:///vsi%73%33/b/a.tif", "write s3://"),
+    Case("gdal path under a base", "vsis3/b/a.tif", "write s3://", IN_PROCESS.within("/")),
+    Case("vrt", "vrt://a.tif?bands=1", "vrt:// is not read"),
+    Case("vrt without slashes", "vrt:a.tif", "not an address"),
+    Case("another scheme", "gs://bucket/a.tif", "gs:// is not read here; allowed are file, http, https, s3"),
+    Case("one slash too few", "s3:/bucket/a.tif", "write s3://bucket/key"),
+    Case("query", "https://h.org/a.tif?X-Amz-Signature=1", "query string cannot be sent"),
+    Case("query without a path", "https://h.org?a", "query string cannot be sent"),
+    Case("fragment", "https://h.org/a.tif#x", "fragment cannot be sent"),
+    Case("password", "https://me:secret@h.org/a.tif", "user or password"),
+    Case("host hidden behind a user", "https://data.example.org@evil.org/a", "user or password", DEPLOYED),
+    Case("no host", "https:///a.tif", "is not a host"),
+    Case("host with a backslash", "https://h.org\\@evil.org/a.tif", "user or password"),
+    Case("host not in ascii", "https://bücher.de/a.tif", "is not a host"),
+    Case("port out of range", "https://h.org:70000/a.tif", "is not a host"),
+    Case("no path", "https://h.org/", "path is empty"),
+    Case("https parent", "https://h.org/a/../b", "segment .. cannot"),
+    Case("https encoded parent", "https://h.org/a/%2E%2e/b", "segment .. cannot"),
+    Case("encoded slash", "https://h.org/a%2Fb", "encoded slash"),
+    Case("half a percent", "https://h.org/100%.tif", "write %25"),
+    Case("percent without utf-8", "https://h.org/%ff.tif", "not UTF-8"),
+    Case("file with a host", "file://host/a.tif", "write file:///path"),
+    Case("file query", "file:///a?b", "write %3F"),
+    Case("local folder", "/data/", "names a folder"),
+    Case("nothing to start from", "a.tif", "no folder to start from", IN_PROCESS),
+    Case("bucket not allowed", "s3://other/a.tif", "allowed are sentinel-cogs", DEPLOYED),
+    Case("host not allowed", "https://evil.org/a.tif", "evil.org is not allowed", DEPLOYED),
+    Case("port not allowed", "https://data.example.org:22/a", ":22 is not allowed", DEPLOYED),
+    Case("http not allowed", "http://data.example.org/a", "http:// is not read here", DEPLOYED),
+    Case("file not allowed", "file:///etc/passwd", "file:// is not read here", DEPLOYED),
+    Case("path not allowed", "/etc/passwd", "local files are not read here", DEPLOYED),
+    Case("relative path not allowed", "passwd", "local files", DEPLOYED.within("/etc")),
+    Case("relative to another bucket", "a.tif", "bucket lists is not", DEPLOYED.within("s3://lists/x")),
+]
+
+
+@pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.id)
+def test_check_href_returns_the_one_spelling(case: Case) -> None:
+    """What may be read comes back in its canonical spelling, which checking again leaves alone."""
+    href = check_href(case.text, policy=case.policy)
+
+    assert href == case.expected
+    assert check_href(href, policy=case.policy) == href
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
+def test_check_href_says_what_to_write_instead(case: Case) -> None:
+    """What may not be read is refused with a sentence about it."""
+    with pytest.raises(ValueError, match=r"[a-z]") as caught:
+        check_href(case.text, policy=case.policy)
+
+    assert case.expected in str(caught.value)
+
+
+def test_href_policy_refuses_what_no_store_serves() -> None:
+    """A deployment's mistake shows when its settings are read, not at the first request."""
+    with pytest.raises(ValueError, match="scheme gs"):
+        HrefPolicy(schemes=frozenset({"gs"}))
+    with pytest.raises(ValueError, match="is relative"):
+        HrefPolicy(schemes=frozenset({"file"}), base="data")
+
+
+@given(path=paths)
+def test_check_href_keeps_local_names(path: str) -> None:
+    """Whatever a file is called, the store is asked for just that name."""
+    href = check_href(f"/data/{path}", policy=IN_PROCESS)
+
+    assert split_href(href) == ("file://", f"data/{path}")
+    assert check_href(href, policy=IN_PROCESS) == href
+    assert split_href(parent_of(href))[1] == f"data/{path}".rpartition("/")[0]
+
+
+@given(path=paths)
+def test_check_href_keeps_s3_keys(path: str) -> None:
+    """Whatever an object is called, the store is asked for just that key."""
+    href = check_href(f"s3://bucket/{path}", policy=IN_PROCESS)
+
+    assert split_href(href) == ("s3://bucket", path)
+    assert check_href(href, policy=IN_PROCESS) == href
+
+
+@given(text=st.text(max_size=60) | paths.map("https://h.org/{}".format))
+def test_check_href_gives_a_settled_spelling_or_a_sentence(text: str) -> None:
+    """Any text is either refused with a ValueError or comes to rest at once."""
+    try:
+        href = check_href(text, policy=HOME)
+    except ValueError:
+        return
+
+    assert check_href(href, policy=HOME) == href
+    assert href.partition("://")[0] in HOME.schemes
+
+
+def test_check_href_names_files_that_the_store_opens(tmp_path: Path) -> None:
+    """Odd names reach the file system unharmed."""
+    odd = tmp_path / "a b#c?d%20é~*.tif"
+    odd.write_bytes(b"pixels")
+
+    _, path = split_href(check_href(str(odd), policy=IN_PROCESS))
+
+    assert bytes(obstore.get(LocalStore(), path).bytes()) == b"pixels"

@@ -1,0 +1,237 @@
+"""What a request may say, and what is said about one that is wrong."""
+
+import json
+import tracemalloc
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from pixel_gather.errors import RequestError
+from pixel_gather.model.window import WindowRule
+from pixel_gather.request.request import GatherRequest, Limits, parse_request, request_schema
+from strategies import requests
+
+PLAIN: dict[str, Any] = {"sources": ["/a.tif"], "window": "centre"}
+
+
+@given(request_=requests())
+def test_request_survives_json(request_: GatherRequest) -> None:
+    """What the cube keeps of a request is the request."""
+    whole = json.dumps(request_.model_dump(mode="json"))
+    short = json.dumps(request_.to_json())
+
+    for text in (whole, short):
+        again = parse_request(json.loads(text))
+        assert again == request_
+        assert again.digest() == request_.digest()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sources": ["/b.tif"]},
+        {"sources": ["/a.tif", "/a.tif"]},
+        {"sources": "/a.tif"},
+        {"sources": {"prefix": "/a.tif"}},
+        {"window": {"tile": [0, 0]}},
+        {"window": {"pixels": [0, 0, 1, 1]}},
+        {"window": {"bbox": [0, 0, 1, 1]}},
+        {"window": {"bbox": [0, 0, 1, 1], "crs": "source"}},
+        {"window": {"point": [0, 0]}},
+        {"window": {"point": [0, 0], "size": [1, 2]}},
+        {"bands": [1]},
+        {"bands": [2, 1]},
+        {"overview": 0},
+        {"masked": True},
+        {"nodata": 0},
+        {"nodata": 2**63},
+        {"grid": "same"},
+        {"output": {"layout": "slice"}},
+        {"output": {"layout": {"chunk": [1, 1, 1]}}},
+        {"output": {"layout": {"chunk": [1, 1, 1], "shard_rows": 2}}},
+        {"output": {"codec": "none"}},
+        {"output": {"codec": "zfp", "zfp_tolerance": 0}},
+        {"output": {"codec": "zfp", "zfp_tolerance": 0.5}},
+    ],
+    ids=json.dumps,
+)
+def test_digest_changes_with_any_field(change: dict[str, Any]) -> None:
+    """Two requests that make different cubes cannot go on with each other's."""
+    assert parse_request(PLAIN | change).digest() != parse_request(PLAIN).digest()
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"sources": {"hrefs": ["/a.tif"]}},
+        {"window": {"tile": "centre"}},
+        {"window": "center"},
+        {"bands": None, "masked": False, "grid": "any"},
+        {"output": {"codec": "blosc-lz4"}},
+        {"output": {"name": "bolzano"}},
+        {"limits": {"usd": 1, "workers": 7}},
+    ],
+    ids=json.dumps,
+)
+def test_digest_is_that_of_the_meaning(same: dict[str, Any]) -> None:
+    """Two spellings of one request are one request."""
+    assert parse_request(PLAIN | same).digest() == parse_request(PLAIN).digest()
+
+
+@pytest.mark.parametrize(
+    ("window", "rule"),
+    [
+        ("centre", WindowRule(is_centre=True)),
+        ({"tile": [3, 4]}, WindowRule(tile=(3, 4))),
+        ({"pixels": [-1, 2, 3, 4]}, WindowRule(pixels=(-1, 2, 3, 4))),
+        ({"bbox": [1, 2, 3, 4]}, WindowRule(bounds=(1, 2, 3, 4), crs="EPSG:4326")),
+        ({"bbox": [1, 2, 3, 4], "crs": "source"}, WindowRule(bounds=(1, 2, 3, 4))),
+        ({"point": [1, 2]}, WindowRule(point=(1, 2), crs="EPSG:4326")),
+        (
+            {"point": [1, 2], "size": [5, 6], "crs": "EPSG:32631"},
+            WindowRule(point=(1, 2), size=(5, 6), crs="EPSG:32631"),
+        ),
+    ],
+    ids=str,
+)
+def test_rule_is_the_window_that_was_asked_for(window: Any, rule: WindowRule) -> None:
+    """Coordinates are longitude and latitude unless the request says otherwise."""
+    assert parse_request(PLAIN | {"window": window}).window.rule() == rule
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A request that is wrong, and what its error says."""
+
+    id: str
+    given: Any
+    field: str
+    says: str
+
+
+MISTAKES = [
+    Mistake("no object", [], "request", "at least sources and window"),
+    Mistake("nothing", {}, "sources", r"is needed \(also wrong: window\)"),
+    Mistake("typing error", PLAIN | {"widnow": 1}, "widnow", "no such field; a request takes sources"),
+    Mistake(
+        "typing error below", PLAIN | {"output": {"kodek": 1}}, "output.kodek", "takes name, layout, codec"
+    ),
+    Mistake("no sources", PLAIN | {"sources": []}, "sources.hrefs", "at least 1"),
+    Mistake("two ways", PLAIN | {"sources": {"list": "a", "prefix": "b"}}, "sources", "list and prefix are"),
+    Mistake("glob of a list", PLAIN | {"sources": {"list": "a", "glob": "*"}}, "sources", "go with prefix"),
+    Mistake("no window", PLAIN | {"window": {}}, "window", "none is given"),
+    Mistake("two windows", PLAIN | {"window": {"tile": [0, 0], "point": [0, 0]}}, "window", "exactly one"),
+    Mistake("tile below 0", PLAIN | {"window": {"tile": [-1, 0]}}, "window.tile", "greater than or equal"),
+    Mistake("no pixels", PLAIN | {"window": {"pixels": [0, 0, 0, 1]}}, "window.pixels", "greater than or"),
+    Mistake("east of west", PLAIN | {"window": {"bbox": [1, 0, 0, 1]}}, "window", "west < east"),
+    Mistake("NaN", PLAIN | {"window": {"point": [float("nan"), 0]}}, "window.point", "finite"),
+    Mistake("size alone", PLAIN | {"window": {"tile": [0, 0], "size": [1, 1]}}, "window", "goes with point"),
+    Mistake("crs alone", PLAIN | {"window": {"tile": [0, 0], "crs": "x"}}, "window", "goes with bbox"),
+    Mistake("band 0", PLAIN | {"bands": [0]}, "bands", "greater than or equal to 1"),
+    Mistake("a band twice", PLAIN | {"bands": [1, 1]}, "request", "twice"),
+    Mistake("unknown codec", PLAIN | {"output": {"codec": "gzip"}}, "output.codec", "blosc-lz4"),
+    Mistake("zfp alone", PLAIN | {"output": {"codec": "zfp"}}, "output", "go together"),
+    Mistake("tolerance alone", PLAIN | {"output": {"zfp_tolerance": 0}}, "output", "go together"),
+    Mistake("chunk of 0", PLAIN | {"output": {"layout": {"chunk": [0, 1, 1]}}}, "output.layout", "greater"),
+    Mistake("nodata", PLAIN | {"nodata": "white"}, "nodata", "valid"),
+    Mistake("infinite nodata", PLAIN | {"limits": {"usd": -1}}, "limits.usd", "greater than or equal"),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.id)
+def test_parse_request_names_the_field_that_is_wrong(mistake: Mistake) -> None:
+    """One sentence, with the field as the user wrote it and no name of a class of ours."""
+    with pytest.raises(RequestError, match=mistake.says) as caught:
+        parse_request(mistake.given)
+
+    assert caught.value.field.startswith(mistake.field)
+    assert "literal" not in caught.value.field
+    assert "ExplicitLayout" not in caught.value.field
+
+
+def test_parse_request_names_five_more_mistakes_and_counts_the_rest() -> None:
+    """A sentence, however much is wrong."""
+    with pytest.raises(RequestError) as caught:
+        parse_request(PLAIN | {f"x{i}": 1 for i in range(9)})
+
+    assert str(caught.value).endswith("(also wrong: x1, x2, x3, x4, x5 and 3 more)")
+
+
+MANY_MISTAKES: dict[str, tuple[Any, str, str]] = {
+    "hrefs": ([1] * 500_000, "sources.hrefs.0", "valid string"),
+    "hrefs in full": ({"hrefs": [1] * 500_000}, "sources.hrefs.0", "valid string"),
+    "fields": ({f"x{i}": 1 for i in range(100_000)}, "request", "it has 100,000 mistakes, too many to name"),
+    "long name": ({"list": "a", "x" * 1_000_000: 1}, "sources.xxx", "there is no such field"),
+}
+
+
+@pytest.mark.parametrize(("sources", "field", "says"), MANY_MISTAKES.values(), ids=MANY_MISTAKES)
+def test_parse_request_says_little_about_much(sources: Any, field: str, says: str) -> None:
+    """Megabytes of mistakes make neither a long message nor gigabytes of memory."""
+    tracemalloc.start()
+    with pytest.raises(RequestError, match=says) as caught:
+        parse_request(PLAIN | {"sources": sources})
+    _, peak_nbytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert caught.value.field.startswith(field)
+    assert len(str(caught.value)) < 500
+    assert peak_nbytes < 16 << 20
+
+
+def test_parse_request_names_a_wrong_item_alone() -> None:
+    """And not the array that it is in."""
+    with pytest.raises(RequestError) as caught:
+        parse_request(PLAIN | {"sources": ["/a.tif", 1, 2]})
+
+    assert caught.value.field == "sources.hrefs.1"
+    assert "also wrong" not in str(caught.value)
+
+
+@pytest.mark.parametrize("nodata", ["nan", "inf", "-inf", 10**400], ids=["nan", "inf", "-inf", "huge"])
+def test_request_with_a_nodata_that_json_lacks_survives_it(nodata: Any) -> None:
+    """NaN is a common nodata, and JSON has none."""
+    request = parse_request(PLAIN | {"nodata": nodata})
+
+    again = parse_request(json.loads(json.dumps(request.to_json(), allow_nan=False)))
+
+    assert again.digest() == request.digest()
+
+
+def test_parse_request_takes_a_request_as_it_is() -> None:
+    """Checking twice costs nothing."""
+    request = parse_request(PLAIN)
+
+    assert parse_request(request) is request
+
+
+def test_cube_name_is_given_or_the_digest() -> None:
+    """A cube without a name is found again by whoever makes the same request."""
+    assert parse_request(PLAIN | {"output": {"name": "bolzano"}}).cube_name == "bolzano"
+    assert parse_request(PLAIN).cube_name == parse_request(PLAIN).digest()
+
+
+@pytest.mark.parametrize("name", ["", ".x", "-x", "a/b", "..", "a b", "x" * 61, "a\n", "é"])
+def test_cube_name_is_one_plain_word(name: str) -> None:
+    """A name cannot lead out of its folder, nor be one that an execution cannot have."""
+    with pytest.raises(RequestError, match=r"output\.name"):
+        parse_request(PLAIN | {"output": {"name": name}})
+
+
+def test_limits_within_a_deployment_are_the_lower_ones() -> None:
+    """What a request does not limit, the deployment does."""
+    asked = Limits(usd=5, files=10, failed_shards=0.5)
+
+    held = asked.within(Limits(usd=2, files=100, workers=50, failed_shards=0.1))
+
+    assert held == Limits(usd=2, files=10, workers=50, failed_shards=0.1)
+
+
+def test_request_schema_is_json_that_names_every_field() -> None:
+    """What the API validates with can be written to a file."""
+    schema = json.loads(json.dumps(request_schema()))
+
+    assert set(schema["properties"]) == set(GatherRequest.model_fields)
+    assert schema["required"] == ["sources", "window"]
