@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,7 +74,74 @@ def test_rate_hardly_falls_for_a_single_refusal() -> None:
     assert rate.per_s > 250
 
 
-@given(events=st.lists(st.tuples(st.booleans(), st.booleans(), st.floats(0, 3)), max_size=200))
+def paced() -> tuple[Rate, float]:
+    """Return a rate that has met its first 503 and grown since, and the time then."""
+    rate = Rate()
+    for index in range(40):
+        rate.answered(index * 0.01, first_byte_s=ROUND_TRIP_S)
+    rate.throttled(0.4)
+    return rate, send(rate, Throttle(1000), n=60, from_s=0.4)[0]
+
+
+@pytest.mark.parametrize("idle_s", [2.0, 600.0, 1e6])
+def test_rate_does_not_grow_while_nothing_is_asked_for(idle_s: float) -> None:
+    """A worker that was frozen for minutes goes on with about the rate that it had."""
+    rate, now_s = paced()
+    before = rate.per_s or 0.0
+
+    now_s += idle_s
+    while not rate.pause_s(now_s):
+        pass
+    now_s += ROUND_TRIP_S
+    for _ in range(3):
+        rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+
+    assert before <= (rate.per_s or 0.0) <= 1.1 * before
+
+
+def test_rate_grows_by_no_leap_after_a_stall() -> None:
+    """Requests that waited half a minute for a store that hung do not make it a thousand times as fast."""
+    rate, now_s = paced()
+    before = rate.per_s or 0.0
+
+    for _ in range(300):
+        while not rate.pause_s(now_s):
+            pass
+        now_s += 0.1
+    rate.answered(now_s - 0.1, first_byte_s=ROUND_TRIP_S)
+
+    assert rate.per_s == 2 * before
+
+
+def test_rate_is_not_given_up_for_a_503_right_after_a_pause() -> None:
+    """What was granted long ago is forgotten, which does not mean that nothing was."""
+    rate, now_s = paced()
+    before = rate.per_s or 0.0
+
+    rate.throttled(now_s + 600)
+
+    assert rate.per_s == 0.75 * before
+
+
+def test_rate_remembers_its_first_guess_over_a_pause() -> None:
+    """The last request of a shard met the first 503; the next shard begins minutes later."""
+    soon, later = Rate(), Rate()
+    for rate in (soon, later):
+        for index in range(40):
+            rate.answered(index * 0.01, first_byte_s=ROUND_TRIP_S)
+        rate.throttled(0.4)
+
+    assert soon.pause_s(0.46) == 0
+    assert later.pause_s(600) == 0
+    assert later.per_s == soon.per_s
+    assert (later.per_s or 0.0) > 50
+
+
+@given(
+    events=st.lists(
+        st.tuples(st.booleans(), st.booleans(), st.floats(0, 3) | st.floats(0, 1e7)), max_size=200
+    )
+)
 def test_rate_never_stops_for_good(events: Sequence[tuple[bool, bool, float]]) -> None:
     """Whatever was refused, the next request may go within a second."""
     rate, now_s = Rate(), 0.0

@@ -4,10 +4,13 @@ Without a 503 there is no rate. The first ones stop everything for a round trip;
 meanwhile is the first guess, which grows fast until the next 503 and from then on slowly, and ever faster the
 longer none comes. Growth is counted in requests granted, not in seconds, so that what is wasted on finding
 out is the same share of a slow store's requests as of a fast one's.
+
+A worker outlives its shards, and may sleep for minutes between two of them. Such a pause counts neither as
+time to grow in, nor as time in which the store granted nothing.
 """
 
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 _BELOW: Final = 0.9
 """Share of what the store granted that is asked for after a 503."""
@@ -16,7 +19,10 @@ _FAR_BELOW: Final = 0.75
 """The same where the rate grew fast, and so is further above what the store grants."""
 
 _DOUBLING_S: Final = 0.5
-"""In such a time the rate doubles until the second 503."""
+"""In such a time the rate doubles until the second 503; never more than once for one answer."""
+
+_IDLE_S: Final = 1.0
+"""Where no request had to wait for so long, that time is none to grow in."""
 
 _SLOW_GROWTH: Final = 0.0005
 _SOON: Final = 600
@@ -29,6 +35,9 @@ _MEMORY: Final = 64
 """Answers from which the granted rate is taken."""
 
 _LEAST_SAMPLE: Final = 16
+_LEAST_SPAN_S: Final = 1.0
+"""Fewer answers than that, within less than this, do not tell what the store grants."""
+
 _FORGET_S: Final = 5.0
 _LOWEST: Final = 2.0
 _LEAST_ROUND_TRIP_S: Final = 0.05
@@ -61,7 +70,7 @@ class Rate:
         if self.per_s is None or now_s - self._waited_s > self.round_trip_s:
             return  # what is not used up shows nothing
         self._since += 1
-        fast = (now_s - self._grown_s) / _DOUBLING_S
+        fast = min((now_s - self._grown_s) / _DOUBLING_S, 1.0)
         slow = _SLOW_GROWTH * (1 + (self._since / _SOON) ** 2)
         self.per_s *= 2 ** min(fast if self._grows_fast else slow, fast)
         self._grown_s = now_s
@@ -79,7 +88,9 @@ class Rate:
         else:
             below = _FAR_BELOW if self._grows_fast else _BELOW
             self._grows_fast = False
-            self.per_s = max(min(below * self._granted(now_s)[0], self.per_s), _LOWEST)
+            granted = self._granted(now_s)
+            per_s = granted.per_s if granted.is_known else self.per_s
+            self.per_s = max(min(below * per_s, self.per_s), _LOWEST)
 
     def pause_s(self, now_s: float) -> float:
         """Return how long the next request has to wait yet; 0 takes its turn."""
@@ -88,10 +99,9 @@ class Rate:
         if self._stopped_until_s is not None:
             if now_s < self._stopped_until_s:
                 return self._stopped_until_s - now_s
+            granted = self._granted(self._stopped_until_s)
             self._stopped_until_s = None
-            granted, share = self._granted(now_s)
-            self.per_s = max(_BELOW * granted * share**0.5, _LOWEST)
-            self._grown_s = now_s
+            self.per_s = max(_BELOW * granted.per_s * granted.share**0.5, _LOWEST)
             self._credit, self._credited_s = 1.0, now_s
         most = max(1.0, self.per_s * _BURST_S)
         self._credit = min(self._credit + (now_s - self._credited_s) * self.per_s, most)
@@ -99,6 +109,8 @@ class Rate:
         if self._credit >= 1 - _ROUNDING:
             self._credit -= 1
             return 0.0
+        if now_s - self._waited_s > _IDLE_S:
+            self._grown_s = now_s  # until now nobody wanted more
         self._waited_s = now_s
         return (1 - self._credit) / self.per_s
 
@@ -107,8 +119,8 @@ class Rate:
         """How many requests at a time use up the rate, with as many again waiting for their turn."""
         return 0.0 if self.per_s is None else 2 * self.per_s * self.round_trip_s
 
-    def _granted(self, now_s: float) -> tuple[float, float]:
-        """Return requests granted per second lately, and their share of all."""
+    def _granted(self, now_s: float) -> "_Granted":
+        """Return what was granted lately; what was answered later than at that time counts, too."""
         n = n_granted = 0
         oldest_s = now_s
         for at_s, is_granted in reversed(self._answers):
@@ -116,4 +128,20 @@ class Rate:
             if age_s > _FORGET_S or (n >= _LEAST_SAMPLE and age_s > 2 * self.round_trip_s):
                 break
             n, n_granted, oldest_s = n + 1, n_granted + is_granted, at_s
-        return n_granted / max(now_s - oldest_s, self.round_trip_s), n_granted / max(n, 1)
+        span_s = now_s - oldest_s
+        return _Granted(
+            per_s=n_granted / max(span_s, self.round_trip_s),
+            share=n_granted / max(n, 1),
+            is_known=n >= _LEAST_SAMPLE or span_s >= _LEAST_SPAN_S,
+        )
+
+
+class _Granted(NamedTuple):
+    """What a store granted within a spell."""
+
+    per_s: float
+    share: float
+    """Of all requests."""
+
+    is_known: bool
+    """Whether the spell is long enough to tell."""
