@@ -181,6 +181,18 @@ class FakeOpened:
             self.cost.decode_s += 0.125
 
 
+class FakePlace:
+    """A ``Place`` that tells its slots of what was read."""
+
+    def __init__(self, href: str, read: list[tuple[str, int]]) -> None:
+        self._href = href
+        self._read = read
+
+    def was_read(self, *, n_requests: int) -> None:
+        """Take note."""
+        self._read.append((self._href, n_requests))
+
+
 class FakeSlots:
     """``Slots`` that also tell how many were held at most."""
 
@@ -191,14 +203,17 @@ class FakeSlots:
         self.asked: list[tuple[str, int]] = []
         """(href, weight)"""
 
+        self.read: list[tuple[str, int]] = []
+        """(href, requests) of the sources that were read."""
+
     @asynccontextmanager
-    async def slot(self, href: str, *, weight: int) -> AsyncIterator[None]:
+    async def slot(self, href: str, *, weight: int) -> AsyncIterator[FakePlace]:
         """Wait for a free place and hold it."""
         self.asked.append((href, weight))
         async with self._semaphore:
             self._held += 1
             self.most_held = max(self.most_held, self._held)
-            yield
+            yield FakePlace(href, self.read)
             self._held -= 1
 
 

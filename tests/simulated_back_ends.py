@@ -14,8 +14,8 @@ ROOT = "s3://bucket"
 class BackEnd(Protocol):
     """Reads one source."""
 
-    async def read(self, slots: AdaptiveSlots) -> None:
-        """Take as long as it takes."""
+    async def read(self, slots: AdaptiveSlots) -> int | None:
+        """Take as long as it takes; return the requests needed, or None where the source was not read."""
 
 
 @dataclass
@@ -31,11 +31,12 @@ class Counters:
     def __post_init__(self) -> None:
         self._free = asyncio.Semaphore(self.n)
 
-    async def read(self, slots: AdaptiveSlots) -> None:
+    async def read(self, slots: AdaptiveSlots) -> int:
         """Queue, be served."""
         async with self._free:
             await asyncio.sleep(self.service_s * self._random.uniform(1 - self.spread, 1 + self.spread))
         slots.answered(ROOT, first_byte_s=0.01, nbytes=1)
+        return 1
 
 
 @dataclass
@@ -46,17 +47,21 @@ class Crowded:
     service_s: float
     _held: int = 0
 
-    async def read(self, slots: AdaptiveSlots) -> None:
+    async def read(self, slots: AdaptiveSlots) -> int:
         """Take the longer the more there are."""
         self._held += 1
         await asyncio.sleep(self.service_s * max(1.0, (self._held / self.n) ** 1.5))
         self._held -= 1
         slots.answered(ROOT, first_byte_s=0.01, nbytes=1)
+        return 1
 
 
 @dataclass
 class Store:
-    """Two requests a source over a wire, then a decoder per core; some answers are late, some are 503."""
+    """Two requests a source over a wire, then a decoder per core; some answers are late, some are 503.
+
+    Some sources are missing, which one answer tells. Of some the header is known: they need one request.
+    """
 
     ttfb_s: float
     decode_s: float = 0.0026
@@ -65,6 +70,11 @@ class Store:
     slow_s: float = 0.1
     max_rate: float | None = None
     max_retries: int = 6
+    missing_share: float = 0.0
+    known_share: float = 0.0
+    spread: float = 0.0
+    """Answers take up to so much longer than the quickest."""
+
     seed: int = 1
     n_requests: int = 0
     n_refused: int = 0
@@ -78,13 +88,23 @@ class Store:
         self._throttle = Throttle(self.max_rate) if self.max_rate else None
         self._random = random.Random(self.seed)  # noqa: S311 # as above
 
-    async def read(self, slots: AdaptiveSlots) -> None:
+    async def read(self, slots: AdaptiveSlots) -> int | None:
         """Get the header, get the tile, decode."""
-        if await self._get(slots) and await self._get(slots):
-            async with self._cores:
-                await asyncio.sleep(self.decode_s * self._random.uniform(0.6, 1.4))
-        else:
-            self.n_failed += 1
+        if self._random.random() < self.missing_share:
+            self.n_requests += 1
+            await asyncio.sleep(self._answer_s())
+            return None
+        n_requests = 1 if self._random.random() < self.known_share else 2
+        for _ in range(n_requests):
+            if not await self._get(slots):
+                self.n_failed += 1
+                return None
+        async with self._cores:
+            await asyncio.sleep(self.decode_s * self._random.uniform(0.6, 1.4))
+        return n_requests
+
+    def _answer_s(self) -> float:
+        return self.ttfb_s * (1 + self._random.uniform(0, self.spread))
 
     async def _get(self, slots: AdaptiveSlots) -> bool:
         loop = asyncio.get_running_loop()
@@ -93,9 +113,10 @@ class Store:
             self.n_requests += 1
             is_granted = self._throttle is None or self._throttle.grants(loop.time())
             is_slow = self._random.random() < self.slow_share
-            await asyncio.sleep(self.ttfb_s + is_slow * self.slow_s)
+            answer_s = self._answer_s() + is_slow * self.slow_s
+            await asyncio.sleep(answer_s)
             if is_granted:
-                slots.answered(ROOT, first_byte_s=self.ttfb_s, nbytes=1)
+                slots.answered(ROOT, first_byte_s=answer_s, nbytes=1)
                 return True
             self.n_refused += 1
             slots.throttled(ROOT)
@@ -109,8 +130,10 @@ async def gather_from(back_end: BackEnd, slots: AdaptiveSlots, *, n_sources: int
     began_s = loop.time()
 
     async def read_one(index: int) -> None:
-        async with slots.slot(f"{ROOT}/{index}", weight=1):
-            await back_end.read(slots)
+        async with slots.slot(f"{ROOT}/{index}", weight=1) as place:
+            n_requests = await back_end.read(slots)
+            if n_requests is not None:
+                place.was_read(n_requests=n_requests)
 
     async with asyncio.TaskGroup() as group:
         for index in range(n_sources):

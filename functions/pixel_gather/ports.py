@@ -74,10 +74,24 @@ class SourceReader(Protocol):
         """
 
 
+class Place(Protocol):
+    """What one source holds while it is being read."""
+
+    def was_read(self, *, n_requests: int) -> None:
+        """Say that the source was read.
+
+        How long it took then counts for how many are read at a time. What is missing or denied is answered
+        too soon to be a measure of the others.
+
+        Args:
+            n_requests: How many it needed, without retries and hedges.
+        """
+
+
 class Slots(Protocol):
     """Bounds how many sources are being read at one time, of each back end by itself."""
 
-    def slot(self, href: str, *, weight: int) -> AbstractAsyncContextManager[None]:
+    def slot(self, href: str, *, weight: int) -> AbstractAsyncContextManager[Place]:
         """Wait for a free place at a source's back end and hold it.
 
         Args:

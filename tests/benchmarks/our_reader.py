@@ -71,10 +71,12 @@ async def _read_all(
     async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=GdalSettings()) as reader:
 
         async def read_one(href: str, pixels: np.ndarray[Any, Any]) -> None:
-            async with slots.slot(href, weight=1):
+            async with slots.slot(href, weight=1) as place:
                 entry = None if known is None else known[href]
-                source = await reader.open_(href, overview=None, cost=Cost(), known=entry)
+                cost = Cost()
+                source = await reader.open_(href, overview=None, cost=cost, known=entry)
                 await source.read_into(pixels[None], _centre(source.header), (1,), masked=False)
+                place.was_read(n_requests=cost.needed_requests)
 
         async with asyncio.TaskGroup() as group:
             for href, pixels in zip(hrefs, out, strict=True):

@@ -304,6 +304,23 @@ def test_read_shard_asks_for_a_place_per_row_of_tiles() -> None:
     assert slots.asked == [("a", 4)]
 
 
+def test_read_shard_says_which_sources_were_read() -> None:
+    """Only they lead how many are read at a time: what is missing or unlike is answered too soon."""
+    images: dict[str, Any] = {
+        "a": A,
+        "missing": FakeImage(pixels=A, open_error=failing(Status.MISSING)),
+        "corrupt": FakeImage(pixels=A, read_error=failing(Status.CORRUPT)),
+        "unlike": A.astype("float32"),
+        "b": A,
+    }
+    table, slots = table_of(*images), FakeSlots()
+    plan = planned(FakeReader({"a": A}), table_of(*"aaaaa"), window=WINDOW)
+
+    read(plan, table, FakeReader(images), slots=slots)
+
+    assert sorted(slots.read) == [("a", 2), ("b", 2)]
+
+
 def test_read_shard_masks_pixels_only_where_that_is_asked_for() -> None:
     """Hidden pixels are nodata if the request says masked, else as they are stored."""
     hidden = np.zeros((50, 40), dtype=bool)

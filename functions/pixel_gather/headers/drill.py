@@ -60,8 +60,12 @@ async def drill(
     """
 
     async def read_one(source: Source) -> DrilledPixel:
-        async with slots.slot(source.href, weight=1):
-            return await _drill_one(source, rule, bands, reader, projector)
+        cost = Cost()
+        async with slots.slot(source.href, weight=1) as place:
+            pixel = await _drill_one(source, rule, bands, reader, projector, cost=cost)
+            if pixel.status is Status.OK:
+                place.was_read(n_requests=cost.needed_requests)
+        return pixel
 
     async with aclosing(in_order(sources, read_one, most_ahead=most_ahead)) as pixels:
         async for each in pixels:
@@ -74,9 +78,11 @@ async def _drill_one(
     bands: Sequence[int] | None,
     reader: SourceReader,
     projector: Projector,
+    *,
+    cost: Cost,
 ) -> DrilledPixel:
     try:
-        opened = await reader.open_(source.href, overview=None, cost=Cost())
+        opened = await reader.open_(source.href, overview=None, cost=cost)
         header = opened.header
         wanted = tuple(bands or range(1, header.n_bands + 1))
         if max(wanted) > header.n_bands:

@@ -68,8 +68,9 @@ async def index_sources(
     async def index_one(source: Source) -> IndexedSource:
         cost = Cost()
         try:
-            async with slots.slot(source.href, weight=1), asyncio.timeout(source_timeout_s):
+            async with slots.slot(source.href, weight=1) as place, asyncio.timeout(source_timeout_s):
                 known = await reader.known_of(source.href, overview=overview, cost=cost)
+                place.was_read(n_requests=cost.needed_requests)
         except SourceError as error:
             return IndexedSource(source=source, status=error.status, reason=error.reason, cost=cost)
         except TimeoutError:

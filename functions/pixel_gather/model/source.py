@@ -119,3 +119,8 @@ class Cost:
 
     decode_s: float = 0.0
     """Spent in decoders, summed over threads."""
+
+    @property
+    def needed_requests(self) -> int:
+        """Requests that it would have taken, had each been answered well and in time."""
+        return self.requests - self.retries - self.hedges

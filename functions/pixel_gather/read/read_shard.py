@@ -90,7 +90,7 @@ async def read_shard(
             outcome = Outcome(status=Status.ABSENT)
         else:
             view = _View(plan=plan, slot_index=slot_index, task=task, projector=projector)
-            async with slots.slot(source.href, weight=view.n_tile_rows):
+            async with slots.slot(source.href, weight=view.n_tile_rows) as place:
                 outcome = await _read_source(
                     source,
                     out,
@@ -99,6 +99,8 @@ async def read_shard(
                     timeout_s=source_timeout_s,
                     known=known[index][slot_index] if known else None,
                 )
+                if outcome.status is Status.OK:
+                    place.was_read(n_requests=outcome.requests - outcome.retries - outcome.hedges)
         if outcome.status is not Status.OK:
             out[...] = plan.fill_value(slot_index)
         on_source(outcome)

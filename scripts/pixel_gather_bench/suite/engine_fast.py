@@ -64,9 +64,10 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
         sheet.start()
 
         async def read_one(position: int) -> None:
-            async with together, slots.slot(job.hrefs[position], weight=1):
+            async with together, slots.slot(job.hrefs[position], weight=1) as place:
                 with lanes.taken() as lane, sheet.timed(position, lane):
-                    await _read_source(job, position, out[position], reader, sheet)
+                    cost = await _read_source(job, position, out[position], reader, sheet)
+                place.was_read(n_requests=cost.needed_requests)
 
         async with asyncio.TaskGroup() as group:
             for position in range(len(job.hrefs)):
@@ -84,7 +85,7 @@ async def _warm_up(job: Job, reader: SourceReader) -> None:
 
 async def _read_source(
     job: Job, position: int, out: np.ndarray[Any, Any], reader: SourceReader, sheet: Sheet
-) -> None:
+) -> Cost:
     href, cost, columns = job.hrefs[position], Cost(), sheet.columns
     began_s = time.perf_counter()
     try:
@@ -99,6 +100,7 @@ async def _read_source(
         raise SourceError(reason, href=href, status=Status.TIMED_OUT) from error
     columns.header_nbytes[position] = cost.header_nbytes
     columns.nbytes[position] = cost.nbytes - cost.header_nbytes
+    return cost
 
 
 async def _fill(source: OpenedSource, out: np.ndarray[Any, Any], target: Target) -> None:

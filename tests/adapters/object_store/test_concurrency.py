@@ -56,6 +56,22 @@ def test_adaptive_slots_come_near_the_best_fixed_number(case: Case) -> None:
     assert found >= case.share * best
 
 
+@pytest.mark.parametrize("shares", [{"missing_share": 0.05}, {"missing_share": 0.3}, {"known_share": 0.05}])
+def test_adaptive_slots_are_not_led_by_quick_answers_that_are_no_measure(shares: dict[str, float]) -> None:
+    """Some are missing, or need no header: they are no measure of the others, which take twice as long."""
+
+    def far() -> Store:
+        return Store(0.03, n_cores=1000, slow_share=0.01, spread=0.5, **shares)
+
+    async def paces() -> tuple[float, float]:
+        most = await gather_from(far(), adaptive(fixed=MOST_IN_FLIGHT), n_sources=3000)
+        return await gather_from(far(), adaptive(), n_sources=3000), most
+
+    found, most = run_virtually(paces())
+
+    assert found >= 0.9 * most
+
+
 def test_adaptive_slots_hold_at_the_knee() -> None:
     """Of 20 counters 20 are kept busy, with hardly more waiting: more would gain nothing but a queue."""
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.limiter.climb import Bounds
-from pixel_gather.adapters.object_store.limiter.gate import Gate
+from pixel_gather.adapters.object_store.limiter.gate import Gate, HeldPlace
 from pixel_gather.adapters.object_store.object_store import split_href
 
 _REMOTE_START: Final = 48
@@ -64,16 +64,16 @@ class AdaptiveSlots:
         self._everywhere = Gate(Bounds(start=at_all, lowest=at_all, highest=at_all), clock=clock)
 
     @asynccontextmanager
-    async def slot(self, href: str, *, weight: int) -> AsyncIterator[None]:
+    async def slot(self, href: str, *, weight: int) -> AsyncIterator[HeldPlace]:
         """Wait for a free place at a source's back end and hold it; see `pixel_gather.ports.Slots`."""
         root = split_href(href)[0]
         weight = 1 if self._fixed else min(weight, _WIDEST)
-        async with self._gate(root).slot(weight):
+        async with self._gate(root).slot(weight) as place:
             if self._fixed or root == "file://":
-                yield
+                yield place
                 return
             async with self._everywhere.slot(weight):
-                yield
+                yield place
 
     async def turn(self, root: str) -> None:
         """Wait until another request may be sent; at once unless the back end throttled lately."""

@@ -1,6 +1,7 @@
 """The number in flight stays within its bounds and moves for its reasons alone."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,14 +16,16 @@ def finish(climb: Climb, n: int, *, from_s: float = 0.0, took_s: float = 0.1, is
     now_s = from_s
     for _ in range(n):
         now_s += took_s / climb.limit
-        climb.finished(now_s, took_s=took_s, weight=1, moves=climb.moves, is_wanted=is_wanted)
+        climb.finished(now_s, took_s=took_s, n_requests=2, weight=1, moves=climb.moves, is_wanted=is_wanted)
 
 
 @given(
     lowest=st.integers(1, 8),
     more=st.tuples(st.integers(0, 40), st.integers(0, 200)),
     events=st.lists(
-        st.tuples(st.sampled_from(["finished", "answered", "throttled"]), st.floats(0, 10), st.booleans()),
+        st.tuples(
+            st.sampled_from(["finished", "failed", "answered", "throttled"]), st.floats(0, 10), st.booleans()
+        ),
         max_size=300,
     ),
 )
@@ -35,7 +38,11 @@ def test_climb_stays_within_its_bounds(
     for what, seconds, is_wanted in events:
         now_s += seconds
         if what == "finished":
-            climb.finished(now_s, took_s=seconds, weight=1, moves=climb.moves, is_wanted=is_wanted)
+            climb.finished(
+                now_s, took_s=seconds, n_requests=2, weight=1, moves=climb.moves, is_wanted=is_wanted
+            )
+        elif what == "failed":
+            climb.failed(is_wanted=is_wanted)
         elif what == "answered":
             climb.answered(first_byte_s=0.015, is_wanted=is_wanted)
         else:
@@ -92,6 +99,49 @@ def test_climb_backs_off_once_per_round_trip() -> None:
     climb.throttled(1.4, round_trip_s=0.1, enough=20)
 
     assert (once, twice, climb.limit) == (22, 15, 15)
+
+
+def test_climb_is_not_led_by_what_was_not_read() -> None:
+    """A thousand quick failures neither raise the number nor make sources that take longer look queued."""
+    climb = Climb(REMOTE)
+
+    for _ in range(1000):
+        climb.failed(is_wanted=True)
+    assert climb.limit == 32
+    finish(climb, 200)
+
+    assert climb.limit == 128
+
+
+def test_climb_does_not_count_a_pause() -> None:
+    """A worker that was frozen in the midst of a try keeps what the try has gained."""
+    climb = Climb(replace(REMOTE, climbs_at_once=False))
+    finish(climb, 140)
+    assert climb.limit == 40
+
+    finish(climb, 50)
+    climb.rested()
+    finish(climb, 140, from_s=600)
+
+    assert climb.limit == 40
+
+
+def test_climb_compares_like_with_like() -> None:
+    """A source of one request is no measure of those of two, which do not queue for taking twice as long."""
+    climb, now_s = Climb(REMOTE), 0.0
+    for index in range(400):
+        is_short = index % 20 == 0
+        now_s += 0.1 / climb.limit
+        climb.finished(
+            now_s,
+            took_s=0.05 if is_short else 0.1,
+            n_requests=1 if is_short else 2,
+            weight=1,
+            moves=climb.moves,
+            is_wanted=True,
+        )
+
+    assert climb.limit == 128
 
 
 def test_climb_of_equal_bounds_never_moves() -> None:

@@ -5,7 +5,6 @@ pay in throughput. A step down is tried wherever sources wait in a queue, and ke
 fall. So it rests at the knee, from where more in flight means only longer queues.
 """
 
-import statistics
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +34,8 @@ _ENOUGH_S: Final = 1.0
 _FIRST_PATIENCE: Final = 4
 _LONGEST_PATIENCE: Final = 32
 _BASE_SAMPLE: Final = 512
+_MOST_KINDS: Final = 32
+"""Sources of more requests than this are compared with each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,10 @@ class Climb:
 
     A sample is a spell of as many finished sources as are in flight, all begun since the number last
     moved: shorter ones would tell of the number before.
+
+    Only sources that were read lead. A missing one is answered in half the time, and would make all others
+    look as if they had queued. For the same reason like is compared with like: a source of one request,
+    whose header is known or whose tile is not stored, is not the measure of one of two.
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -62,7 +67,9 @@ class Climb:
 
         self._bounds = bounds
         self._is_ramping = bounds.climbs_at_once and bounds.start < bounds.highest
-        self._quickest_s = _Quickest()
+        self._quickest: dict[int, _Quickest] = {}
+        """By the number of requests."""
+
         self._nearest_s = float("inf")
         self._n_finished = 0
         self._sample = _Sample()
@@ -98,42 +105,60 @@ class Climb:
         self._tried_from = None
         self._move(min(max(self.limit * _ON_THROTTLE, enough), self.limit))
 
-    def finished(self, now_s: float, *, took_s: float, weight: int, moves: int, is_wanted: bool) -> None:
+    def rested(self) -> None:
+        """Take note that nothing was in flight: such time is no part of a sample."""
+        self._sample = _Sample()
+
+    def failed(self, *, is_wanted: bool) -> None:
+        """Take note of a source that was not read: its time tells nothing.
+
+        Args:
+            is_wanted: Whether another source waits for its turn.
+        """
+        if not is_wanted:
+            self.rested()
+
+    def finished(
+        self, now_s: float, *, took_s: float, n_requests: int, weight: int, moves: int, is_wanted: bool
+    ) -> None:
         """Take note of a source that was read.
 
         Args:
             now_s: The time.
             took_s: Time since it was begun.
+            n_requests: How many it needed, without retries and hedges.
             weight: How much of the number it held.
             moves: What `moves` was when it was begun.
             is_wanted: Whether another source waits for its turn: otherwise throughput says nothing.
         """
         if self._bounds.lowest == self._bounds.highest:
             return
-        self._quickest_s.add(took_s)
+        has_queued = self._has_queued(took_s, n_requests)
         self._n_finished += 1
         most = max(_MOST_BY_ANSWERS, self._n_finished)  # a store that throttles then has less to refuse
-        if self._is_ramping and is_wanted and took_s <= self._longest_s and self.limit < most:
+        if self._is_ramping and is_wanted and not has_queued and self.limit < most:
             self._ramp()
         if not is_wanted:
             self._sample = _Sample()
             return
-        self._sample.add(now_s, took_s, weight, is_current=self._is_ramping or moves == self.moves)
+        is_current = self._is_ramping or moves == self.moves
+        self._sample.add(now_s, weight, has_queued=has_queued, is_current=is_current)
         if self._sample.tells(self.limit):
             sample, self._sample = self._sample, _Sample(began_s=now_s)
             self._judge(sample)
 
-    @property
-    def _longest_s(self) -> float:
-        """How long a source may take without a queue being the reason."""
-        return _UNQUEUED * self._quickest_s.value + _SLACK_S
+    def _has_queued(self, took_s: float, n_requests: int) -> bool:
+        """Tell whether a source took longer than the quickest of its kind, and take note of it."""
+        quickest = self._quickest.setdefault(min(n_requests, _MOST_KINDS), _Quickest())
+        quickest.add(took_s)
+        return took_s > _UNQUEUED * quickest.value + _SLACK_S
 
     def _ramp(self) -> None:
         self.limit = min(self.limit + 1, self._bounds.highest)
 
     def _judge(self, sample: "_Sample") -> None:
         if self._is_ramping:
-            self._is_ramping = self.limit < self._bounds.highest and sample.median_s <= self._longest_s
+            self._is_ramping = self.limit < self._bounds.highest and not sample.has_queued
             if not self._is_ramping:
                 self._move(self.limit)
         elif self._tried_from is None:
@@ -145,10 +170,9 @@ class Climb:
     def _try_another(self, sample: "_Sample") -> None:
         """Go one step up or down for one sample, when it is time to."""
         rest, bounds, here = self._rest, self._bounds, self.limit
-        is_queueing = sample.median_s > self._longest_s
-        if here > bounds.lowest and rest.is_due(down=True, sooner=is_queueing):
+        if here > bounds.lowest and rest.is_due(down=True, sooner=sample.has_queued):
             self._move(min(here * _DOWN, here - 1))
-        elif not is_queueing and here < bounds.highest and rest.is_due(down=False):
+        elif not sample.has_queued and here < bounds.highest and rest.is_due(down=False):
             self._move(max(here * _UP, here + 1))
         else:
             return
@@ -176,10 +200,10 @@ class _Sample:
         self._began_s = began_s
         self._ended_s = 0.0
         self._done = 0
-        self._tooks_s: list[float] = []
+        self._n_current = self._n_queued = 0
         self.weight = 0
 
-    def add(self, now_s: float, took_s: float, weight: int, *, is_current: bool) -> None:
+    def add(self, now_s: float, weight: int, *, has_queued: bool, is_current: bool) -> None:
         """Add a source; the first one that is current starts the clock."""
         if self._began_s is None:
             self._began_s = now_s if is_current else None
@@ -187,7 +211,8 @@ class _Sample:
         self._ended_s = now_s
         self._done += weight
         if is_current:
-            self._tooks_s.append(took_s)
+            self._n_current += 1
+            self._n_queued += has_queued
             self.weight += weight
 
     def tells(self, limit: int) -> bool:
@@ -204,8 +229,9 @@ class _Sample:
         return self._done / self.span_s
 
     @property
-    def median_s(self) -> float:
-        return statistics.median(self._tooks_s)
+    def has_queued(self) -> bool:
+        """Whether more than half of its sources have."""
+        return 2 * self._n_queued > self._n_current
 
 
 class _Rest:
@@ -242,7 +268,7 @@ class _Rest:
 
 
 class _Quickest:
-    """The least seconds that a source took lately: its time where it need not queue."""
+    """The least seconds that a source of one kind took lately: its time where it need not queue."""
 
     def __init__(self) -> None:
         self._now, self._before, self._n = float("inf"), float("inf"), 0

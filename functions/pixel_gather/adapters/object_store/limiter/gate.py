@@ -13,6 +13,21 @@ _LONGEST_SLEEP_S: Final = 0.1
 """While it is slept the rate may change."""
 
 
+class HeldPlace:
+    """One source's place in a gate; a ``ports.Place``."""
+
+    __slots__ = ("n_requests",)
+
+    def __init__(self) -> None:
+        """Hold it for a source that may not be read at all."""
+        self.n_requests: int | None = None
+        """Of the source, once it was read."""
+
+    def was_read(self, *, n_requests: int) -> None:
+        """Take note that the source was read, in so many requests."""
+        self.n_requests = n_requests
+
+
 class Gate:
     """Lets sources and requests through in the order in which they came; belongs to one event loop."""
 
@@ -35,8 +50,10 @@ class Gate:
         return self._rate.per_s is not None
 
     @asynccontextmanager
-    async def slot(self, weight: int) -> AsyncIterator[None]:
+    async def slot(self, weight: int) -> AsyncIterator[HeldPlace]:
         """Wait for a free place and hold it.
+
+        Only who says that a source was read has a say in how many are read at a time.
 
         Args:
             weight: How many places it takes. One free place lets in the next source, whatever it takes: so
@@ -44,17 +61,23 @@ class Gate:
         """
         await self._enter(weight)
         moves, began_s = self._climb.moves, self._clock()
+        place = HeldPlace()
         try:
-            yield
+            yield place
         finally:
-            now_s = self._clock()
-            self._climb.finished(
-                now_s,
-                took_s=now_s - began_s,
-                weight=weight,
-                moves=moves,
-                is_wanted=bool(self._waiting),
-            )
+            is_wanted = bool(self._waiting)
+            if place.n_requests is None:
+                self._climb.failed(is_wanted=is_wanted)
+            else:
+                now_s = self._clock()
+                self._climb.finished(
+                    now_s,
+                    took_s=now_s - began_s,
+                    n_requests=place.n_requests,
+                    weight=weight,
+                    moves=moves,
+                    is_wanted=is_wanted,
+                )
             self._leave(weight)
 
     async def turn(self) -> None:
@@ -78,6 +101,8 @@ class Gate:
         self._climb.throttled(now_s, round_trip_s=rate.round_trip_s, enough=rate.in_flight)
 
     async def _enter(self, weight: int) -> None:
+        if not self._held:
+            self._climb.rested()
         if not self._waiting and self._held < self._climb.limit:
             self._held += weight
             return
