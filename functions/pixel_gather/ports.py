@@ -44,7 +44,8 @@ class OpenedSource(Protocol):
                 header. Wholly overwritten where the source has pixels; what overhangs is left as it is.
             window: In pixels of the header's grid; part of it lies on the raster.
             bands: Which bands, from 1, in the order of ``out``.
-            masked: Also leave as they are the pixels that the source's own mask hides.
+            masked: Also leave as they are the pixels that GDAL's masks of these bands hide: the source's own
+                mask, alpha, or nodata. What holds the nodata value exactly may be written as well.
             part_nbytes: Longer ranges are better fetched in parts of this size side by side, as
                 `pixel_gather.estimate.range_parts` says; None for single ranges. Changes no pixel.
 

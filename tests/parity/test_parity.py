@@ -76,10 +76,10 @@ def test_reader_gives_rasterios_pixels(readings: Readings, truth: Truth) -> None
 @pytest.mark.parametrize("truth", _cases(lambda truth: truth.has_mask))
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_reader_leaves_masked_pixels_as_they_are(readings: Readings, truth: Truth) -> None:
-    """Where the source's own mask or alpha is 0, ``out`` keeps what it held; elsewhere it has the pixels."""
+    """Where a band's own mask or alpha is 0, ``out`` keeps what it held; elsewhere it has the pixels."""
     with rasterio.Env(**AS_FOR_THE_TRUTH), rasterio.open(truth.path) as dataset:
         expected = dataset.read()
-        expected[:, dataset.dataset_mask() == 0] = 77
+        expected[dataset.read_masks() == 0] = 77
     whole = Window(col_off=0, row_off=0, width=truth.shape[2], height=truth.shape[1])
     out = np.full(truth.shape, 77, truth.dtype)
 

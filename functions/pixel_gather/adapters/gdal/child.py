@@ -22,7 +22,7 @@ from rasterio.enums import Interleaving
 from rasterio.windows import Window as RasterioWindow
 
 from pixel_gather.adapters.gdal import limits
-from pixel_gather.adapters.gdal.describe import array_dtype, describe, has_own_mask, stored_ranges
+from pixel_gather.adapters.gdal.describe import array_dtype, describe, read_mask, stored_ranges
 from pixel_gather.adapters.gdal.frames import Channel, Kind
 from pixel_gather.adapters.gdal.ranged_file import NAME, OneFile, RangedBytes
 
@@ -108,8 +108,8 @@ class _Worker:
                 self._opened.content.prefetch(stored_ranges(dataset, window, request["bands"]))
             rows = np.array([start - row_off, stop - row_off], dtype="<u8").tobytes()
             pixels = dataset.read(request["bands"], window=window)
-            if request["masked"] and has_own_mask(dataset):
-                mask = dataset.dataset_mask(window=window)
+            mask = read_mask(dataset, window, request["bands"]) if request["masked"] else None
+            if mask is not None:
                 self._channel.send(Kind.MASK, rows, np.ascontiguousarray(mask).data)
             self._channel.send(Kind.PIXELS, rows, np.ascontiguousarray(pixels).data)
         self._channel.send(Kind.DONE)

@@ -50,9 +50,31 @@ def array_dtype(dataset: Any) -> np.dtype[Any]:
     return np.dtype("complex64" if name == "complex_int16" else name)
 
 
-def has_own_mask(dataset: Any) -> bool:
-    """Tell whether an alpha band or a mask of the file's own hides pixels; nodata is a value, no mask."""
-    return any(MaskFlags.per_dataset in flags for flags in dataset.mask_flag_enums)
+def read_mask(dataset: Any, window: Window, bands: Sequence[int]) -> np.ndarray[Any, Any] | None:
+    """Return what GDAL hides of a window, 0 where it is hidden, or None where nothing of it can be.
+
+    A mask may be shared by all bands, as an alpha band's is, or be each band's own. Pixels that hold the
+    nodata value exactly say so by themselves. GDAL also hides floating point values next to it, and cuts a
+    nodata value like 0.5 down to an integer.
+
+    Returns:
+        Shape (1, y, x) where one mask is for all bands, else (band, y, x).
+    """
+    flags = [dataset.mask_flag_enums[band - 1] for band in bands]
+    if all(MaskFlags.per_dataset in each for each in flags):
+        return np.asarray(dataset.read_masks([bands[0]], window=window))
+    if all(each == [MaskFlags.all_valid] for each in flags):
+        return None
+    is_plain = all(each in ([MaskFlags.nodata], [MaskFlags.all_valid]) for each in flags)
+    if is_plain and all(_is_exact_nodata(dataset, band) for band in bands):
+        return None
+    return np.asarray(dataset.read_masks(bands, window=window))
+
+
+def _is_exact_nodata(dataset: Any, band: int) -> bool:
+    """Tell whether a band's nodata is none, or an integer among integers."""
+    value, dtype = dataset.nodatavals[band - 1], array_dtype(dataset)
+    return value is None or (dtype.kind in "iu" and _nodata(value, dtype) is not None)
 
 
 def stored_ranges(dataset: Any, window: Window, bands: Sequence[int]) -> list[tuple[int, int]]:

@@ -36,7 +36,8 @@ class Kind(IntEnum):
     PIXELS = 14
     """Two u64, first row and stop row of the clipped window, then (band, y, x) pixels."""
     MASK = 15
-    """As PIXELS, one byte a pixel, 0 where hidden; comes before the pixels of the same rows."""
+    """As PIXELS, of one byte each, 0 where hidden, for one band or for each; comes before the pixels of the
+    same rows."""
     DONE = 16
     """All rows were sent."""
     FAILED = 17

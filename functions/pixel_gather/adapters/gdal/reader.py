@@ -168,7 +168,9 @@ class _Session:
             start, stop = struct.unpack("<2Q", await child.take(16))
             target = out[:, start:stop]
             if kind is Kind.MASK:
-                masks.append(np.empty(target.shape[1:], np.uint8))
+                n_bands, height, width = target.shape
+                n_masks = n_bands if nbytes - 16 == target.size else 1
+                masks.append(np.empty((n_masks, height, width), np.uint8))
                 _check(nbytes - 16, masks[-1].nbytes)
                 await child.take_into(masks[-1])
             elif masks:

@@ -15,6 +15,9 @@ _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn][Aa][Nn]
 """What Python and GDAL read alike."""
 
 
+_NEAR: Final = 1e-5
+"""Values within this share of nodata; GDAL's own bound is a few steps of float32."""
+
 _MAX_FLOAT16: Final = float(np.finfo("f2").max)
 _MAX_INT16: Final = (1 << 15) - 1
 _MSVC_INFINITIES: Final = {"1.#INF": "inf", "-1.#INF": "-inf"}
@@ -23,6 +26,31 @@ _MSVC_INFINITIES: Final = {"1.#INF": "inf", "-1.#INF": "-inf"}
 def declares_nodata(ifd: Ifd) -> bool:
     """Tell whether the tag is there, whatever it says."""
     return Tag.GDAL_NODATA in ifd.entries
+
+
+def hides_another_value(ifd: Ifd, dtype: np.dtype[Any]) -> bool:
+    """Tell whether GDAL hides integers for a nodata value that is none of them: it cuts 0.5 down to 0.
+
+    Raises:
+        NeedBytes: The text was not fetched yet.
+    """
+    text = (ifd.text(Tag.GDAL_NODATA, most=_MAX_NBYTES) or b"").decode("latin-1").strip(" ")
+    if dtype.kind not in "iu" or not _NUMBER.fullmatch(text):
+        return False
+    value, limits = float(text), np.iinfo(dtype)
+    return limits.min <= value <= limits.max and not value.is_integer()
+
+
+def is_near_nodata(pixels: np.ndarray[Any, Any], nodata: float | None) -> bool:
+    """Tell whether a pixel is close to a nodata value that it does not equal, so that GDAL may hide it.
+
+    Of complex numbers GDAL compares the real part alone.
+    """
+    if nodata is None or pixels.dtype.kind not in "fc" or not np.isfinite(nodata):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_close = np.abs(pixels.real - nodata) <= _NEAR * abs(nodata)
+    return bool((is_close & (pixels != nodata)).any())
 
 
 def nodata_of(ifd: Ifd, dtype: np.dtype[Any]) -> float | int | None:

@@ -18,7 +18,7 @@ from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.in_parts import all_of, fetch_ranges
 from pixel_gather.adapters.geotiff.in_thread import in_thread
 from pixel_gather.adapters.geotiff.layout import Layout
-from pixel_gather.adapters.geotiff.nodata import declares_nodata
+from pixel_gather.adapters.geotiff.nodata import declares_nodata, hides_another_value, is_near_nodata
 from pixel_gather.adapters.geotiff.offset_codec import MAX_TILES
 from pixel_gather.adapters.geotiff.packed_header import pack
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
@@ -56,7 +56,8 @@ class OpenedGeoTiff:
     """Learns from this file where its header was read just now."""
 
     is_masked: bool | None = None
-    """Whether a mask or an alpha band of its own hides pixels; None where nobody has looked."""
+    """Whether a mask or an alpha band of its own hides pixels, or GDAL hides some for another reason; None
+    where nobody has looked."""
 
     packed: bytes | None = None
     """What it was opened by where its header was not read; ``file`` may have fetched more since."""
@@ -122,7 +123,12 @@ class OpenedGeoTiff:
         await self.file.parsed(self._refuse_masks)
         unmasked = np.empty_like(part)
         await self._fill(unmasked, inside, bands, limits)
-        part[...] = unmasked
+        if is_near_nodata(unmasked, self.header.nodata):
+            raise UnsupportedError("values next to nodata, which GDAL may hide")
+        if self.header.nodata == 0 and unmasked.dtype.kind in "fc":
+            np.copyto(part, unmasked, where=unmasked != 0)  # GDAL hides -0.0 as well
+        else:
+            part[...] = unmasked
 
     async def _fill(self, out: Pixels, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> None:
         """Fill ``out`` with a window that lies on the raster."""
@@ -196,9 +202,14 @@ class OpenedGeoTiff:
             fill_tile(0 if nodata is None else nodata, piece, self.layout, out=out, bands=bands)
 
     def _refuse_masks(self) -> None:
-        """Leave files with a mask of their own to GDAL."""
+        """Leave files to GDAL that hide other pixels than those of exactly their nodata value."""
         if self.is_masked is None:
-            self.is_masked = self.layout.has_alpha or mentions_mask(self.first) or has_mask(self.first)
+            self.is_masked = (
+                self.layout.has_alpha
+                or mentions_mask(self.first)
+                or hides_another_value(self.first, self.layout.dtype)
+                or has_mask(self.first)
+            )
         if self.is_masked:
             raise UnsupportedError("a mask or an alpha band")
 
