@@ -95,6 +95,21 @@ def test_described_crs_can_be_read_back(crs: str, is_geographic: bool) -> None: 
     assert CRS.from_wkt(described.wkt2) == CRS.from_user_input(crs)
 
 
+@pytest.mark.parametrize(
+    "crs", ["ESRI:102113", "ESRI:102100", "EPSG:900913", "EPSG:32662", "ESRI:102021", "EPSG:2400"]
+)
+def test_described_crs_that_is_deprecated_keeps_its_name(crs: str) -> None:
+    """Without the mark of a deprecated one GDAL takes ESRI:102113 for EPSG:3857."""
+    described = RasterioProjector().describe(crs)
+    parsed = CRS.from_user_input(crs)
+
+    assert described is not None
+    again = CRS.from_wkt(described.wkt2)
+    assert again == parsed
+    assert again.to_wkt().partition(",")[0] == parsed.to_wkt().partition(",")[0]
+    assert described.wkt2.startswith("PROJCRS[")
+
+
 def test_crs_that_proj_does_not_know_has_no_description() -> None:
     """Its sources are gathered all the same, and the cube tells of none."""
     assert RasterioProjector().describe("EPSG:99999") is None

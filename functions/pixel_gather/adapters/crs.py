@@ -14,6 +14,11 @@ from pixel_gather.model.window import DescribedCrs
 _EDGE_POINTS: Final = 21
 """Points put on each edge of a box so that its curves are followed; GDAL's own default."""
 
+_NAME: Final = re.compile(r'(\w+\[")((?:[^"]|"")*)')
+"""Keyword and name at the beginning of a WKT."""
+
+_DEPRECATED: Final = " (deprecated)"
+
 _EPSG: Final = re.compile(r"epsg:(\d+)", re.IGNORECASE)
 
 
@@ -30,14 +35,12 @@ class RasterioProjector:
 
     def describe(self, crs: str) -> DescribedCrs | None:
         """Return what readers are told of a CRS, ``EPSG:n`` or WKT; None where PROJ does not know it."""
-        from rasterio.enums import WktVersion  # noqa: PLC0415 # see above
-
         try:
             parsed = _parse(crs, "crs")
         except RequestError:
             return None
         return DescribedCrs(
-            wkt2=parsed.to_wkt(version=WktVersion.WKT2_2019),
+            wkt2=_wkt2(parsed),
             code=_authority_code(crs, parsed),
             is_geographic=parsed.is_geographic,
         )
@@ -62,6 +65,21 @@ class RasterioProjector:
             RequestError: As ``points``; also where the box has no place in the target.
         """
         return _bounds(bounds, source_crs, target_crs)
+
+
+def _wkt2(parsed: Any) -> str:
+    """Return a CRS as WKT 2, under its own name.
+
+    GDAL marks names as deprecated in WKT 1 and not in WKT 2, from which it then reads another CRS:
+    ESRI:102113 comes back as EPSG:3857.
+    """
+    from rasterio.enums import WktVersion  # noqa: PLC0415 # see above
+
+    wkt2: str = parsed.to_wkt(version=WktVersion.WKT2_2019)
+    named = _NAME.match(wkt2)
+    if named is None or f'["{named[2]}{_DEPRECATED}",' not in parsed.to_wkt():
+        return wkt2
+    return f"{named[1]}{named[2]}{_DEPRECATED}{wkt2[named.end() :]}"
 
 
 def _authority_code(crs: str, parsed: Any) -> str | None:
