@@ -28,6 +28,17 @@ def test_request_survives_json(request_: GatherRequest) -> None:
         assert again.digest() == request_.digest()
 
 
+def test_request_may_name_any_pixel_that_a_raster_can_have() -> None:
+    """As drill does: up to 2**31 - 1 columns and rows."""
+    last = 2**31 - 2
+
+    parsed = parse_request(PLAIN | {"window": {"pixels": [last, last, 1, 1]}})
+
+    assert parsed.window.rule().pixels == (last, last, 1, 1)
+    with pytest.raises(RequestError, match="pixels"):
+        parse_request(PLAIN | {"window": {"pixels": [2**31, 0, 1, 1]}})
+
+
 @pytest.mark.parametrize(
     "change",
     [

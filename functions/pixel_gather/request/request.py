@@ -15,7 +15,9 @@ from pixel_gather.model.window import WindowRule
 
 type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 type Size = Annotated[int, Field(ge=1, le=1_000_000)]
-type Offset = Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)]
+type Offset = Annotated[int, Field(ge=-(2**31) + 1, le=2**31 - 1)]
+"""No raster that is read has more columns or rows."""
+
 
 _SOURCE_KINDS: Final = ("hrefs", "list", "prefix")
 _WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
