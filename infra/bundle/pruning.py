@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-_CODECS: Final = "blosc|deflate|imcd|lzma|zfp|zlib|zstd"
+_CODECS: Final = "blosc|deflate|imcd|jpegxl|lzma|zfp|zlib|zstd"
 """imagecodecs' modules behind the names that ``pixel_gather`` calls; ``imcd`` holds its own codecs: delta,
-floatpred, LZW and PackBits. ``imagecodecs.zarr`` loads zlib."""
+floatpred, LZW and PackBits; GDAL as rasterio brings it has no JPEG XL. ``imagecodecs.zarr`` loads zlib."""
 
-_CODEC_LIBRARIES: Final = "blosc|deflate|gomp|lz4|lzma|snappy|zfp|zstd"
-"""What those modules are linked to; Blosc to LZ4, Snappy and zstd."""
+_CODEC_LIBRARIES: Final = (
+    "blosc|brotli(common|dec|enc)|deflate|gomp|jxl(_cms|_threads)?|lcms2|lz4|lzma|snappy|zfp|zstd"
+)
+"""What those modules are linked to; Blosc to LZ4, Snappy and zstd; JPEG XL, 7.5 MB, to Brotli and lcms2."""
 
 
 _FONTS: Final = "DejaVuSans(Display|-(Bold|Oblique|BoldOblique))?|LastResortHE-Regular"

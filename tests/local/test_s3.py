@@ -100,6 +100,22 @@ def test_the_command_reaches_another_endpoint(
     assert json.loads(capsys.readouterr().out)["cube"] == "s3://cubes/b"
 
 
+@pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"])
+def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
+    endpoint: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain http included, for reading and for writing; the more special variable counts."""
+    hrefs = [f"s3://sources/heat/{file.name}" for file in FILES]
+    for other in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        monkeypatch.setenv(other, "http://127.0.0.1:9")
+    monkeypatch.delenv("AWS_ENDPOINT_URL") if variable == "AWS_ENDPOINT" else None
+    monkeypatch.setenv(variable, endpoint)
+
+    gathered = gather({"sources": hrefs, "window": {"tile": [0, 0]}}, to="s3://cubes/by-environment")
+
+    assert gathered.report.n_failed == 0
+
+
 def test_a_bucket_that_is_not_there_is_refused_in_words(endpoint: str) -> None:
     """Exit 2, and nothing to clean up."""
     options = ["--sources", str(FILES[0]), "--tile", "0,0", "--endpoint", endpoint]

@@ -12,7 +12,7 @@ from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.gdals_crs import GdalsCrs
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.adapters.geotiff.unsupported import DamagedTileError, UnsupportedError
 from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError, StaleHeaderError
 from pixel_gather.model.source import Cost, Header
@@ -185,13 +185,22 @@ class _FastSource:
         try:
             try:
                 await self._opened.read_into(out, window, bands, masked=masked, part_nbytes=part_nbytes)
-            except UnsupportedError:
-                opened = await self._open_by_gdal()
-                await opened.read_into(out, window, bands, masked=masked)
+            except UnsupportedError as left:
+                try:
+                    opened = await self._open_by_gdal()
+                    await opened.read_into(out, window, bands, masked=masked)
+                except SourceError as error:
+                    if isinstance(left, DamagedTileError) and error.status is Status.UNSUPPORTED:
+                        raise self._damaged() from left
+                    raise
         except SourceError as error:
             if self.was_known and error.status in _MAY_BE_STALE:
                 raise StaleHeaderError(error.reason, href=error.href, status=error.status) from error
             raise
+
+    def _damaged(self) -> SourceError:
+        reason = "one of its tiles is damaged: it cannot be decoded"
+        return SourceError(reason, href=self.header.href, status=Status.CORRUPT)
 
     async def _open_by_gdal(self) -> OpenedSource:
         """Open the version that the header tells of, once."""

@@ -34,6 +34,13 @@ def layout_for(compression: Compression) -> Layout:
     )
 
 
+def _as_jpeg_xl(content: bytes) -> Any:
+    """Encode pixels, as many rows of 16 as there are, or one row of any length."""
+    pixels = np.frombuffer(content, "u2")
+    shape = (-1, 16) if pixels.size % 16 == 0 else (1, -1)
+    return imagecodecs.jpegxl_encode(pixels.reshape(shape), lossless=True)
+
+
 ENCODERS: dict[Compression, Callable[[bytes], Any]] = {
     Compression.NONE: bytes,
     Compression.LZW: imagecodecs.lzw_encode,
@@ -42,6 +49,8 @@ ENCODERS: dict[Compression, Callable[[bytes], Any]] = {
     Compression.PACKBITS: imagecodecs.packbits_encode,
     Compression.LZMA: lzma.compress,
     Compression.ZSTD: imagecodecs.zstd_encode,
+    Compression.JPEG_XL: _as_jpeg_xl,
+    Compression.JPEG_XL_OF_DNG: _as_jpeg_xl,
 }
 
 

@@ -7,7 +7,6 @@ import contextlib
 import json
 import logging
 import os
-import re
 import socket
 import sys
 import warnings
@@ -21,13 +20,11 @@ from rasterio.crs import CRS
 from rasterio.enums import Interleaving
 from rasterio.windows import Window as RasterioWindow
 
-from pixel_gather.adapters.gdal import limits
+from pixel_gather.adapters.gdal import limits, refusals
 from pixel_gather.adapters.gdal.describe import array_dtype, describe, read_mask, stored_ranges
 from pixel_gather.adapters.gdal.frames import Channel, Kind
 from pixel_gather.adapters.gdal.ranged_file import NAME, OneFile, RangedBytes
 
-_PRIVATE_PATH: Final = re.compile(rf"'?/?vsiriopener_[0-9a-f]+/{NAME}'?[:,]? ?")
-_LONGEST_REASON: Final = 300
 _SHARE_OF_MEMORY: Final = 4
 """Blocks are held about this many times while they are decoded: stored, decoded, cached, sent."""
 
@@ -154,7 +151,7 @@ class _Worker:
 
 
 def _judge(error: Exception) -> tuple[str, str]:
-    """Return the status's name and a sentence made of GDAL's own."""
+    """Return the status's name and a sentence."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in chain:
@@ -163,11 +160,10 @@ def _judge(error: Exception) -> tuple[str, str]:
     kinds = {type(link).__name__ for link in chain}
     if kinds & {"MemoryError", "CPLE_OutOfMemoryError"}:
         return "UNSUPPORTED", "needs more memory than GDAL may use here"
-    texts = dict.fromkeys(_PRIVATE_PATH.sub("", str(link)).strip() for link in chain)
-    told = [text for text in texts if text and not text.startswith("Read failed.")]
-    reason = "; ".join(told)[:_LONGEST_REASON] or type(error).__name__
-    is_unsupported = bool(kinds & {"_OverLimitError", "CPLE_NotSupportedError"})
-    return "UNSUPPORTED" if is_unsupported else "CORRUPT", reason
+    if isinstance(error, _OverLimitError):
+        return "UNSUPPORTED", str(error)
+    status, reason = refusals.judge([str(link) for link in chain])
+    return "UNSUPPORTED" if "CPLE_NotSupportedError" in kinds else status, reason
 
 
 def main() -> None:

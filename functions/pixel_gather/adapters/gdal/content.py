@@ -3,6 +3,7 @@
 from collections.abc import Buffer
 from typing import Final
 
+from pixel_gather.adapters.object_store.store_errors import EMPTY
 from pixel_gather.errors import SourceError
 from pixel_gather.model.status import Status
 
@@ -32,6 +33,8 @@ def driver_of(start: Buffer, *, href: str) -> str:
             corrupt.
     """
     head = bytes(memoryview(start)[:64])
+    if not head:
+        raise SourceError(EMPTY, href=href, status=Status.CORRUPT)
     for magic, driver in _DRIVERS:
         if head.startswith(magic):
             return driver

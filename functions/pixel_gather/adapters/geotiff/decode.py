@@ -9,8 +9,8 @@ from typing import Any, Final
 import imagecodecs
 import numpy as np
 
-from pixel_gather.adapters.geotiff.layout import Compression, Layout, Predictor
-from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.adapters.geotiff.layout import JPEG_XL, Compression, Layout, Predictor
+from pixel_gather.adapters.geotiff.unsupported import DamagedTileError, UnsupportedError
 
 type Block = np.ndarray[Any, Any]
 
@@ -67,10 +67,14 @@ def decode_block(content: memoryview, layout: Layout, block: Block) -> None:
             dtype's kind and size in native byte order.
 
     Raises:
+        DamagedTileError: The bytes are damaged, and GDAL may not know their compression.
         UnsupportedError: The bytes are damaged, too short or too long.
     """
     target = _as_bytes(block)
     try:
+        if layout.compression in JPEG_XL:
+            _decode_jpeg_xl(content, block)
+            return
         if layout.predictor is Predictor.FLOAT:
             _decode_floats(content, layout, block)
             return
@@ -94,6 +98,18 @@ def _decode_floats(content: memoryview, layout: Layout, block: Block) -> None:
     if len(decoded) != len(target):
         raise UnsupportedError("a tile is shorter than its shape")
     imagecodecs.floatpred_decode(shuffled, axis=1, out=block)
+
+
+def _decode_jpeg_xl(content: memoryview, block: Block) -> None:
+    """Decode JPEG XL, which a package may come without; libjxl refuses another shape or dtype than wanted."""
+    if not imagecodecs.JPEGXL.available:
+        raise UnsupportedError("JPEG XL without its codec")
+    if imagecodecs.jpegxl_check(content) is False:
+        raise DamagedTileError("a tile is no JPEG XL")
+    try:
+        imagecodecs.jpegxl_decode(content, numthreads=1, out=block)
+    except RuntimeError as error:
+        raise DamagedTileError("a tile cannot be decoded") from error
 
 
 def _as_bytes(block: Block) -> memoryview:

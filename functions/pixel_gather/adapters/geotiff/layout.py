@@ -53,6 +53,8 @@ class Compression(IntEnum):
     DEFLATE_OLD = 32946
     LZMA = 34925
     ZSTD = 50000
+    JPEG_XL = 50002
+    JPEG_XL_OF_DNG = 52546
 
 
 class Predictor(IntEnum):
@@ -63,7 +65,10 @@ class Predictor(IntEnum):
     FLOAT = 3
 
 
-WITH_PREDICTOR: Final = frozenset(Compression) - {Compression.NONE, Compression.PACKBITS}
+JPEG_XL: Final = frozenset({Compression.JPEG_XL, Compression.JPEG_XL_OF_DNG})
+"""They hold pixels, not bytes: their own shape and dtype have to be the tile's."""
+
+WITH_PREDICTOR: Final = frozenset(Compression) - {Compression.NONE, Compression.PACKBITS} - JPEG_XL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +210,8 @@ def _coding(ifd: Ifd, *, stored: np.dtype[Any], dtype: np.dtype[Any]) -> tuple[C
         raise UnsupportedError("compression or predictor") from error
     if ifd.integer(Tag.FILL_ORDER, 1) != 1:
         raise UnsupportedError("fill order")
+    if compression in JPEG_XL and not (stored.isnative and dtype.kind in "uf"):
+        raise UnsupportedError("JPEG XL in another byte order, or of signed integers")
     if predictor is Predictor.NONE:
         return compression, predictor
     if compression not in WITH_PREDICTOR or dtype.kind == "c":

@@ -17,5 +17,9 @@ class UnknownCrsError(UnsupportedError):
     """Everything is read here but the CRS, which GDAL has to name."""
 
 
+class DamagedTileError(UnsupportedError):
+    """A tile's bytes are damaged, whether or not GDAL has the codec to see that."""
+
+
 class TiffError(UnsupportedError):
     """The file breaks the format, or is odder than this parser takes."""

@@ -27,13 +27,16 @@ _THREADS: Final = 400
 
 _MANY: Final = 100
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+PAST_THE_END: Final = "it is cut off: it ends before bytes that its header tells of"
+"""What it means that a range begins behind the last byte."""
+
 _BY_CODE: Final[dict[int, tuple[Status, str, int]]] = {
     401: (Status.DENIED, "the server wants credentials (401)", 0),
     403: (Status.DENIED, "the server refused access (403)", 0),
     404: (Status.MISSING, "no such object", 0),
     410: (Status.MISSING, "no such object", 0),
     412: (Status.CHANGED, "replaced while it was being read", 0),
-    416: (Status.CORRUPT, "ends before the bytes asked for", 0),
+    416: (Status.CORRUPT, PAST_THE_END, 0),
     200: (Status.UNSUPPORTED, "the server does not answer byte ranges", 0),
 }
 

@@ -18,8 +18,8 @@ from obstore.store import HTTPStore, LocalStore, S3Store
 
 from pixel_gather.adapters.object_store.back_end import STORE_ERRORS, Client, Pace, RangedGets, Wanted
 from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
-from pixel_gather.adapters.object_store.no_redirect_http import FixedHost
-from pixel_gather.adapters.object_store.store_errors import judge
+from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, FixedHost
+from pixel_gather.adapters.object_store.store_errors import EMPTY, judge
 from pixel_gather.errors import SourceError, StoreError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
@@ -33,6 +33,9 @@ _OBSTORE_READS_BY_ITSELF: Final = (
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 )
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+"""The first that is there counts, as in the AWS tools, which know the first two."""
+
 _POOL_IDLE_TIMEOUT: Final = "15s"
 """After longer, a frozen Lambda environment may have slept through the other side's hanging up."""
 
@@ -146,13 +149,13 @@ def _open_store(
     client_options: dict[str, Any] = timeouts | {
         "connect_timeout": _milliseconds(settings.connect_timeout_s),
         "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
-        "allow_http": scheme == "http" or (settings.endpoint or "").startswith("http://"),
+        "allow_http": scheme == "http" or (_endpoint(settings) or "").startswith("http://"),
     }
     if scheme in ("http", "https"):
         return HTTPStore(root, client_options=client_options, retry_config=retry)  # type: ignore[arg-type] # a plain dict is what it takes
     options: dict[str, Any] = {
         "region": settings.region,
-        "endpoint": settings.endpoint,
+        "endpoint": _endpoint(settings),
         "skip_signature": settings.unsigned or None,
         "request_payer": settings.requester_pays or None,
         "credential_provider": None if settings.unsigned else _credential_provider(settings),
@@ -160,6 +163,12 @@ def _open_store(
     given = {name: value for name, value in options.items() if value is not None}
     bucket = urlsplit(root).netloc
     return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=retry, **given)  # type: ignore[arg-type] # as above
+
+
+def _endpoint(settings: StoreSettings) -> str | None:
+    """Return where S3 is, if not at AWS; obstore would read the environment too, but not allow plain http."""
+    named = (os.environ.get(name) for name in _ENDPOINTS)
+    return settings.endpoint or next(filter(None, named), None)
 
 
 def _milliseconds(seconds: float) -> str:
@@ -227,6 +236,8 @@ class Objects:
             except STORE_ERRORS as error:
                 attempt += 1
                 status, reason, tries = judge(error)
+                if reason == PAST_THE_END and start == 0:
+                    reason = EMPTY
                 if attempt > min(tries, self.settings.max_retries):
                     raise SourceError(reason, href=href, status=status) from error
                 cost.retries += 1

@@ -10,12 +10,13 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from pixel_gather.adapters.object_store.no_redirect_http import HttpRefusedError
+from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, HttpRefusedError
 from pixel_gather.model.status import Status
 
 _REFUSED: Final = (
     "the store refused access (403), which S3 also says of a missing object to who may not list the bucket"
 )
+EMPTY: Final = "it is empty: it has no bytes at all"
 _MANY: Final = 100
 """More tries than any setting allows: the setting decides."""
 
@@ -32,7 +33,7 @@ _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
 )
 _BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     # obstore 0.12 tells these apart only in the text of GenericError
-    (("StartTooLarge", "status code: 416"), (Status.CORRUPT, "ends before the bytes asked for", 0)),
+    (("StartTooLarge", "status code: 416"), (Status.CORRUPT, PAST_THE_END, 0)),
     (("Not a directory",), (Status.MISSING, "no such object", 0)),
     (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
     (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),

@@ -1,0 +1,107 @@
+"""What GDAL's errors mean for a source: a status, and a sentence without GDAL's own words.
+
+Damaged bytes are corrupt. What is sound but cannot be read here is unsupported.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+_PATH: Final = re.compile(r"'?/?vsiriopener_[0-9a-f]+/source'?[:,]? ?")
+_OWN_NAMES: Final = re.compile(r"^(source(, band \d+)?: )?((\w+): ?)?(?=\S)")
+_LONGEST: Final = 200
+
+_CONVERT: Final = "; convert it, for example to DEFLATE"
+_COMPRESSIONS: Final = {
+    "JXL": "JPEG XL",
+    "JP2000": "JPEG 2000 inside of TIFF",
+    "34712": "JPEG 2000 inside of TIFF",
+    "33003": "JPEG 2000 inside of TIFF",
+    "33005": "JPEG 2000 inside of TIFF",
+    "34933": "PNG inside of TIFF",
+    "34934": "JPEG XR",
+    "22610": "JPEG XR",
+    "48124": "Jetraw",
+}
+"""By libtiff's name, or by their number in TIFF where it knows none."""
+
+type _Sentence = Callable[[re.Match[str]], str]
+
+
+def _of_codec(found: re.Match[str]) -> str:
+    name = found[1]
+    known = _COMPRESSIONS.get(name, f"code {name}" if name.isdigit() else name)
+    return f"its compression ({known}) is not read here{_CONVERT}"
+
+
+def _of_numbers(found: re.Match[str]) -> str:
+    return f"its numbers (of {found[1]} bits, sample format {found[2]}) are not read here{_CONVERT}"
+
+
+def _of_predictor(found: re.Match[str]) -> str:
+    return f"its predictor ({found[1]}) is not read here{_CONVERT}"
+
+
+def _of_tile(found: re.Match[str]) -> str:
+    return f"the tile in column {found[2]} and row {found[3]} of band {found[1]} is damaged"
+
+
+def _always(sentence: str) -> _Sentence:
+    return lambda _: sentence
+
+
+_RULES: Final[tuple[tuple[str, str, _Sentence], ...]] = (
+    (r"missing codec(?: of code)? (\w+)", "UNSUPPORTED", _of_codec),
+    (r"BitsPerSample\(=(\d+)\) and SampleType\(=(\d+)\)", "UNSUPPORTED", _of_numbers),
+    (r"\"Predictor\" value (\d+) not supported", "UNSUPPORTED", _of_predictor),
+    (
+        r"Old-JPEG",
+        "UNSUPPORTED",
+        _always(f"its compression (the JPEG of TIFF 6.0) is not read here{_CONVERT}"),
+    ),
+    (
+        r"(?i)too many blocks|zero number of (tiles|strips)|too (many|large) (tiles|strips|blocks)",
+        "UNSUPPORTED",
+        _always("it has no tiles, or more of them than can be read"),
+    ),
+    (
+        r"Fax3SetupState|LogLuvSetup|(?i:inappropriate photometric|unsupported|not supported|cannot handle)",
+        "UNSUPPORTED",
+        _always(f"its pixels are stored in an unusual way that is not read here{_CONVERT}"),
+    ),
+    (
+        r"Incorrect count for|TIFFFetchStripThing",
+        "CORRUPT",
+        _always("its header contradicts itself: it does not say where each tile lies"),
+    ),
+    (r"band (\d+): IReadBlock failed at X offset (\d+), Y offset (\d+)", "CORRUPT", _of_tile),
+    (
+        r"Cannot read TIFF header|Not a TIFF|TIFFReadDirectory|TIFFFetch|No code-stream|(?i:jp2 file)",
+        "CORRUPT",
+        _always("its header is damaged or cut off"),
+    ),
+)
+"""The first that is found in any of the texts decides."""
+
+
+def judge(texts: Sequence[str]) -> tuple[str, str]:
+    """Return the name of a status, and a sentence.
+
+    Args:
+        texts: What GDAL said, from the outermost error to its cause.
+    """
+    told = "\n".join(texts)
+    for pattern, status, sentence in _RULES:
+        found = re.search(pattern, told)
+        if found is not None:
+            return status, sentence(found)
+    return "CORRUPT", _shortest(texts)
+
+
+def _shortest(texts: Sequence[str]) -> str:
+    """Return the cause, which is the last text, without names of GDAL's functions."""
+    for text in reversed(texts):
+        cause = _OWN_NAMES.sub("", _PATH.sub("", text).strip()).strip(" .;")
+        if cause and not text.startswith("Read failed."):
+            return f"it cannot be read: {cause[:_LONGEST]}"
+    return "it cannot be read"
