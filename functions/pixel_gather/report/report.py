@@ -112,6 +112,9 @@ class Report:
     data_nbytes: int | None = None
     """Received for windows of sources that were read, without headers; None in cubes of earlier versions."""
 
+    shares_crs: bool = False
+    """Whether all rows have one CRS, also where their grids differ. False in cubes of earlier versions."""
+
     typical_per_s: float | None = None
     """Sources by time passed, noted whenever one is done: the median. None as above."""
 
@@ -202,6 +205,7 @@ class Tally:
     plan: CubePlan
     status_counts: Counter[str] = field(default_factory=Counter)
     is_aligned: bool = True
+    shares_crs: bool = True
     nodata_differs: bool = False
     scaling_differs: bool = False
     stored_nbytes: int = 0
@@ -263,6 +267,7 @@ class Tally:
         self._reads.append(outcome.read_s + outcome.decode_s)
         self._bytes.append(outcome.nbytes - outcome.header_nbytes)
         self.is_aligned = self.is_aligned and outcome.is_aligned
+        self.shares_crs = self.shares_crs and outcome.crs == self.plan.placement.crs
         ours = self.plan.nodata(slot)
         both_nan = outcome.nodata != outcome.nodata and ours != ours  # noqa: PLR0124 # true of NaN alone
         self.nodata_differs = self.nodata_differs or not (outcome.nodata == ours or both_nan)
@@ -303,6 +308,7 @@ class Tally:
             bands=tuple(dict.fromkeys(band for slot in plan.slots for band in slot.bands)),
             tile=(grid.tile_height, grid.tile_width),
             is_aligned=self.is_aligned and len(timings) > 0,
+            shares_crs=self.shares_crs and len(timings) > 0 and plan.placement.crs is not None,
             nodata_differs=self.nodata_differs,
             scaling_differs=self.scaling_differs,
             n_sources=plan.n_sources,

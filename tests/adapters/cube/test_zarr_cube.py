@@ -19,6 +19,7 @@ from obstore.store import LocalStore, MemoryStore
 from fakes import FakeControl, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY, ZarrCube
+from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.model.source import Column, CubeRow, Source
@@ -99,8 +100,8 @@ def test_cube_opens_in_xarray_with_its_pixels(tmp_path: Path, codec: str) -> Non
     assert {"href", "status", "mean", "transform", "spatial_ref"} <= set(cube["band_1"].coords) | {
         "transform"
     }
-    assert cube.attrs["complete"] is True
-    assert cube.attrs["pixel_gather"]["report"]["n_failed"] == 0
+    assert cube.attrs["complete"] == 1
+    assert gather_of(cube.attrs)["report"]["n_failed"] == 0
     assert set(cube.data_vars) == {"band_1"}
 
 
@@ -191,18 +192,57 @@ def test_unaligned_cube_is_not_put_on_the_map_and_says_so(tmp_path: Path) -> Non
     cube = open_(tmp_path)
 
     assert not report.is_aligned
-    assert cube.attrs["pixel_gather"]["report"]["is_aligned"] is False
+    assert gather_of(cube.attrs)["report"]["is_aligned"] is False
+    assert not {"x", "y"} & set(cube.variables)
+    assert "GeoTransform" not in cube["spatial_ref"].attrs
+    assert not any(name.startswith("spatial:") for name in cube.attrs)
+    assert cube["transform"].values[:, 2].tolist() == [500_020.0, 500_025.0]
+    assert cube.rio.crs.to_epsg() == cube["band_1"].rio.crs.to_epsg() == 32631
+    assert cube.attrs["proj:code"] == "EPSG:32631"
+
+
+def test_cube_of_several_crss_has_none_of_its_own(tmp_path: Path) -> None:
+    """Each row keeps its CRS beside its transform; no reader takes one for the other."""
+    report = gather(tmp_path, {"a": A, "b": FakeImage(pixels=A, header={"crs": "EPSG:32632"})})
+
+    cube = open_(tmp_path)
+
+    assert not report.shares_crs
+    assert cube.rio.crs is None
     assert not {"x", "y", "spatial_ref"} & set(cube.variables)
     assert not any(name.startswith(("spatial:", "proj:")) for name in cube.attrs)
-    assert cube["transform"].values[:, 2].tolist() == [500_020.0, 500_025.0]
+    assert cube["crs"].values.tolist() == ["EPSG:32631", "EPSG:32632"]
 
 
 @pytest.mark.parametrize("crs", [None, "EPSG:4326"])
 def test_cube_without_a_transform_has_no_place(tmp_path: Path, crs: str | None) -> None:
-    """Photographs make a cube too."""
+    """Photographs make a cube too; where they name a CRS, so does the cube."""
     gather(tmp_path, {"a": FakeImage(pixels=A, header={"transform": None, "crs": crs})})
 
-    assert "x" not in open_(tmp_path).coords
+    cube = open_(tmp_path)
+
+    assert "x" not in cube.coords
+    assert cube.rio.crs == crs
+
+
+def test_cube_becomes_netcdf_by_xarray_alone(tmp_path: Path) -> None:
+    """Nothing has to be dropped first, for no attribute is an object; what is read back is the same."""
+    bands = np.concatenate([A, A + 1])
+    gather(tmp_path / "cube", {"a": FakeImage(pixels=bands, header={"nodata": 7}), "b": bands})
+
+    cube = open_(tmp_path / "cube")
+    cube.to_netcdf(tmp_path / "cube.nc")
+
+    with xr.open_dataset(tmp_path / "cube.nc") as again:
+        assert again.equals(cube)
+        assert again.attrs["pixel_gather"] == cube.attrs["pixel_gather"]
+
+
+def test_cube_shows_its_bands_in_their_order(tmp_path: Path) -> None:
+    """The tenth comes last, not second."""
+    gather(tmp_path, {"a": np.repeat(A, 11, axis=0)})
+
+    assert list(open_(tmp_path).data_vars) == [f"band_{n}" for n in range(1, 12)]
 
 
 def test_cube_of_times_has_them_to_the_microsecond(tmp_path: Path) -> None:
@@ -354,7 +394,7 @@ def test_cube_says_that_it_is_not_complete_until_it_is() -> None:
     asyncio.run(cube.create(plan_of()))
 
     root = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
-    assert root["attributes"]["complete"] is False
+    assert root["attributes"]["complete"] == 0
     found = asyncio.run(cube.found())
     assert found is not None
     assert (found.digest, found.report) == (plan_of().digest, None)

@@ -1,10 +1,11 @@
-"""Place an aligned cube on the map: x and y, CF's ``spatial_ref``, GeoZarr's conventions.
+"""Place a cube on the map: x and y, CF's ``spatial_ref``, GeoZarr's attributes.
 
-Conventions: https://github.com/zarr-conventions/spatial (v1) and
-https://github.com/zarr-experimental/geo-proj (v1).
+Attributes: https://github.com/zarr-conventions/spatial (v1) and https://github.com/zarr-experimental/geo-proj
+(v1). Their declaration, a list of objects named ``zarr_conventions``, is left out: netCDF has no room for it,
+so that xarray could not write such a cube with ``to_netcdf``.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -13,53 +14,43 @@ from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
 
+if TYPE_CHECKING:  # not in a worker's start
+    from pixel_gather.report.report import Report
+
 SPATIAL_REF: Final = "spatial_ref"
 
-_SPATIAL: Final = {
-    "uuid": "689b58e2-cf7b-45e0-9fff-9cfc0883d6b4",
-    "name": "spatial:",
-    "schema_url": "https://raw.githubusercontent.com/zarr-conventions/spatial/refs/tags/v1/schema.json",
-    "spec_url": "https://github.com/zarr-conventions/spatial/blob/v1/README.md",
-    "description": "Spatial coordinate information",
-}
-_PROJ: Final = {
-    "uuid": "f17cb550-5864-4468-aeb7-f3180cfb622f",
-    "name": "proj:",
-    "schema_url": "https://raw.githubusercontent.com/zarr-experimental/geo-proj/refs/tags/v1/schema.json",
-    "spec_url": "https://github.com/zarr-experimental/geo-proj/blob/v1/README.md",
-    "description": "Coordinate reference system information for geospatial data",
-}
 
+def write_georeference(store: Store, plan: CubePlan, report: "Report") -> dict[str, Any]:
+    """Write the arrays that place the cube on the map, as far as all of its rows share a place.
 
-def write_georeference(store: Store, plan: CubePlan) -> dict[str, Any]:
-    """Write the arrays that place the cube on the map, as far as the template is placed.
+    Rows of one grid share transform and CRS. Rows of several grids may still share the CRS.
 
     Returns:
-        The group's GeoZarr attributes; empty where the template has no transform.
+        The group's GeoZarr attributes; empty where rows share neither.
     """
-    placement = plan.placement
-    transform, crs = placement.transform, plan.crs
-    if transform is None or not transform.is_usable:
-        return {}
-    attributes: dict[str, Any] = {
-        "spatial:dimensions": ["y", "x"],
-        "spatial:transform": [float(value) for value in transform],
-        "spatial:transform_type": "affine",
-        "spatial:shape": [plan.height, plan.width],
-        "spatial:bbox": _bounds(transform, plan.width, plan.height),
-        "spatial:registration": "pixel",
-        "zarr_conventions": [_SPATIAL],
-    }
-    mapping: dict[str, Any] = {"GeoTransform": " ".join(map(repr, map(float, transform.to_gdal())))}
+    transform = plan.placement.transform if report.is_aligned else None
+    crs = plan.crs if report.is_aligned or report.shares_crs else None
+    attributes: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
+    if transform is not None and transform.is_usable:
+        attributes = {
+            "spatial:dimensions": ["y", "x"],
+            "spatial:transform": [float(value) for value in transform],
+            "spatial:transform_type": "affine",
+            "spatial:shape": [plan.height, plan.width],
+            "spatial:bbox": _bounds(transform, plan.width, plan.height),
+            "spatial:registration": "pixel",
+        }
+        mapping = {"GeoTransform": " ".join(map(repr, map(float, transform.to_gdal())))}
+        if transform.is_rectilinear:
+            _write_axes(store, plan, transform)
     if crs is not None:
         mapping |= {"crs_wkt": crs.wkt2, "spatial_ref": crs.wkt2}
         if crs.is_geographic:
             mapping["grid_mapping_name"] = "latitude_longitude"
         attributes |= {"proj:code": crs.code} if crs.code else {"proj:wkt2": crs.wkt2}
-        attributes["zarr_conventions"] = [_SPATIAL, _PROJ]
-    write_small_array(store, SPATIAL_REF, np.array(0, dtype="int64"), dims=(), attributes=mapping)
-    if transform.is_rectilinear:
-        _write_axes(store, plan, transform)
+    if mapping:
+        write_small_array(store, SPATIAL_REF, np.array(0, dtype="int64"), dims=(), attributes=mapping)
     return attributes
 
 

@@ -21,6 +21,7 @@ from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georef
 from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
 from pixel_gather.adapters.cube.zarr_metadata import (
     coordinate_attributes,
+    gather_of,
     group_attributes,
     measurement_attributes,
     put_array,
@@ -62,7 +63,7 @@ class ZarrCube:
         try:
             answer = await obstore.get_async(self.store, ROOT_KEY)
             attributes = json.loads(bytes(await answer.bytes_async()))["attributes"]
-            gather = attributes["pixel_gather"]
+            gather = gather_of(attributes)
             return FoundCube(
                 digest=str(gather["digest"]),
                 planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
@@ -92,8 +93,7 @@ class ZarrCube:
 
     async def create(self, plan: CubePlan) -> CubePlan:
         """Claim the place and describe the measurements; goes on with a claim of the same digest."""
-        attributes = group_attributes(plan) | {"complete": False}
-        content = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes})
+        content = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": group_attributes(plan)})
         try:
             await obstore.put_async(self.store, ROOT_KEY, content.encode(), mode="create")
         except AlreadyExistsError as error:
@@ -221,13 +221,14 @@ class ZarrCube:
 
     def _complete(self, plan: CubePlan, report: "Report") -> None:
         group = self._group()
-        on_map = write_georeference(self.store, plan) if report.is_aligned else {}
+        on_map = write_georeference(self.store, plan, report)
         if len(plan.measurements) > 1:
             names = np.array([each.name for each in plan.measurements], dtype=object)
             write_small_array(self.store, "measurement", names, dims=("measurement",))
-        measurements = {each.name for each in plan.measurements}
-        arrays = self._array_names()
-        beside = sorted(set(arrays) - measurements - {"x", "y", plan.dim, "measurement"})
+        measurements = [each.name for each in plan.measurements]
+        others = self._array_names() - set(measurements)
+        arrays = [*measurements, *sorted(others)]  # readers show them in this order
+        beside = sorted(others - {"x", "y", plan.dim, "measurement"})
         attributes: dict[str, Any] = {"coordinates": " ".join(beside)}
         if SPATIAL_REF in beside:
             attributes["grid_mapping"] = SPATIAL_REF
@@ -237,7 +238,7 @@ class ZarrCube:
         content = {
             "zarr_format": 3,
             "node_type": "group",
-            "attributes": group_attributes(plan, report) | on_map | {"complete": True},
+            "attributes": group_attributes(plan, report) | on_map,
             "consolidated_metadata": {
                 "kind": "inline",
                 "must_understand": False,
@@ -246,10 +247,10 @@ class ZarrCube:
         }
         obstore.put(self.store, ROOT_KEY, json.dumps(content).encode(), use_multipart=False)
 
-    def _array_names(self) -> list[str]:
+    def _array_names(self) -> set[str]:
         """Return the arrays below the root; zarr-python's own walk warns of the control folder."""
         folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
-        return sorted(folder for folder in folders if f"{folder}/" != CONTROL_FOLDER)
+        return {folder for folder in folders if f"{folder}/" != CONTROL_FOLDER}
 
     def _metadata_of(self, name: str) -> Any:
         return json.loads(bytes(obstore.get(self.store, f"{name}/{ROOT_KEY}").bytes()))

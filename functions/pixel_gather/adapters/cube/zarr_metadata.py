@@ -1,8 +1,9 @@
 """How the cube describes itself: codecs, CF attributes, provenance."""
 
 import base64
+import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,11 @@ def coordinate_attributes(coordinate: "Coordinate") -> dict[str, Any]:
 
 
 def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str, Any]:
-    """Return the group's attributes: what it is, which request made it and, at the end, its report."""
+    """Return the group's attributes: what it is, which request made it and, once it is finished, its report.
+
+    Attributes are text, numbers and lists of these, for netCDF knows no others: what xarray opens it can also
+    write with ``to_netcdf``. So what the gather tells of itself is one JSON text.
+    """
     gather: dict[str, Any] = {
         "version": __version__,
         "digest": plan.digest,
@@ -76,7 +81,23 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
     }
     if report is not None:
         gather["report"] = report.to_json()
-    return {"Conventions": "CF-1.11", "title": _title(plan), "pixel_gather": gather}
+    return {
+        "Conventions": "CF-1.11",
+        "title": _title(plan),
+        "pixel_gather": json.dumps(gather),
+        "complete": int(report is not None),
+    }
+
+
+def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a gather tells of itself in its cube's attributes; in earlier versions it was no text.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is not as a gather leaves it.
+    """
+    told = attributes["pixel_gather"]
+    gather: dict[str, Any] = dict(json.loads(told) if isinstance(told, str) else told)
+    return gather
 
 
 def write_small_array(

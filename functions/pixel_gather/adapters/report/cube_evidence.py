@@ -10,6 +10,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
+from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.report.cube_pictures import contact_sheet_of, quicklooks_in
 from pixel_gather.adapters.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
@@ -63,7 +64,7 @@ def _said(error: Exception) -> str:
 
 def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> Evidence:
     attributes = _attributes(store, place)
-    gather = attributes["pixel_gather"]
+    gather = gather_of(attributes)
     report = msgspec.convert(gather["report"], Report)
     request: dict[str, Any] = msgspec.convert(gather["request"], dict[str, Any])
     json.dumps([request, report.to_json()], allow_nan=False)  # as report.json will have them
@@ -100,7 +101,7 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
     try:
         content = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
         attributes: dict[str, Any] = content["attributes"]
-        gather = attributes["pixel_gather"]
+        gather = gather_of(attributes)
         if not (attributes["complete"] and gather["report"]):
             raise StoreError(
                 f"{place}: the cube is not complete: run its request again, which goes on where it stopped"
