@@ -313,7 +313,7 @@ async def finish_gather(
         await writer.add(evidence)
     await writer.flush()
     report = tally.report()
-    if report.nodata_differs or report.scaling_differs:
+    if report.nodata_differs or report.scaling_differs or report.n_overhanging:
         await _write_differences(cube, plan, report, tasks, control)
     await cube.write_headers(gathered_headers(tasks, control))
     if (quicklooks := album.quicklooks()) is not None:
@@ -430,8 +430,9 @@ async def _evidence(
         [lost(row, n_bands=n_bands, task_index=task.index) for row in rows] if result is None else result.rows
         for task, result in zip(group, results, strict=True)
     ]
+    y_starts = [task.y_start for task in group]
     merged_rows = [
-        (row, [merged(parts) for parts in zip(*outcomes, strict=True)])
+        (row, [merged(parts, y_starts=y_starts) for parts in zip(*outcomes, strict=True)])
         for row, *outcomes in zip(rows, *strips, strict=True)
     ]
     return merged_rows, results
@@ -493,7 +494,12 @@ async def _write_differences(
         difference_values,
     )
 
-    coordinates = difference_coordinates(plan, nodata=report.nodata_differs, scaling=report.scaling_differs)
+    coordinates = difference_coordinates(
+        plan,
+        nodata=report.nodata_differs,
+        scaling=report.scaling_differs,
+        overhang=report.n_overhanging > 0,
+    )
     await cube.create_coordinates(plan, coordinates)
 
     def values(_: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> "dict[str, Values]":

@@ -64,7 +64,7 @@ def test_merged_statistics_are_those_of_the_whole(pixels: Pixels, cut: int, noda
         return outcome
 
     (whole,) = measured(pixels).bands
-    (found,) = merged([measured(pixels[:, :cut]), measured(pixels[:, cut:])]).bands
+    (found,) = merged([measured(pixels[:, :cut]), measured(pixels[:, cut:])], y_starts=[0, cut]).bands
 
     assert found.n_valid == whole.n_valid
     assert (found.min, found.max) == pytest.approx((whole.min, whole.max), nan_ok=True)
@@ -87,16 +87,36 @@ def strip(**changes: object) -> Outcome:
 
 def test_merged_adds_up_the_cost() -> None:
     """Each strip opened its source anew, and that was paid for."""
-    found = merged([strip(start_s=3.0, hedges=1), strip(start_s=2.0, retries=1, hedges=1)])
+    found = merged([strip(start_s=3.0, hedges=1), strip(start_s=2.0, retries=1, hedges=1)], y_starts=[0, 8])
 
     assert (found.requests, found.nbytes, found.retries, found.hedges) == (4, 20, 1, 2)
     assert (found.start_s, found.read_s, found.header_nbytes) == (2.0, 1.0, 8)
     assert found.status is Status.OK
 
 
+@pytest.mark.parametrize(
+    ("extents", "expected"),
+    [
+        ([(0, 0, 9, 8), (0, 0, 9, 8), (0, 0, 9, 3)], (0, 0, 9, 19)),
+        ([(0, 0, 0, 0), (2, 5, 7, 8), (2, 0, 7, 2)], (2, 13, 7, 18)),
+        ([(2, 1, 7, 8), (0, 0, 0, 0), (0, 0, 0, 0)], (2, 1, 7, 8)),
+        ([(0, 0, 0, 0)] * 3, (0, 0, 0, 0)),
+    ],
+)
+def test_merged_extent_is_of_the_whole_window(
+    extents: list[tuple[int, int, int, int]], expected: tuple[int, int, int, int]
+) -> None:
+    """A strip that lies off the raster has no part in it."""
+    found = merged([strip(extent=each) for each in extents], y_starts=[0, 8, 16])
+
+    assert found.extent == expected
+
+
 def test_merged_fails_where_one_strip_failed() -> None:
     """Half a window is no window."""
-    found = merged([strip(), strip(status=Status.CORRUPT, reason="bad"), strip(status=Status.DENIED)])
+    strips = [strip(), strip(status=Status.CORRUPT, reason="bad"), strip(status=Status.DENIED)]
+
+    found = merged(strips, y_starts=[0, 8, 16])
 
     assert (found.status, found.reason) == (Status.CORRUPT, "bad")
     assert (found.bands[0].n_valid, math.isnan(found.bands[0].mean)) == (0, True)
@@ -104,7 +124,7 @@ def test_merged_fails_where_one_strip_failed() -> None:
 
 def test_merged_strips_of_two_versions_are_changed() -> None:
     """Bytes of two versions of an object never make one window."""
-    found = merged([strip(), strip(etag='"2"')])
+    found = merged([strip(), strip(etag='"2"')], y_starts=[0, 8])
 
     assert found.status is Status.CHANGED
     assert found.reason == "replaced between two strips of its window"
@@ -115,13 +135,14 @@ def test_merged_takes_a_single_part_as_it_is() -> None:
     """Most windows are read in one piece."""
     only = strip()
 
-    assert merged([only]) is only
+    assert merged([only], y_starts=[8]) is only
 
 
 def test_merged_digest_depends_on_every_strip() -> None:
     """And on their order."""
     one, two = strip(), strip(bands=[BandStats(digest="bb")])
+    orders = ([one, two], [two, one], [one, one])
 
-    digests = {merged(parts).bands[0].digest for parts in ([one, two], [two, one], [one, one])}
+    digests = {merged(parts, y_starts=[0, 8]).bands[0].digest for parts in orders}
 
     assert len(digests) == 3

@@ -128,7 +128,7 @@ def test_read_then_assemble_is_numpy_slicing(
         assert {each.status for (each,) in outcomes} == {Status.OK}
         cube[:, task.row_start : task.row_stop, task.y_start : task.y_stop] = buffer
 
-    fill = plan.measurements[0].nodata or 0
+    fill = plan.measurements[0].fill_value
     for row, image in enumerate((first, second)):
         expected = sliced(image[[band - 1 for band in bands]], window, fill)
         assert cube[:, row].tobytes() == expected.tobytes()
@@ -165,9 +165,9 @@ def test_read_shard_fills_failed_rows_with_what_is_no_pixel(dtype: str, fill: fl
     np.testing.assert_array_equal(buffer[:, 1], np.full((2, 5, 6), fill, dtype))
 
 
-@pytest.mark.parametrize("dtype", ["uint16", "float32"])
-def test_read_shard_fills_what_overhangs_with_nodata_or_0(dtype: str) -> None:
-    """A source without nodata gets the cube's; 0 where the cube has none either, as GDAL fills."""
+@pytest.mark.parametrize(("dtype", "fill"), [("uint16", 0), ("float32", np.nan)])
+def test_read_shard_fills_what_overhangs_with_what_is_no_pixel(dtype: str, fill: float) -> None:
+    """A source without nodata gets the cube's; where the cube has none either, NaN or an integer's 0."""
     reader = FakeReader({"a": FakeImage(pixels=A.astype(dtype), header={"nodata": 9}), "b": A.astype(dtype)})
     table = table_of("a", "a", "b")
     with_nodata = planned(reader, table, window={"pixels": [-2, 0, 4, 3]})
@@ -177,7 +177,8 @@ def test_read_shard_fills_what_overhangs_with_nodata_or_0(dtype: str) -> None:
     (second,), _ = read(without, table_of("b"), reader)
 
     assert (first[..., :2] == 9).all()
-    assert (second[..., :2] == 0).all()
+    np.testing.assert_array_equal(second[..., :2], np.full((2, 1, 3, 2), fill, dtype))
+    np.testing.assert_array_equal(second[:, 0, :, 2:], A[:, :3, :2])
 
 
 def failing(status: Status) -> SourceError:

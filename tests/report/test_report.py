@@ -1,7 +1,7 @@
 """What a gather tells of itself."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -29,6 +29,7 @@ def outcome(**changes: Any) -> Outcome:
     plain = Outcome(
         status=Status.OK,
         is_aligned=True,
+        extent=(0, 0, 8, 8),
         start_s=1.0,
         end_s=1.4,
         open_s=0.1,
@@ -169,6 +170,44 @@ def test_tally_notices_nodata_that_differs(
 
     assert tally.nodata_differs is differs
     assert any("nodata" in each for each in tally.report().warnings) is differs
+
+
+@dataclass(frozen=True)
+class Overhang:
+    """A window that its source does not hold whole, and what is said of it."""
+
+    id: str
+    dtype: str
+    cubes_nodata: float | None
+    own_nodata: float | None
+    says: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Overhang("integers", "uint8", None, None, "holds 0, which nobody can tell from a value"),
+        Overhang("the source's nodata", "uint8", 7, 7, "holds nodata or NaN"),
+        Overhang("the cube's nodata", "uint8", 7, None, "holds nodata or NaN"),
+        Overhang("floats", "float32", None, None, "holds nodata or NaN"),
+    ],
+    ids=lambda case: case.id,
+)
+def test_report_tells_of_windows_that_overhang(case: Overhang) -> None:
+    """How many, and what their filled pixels hold; the way to tell them is named."""
+    measurement = replace(PLAN.measurements[0], dtype=case.dtype, nodata=case.cubes_nodata)
+    tally = Tally(plan=replace(PLAN, measurements=(measurement,)))
+    for extent in ((0, 0, 8, 8), (0, 0, 8, 5)):
+        tally.add_row(row_of("a"), [outcome(extent=extent, nodata=case.own_nodata)])
+    tally.add_row(row_of("b"), [outcome(status=Status.CORRUPT, reason="bad", extent=(0, 0, 1, 1))])
+
+    report = tally.report()
+
+    assert report.n_overhanging == 1
+    (said,) = (each for each in report.warnings if each.startswith("the window"))
+    assert said.startswith("the window lies partly outside 1 of 2 sources that were read: ")
+    assert case.says in said
+    assert "inside_x_start to inside_y_stop" in said
 
 
 def test_report_survives_json() -> None:

@@ -89,8 +89,9 @@ def test_coordinates_of_bands_of_one_source_repeat_only_what_differs() -> None:
 
     assert dims["href"] == dims["open"] == ("source",)
     assert dims["mean"] == dims["status"] == ("source", "measurement")
-    differing = {each.name: each.dims for each in difference_coordinates(plan, nodata=True, scaling=True)}
-    assert differing["nodata"] == ("source",)
+    found = difference_coordinates(plan, nodata=True, scaling=True, overhang=True)
+    differing = {each.name: each.dims for each in found}
+    assert differing["nodata"] == differing["inside_x_start"] == ("source",)
     assert differing["scale_factor"] == differing["add_offset"] == ("source", "measurement")
 
 
@@ -103,8 +104,9 @@ def test_coordinates_of_scenes_have_a_place_for_each_measurement() -> None:
     assert dims["time"] == ("time",)
     assert dims["href"] == dims["status"] == dims["mean"] == ("time", "measurement")
     assert dims["transform"] == ("time", "measurement", "affine")
-    (nodata,) = difference_coordinates(plan, nodata=True, scaling=False)
+    nodata, *inside = difference_coordinates(plan, nodata=True, scaling=False, overhang=True)
     assert nodata.dims == ("time", "measurement")
+    assert {each.dims for each in inside} == {("time", "measurement")}
 
 
 def test_coordinate_values_tell_absent_sources_from_zeros() -> None:

@@ -59,7 +59,10 @@ class Outcome:
     crs: str | None = None
     nodata: float | int | None = None
     extent: tuple[int, int, int, int] = (0, 0, 0, 0)
-    """(x_start, y_start, x_stop, y_stop) of the task's part of the window that lies on the raster."""
+    """(x_start, y_start, x_stop, y_stop) of the task's part of the window that lies on the raster.
+
+    Of the whole window once its strips are `merged`.
+    """
 
     scaling: tuple[tuple[float, float], ...] | None = None
     """(scale, offset) of each band that was read; None where they are the template's."""
@@ -134,11 +137,15 @@ def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outco
     ]
 
 
-def merged(parts: Sequence[Outcome]) -> Outcome:
+def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
     """Return one outcome for a source whose window was read in several strips.
 
     The first strip that failed decides; strips of two versions of an object do not make one window.
     Either way the strips that were read stay in the cube, but nothing in them counts as valid.
+
+    Args:
+        parts: Of each strip, from the upper one to the lowest.
+        y_starts: The first line of each strip in the whole window.
     """
     if len(parts) == 1:
         return parts[0]
@@ -149,6 +156,7 @@ def merged(parts: Sequence[Outcome]) -> Outcome:
     first = failed or parts[0]
     return replace(
         first,
+        extent=_merged_extent([part.extent for part in parts], y_starts),
         start_s=min(part.start_s for part in parts),
         end_s=max(part.end_s for part in parts),
         open_s=sum(part.open_s for part in parts),
@@ -165,6 +173,21 @@ def merged(parts: Sequence[Outcome]) -> Outcome:
             for strips in zip(*(part.bands for part in parts), strict=True)
         ],
     )
+
+
+def _merged_extent(
+    extents: Sequence[tuple[int, int, int, int]], y_starts: Sequence[int]
+) -> tuple[int, int, int, int]:
+    """Return which part of the whole window lies on the raster."""
+    there = [
+        (x_start, top + y_start, x_stop, top + y_stop)
+        for (x_start, y_start, x_stop, y_stop), top in zip(extents, y_starts, strict=True)
+        if x_start < x_stop and y_start < y_stop
+    ]
+    if not there:
+        return (0, 0, 0, 0)
+    x_starts, tops, x_stops, bottoms = zip(*there, strict=True)
+    return min(x_starts), min(tops), max(x_stops), max(bottoms)
 
 
 def _merged_stats(strips: Sequence[BandStats], *, is_ok: bool) -> BandStats:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,6 +11,14 @@ from pixel_gather.model.source import Column, Header
 from pixel_gather.model.window import DescribedCrs, Window, WindowRule
 from pixel_gather.plan.layout import Layout
 from pixel_gather.plan.locate_window import Grid, Placement
+
+PARTLY_OUTSIDE: Final = "the window lies partly outside"
+_SEE_INSIDE: Final = "the coordinates inside_x_start to inside_y_stop tell which pixels lie inside"
+OVERHANG_IS_NODATA: Final = f"what lies outside holds nodata or NaN, and {_SEE_INSIDE}"
+OVERHANG_IS_ZERO: Final = (
+    "what lies outside holds 0, which nobody can tell from a value, as no nodata is declared: give nodata a "
+    f"value that no pixel has, which it then holds; {_SEE_INSIDE}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +58,12 @@ class Measurement:
         if self.nodata is not None:
             return self.nodata
         return float("nan") if np.dtype(self.dtype).kind in "fc" else 0
+
+    @property
+    def overhang(self) -> str:
+        """What its pixels hold that lie outside their source, in words."""
+        has_nan = np.dtype(self.dtype).kind in "fc"
+        return OVERHANG_IS_NODATA if has_nan or self.nodata is not None else OVERHANG_IS_ZERO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,12 +160,10 @@ class _View:
         return window.rows(self.task.y_start, self.task.y_stop)
 
     def fill_around(self, out: Pixels, outcome: Outcome) -> None:
-        """Fill what the source will not: with its own nodata, else the cube's, else 0."""
-        nodata = self.plan.nodata(self.slot_index)
+        """Fill what the source will not: with its own nodata, else the cube's, else NaN or an integer's 0."""
         if self.plan.masked and outcome.nodata is None:
-            outcome.nodata = nodata  # hidden pixels hold it, and are not valid
-        edge = nodata if outcome.nodata is None else outcome.nodata
-        out[...] = 0 if edge is None else edge
+            outcome.nodata = self.plan.nodata(self.slot_index)  # hidden pixels hold it, and are not valid
+        out[...] = self.plan.fill_value(self.slot_index) if outcome.nodata is None else outcome.nodata
 
 
 async def _read_source(

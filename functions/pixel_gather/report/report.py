@@ -16,7 +16,7 @@ import xxhash
 from pixel_gather.model.outcome import Lookup, Outcome, ShardResult
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
-from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
 from pixel_gather.report.run import Spread, Timings
 from pixel_gather.report.run_table import LABEL_WIDTH, Column, open_share, rows_of
 
@@ -115,6 +115,9 @@ class Report:
     shares_crs: bool = False
     """Whether all rows have one CRS, also where their grids differ. False in cubes of earlier versions."""
 
+    n_overhanging: int = 0
+    """Sources that were read and do not hold the whole window: what lies outside of them was filled."""
+
     typical_per_s: float | None = None
     """Sources by time passed, noted whenever one is done: the median. None as above."""
 
@@ -208,6 +211,10 @@ class Tally:
     shares_crs: bool = True
     nodata_differs: bool = False
     scaling_differs: bool = False
+    n_overhanging: int = 0
+    n_filled_with_zero: int = 0
+    """Of those, integers without nodata."""
+
     stored_nbytes: int = 0
     write_s: float = 0.0
     worker_s: float = 0.0
@@ -272,6 +279,11 @@ class Tally:
         both_nan = outcome.nodata != outcome.nodata and ours != ours  # noqa: PLR0124 # true of NaN alone
         self.nodata_differs = self.nodata_differs or not (outcome.nodata == ours or both_nan)
         self.scaling_differs = self.scaling_differs or outcome.scaling is not None
+        if outcome.extent != (0, 0, self.plan.width, self.plan.height):
+            self.n_overhanging += 1
+            fill = self.plan.fill_value(slot)
+            is_told = outcome.nodata is not None or ours is not None or fill != fill  # noqa: PLR0124 # as above
+            self.n_filled_with_zero += not is_told
 
     def _add_failure(self, href: str, outcome: Outcome) -> None:
         cause = (outcome.status.name.lower(), outcome.reason or "")
@@ -290,6 +302,12 @@ class Tally:
         warnings = list(plan.warnings)
         if self.nodata_differs:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
+        if self.n_overhanging:
+            which = OVERHANG_IS_ZERO if self.n_filled_with_zero else OVERHANG_IS_NODATA
+            warnings = [each for each in warnings if not each.startswith(PARTLY_OUTSIDE)]  # of the sample
+            warnings.append(
+                f"{PARTLY_OUTSIDE} {self.n_overhanging:,} of {len(timings):,} sources that were read: {which}"
+            )
         if self.n_lost_shards:
             warnings.append(
                 f"{self.n_lost_shards:,} of {self.n_shards:,} shards were lost to workers that failed: their "
@@ -308,6 +326,7 @@ class Tally:
             bands=tuple(dict.fromkeys(band for slot in plan.slots for band in slot.bands)),
             tile=(grid.tile_height, grid.tile_width),
             is_aligned=self.is_aligned and len(timings) > 0,
+            n_overhanging=self.n_overhanging,
             shares_crs=self.shares_crs and len(timings) > 0 and plan.placement.crs is not None,
             nodata_differs=self.nodata_differs,
             scaling_differs=self.scaling_differs,

@@ -149,6 +149,10 @@ RESERVED_NAMES: Final = frozenset(
         "status",
         "transform",
         "nodata",
+        "inside_x_start",
+        "inside_y_start",
+        "inside_x_stop",
+        "inside_y_stop",
         "scale_factor",
         "add_offset",
         "x",
@@ -163,7 +167,7 @@ RESERVED_NAMES: Final = frozenset(
 
 
 def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
-    """Return every coordinate along the cube's first axis, but for ``nodata``, which few cubes need.
+    """Return every coordinate along the cube's first axis, but for `difference_coordinates`.
 
     Values that differ between measurements have a second dimension ``measurement``, where the cube
     has more than one.
@@ -181,11 +185,21 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     return tuple(found)
 
 
-def difference_coordinates(plan: CubePlan, *, nodata: bool, scaling: bool) -> tuple[Coordinate, ...]:
-    """Return the coordinates of what rows have of their own where that is not the template's."""
+def difference_coordinates(
+    plan: CubePlan, *, nodata: bool, scaling: bool, overhang: bool
+) -> tuple[Coordinate, ...]:
+    """Return the coordinates that few cubes need: of what rows have of their own.
+
+    Args:
+        plan: The cube.
+        nodata: Whether sources' nodata is not always the template's.
+        scaling: Whether their scale or offset is not.
+        overhang: Whether the window does not always lie wholly inside its source.
+    """
     slots, measurements = _second_dims(plan)
     found = [_along(plan, _NODATA, slots)] if nodata else []
-    return (*found, *(_along(plan, each, measurements) for each in _SCALING if scaling))
+    found += [_along(plan, each, measurements) for each in _SCALING if scaling]
+    return (*found, *(_along(plan, each, slots) for each in _INSIDE if overhang))
 
 
 def difference_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
@@ -197,10 +211,17 @@ def difference_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> 
     pairs = np.array(scaling, dtype="float64")
     n_rows = len(outcomes)
     values = {"nodata": np.array(nodata), "scale_factor": pairs[..., 0], "add_offset": pairs[..., 1]}
+    inside = np.array([[_inside(outcome) for outcome in row] for row in outcomes])
+    values |= {each.name: inside[..., edge] for edge, each in enumerate(_INSIDE)}
     return {
-        each.name: values[each.name].astype("float64").reshape(n_rows, *each.shape[1:])
-        for each in difference_coordinates(plan, nodata=True, scaling=True)
+        each.name: values[each.name].astype(each.dtype).reshape(n_rows, *each.shape[1:])
+        for each in difference_coordinates(plan, nodata=True, scaling=True, overhang=True)
     }
+
+
+def _inside(outcome: Outcome) -> tuple[int, int, int, int]:
+    """Return which part of a row's window holds its source's pixels: nothing of one that was not read."""
+    return outcome.extent if outcome.status is Status.OK else (0, 0, 0, 0)
 
 
 def _scaling_of(plan: CubePlan, slot: int, outcome: Outcome) -> tuple[tuple[float, float], ...]:
@@ -336,3 +357,20 @@ _NODATA: Final = _Kind(
     fill=float("nan"),
     attributes={"long_name": "nodata value that the row's own source declares"},
 )
+_INSIDE: Final = tuple(
+    _Kind(
+        name=name,
+        dtype="int32",
+        fill=0,
+        attributes={
+            "long_name": f"{what} of the row's window inside its source; what lies outside was filled"
+        },
+    )
+    for name, what in (
+        ("inside_x_start", "first column"),
+        ("inside_y_start", "first line"),
+        ("inside_x_stop", "column after the last one"),
+        ("inside_y_stop", "line after the last one"),
+    )
+)
+"""In the order of `Outcome.extent`."""

@@ -37,7 +37,12 @@ UTM_ROTATED = Transform(10.0, 2.0, 500_000.0, 3.0, -10.0, 4_600_000.0)
 
 
 def gather(
-    folder: Path, images: Mapping[str, Pixels | FakeImage], table: SourceTable | None = None, **request: Any
+    folder: Path,
+    images: Mapping[str, Pixels | FakeImage],
+    table: SourceTable | None = None,
+    *,
+    max_task_nbytes: int = 2**24,
+    **request: Any,
 ) -> Report:
     """Gather images into a cube at a folder."""
 
@@ -54,7 +59,7 @@ def gather(
             projector=RasterioProjector(),
             cube=cube,
             control=control,
-            max_task_nbytes=2**24,
+            max_task_nbytes=max_task_nbytes,
         )
         control = control.below(plan.claim)
         for task in tasks:
@@ -236,6 +241,54 @@ def test_cube_becomes_netcdf_by_xarray_alone(tmp_path: Path) -> None:
     with xr.open_dataset(tmp_path / "cube.nc") as again:
         assert again.equals(cube)
         assert again.attrs["pixel_gather"] == cube.attrs["pixel_gather"]
+
+
+def inside(cube: xr.Dataset) -> xr.DataArray:
+    """Return which pixels of a cube are its sources', as its description says to find out."""
+    x, y = (xr.DataArray(np.arange(cube.sizes[dim]), dims=dim) for dim in ("x", "y"))
+    in_x = (x >= cube["inside_x_start"]) & (x < cube["inside_x_stop"])
+    return in_x & (y >= cube["inside_y_start"]) & (y < cube["inside_y_stop"])
+
+
+@pytest.mark.parametrize("max_task_nbytes", [2**24, 1_000], ids=["one piece", "strips"])
+def test_cube_tells_what_was_filled_from_what_was_read(tmp_path: Path, max_task_nbytes: int) -> None:
+    """A source's own 0 is not the 0 that stands where it has no pixels; failed rows hold no pixel at all."""
+    zeros = np.zeros_like(A)
+    smaller = FakeImage(pixels=zeros[:, :18, :15])
+    window = {"pixels": [-3, 4, 40, 70]}
+    report = gather(
+        tmp_path,
+        {"a": zeros, "b": smaller},
+        table_of("a", "b", "c"),
+        max_task_nbytes=max_task_nbytes,
+        window=window,
+        output={"layout": {"chunk": [1, 8, 40]}},
+    )
+
+    cube = open_(tmp_path)
+    found = inside(cube)
+
+    assert (report.n_overhanging, report.status_counts) == (2, {"ok": 2, "missing": 1})
+    assert report.n_shards == (1 if max_task_nbytes > 1_000 else 27)
+    expected = np.zeros((3, 70, 40), dtype=bool)
+    expected[0, :16, 3:23] = expected[1, :14, 3:18] = True
+    np.testing.assert_array_equal(found.transpose("source", "y", "x"), expected)
+    assert cube["inside_y_stop"].dtype == "int32"
+    assert cube["band_1"].where(found).count() == 16 * 20 + 14 * 15
+    assert "holds 0, which nobody can tell from a value" in cube["band_1"].attrs["comment"]
+    (said,) = (each for each in report.warnings if each.startswith("the window"))
+    assert said.startswith("the window lies partly outside 2 of 2 sources that were read")
+
+
+def test_cube_of_whole_windows_has_no_coordinates_of_what_was_filled(tmp_path: Path) -> None:
+    """They are for the few cubes that need them."""
+    report = gather(tmp_path, {"a": A}, table_of("a", "b"))
+
+    cube = open_(tmp_path)
+
+    assert report.n_overhanging == 0
+    assert not [name for name in cube.variables if str(name).startswith("inside_")]
+    assert "comment" not in cube["band_1"].attrs
 
 
 def test_cube_shows_its_bands_in_their_order(tmp_path: Path) -> None:

@@ -87,6 +87,29 @@ def test_contact_sheet_shows_first_middle_last_and_worst() -> None:
     assert "25.00%" in sheet[3].note
 
 
+def test_pictures_show_no_pixel_that_was_filled() -> None:
+    """What lies outside its source is hatched, though it holds no nodata; so it is in the worst window."""
+    store = MadeCube(n_rows=3, valid={1: 0.5}).stored()
+    for name, edges in {
+        "inside_x_start": [0, 5, 0],
+        "inside_x_stop": [32, 32, 32],
+        "inside_y_start": [0, 0, 0],
+        "inside_y_stop": [16, 11, 16],
+    }.items():
+        values = np.array(edges, dtype="int32")
+        put_array(store, name, shape=(3,), chunks=(3,), dtype="int32", values=values)
+
+    evidence = read_evidence(store, place="cube")
+
+    expected = np.ones((8, 16), dtype=bool)
+    expected[:2, :2] = False  # the cube's nodata
+    assert evidence.quicklooks is not None
+    np.testing.assert_array_equal(evidence.quicklooks.is_valid[0], expected)
+    expected[:, :3] = expected[6:] = False
+    np.testing.assert_array_equal(evidence.quicklooks.is_valid[1], expected)
+    np.testing.assert_array_equal(evidence.contact_sheet[-1].is_valid, expected)
+
+
 def test_contact_sheet_takes_the_slowest_of_windows_that_are_equally_bad() -> None:
     """And says so."""
     sheet = read_evidence(MadeCube(valid={2: 0.5, 5: 0.5}).stored(), place="cube").contact_sheet

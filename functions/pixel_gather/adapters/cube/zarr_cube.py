@@ -234,7 +234,8 @@ class ZarrCube:
             attributes["grid_mapping"] = SPATIAL_REF
         for each in plan.measurements:
             scaling = {} if report.scaling_differs else scaling_attributes(each)
-            group[each.name].update_attributes(attributes | scaling)
+            overhang = {"comment": each.overhang} if report.n_overhanging else {}
+            group[each.name].update_attributes(attributes | scaling | overhang)
         content = {
             "zarr_format": 3,
             "node_type": "group",

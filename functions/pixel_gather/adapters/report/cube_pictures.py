@@ -15,6 +15,7 @@ from pixel_gather.adapters.report.cube_sources import CubeSources
 from pixel_gather.errors import StoreError
 from pixel_gather.report.evidence import (
     Image,
+    Mask,
     MaskedQuicklooks,
     Picture,
     SourceRow,
@@ -59,7 +60,7 @@ def quicklooks_in(store: Store, group: "zarr.Group", array: Any, place: str) -> 
             is_shown(each, nodata)
             for each, nodata in zip(pixels, _nodata_of(group, array, rows), strict=True)
         ]
-        is_valid = np.array(valid, dtype=bool).reshape(pixels.shape)
+        is_valid = np.array(valid, dtype=bool).reshape(pixels.shape) & _are_inside(group, rows, pixels, step)
         found = MaskedQuicklooks(rows=rows, pixels=pixels, is_valid=is_valid, step=step)
     except (ValueError, TypeError, KeyError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
         raise StoreError(f"{place}/{QUICKLOOKS_KEY} is broken: {error}; gather the cube anew") from error
@@ -92,6 +93,30 @@ def _nodata_of(group: "zarr.Group", array: Any, rows: Integers) -> list[complex 
         own: Any = group["nodata"]
         return [float(each) for each in np.asarray(own.oindex[rows]).reshape(len(rows), -1)[:, 0]]
     return [array.fill_value if "_FillValue" in array.attrs else None] * len(rows)
+
+
+def _are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int) -> Mask:
+    """Return which pixels of some rows' pictures lie inside their source; the others were filled.
+
+    Args:
+        group: The cube.
+        rows: Of it.
+        pixels: Their pictures, shape (row, y, x).
+        step: Every so many pixels of the window were taken.
+    """
+    if "inside_x_start" not in group:
+        return np.ones(pixels.shape, dtype=bool)
+    n_rows, height, width = pixels.shape
+
+    def edge(name: str) -> Integers:
+        found: Any = group[f"inside_{name}"]
+        return np.asarray(found.oindex[rows]).reshape(n_rows, -1)[:, :1]
+
+    cols, lines = np.arange(width) * step, np.arange(height) * step
+    in_x = (edge("x_start") <= cols) & (cols < edge("x_stop"))
+    in_y = (edge("y_start") <= lines) & (lines < edge("y_stop"))
+    are_inside: Mask = in_y[:, :, None] & in_x[:, None, :]
+    return are_inside
 
 
 def contact_sheet_of(
@@ -141,8 +166,9 @@ def _worst(
         return Picture(role="worst", source=source, pixels=None, is_valid=None, note=why)
     step = quicklooks.step
     pixels = np.asarray(array[source.row, ::step, ::step])
-    (nodata,) = _nodata_of(group, array, np.array([source.row]))
-    is_valid = is_shown(pixels, nodata)
+    rows = np.array([source.row])
+    (nodata,) = _nodata_of(group, array, rows)
+    is_valid = is_shown(pixels, nodata) & _are_inside(group, rows, pixels[None], step)[0]
     return Picture(role="worst", source=source, pixels=pixels, is_valid=is_valid, note=why)
 
 
