@@ -284,6 +284,12 @@ class FakeTable:
         return sum(source is not None for row in self.all_rows for source in row.sources)
 
     @property
+    def n_repeated(self) -> int:
+        """Sources whose href is another's too."""
+        hrefs = [each.href for row in self.all_rows for each in row.sources if each is not None]
+        return len(hrefs) - len(set(hrefs))
+
+    @property
     def n_rows(self) -> int:
         """Rows of the cube."""
         return len(self.all_rows)

@@ -10,7 +10,9 @@ _PREFIX: Final = "PIXEL_GATHER_"
 _OWN_MEMORY: Final = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _BUCKET_FIELDS: Final = frozenset({"name", "region", "requester_pays", "unsigned"})
-_LIMITS: Final = frozenset({"usd", "files", "pixels", "fetched_bytes", "workers", "failed_shards"})
+_LIMITS: Final = frozenset(
+    {"usd", "files", "pixels", "fetched_bytes", "workers", "failed_shards", "times_source"}
+)
 
 
 class SettingsError(Exception):

@@ -133,6 +133,10 @@ class SourceTable(Protocol):
         """Lines of the list."""
 
     @property
+    def n_repeated(self) -> int:
+        """Sources whose href stands further up in the list."""
+
+    @property
     def n_rows(self) -> int:
         """Rows of the cube: sources, or scenes where several bands share one."""
 

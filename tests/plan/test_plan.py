@@ -1,5 +1,6 @@
 """What is decided, and refused, before a pixel is read."""
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -129,7 +130,15 @@ class Warned:
     "case",
     [
         Warned("half a pixel", like(transform=UTM.shifted(0, 0)._replace(c=UTM.c + 5)), "one grid"),
-        Warned("other nodata", like(nodata=0), "different nodata"),
+        Warned(
+            "other nodata", like(nodata=0), r"different nodata values \(none: 1, 0: 1\): the cube has none"
+        ),
+        Warned(
+            "more bands",
+            FakeImage(pixels=np.concatenate([A, A])),
+            r"have 4 band\(s\), not 2: those with fewer",
+        ),
+        Warned("fewer bands", FakeImage(pixels=A[:1]), r"have 1 band\(s\), not 2: those with fewer"),
         Warned("strips", like(is_tiled=False, tile_width=40, tile_height=1), "1 of 2 .* in strips"),
     ],
     ids=lambda case: case.id,
@@ -141,6 +150,119 @@ def test_plan_cube_warns_of_sources_that_are_unlike(case: Warned) -> None:
     assert len(plan.warnings) == 1
     assert plan.warnings[0].startswith(("1 of 2", "sampled sources"))
     assert re.search(case.says, plan.warnings[0])
+
+
+def test_plan_cube_takes_the_nodata_that_most_sources_declare() -> None:
+    """One header decides nothing: what is masked by another's nodata would be lost to every reader."""
+    images = {"a": like(nodata=255), "b": like(nodata=0), "c": like(nodata=0), "d": A}
+
+    plan = planned(reader_of(**images), hrefs("a", "b", "c", "d"), nodata=9)
+    of_none = planned(reader_of(a=like(nodata=255), b=A, c=A), hrefs("a", "b", "c"))
+    of_nan = planned(
+        reader_of(**{name: FakeImage(pixels=A / 2, header={"nodata": math.nan}) for name in "ab"}, c=A / 2),
+        hrefs("a", "b", "c"),
+    )
+
+    assert [each.nodata for each in plan.measurements] == [0, 0]
+    assert [each.nodata for each in of_none.measurements] == [None, None]
+    assert math.isnan(of_nan.measurements[0].nodata or 0)
+    assert "(0: 2, 255: 1, none: 1): the cube's is 0, each row keeps its own" in plan.warnings[0]
+
+
+def test_plan_cube_takes_as_many_bands_as_most_sources_have() -> None:
+    """One source of a single band at the head of the list does not leave out the others' second."""
+    plan = planned(reader_of(a=A[:1], b=A, c=A), hrefs("a", "b", "c"))
+
+    assert [each.name for each in plan.measurements] == ["band_1", "band_2"]
+
+
+@dataclass(frozen=True)
+class Overhang:
+    """A window that does not lie on every source, and what the plan says of it."""
+
+    id: str
+    window: list[int]
+    image: Pixels | FakeImage
+    says: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Overhang("integers", [30, 0, 20, 20], A, r"s3://b/a 50\.00% of it: .* holds 0, which nobody"),
+        Overhang("nodata", [30, 0, 20, 20], like(nodata=7), "50.00% of it: what lies outside holds nodata"),
+        Overhang("floats", [39, 49, 100, 100], A / 2, r"99\.99% of it: .* holds nodata or NaN"),
+    ],
+    ids=lambda case: case.id,
+)
+def test_plan_cube_warns_of_a_window_that_overhangs(case: Overhang) -> None:
+    """How much of it, and what will stand there, before it is paid for."""
+    plan = planned(reader_of(a=case.image), hrefs("a"), window={"pixels": case.window})
+
+    (said,) = plan.warnings
+    assert said.startswith("the window lies partly outside 1 of 1 sampled sources")
+    assert re.search(case.says, said)
+
+
+def test_plan_cube_warns_of_sources_that_the_window_misses() -> None:
+    """A box that few images touch is often a slip."""
+    window = {"point": [500_055, 4_599_945], "crs": "source"}
+    far = like(transform=UTM.shifted(10_000, 0))
+
+    plan = planned(reader_of(a=A, b=far, c=far), hrefs("a", "b", "c"), window=window)
+
+    assert (
+        "wholly outside 2 of 3 sampled sources, which will be recorded as outside, such as s3://b/b"
+        in (plan.warnings[-1])
+    )
+
+
+def test_plan_cube_refuses_a_window_that_is_far_larger_than_every_source() -> None:
+    """A cube of nothing is not stored by a slip; the limit says how large a window may be."""
+    images, window = reader_of(a=A), {"pixels": [-2000, -2000, 4000, 4000]}
+
+    with pytest.raises(BudgetError, match=r"times_source: the window of 4,000 x 4,000 pixels is 8,000 times"):
+        planned(images, hrefs("a"), window=window)
+    with pytest.raises(BudgetError, match="the limit is 7999 times: ask for a smaller window, or raise"):
+        planned(images, hrefs("a"), window=window, limits={"times_source": 7999})
+    plan = planned(images, hrefs("a"), window=window, limits={"times_source": 8000})
+
+    assert plan.shape == (1, 4000, 4000)
+    assert planned(images, hrefs("a"), window={"pixels": [0, 0, 1024, 1024]}).shape == (1, 1024, 1024)
+
+
+def test_plan_cube_says_where_the_image_lies_that_the_window_misses() -> None:
+    """Latitude before longitude is the commonest slip."""
+    in_degrees = (
+        "lies outside its 40 x 50 pixels; longitude comes first, and the image lies between longitudes "
+        "500000 and 500400 and between latitudes 4599500 and 4600000"
+    )
+    in_metres = (
+        "lies outside its 40 x 50 pixels; x comes first, and the image lies between x 500000 and 500400 and "
+        "between y 4599500 and 4600000"
+    )
+
+    with pytest.raises(RequestError, match=in_degrees) as caught:
+        planned(reader_of(a=A), hrefs("a"), window={"point": [46.5, 11.35]})
+    with pytest.raises(RequestError, match=in_metres):
+        planned(reader_of(a=A), hrefs("a"), window={"bbox": [1, 2, 3, 4], "crs": "source"})
+
+    assert caught.value.field == "window"
+
+
+def test_plan_cube_says_where_no_image_lies_where_nobody_knows() -> None:
+    """Pixels have no longitude, and some CRSs no way back."""
+    with pytest.raises(RequestError, match=r"outside its 40 x 50 pixels$"):
+        planned(reader_of(a=A), hrefs("a"), window={"pixels": [99, 0, 1, 1]})
+
+
+def test_plan_cube_warns_of_sources_that_are_named_twice() -> None:
+    """Each would be read, stored and paid for again."""
+    twice = planned(reader_of(a=A, b=A), hrefs("a", "b", "a"))
+    often = planned(reader_of(a=A, b=A), hrefs("a", "b", "a", "a"))
+
+    assert twice.warnings == ("1 of 3 line names a source that the list named before, to be read again",)
+    assert often.warnings[0].startswith("2 of 4 lines name a source that the list named before")
 
 
 def test_plan_cube_warns_of_an_index_that_knows_none_of_the_sources() -> None:

@@ -126,6 +126,16 @@ class Window:
             return None
         return Window(col_off=col_off, row_off=row_off, width=col_stop - col_off, height=row_stop - row_off)
 
+    def share_on(self, *, width: int, height: int) -> float:
+        """Return which share of its pixels lies on a raster of this size, 0 to 1."""
+        inside = self.clipped(width=width, height=height)
+        return 0.0 if inside is None else inside.n_pixels / self.n_pixels
+
+    @property
+    def n_pixels(self) -> int:
+        """Of the whole window."""
+        return self.width * self.height
+
     def rows(self, start: int, stop: int) -> "Window":
         """Return the rows [start, stop) of this window, counted from its own top."""
         return Window(

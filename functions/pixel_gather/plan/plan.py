@@ -5,9 +5,9 @@ every source is held to later.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,6 +23,12 @@ from pixel_gather.ports import Projector, SourceReader, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request.request import GatherRequest, Limits
+
+
+_LARGE_WINDOW: Final = 2**20
+"""Pixels up to which a window may be as many times as large as its sources as it likes."""
+
+_MOST_TIMES_SOURCE: Final = 16
 
 
 def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
@@ -67,6 +73,7 @@ async def plan_cube(
     ]
     slots = tuple(draft.slot for draft in drafts)
     _check_one_size(slots)
+    _check_window(drafts, request.limits)
     measurements = tuple(_measurements(drafts, request))
     height, width = slots[0].window.height, slots[0].window.width
     layout = plan_layout(
@@ -101,7 +108,11 @@ async def plan_cube(
         estimate=estimate_on_aws(
             work, replace(deployment or Deployment(), asked_workers=request.limits.workers)
         ),
-        warnings=(*(warning for draft in drafts for warning in draft.warnings), *_of_index(request, table)),
+        warnings=(
+            *(warning for draft in drafts for warning in draft.warnings),
+            *_of_list(request, table),
+            *_of_index(request, table),
+        ),
     )
     _check_codec(plan)
     _check_limits(plan, request.limits)
@@ -112,6 +123,17 @@ def _parts(work: Workload, deployment: Deployment | None) -> Parts:
     """Decide whether sources' bytes are fetched in parts, by who will read them."""
     link = LAMBDA if deployment is not None and deployment.is_deployed else HERE
     return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
+
+
+def _of_list(request: "GatherRequest", table: SourceTable) -> Iterator[str]:
+    """Warn of sources that are read and stored more often than once, and of times that were not found."""
+    if request.sources.time is not None and not table.has_time:
+        yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
+    n = table.n_repeated
+    if not n:
+        return
+    lines = "line names" if n == 1 else "lines name"
+    yield f"{n:,} of {table.n_sources:,} {lines} a source that the list named before, to be read again"
 
 
 def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
@@ -137,14 +159,26 @@ def _check_one_size(slots: Sequence[SourceSlot]) -> None:
             )
 
 
+def _check_window(drafts: Sequence[Draft], limits: "Limits") -> None:
+    """Refuse a window so much larger than the images that most of the cube would be empty."""
+    window = drafts[0].slot.window
+    width, height = max((draft.largest for draft in drafts), key=math.prod)
+    times, most = window.n_pixels / (width * height), limits.times_source or _MOST_TIMES_SOURCE
+    if window.n_pixels > _LARGE_WINDOW and times > most:
+        raise BudgetError(
+            f"limits.times_source: the window of {window.width:,} x {window.height:,} pixels is {times:,.0f} "
+            f"times as large as the largest source that was looked at ({width:,} x {height:,}), the limit is "
+            f"{most:g} times: ask for a smaller window, or raise the limit"
+        )
+
+
 def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Measurement]:
     found = []
     for index, draft in enumerate(drafts):
         for band in draft.slot.bands:
-            nodata = draft.header.nodata if draft.header.nodata is not None else request.nodata
             if request.nodata is not None and not _fits_dtype(request.nodata, draft.header.dtype):
                 raise RequestError(f"{request.nodata} does not fit {draft.header.dtype}", field="nodata")
-            if nodata is None and request.masked:
+            if draft.nodata is None and request.masked:
                 raise RequestError(
                     "masked pixels need a value: give nodata, the sources declare none", field="nodata"
                 )
@@ -153,7 +187,7 @@ def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Mea
                     name=draft.slot.name or f"band_{band}",
                     slot=index,
                     dtype=draft.header.dtype,
-                    nodata=nodata,
+                    nodata=draft.nodata,
                     scale=draft.header.scales[band - 1],
                     offset=draft.header.offsets[band - 1],
                 )

@@ -4,15 +4,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.model.source import Cost, Header
+from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.cube_plan import SourceSlot
-from pixel_gather.plan.locate_window import Grid, Placement, place_like, place_window
+from pixel_gather.plan.locate_window import Grid, place_window
 from pixel_gather.ports import Projector, SourceReader, SourceTable
+from pixel_gather.sample_warnings import warnings_of_places, warnings_of_sample
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request.request import GatherRequest
@@ -27,6 +29,14 @@ class Draft:
 
     slot: SourceSlot
     header: Header
+    """The template's."""
+
+    nodata: float | int | None
+    """What most of the sample declares, else the request's."""
+
+    largest: tuple[int, int]
+    """(width, height) of the sampled source that has the most pixels."""
+
     mean_nbytes: float
     mean_open_nbytes: float
     warnings: tuple[str, ...]
@@ -59,16 +69,20 @@ async def draft_slot(
         )
     header, window = _template(headers, rule, request, projector)
     bands = request.bands or (tuple(range(1, header.n_bands + 1)) if name is None else (1,))
-    grid = Grid.of(header)
-    are_aligned = all(
-        _is_aligned(header, window, each, rule, projector) for each in headers if each.dtype == header.dtype
-    )
+    slot = SourceSlot(name=name, dtype=header.dtype, bands=bands, grid=Grid.of(header), window=window)
+    nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
+    nodata = request.nodata if nodata is None else nodata
     return Draft(
-        slot=SourceSlot(name=name, dtype=header.dtype, bands=bands, grid=grid, window=window),
+        slot=slot,
         header=header,
+        nodata=nodata,
+        largest=max(((each.width, each.height) for each in headers), key=lambda size: size[0] * size[1]),
         mean_nbytes=sum(each.nbytes for each in headers) / len(headers),
         mean_open_nbytes=sum(cost.nbytes for cost in costs) / len(costs),
-        warnings=tuple(_warnings(name, header, headers, errors, are_aligned=are_aligned)),
+        warnings=(
+            *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
+            *warnings_of_places(slot, rule, headers, projector, nodata=nodata),
+        ),
     )
 
 
@@ -84,10 +98,11 @@ async def _header_or_error(
 def _template(
     headers: Sequence[Header], rule: WindowRule, request: "GatherRequest", projector: Projector
 ) -> tuple[Header, Window]:
-    """Return the first header on which the window and the bands can be had, of the commonest dtype first."""
-    counts = Counter(header.dtype for header in headers)
+    """Return the first header on which the window and the bands can be had, of the commonest kind first."""
+    dtypes = Counter(header.dtype for header in headers)
+    kinds = Counter((header.dtype, header.n_bands) for header in headers)
     first_problem: RequestError | None = None
-    for header in sorted(headers, key=lambda each: -counts[each.dtype]):
+    for header in sorted(headers, key=lambda each: (-dtypes[each.dtype], -kinds[each.dtype, each.n_bands])):
         highest = max(request.bands or (1,))
         if highest > header.n_bands:
             problem = RequestError(
@@ -97,7 +112,8 @@ def _template(
             try:
                 return header, place_window(rule, header, projector=projector)
             except SourceError as error:
-                problem = RequestError(str(error), field="window")
+                hint = _where_it_lies(header, rule, projector) if error.status is Status.OUTSIDE else ""
+                problem = RequestError(f"{error}{hint}", field="window")
             except RequestError as error:  # PROJ finds no way to this source's CRS
                 problem = error
         first_problem = first_problem or problem
@@ -105,56 +121,36 @@ def _template(
     raise first_problem
 
 
-def _warnings(
-    name: str | None,
-    template: Header,
-    headers: Sequence[Header],
-    errors: Sequence[SourceError],
-    *,
-    are_aligned: bool,
-) -> list[str]:
-    """Say what the sample shows that the user should know before paying for it."""
-    of_band = f" of band {name}" if name else ""
-    n = len(headers)
-    said = []
-    if errors:
-        said.append(
-            f"{len(errors)} of {n + len(errors)} sources{of_band} that were tried cannot be opened: "
-            f"{errors[0]}"
-        )
-    other_dtypes = [each for each in headers if each.dtype != template.dtype]
-    if other_dtypes:
-        dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
-        said.append(
-            f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
-            f"{template.dtype}, and will be recorded as unlike, such as {other_dtypes[0].href}"
-        )
-    if not are_aligned:
-        said.append(
-            f"sampled sources{of_band} do not share one grid: the cube will be an unaligned stack without "
-            "x and y, each row with its own transform (grid: same records those as unlike instead)"
-        )
-    if any(not _same_number(each.nodata, template.nodata) for each in headers):
-        said.append(f"sampled sources{of_band} declare different nodata values; each row keeps its own")
-    if any((each.scales, each.offsets) != (template.scales, template.offsets) for each in headers):
-        said.append(f"sampled sources{of_band} declare different scales or offsets; pixels stay raw")
-    striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
-    if striped:
-        said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
-    return said
-
-
-def _is_aligned(
-    template: Header, window: Window, header: Header, rule: WindowRule, projector: Projector
-) -> bool:
-    grid = Grid.of(template)
+def _where_it_lies(header: Header, rule: WindowRule, projector: Projector) -> str:
+    """Say between which coordinates a source lies, in the CRS that the window is given in."""
+    transform, crs = header.transform, rule.crs or header.crs
+    if transform is None or (rule.point is None and rule.bounds is None):
+        return ""
+    corners = [transform.xy(col, row) for col in (0, header.width) for row in (0, header.height)]
+    xs, ys = [x for x, _ in corners], [y for _, y in corners]
+    bounds = (min(xs), min(ys), max(xs), max(ys))
+    described = None
     try:
-        own = place_like(rule, header, template=grid, window=window, projector=projector)
-    except (SourceError, RequestError):
-        return True  # it will be a failure of its own, not another grid
-    return Placement.on(Grid.of(header), own).covers_same_pixels_as(Placement.on(grid, window))
+        if crs is not None:
+            described = projector.describe(crs)
+            if header.crs is not None and header.crs != crs:
+                bounds = projector.bounds(bounds, source_crs=header.crs, target_crs=crs)
+    except RequestError:  # PROJ finds no way back
+        return ""
+    if not all(map(isfinite, bounds)):
+        return ""
+    west, south, east, north = (f"{each:.8g}" for each in bounds)
+    if described is not None and described.is_geographic:
+        return (
+            f"; longitude comes first, and the image lies between longitudes {west} and {east} and between "
+            f"latitudes {south} and {north}"
+        )
+    return (
+        f"; x comes first, and the image lies between x {west} and {east} and between y {south} and {north}"
+    )
 
 
-def _same_number(one: float | None, other: float | None) -> bool:
-    both_nan = one is not None and other is not None and isnan(one) and isnan(other)
-    return one == other or both_nan
+def _commonest_nodata(headers: Sequence[Header]) -> float | int | None:
+    """Return what most of the sources declare, none included; NaN is equal to itself here."""
+    ((said, _),) = Counter(str(each.nodata) for each in headers).most_common(1)
+    return next(each.nodata for each in headers if str(each.nodata) == said)

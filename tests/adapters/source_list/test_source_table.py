@@ -535,3 +535,12 @@ def test_table_learns_in_time() -> None:
 
     with table_of(numbered(*({} for _ in range(5000)))) as table, pytest.raises(TimeoutError):
         table.learn(((f"s3://bucket/{n}", b"x" * 100) for n in range(200_000)), check=check)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [("", 0), ("a", 0), ("ab", 0), ("aba", 1), ("bbab", 2), ("aaa", 2)]
+)
+def test_table_counts_sources_that_were_named_before(names: str, expected: int) -> None:
+    """The first of its name is no repetition, wherever the others stand."""
+    with table_of([Source(href=f"s3://bucket/{name}") for name in names]) as table:
+        assert table.n_repeated == expected

@@ -7,6 +7,7 @@ they name no scene, share a row; the nth repeat of a band goes to the nth row of
 import hashlib
 import sqlite3
 import tempfile
+from array import array
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from functools import cached_property
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
+import numpy as np
 
 from pixel_gather.adapters.source_list.column_types import ColumnTypes, to_dtype
 from pixel_gather.adapters.source_list.list_columns import N_MAX_COLUMNS, Scalar
@@ -95,7 +97,7 @@ class SqliteSourceTable:
         self._list = source_list
         self._bands: dict[str, int] = {}
         self._types: dict[str, ColumnTypes] = {}
-        self._n_sources = self._n_known = 0
+        self._n_sources = self._n_known = self._n_repeated = 0
         self._has_time = self._has_loose_times = self._has_scenes = False
         self._folder = tempfile.TemporaryDirectory(prefix="pixel-gather-")
         self._database = sqlite3.connect(
@@ -130,6 +132,11 @@ class SqliteSourceTable:
     def n_sources(self) -> int:
         """Lines of the list."""
         return self._n_sources
+
+    @property
+    def n_repeated(self) -> int:
+        """Sources whose href stands further up in the list."""
+        return self._n_repeated
 
     @cached_property
     def n_rows(self) -> int:
@@ -260,7 +267,9 @@ class SqliteSourceTable:
     def _load(self) -> None:
         batch: list[list[Scalar]] = []
         n_characters = 0
+        hashes = array("q")  # 8 MB a million; SQLite takes seconds to compare as many hrefs
         for n, source in enumerate(self._list.sources):
+            hashes.append(hash(source.href))
             if not self._types.keys() >= source.columns.keys():
                 self._insert(batch)
                 batch, n_characters = [], 0
@@ -277,6 +286,9 @@ class SqliteSourceTable:
                 self._insert(batch)
                 batch, n_characters = [], 0
         self._insert(batch)
+        in_order = np.frombuffer(hashes, "int64")
+        in_order.sort()
+        self._n_repeated = int(np.count_nonzero(in_order[1:] == in_order[:-1]))
         if both := sorted(self._bands.keys() & self._types.keys()):
             raise RequestError(
                 f"{both[0]!r} is the name of a band and of a column; rename one", field=self._list.name

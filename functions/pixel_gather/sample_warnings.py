@@ -1,0 +1,125 @@
+"""What a sample of the sources shows that the user should know before paying for it.
+
+Pure but for the projector.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.model.source import Header
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window, WindowRule
+from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, SourceSlot
+from pixel_gather.plan.locate_window import Grid, Placement, place_like
+from pixel_gather.ports import Projector
+
+
+def warnings_of_sample(
+    slot: SourceSlot,
+    template: Header,
+    headers: Sequence[Header],
+    errors: Sequence[SourceError],
+    *,
+    nodata: float | None,
+) -> list[str]:
+    """Say what the sample shows that the user should know before paying for it."""
+    of_band = f" of band {slot.name}" if slot.name else ""
+    n = len(headers)
+    said = []
+    if errors:
+        said.append(
+            f"{len(errors)} of {n + len(errors)} sources{of_band} that were tried cannot be opened: "
+            f"{errors[0]}"
+        )
+    other_dtypes = [each for each in headers if each.dtype != template.dtype]
+    if other_dtypes:
+        dtypes = " or ".join(dict.fromkeys(each.dtype for each in other_dtypes))
+        said.append(
+            f"{len(other_dtypes)} of {n} sampled sources{of_band} are {dtypes}, not "
+            f"{template.dtype}, and will be recorded as unlike, such as {other_dtypes[0].href}"
+        )
+    others = [each.n_bands for each in headers if each.n_bands != template.n_bands]
+    if others and slot.name is None and len(slot.bands) == template.n_bands:
+        numbers = " or ".join(map(str, sorted(set(others))))
+        said.append(
+            f"{len(others)} of {n} sampled sources have {numbers} band(s), not {template.n_bands}: those "
+            "with fewer are recorded as unlike, and of those with more only the first are read"
+        )
+    declared = Counter("none" if each.nodata is None else str(each.nodata) for each in headers)
+    if len(declared) > 1:
+        cubes = "the cube has none" if nodata is None else f"the cube's is {nodata}"
+        said.append(
+            f"sampled sources{of_band} declare different nodata values ({_counted(declared)}): {cubes}, each "
+            "row keeps its own, and the coordinate nodata tells which"
+        )
+    if any(_scaling(each, slot.bands) != _scaling(template, slot.bands[: each.n_bands]) for each in headers):
+        said.append(f"sampled sources{of_band} declare different scales or offsets; pixels stay raw")
+    striped = [each for each in headers if not each.is_tiled and each.height > each.tile_height]
+    if striped:
+        said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
+    return said
+
+
+def warnings_of_places(
+    slot: SourceSlot,
+    rule: WindowRule,
+    headers: Sequence[Header],
+    projector: Projector,
+    *,
+    nodata: float | None,
+) -> list[str]:
+    """Say where the window lies on the sample: off a source, partly off, or on another grid."""
+    of_band = f" of band {slot.name}" if slot.name else ""
+    alike = [each for each in headers if each.dtype == slot.dtype]
+    placed: list[tuple[Header, Window]] = []
+    off: list[Header] = []
+    for each in alike:
+        try:
+            window = place_like(rule, each, template=slot.grid, window=slot.window, projector=projector)
+            placed.append((each, window))
+        except SourceError as error:
+            off += [each] if error.status is Status.OUTSIDE else []
+        except RequestError:
+            pass  # it will be a failure of its own
+    said = []
+    ours = Placement.on(slot.grid, slot.window)
+    if not all(Placement.on(Grid.of(each), own).covers_same_pixels_as(ours) for each, own in placed):
+        said.append(
+            f"sampled sources{of_band} do not share one grid: the cube will be an unaligned stack without "
+            "x and y, each row with its own transform (grid: same records those as unlike instead)"
+        )
+    if off:
+        said.append(
+            f"the window lies wholly outside {len(off)} of {len(alike)} sampled sources{of_band}, which will "
+            f"be recorded as outside, such as {off[0].href}"
+        )
+    outside = [(1 - own.share_on(width=each.width, height=each.height), each) for each, own in placed]
+    over = [each for share, each in outside if share > 0]
+    if over:
+        share, most = max(outside, key=lambda pair: pair[0])
+        has_nan = np.dtype(slot.dtype).kind in "fc"
+        is_told = has_nan or nodata is not None or all(each.nodata is not None for each in over)
+        said.append(
+            f"{PARTLY_OUTSIDE} {len(over)} of {len(alike)} sampled sources{of_band}, of "
+            f"{most.href} {in_percent(share)} of it: {OVERHANG_IS_NODATA if is_told else OVERHANG_IS_ZERO}"
+        )
+    return said
+
+
+def _scaling(header: Header, bands: Sequence[int]) -> list[tuple[float, float]]:
+    """Return scale and offset of the bands that a source has."""
+    there = [band - 1 for band in bands if band <= header.n_bands]
+    return [(header.scales[index], header.offsets[index]) for index in there]
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    """Return what there is and how often, the commonest first: ``0: 12, none: 4``."""
+    return ", ".join(f"{what}: {n}" for what, n in sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def in_percent(share: float) -> str:
+    """Return a share as one reads it; nothing is said to be all or none that is not."""
+    return f"{min(max(share, 0.0001), 0.9999):.2%}" if 0 < share < 1 else f"{share:.0%}"
