@@ -73,6 +73,7 @@ _SOURCES = (
     click.option("--prefix", metavar="PREFIX", help="All below a folder or s3://bucket/prefix instead."),
     click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*_B4.TIF'."),
     click.option("--regex", metavar="PATTERN", help="Searched for in the whole href."),
+    click.option("--time", metavar="PATTERN", help="Time in the hrefs, such as _%Y%m%d_, or auto. See ls."),
     click.option(
         "--index", metavar="FILE", help="Header index; spares a request a file. See pixel-gather index."
     ),
@@ -100,6 +101,12 @@ _OUTPUT = (
         help="Compression of the cube.  [default: blosc-lz4]",
     ),
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),
+    click.option(
+        "--times-source",
+        type=float,
+        metavar="N",
+        help="How many times as large as the largest source a large window may be.  [default: 16]",
+    ),
     click.option("--max-usd", type=float, metavar="USD", help="Refuse a plan that would cost more on AWS."),
 )
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
@@ -159,10 +166,10 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         RequestError: It is wrong or not there.
     """
     given = _read(options.pop("request_file"))
-    sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex")
+    sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time")
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
     output = _taken(options, layout="layout", codec="codec", zfp_tolerance="zfp_tolerance")
-    limits = _taken(options, usd="max_usd")
+    limits = _taken(options, usd="max_usd", times_source="times_source")
     others = _taken(
         options,
         bands="bands",
@@ -175,7 +182,9 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     nodata = others.get("nodata")
     if isinstance(nodata, float) and nodata.is_integer():
         others["nodata"] = int(nodata)
-    if sources:
+    if sources.keys() == {"time"}:
+        given["sources"] = _as_object(given.get("sources")) | sources
+    elif sources:
         given["sources"] = sources
     if window:
         given["window"] = window
@@ -219,6 +228,13 @@ def _taken(options: dict[str, Any], **names: str) -> dict[str, Any]:
     """Remove options and return those that were given, by the request's names."""
     values = {field: options.pop(option) for field, option in names.items()}
     return {field: value for field, value in values.items() if value is not None and value is not False}
+
+
+def _as_object(sources: Any) -> dict[str, Any]:
+    """Return a request's sources in their long form."""
+    if isinstance(sources, dict):
+        return sources
+    return {} if sources is None else {"list" if isinstance(sources, str) else "hrefs": sources}
 
 
 def _object(given: dict[str, Any], name: str) -> dict[str, Any]:

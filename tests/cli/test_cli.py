@@ -292,6 +292,68 @@ def test_ls_makes_a_list_that_plan_takes(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out)["sources"] == len(OHC)
 
 
+def test_ls_gives_a_first_cube_its_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From a folder of MODIS files to a cube along time, whatever the list is called."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for day in (200, 17):
+        (folder / f"MOD13Q1.A2021{day:03}.h18v04.061.2021300000000.tif").symlink_to(OHC[0])
+    run("ls", folder)
+    listed = tmp_path / "listed.txt"
+    text = capsys.readouterr().out
+    listed.write_text(text)
+    run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--quiet")
+
+    assert text.splitlines()[0] == "href,time"
+    assert text.splitlines()[1].endswith(".061.2021300000000.tif,2021-01-17T00:00:00Z")
+    cube = xr.open_zarr(tmp_path / "cube")
+    assert cube.band_1.dims == ("time", "y", "x")
+    assert [str(time)[:10] for time in cube.time.values] == ["2021-01-17", "2021-07-19"]
+
+
+def test_ls_finds_times_by_a_pattern_and_says_where_there_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line without a time stays in the list."""
+    for name in ("a_1895-02.tif", "b.tif"):
+        (tmp_path / name).touch()
+
+    run("ls", tmp_path, "--time", "_%Y-%m", "--long")
+    found = capsys.readouterr()
+    run("ls", tmp_path)
+    without = capsys.readouterr()
+
+    rows = list(csv.DictReader(io.StringIO(found.out)))
+    assert [(row["time"], row["size_bytes"]) for row in rows] == [("1895-02-01T00:00:00Z", "0"), ("", "0")]
+    assert found.err.startswith("1 of 2 hrefs tell no time")
+    assert [line.rpartition("/")[2] for line in without.out.splitlines()] == ["a_1895-02.tif", "b.tif"]
+    assert without.err == ""
+
+
+def test_prefix_and_pattern_make_a_cube_along_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No list is needed; a pattern that finds nothing is refused, and one that finds some is warned of."""
+    for name in ("x_1990.tif", "x_1980.tif"):
+        (tmp_path / name).symlink_to(OHC[0])
+    (tmp_path / "r.yaml").write_text(f"sources: {{prefix: {tmp_path}, glob: '*.tif'}}\nwindow: centre\n")
+
+    code = run("plan", tmp_path / "r.yaml", "--time", r"_%Y\.", "--json")
+    dims = json.loads(capsys.readouterr().out)["dims"]
+    refused = run("plan", tmp_path / "r.yaml", "--time", "y%Y")
+    said = capsys.readouterr().err
+    run("plan", tmp_path / "r.yaml", "--time", "_%Y0?.*_1980|_(?:%Y)?", "--json")
+    twice = capsys.readouterr().err
+    run("plan", tmp_path / "r.yaml", "--time", "_%Y(?<=80)", "--json")
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+
+    assert (code, dims) == (0, ["time", "y", "x"])
+    assert refused == 2
+    assert "sources.time: 'y%Y' finds no time in any href" in said
+    assert "it has %Y twice" in twice
+    assert any("finds no time in some hrefs" in each for each in warnings)
+
+
 def test_ls_long_is_a_csv_whose_columns_become_coordinates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,6 +43,7 @@ def test_request_may_name_any_pixel_that_a_raster_can_have() -> None:
     "change",
     [
         {"sources": ["/b.tif"]},
+        {"sources": {"hrefs": ["/a.tif"], "time": "auto"}},
         {"sources": ["/a.tif", "/a.tif"]},
         {"sources": "/a.tif"},
         {"sources": {"prefix": "/a.tif"}},
@@ -73,6 +74,11 @@ def test_digest_changes_with_any_field(change: dict[str, Any]) -> None:
     assert parse_request(PLAIN | change).digest() != parse_request(PLAIN).digest()
 
 
+def test_digest_is_that_of_earlier_versions() -> None:
+    """Their unfinished cubes are gone on with, and their complete ones not gathered again."""
+    assert parse_request({"sources": ["s3://b/a.tif"], "window": "centre"}).digest() == "b73aa584b2ad771d"
+
+
 @pytest.mark.parametrize(
     "same",
     [
@@ -82,7 +88,7 @@ def test_digest_changes_with_any_field(change: dict[str, Any]) -> None:
         {"bands": None, "masked": False, "grid": "any"},
         {"output": {"codec": "blosc-lz4"}},
         {"output": {"name": "bolzano"}},
-        {"limits": {"usd": 1, "workers": 7}},
+        {"limits": {"usd": 1, "workers": 7, "times_source": 100}},
     ],
     ids=json.dumps,
 )

@@ -44,6 +44,13 @@ class Sources(_Model):
     prefix: str | None = Field(None, min_length=1, description="A folder or an S3 prefix.")
     glob: str | None = Field(None, min_length=1, description="Pattern on the path below the prefix.")
     regex: str | None = Field(None, min_length=1, description="Regular expression on the whole href.")
+    time: str | None = Field(
+        None,
+        min_length=1,
+        description="Where hrefs tell the time, if the list does not: a regular expression in which %Y, %m, "
+        "%d, %j, %H, %M and %S stand for its parts, such as _%Y%m%d_; or auto for the names of Landsat, "
+        "Sentinel, HLS, MODIS and VIIRS products.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -172,6 +179,13 @@ class Limits(_Model):
     files: int | None = Field(None, ge=1, description="Sources in the list.")
     pixels: int | None = Field(None, ge=1, description="Pixels of all sources together.")
     fetched_bytes: int | None = Field(None, ge=1, description="Bytes to be read, as estimated.")
+    times_source: float | None = Field(
+        None,
+        ge=1,
+        allow_inf_nan=False,
+        description="How many times as many pixels as the largest source that the plan looks at a window may "
+        "have, if it has more than 1,048,576; 16 if not given. What lies outside of a source is empty.",
+    )
     workers: int | None = Field(
         None,
         ge=1,
@@ -256,6 +270,8 @@ class GatherRequest(_Model):
         index, which makes it faster, nor the cube's name, which is where it lies.
         """
         made_of = self.model_dump(mode="json", exclude={"limits": True, "index": True, "output": {"name"}})
+        if self.sources.time is None:  # as in earlier versions, whose cubes are gone on with
+            del made_of["sources"]["time"]
         canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

@@ -68,11 +68,12 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
     if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
         return Records(is_typed=True, lines=_parquet_records(file, name, check))
     lines = _lines(file, name, check)
-    if kind is None:
+    if kind in (None, "text"):
         first = next((line for line in lines if line.is_content), None)
-        kind = _kind_of_line(first.text, name) if first else "text"
+        if first is not None and (kind is None or _split_header(first.text)):  # CSV may be called list.txt
+            kind = _kind_of_line(first.text, name)
         lines = chain([first] if first else (), lines)
-    read = {"text": _text_records, "csv": _csv_records, "jsonl": _jsonl_records}[kind]
+    read = {None: _text_records, "text": _text_records, "csv": _csv_records, "jsonl": _jsonl_records}[kind]
     return Records(is_typed=kind == "jsonl", lines=read(lines, name))
 
 

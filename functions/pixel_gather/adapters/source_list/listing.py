@@ -24,7 +24,7 @@ from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href
 _N_PER_PAGE: Final = 1000
 _LONGEST_PATTERN: Final = 1000
 _LONGEST_SEARCH_S: Final = 1.0
-type _Pattern = timed_re.Pattern[str]
+type Pattern = timed_re.Pattern[str]
 
 _WILDCARD = re.compile(r"[*?\[]")
 
@@ -75,8 +75,8 @@ def list_objects(
     """
     folder = _check_folder(prefix, policy)
     glob = glob and glob.lstrip("/")
-    below_matches = _compiled(glob and _as_regex(glob), "sources.glob")
-    whole_matches = _compiled(regex, "sources.regex")
+    below_matches = compiled(_as_regex(glob), "sources.glob") if glob else None
+    whole_matches = None if regex is None else compiled(regex, "sources.regex")
     literal = _WILDCARD.split(glob, maxsplit=1)[0] if glob else ""
     below, _, _ = literal.rpartition("/")
     start = f"{folder}/{below}" if below and ".." not in below else folder
@@ -88,10 +88,10 @@ def list_objects(
         check()
         relative = f"{below}/{item.path}" if start != folder else item.path
         is_folder_marker = item.nbytes == 0 and "." not in relative.rpartition("/")[2]
-        if is_folder_marker or (below_matches and not _matches(below_matches, relative, "sources.glob")):
+        if is_folder_marker or (below_matches and search(below_matches, relative, "sources.glob") is None):
             continue
         href = _file_href(f"/{path}/{item.path}") if is_local else f"{folder}/{relative}"
-        if whole_matches is None or _matches(whole_matches, href, "sources.regex"):
+        if whole_matches is None or search(whole_matches, href, "sources.regex") is not None:
             yield ListedObject(href=href, nbytes=item.nbytes, last_modified=item.last_modified)
 
 
@@ -122,9 +122,8 @@ def _as_regex(glob: str) -> str:
     return r"\A" + translate(glob, recursive=True, include_hidden=True, seps="/")
 
 
-def _compiled(pattern: str | None, field: str) -> _Pattern | None:
-    if pattern is None:
-        return None
+def compiled(pattern: str, field: str) -> Pattern:
+    """Return a regular expression, or say in words of the field what is wrong with it."""
     if len(pattern) > _LONGEST_PATTERN:
         raise RequestError(f"the pattern is longer than {_LONGEST_PATTERN} characters", field=field)
     try:
@@ -133,10 +132,10 @@ def _compiled(pattern: str | None, field: str) -> _Pattern | None:
         raise RequestError(f"this is not a regular expression: {error}", field=field) from error
 
 
-def _matches(pattern: _Pattern, text: str, field: str) -> bool:
+def search(pattern: Pattern, text: str, field: str) -> timed_re.Match[str] | None:
     """Search within bounded time, for a pattern may backtrack without end."""
     try:
-        return pattern.search(text, timeout=_LONGEST_SEARCH_S) is not None
+        return pattern.search(text, timeout=_LONGEST_SEARCH_S)
     except TimeoutError as error:
         raise RequestError(
             f"it takes over {_LONGEST_SEARCH_S:.0f} s to match {text}: write it without repeats in repeats",

@@ -5,9 +5,10 @@ Iterating does I/O and may wait, so it belongs in a thread without an event loop
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
+from pixel_gather.adapters.href_time import time_finder
 from pixel_gather.adapters.object_store.object_store import Objects, Store, StoreSettings, open_store
 from pixel_gather.adapters.source_list.list_columns import (
     MEANINGFUL,
@@ -59,6 +60,13 @@ def named_sources(
         list_policy: Where a list may lie.
         check: Called again and again, also where nothing that is read names a source.
     """
+    found = _named(sources, objects=objects, policy=policy, list_policy=list_policy, check=check)
+    return found if sources.time is None else _with_times(found, sources.time)
+
+
+def _named(
+    sources: Sources, *, objects: Objects, policy: HrefPolicy, list_policy: HrefPolicy, check: Check
+) -> SourceList:
     if sources.hrefs is not None:
         return sources_of_hrefs(sources.hrefs, policy=policy)
     if sources.list is not None:
@@ -74,6 +82,26 @@ def named_sources(
         settings=objects.settings_of(sources.prefix),
         check=check,
     )
+
+
+def _with_times(found: SourceList, pattern: str) -> SourceList:
+    """Return a list whose sources have the times that their hrefs tell, where it tells none itself."""
+    find = time_finder(pattern)
+
+    def each() -> Iterator[Source]:
+        has_any, source = False, None
+        for source in found.sources:
+            time_us = find(source.href) if source.time_us is None else source.time_us
+            has_any = has_any or time_us is not None
+            yield replace(source, time_us=time_us)
+        if not has_any and source is not None:
+            raise RequestError(
+                f"{pattern!r} finds no time in any href, such as {source.href}; write where the time stands, "
+                "such as _%Y%m%d_",
+                field="sources.time",
+            )
+
+    return replace(found, sources=each())
 
 
 def sources_of_hrefs(hrefs: Sequence[str], *, policy: HrefPolicy, field: str = "sources.hrefs") -> SourceList:
