@@ -930,7 +930,7 @@ def test_direct_needs_no_more_than_the_stacks_name(
     assert json.loads(execution["input"]) == request.to_json()
     assert stored["Body"].read() == file.read_bytes()
     assert (again["id"], again["is_new"]) == (request.digest(), False)
-    assert (second["id"], second["is_new"]) == (f"{request.digest()}.2", True)
+    assert (second["id"], second["is_new"]) == (f"{request.digest()}-2", True)
     assert f"{first['id']}    stopped" in listed
     assert f"{second['id']}  running" in listed
 

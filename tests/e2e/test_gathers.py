@@ -251,7 +251,7 @@ def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: Deploym
     assert failed["state"] == "failed"
     assert failed["error"]["type"] == "StoreError", failed["error"]
     assert failed["shards"]["succeeded"] == failed["shards"]["total"] == 1
-    assert document["id"] == f"{failed['id']}.2"
+    assert document["id"] == f"{failed['id']}-2"
     assert document["state"] == "succeeded", document
     assert document["result"]["requests"] > 0
     states = deployment.client("stepfunctions")
@@ -288,7 +288,7 @@ def test_gather_is_stopped(deployment: Deployment) -> None:
     assert answered.status == 200, answered
     assert stopped["state"] == "stopped"
     assert again["state"] == "succeeded"
-    assert again["id"] == f"{id_}.2"
+    assert again["id"] == f"{id_}-2"
 
 
 def test_dry_run_tells_shape_and_price(deployment: Deployment) -> None:

@@ -3,6 +3,7 @@
 The name is made from the request, so that the same request twice is the same gather.
 """
 
+import hashlib
 import secrets
 from typing import Final
 
@@ -14,9 +15,17 @@ _LONGEST_NAME: Final = 60
 
 
 def execution_name(request: GatherRequest) -> str:
-    """Return the name of the first attempt; at most 77 characters, so that attempts can be numbered."""
-    digest = request.digest()
-    return digest if request.output.name is None else f"{request.output.name}-{digest}"
+    """Return the name of the first attempt; at most 77 characters, so that attempts can be numbered.
+
+    It has no dot, though a cube's name may have some: Step Functions logs no execution whose name holds
+    anything but letters, digits, hyphens and underscores. The digest then tells ``a.b`` from ``a-b``.
+    """
+    name, digest = request.output.name, request.digest()
+    if name is None:
+        return digest
+    if "." in name:
+        digest = hashlib.sha256(f"{name}-{digest}".encode()).hexdigest()[: len(digest)]
+    return f"{name.replace('.', '-')}-{digest}"
 
 
 def forced(request: GatherRequest) -> GatherRequest:

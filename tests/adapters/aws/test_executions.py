@@ -222,22 +222,22 @@ def test_submit_after_a_failure_is_a_next_attempt(status: str) -> None:
     machine = FakeStepFunctions()
     machine.add(status=status)
     second = gathers(machine).submit(REQUEST, name=NAME)
-    machine.add(f"{NAME}.2", status=status)
+    machine.add(f"{NAME}-2", status=status)
     third = gathers(machine).submit(REQUEST, name=NAME)
 
-    assert (second["id"], second["is_new"]) == (f"{NAME}.2", True)
-    assert (third["id"], third["is_new"]) == (f"{NAME}.3", True)
+    assert (second["id"], second["is_new"]) == (f"{NAME}-2", True)
+    assert (third["id"], third["is_new"]) == (f"{NAME}-3", True)
 
 
 def test_submit_finds_the_later_attempt_that_runs() -> None:
     """The first one's failure does not hide it."""
     machine = FakeStepFunctions()
     machine.add(status="FAILED")
-    machine.add(f"{NAME}.2")
+    machine.add(f"{NAME}-2")
 
     answer = gathers(machine).submit(REQUEST, name=NAME)
 
-    assert (answer["id"], answer["is_new"]) == (f"{NAME}.2", False)
+    assert (answer["id"], answer["is_new"]) == (f"{NAME}-2", False)
 
 
 def test_submit_at_the_same_moment_starts_one_gather() -> None:
@@ -255,7 +255,7 @@ def test_submit_gives_up_after_many_failures() -> None:
     """A sentence says what to do, and the name never grows beyond what Step Functions takes."""
     name = "n" * 60 + f"-{NAME}"
     machine = FakeStepFunctions()
-    for attempt in ("", *(f".{number}" for number in range(2, 100))):
+    for attempt in ("", *(f"-{number}" for number in range(2, 100))):
         machine.add(name + attempt, status="FAILED")
 
     with pytest.raises(RequestError, match="failed 99 times"):
@@ -286,7 +286,7 @@ def test_submit_leaves_room_for_what_the_plan_is_told_beside_the_request(nbytes:
         gathers(machine).submit(request, name=NAME)
 
     assert len(machine.executions) == fits
-    payload = {"request": request, "execution": f"{'n' * 60}-{NAME}.99"}
+    payload = {"request": request, "execution": f"{'n' * 60}-{NAME}-99"}
     assert not fits or len(json.dumps(payload)) <= 256 * 1024
 
 
@@ -350,10 +350,10 @@ def test_status_after_the_plan_has_all_shards_pending() -> None:
 def test_status_of_a_next_attempt_counts_what_an_earlier_one_has_committed() -> None:
     """Its Map Run has only the shards that were missing."""
     machine = FakeStepFunctions(counts={"total": 3, "succeeded": 1, "running": 2})
-    machine.add(f"{NAME}.2")
+    machine.add(f"{NAME}-2")
 
     summary = SUMMARY | {"n_missing": 3}
-    found = gathers(machine, summary=summary, of=f"{NAME}.2").status(f"{NAME}.2")
+    found = gathers(machine, summary=summary, of=f"{NAME}-2").status(f"{NAME}-2")
 
     assert found["shards"] == {"total": 10, "pending": 0, "running": 2, "succeeded": 8, "failed": 0}
     assert found["sources"]["done"] == 800
@@ -373,10 +373,10 @@ def test_status_counts_shards_that_the_map_run_has_not_read_yet_as_pending() -> 
 def test_status_of_a_gather_of_which_no_shard_is_missing_has_all_done() -> None:
     """It has no Map Run."""
     machine = FakeStepFunctions()
-    machine.add(f"{NAME}.2")
+    machine.add(f"{NAME}-2")
 
     summary = SUMMARY | {"n_missing": 0}
-    found = gathers(machine, summary=summary, of=f"{NAME}.2").status(f"{NAME}.2")
+    found = gathers(machine, summary=summary, of=f"{NAME}-2").status(f"{NAME}-2")
 
     assert found["shards"] == {"total": 10, "pending": 0, "running": 0, "succeeded": 10, "failed": 0}
 
@@ -666,7 +666,7 @@ def test_redrive_runs_again_what_ended_without_success(status: str) -> None:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(NAME, f"{NAME}.2"), (f"alps-{NAME}.2", f"alps-{NAME}.3"), (f"{NAME}.9", f"{NAME}.10")],
+    [(NAME, f"{NAME}-2"), (f"alps-{NAME}-2", f"alps-{NAME}-3"), (f"{NAME}-9", f"{NAME}-10")],
 )
 @pytest.mark.parametrize("status", ["RUNNING", "SUCCEEDED", "FAILED"])
 def test_redrive_of_an_attempt_that_has_a_later_one_names_that(first: str, second: str, status: str) -> None:
@@ -681,12 +681,12 @@ def test_redrive_of_an_attempt_that_has_a_later_one_names_that(first: str, secon
     assert machine.calls == ["DescribeExecution"] * 2
 
 
-@pytest.mark.parametrize("name", ["by-hand", "by-hand.2", f"{NAME}.99"])
+@pytest.mark.parametrize("name", ["by-hand", "by-hand-2", f"{NAME}-99"])
 def test_redrive_of_what_can_have_no_later_attempt_asks_for_none(name: str) -> None:
     """An execution of the console has a name of its own, and its neighbours are other requests'."""
     machine = FakeStepFunctions()
     machine.add(name, status="FAILED")
-    machine.add("by-hand.2" if name == "by-hand" else "by-hand.3")
+    machine.add("by-hand-2" if name == "by-hand" else "by-hand-3")
 
     assert gathers(machine).redrive(name)["state"] == "running"
     assert machine.calls == ["DescribeExecution", "RedriveExecution"]
@@ -827,10 +827,10 @@ def test_a_gathers_life_on_moto(on_moto: Executions) -> None:
     listed = on_moto.list_(limit=10)
     assert (first["is_new"], again["is_new"], again["id"]) == (True, False, NAME)
     assert stopped["state"] == "stopped"
-    assert second["id"] == f"{NAME}.2"
+    assert second["id"] == f"{NAME}-2"
     assert {each["id"]: each["state"] for each in listed["gathers"]} == {
         NAME: "stopped",
-        f"{NAME}.2": "running",
+        f"{NAME}-2": "running",
     }
     with pytest.raises(GatherNotFoundError):
         on_moto.stop("nobody")

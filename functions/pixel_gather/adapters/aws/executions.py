@@ -28,7 +28,7 @@ _LONGEST_INPUT_NBYTES: Final = 260_000
 """Step Functions takes 256 KiB as an input, and as a payload: that of the plan wraps the request."""
 
 _MOST_ATTEMPTS: Final = 99
-_ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:\.([1-9]\d?))?")
+_ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:-([1-9]\d?))?")
 """The name of a request's execution, and the attempt's number after the first; a console's has no digest."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -232,13 +232,13 @@ class Executions:
 def _attempts(name: str) -> Iterator[str]:
     yield name
     for number in range(2, _MOST_ATTEMPTS + 1):
-        yield f"{name}.{number}"
+        yield f"{name}-{number}"
 
 
 def _next_attempt(name: str) -> str | None:
     found = _ATTEMPT.fullmatch(name)
     number = int(found[2] or 1) + 1 if found else _MOST_ATTEMPTS + 1
-    return f"{found[1]}.{number}" if found and number <= _MOST_ATTEMPTS else None
+    return f"{found[1]}-{number}" if found and number <= _MOST_ATTEMPTS else None
 
 
 def _checked(id_: str) -> str:
