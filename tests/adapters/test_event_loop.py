@@ -45,6 +45,22 @@ def test_run_keeps_a_policy_that_was_chosen_on_purpose() -> None:
     assert seen == [(os.SCHED_IDLE, os.SCHED_IDLE)]
 
 
+@needs_policies
+@pytest.mark.parametrize("error", [PermissionError, OSError, AttributeError])
+@pytest.mark.parametrize("call", ["sched_getscheduler", "sched_setscheduler"])
+def test_run_does_without_policies_where_a_sandbox_forbids_them(
+    call: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some sandboxes forbid to ask, some to change, and some systems know neither."""
+
+    def forbidden(*_: object) -> int:
+        raise error("not here")
+
+    monkeypatch.setattr(os, call, forbidden)
+
+    assert run(asyncio.sleep(0, "done")) == "done"
+
+
 def test_run_works_beside_a_running_loop() -> None:
     """A notebook's loop waits while ours runs in a thread of its own."""
 

@@ -5,12 +5,15 @@ import os
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Final
 
 try:
     from uvloop import new_event_loop
 except ImportError:  # not made for Windows
     from asyncio import new_event_loop  # type: ignore[assignment] # both make a loop
+
+_FORBIDDEN: Final = (OSError, AttributeError)
+"""What scheduling policies raise in a sandbox that forbids them, and where the system has none."""
 
 
 def open_runner() -> asyncio.Runner:
@@ -62,12 +65,13 @@ def _patient() -> Iterator[None]:
 
 def _set_patient() -> bool:
     """Return whether that changed anything: only Linux can, and what was chosen on purpose stays."""
-    is_ordinary = hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER
-    return is_ordinary and _set_policy(os.SCHED_BATCH)
+    with suppress(*_FORBIDDEN):
+        return os.sched_getscheduler(0) == os.SCHED_OTHER and _set_policy(os.SCHED_BATCH)
+    return False
 
 
 def _set_policy(policy: int) -> bool:
-    with suppress(OSError):  # a sandbox may forbid it
+    with suppress(*_FORBIDDEN):
         os.sched_setscheduler(0, policy, os.sched_param(0))
         return True
     return False
