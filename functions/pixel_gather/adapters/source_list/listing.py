@@ -130,6 +130,8 @@ def compiled(pattern: str, field: str) -> Pattern:
         return timed_re.compile(pattern)
     except timed_re.error as error:
         raise RequestError(f"this is not a regular expression: {error}", field=field) from error
+    except RecursionError as error:
+        raise RequestError("the pattern has too many parentheses inside one another", field=field) from error
 
 
 def search(pattern: Pattern, text: str, field: str) -> timed_re.Match[str] | None:
