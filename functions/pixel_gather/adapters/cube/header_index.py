@@ -16,6 +16,7 @@ import obstore
 
 from pixel_gather.adapters.geotiff.packed_header import MAX_PACKED_NBYTES, peek
 from pixel_gather.adapters.object_store.object_store import Objects, Store
+from pixel_gather.adapters.parquet_pages import check_pages
 from pixel_gather.adapters.source_list.list_file import (
     PARQUET_MAGIC,
     Check,
@@ -207,6 +208,7 @@ def read_index(
         with parquet_errors("the index is damaged", field=FIELD, check=check):
             if file.peek(len(PARQUET_MAGIC))[: len(PARQUET_MAGIC)] != PARQUET_MAGIC:
                 raise RequestError(f"this is no Parquet, so no header index; {_ONE}", field=FIELD)
+            check_pages(file, field=FIELD, check=check)
             batches = iter(arro3.io.read_parquet(cast("IO[bytes]", file), batch_size=_N_ROWS_PER_BATCH))
             _check_columns(batches.schema)
             for batch in batches:

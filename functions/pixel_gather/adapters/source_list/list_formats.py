@@ -17,6 +17,7 @@ from typing import IO, Any, Final, NamedTuple, cast
 import arro3.io
 from arro3.core import Array, DataType, RecordBatch
 
+from pixel_gather.adapters.parquet_pages import check_pages
 from pixel_gather.adapters.source_list.list_columns import check_names, format_time
 from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
 from pixel_gather.errors import RequestError, SourceError
@@ -227,6 +228,7 @@ def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterat
         if _first_bytes(file, name, check) != PARQUET_MAGIC:
             raise RequestError("this is not Parquet, as its name says", field=name)
         with parquet_errors("this is not Parquet, or is damaged", field=name, check=check):
+            check_pages(file, field=name, check=check)
             batches = iter(arro3.io.read_parquet(cast("IO[bytes]", file), batch_size=_N_ROWS_PER_BATCH))
             names = list(batches.schema.names)
             _check_names(names, name)
