@@ -34,7 +34,7 @@ _PROBLEMS: Final = (
         status=400,
         code="request_error",
         title="The request does not fit its schema",
-        detail="Compare the body with the schema that GET /openapi.json gives for it",
+        detail="Send a JSON object with the fields that GET /openapi.json calls required",
     ),
     _Problem(
         response=apigateway.ResponseType.BAD_REQUEST_PARAMETERS,
