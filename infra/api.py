@@ -42,7 +42,7 @@ _ACCESS_LOG: Final = {
     "path": "$context.path",
     "status": "$context.status",
     "ms": "$context.responseLatency",
-    "error": "$context.error.message",
+    "error": "$context.error.responseType",  # one of a few words; a message may hold quotes and line feeds
 }
 
 

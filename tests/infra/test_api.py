@@ -159,7 +159,11 @@ def test_stage_is_throttled_and_logged(stack: Synthesized) -> None:
     assert 0 < setting["ThrottlingBurstLimit"] <= 200
     assert setting["LoggingLevel"] == "ERROR"
     assert setting["DataTraceEnabled"] is False
-    assert json.loads(stage["AccessLogSetting"]["Format"])["caller"] == "$context.identity.userArn"
+    logged = json.loads(stage["AccessLogSetting"]["Format"])
+    assert logged["caller"] == "$context.identity.userArn"
+    # API Gateway escapes nothing: a message with a quote or a line feed would make the line no JSON
+    assert "$context.error.message" not in logged.values()
+    assert logged["error"] == "$context.error.responseType"
 
 
 def test_accounts_log_role_is_set_unless_the_account_has_one(stack: Synthesized) -> None:
