@@ -12,6 +12,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
+from handlers.spending import spending
 from handlers.steps.deadline import DeadlineReader, in_time, reading_s
 from handlers.steps.measured import metrics_of_shard, summary_of_shard
 from handlers.steps.reading import reader_of
@@ -109,7 +110,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     logger.append_keys(gather_id=cube_name(gather), shard_index=task.index)
     left_s = context.get_remaining_time_in_millis() / 1000
     work = in_time(worker.gather(gather, task, left_s=left_s), limit_s=event.get("limit_s"))
-    plan, filled = worker.deployment.run(work)
+    told_of = {"gather_id": cube_name(gather), "shard_index": task.index}
+    with spending(metrics, memory_mib=settings.memory_mib, **told_of) as spent:
+        plan, filled = worker.deployment.run(work)
+        if filled.is_new:
+            spent.add(filled.result, plan)
     summary = summary_of_shard(filled.result, plan=plan, task=task)
     if filled.is_new:
         logger.info("shard finished", extra=summary)

@@ -4,7 +4,8 @@ Handlers write them in the embedded metric format with two dimensions, ``service
 other: a gather's id, a shard, a source are properties of the record. What is told once for each source goes
 there as an array, 100 values a record at most, so that percentiles are true ones. By whom:
 
-- gather shard: the sources' times, counts and failures, ``Requests``, ``Retries``, bytes, ``ShardSeconds``;
+- gather shard: the sources' times, counts and failures, ``Requests``, ``Retries``, bytes, ``ShardSeconds``,
+  ``SpentUsd``;
 - plan: ``GathersRefused``;
 - finish: ``GatherSeconds``, ``GatherUsd``, and ``SourcesLost`` for sources whose shard no worker committed.
 """
@@ -79,4 +80,7 @@ GATHER: Final = Metric("GatherSeconds", Unit.SECONDS)
 """From the first source's start to the last one's end."""
 
 GATHER_USD: Final = Metric("GatherUsd", Unit.NONE)
-"""Dollars, by the model of `pixel_gather.estimate.pricing`."""
+"""Dollars of a finished gather, by the model of `pixel_gather.estimate.pricing`."""
+
+SPENT_USD: Final = Metric("SpentUsd", Unit.NONE)
+"""Dollars of one try of a shard, by the same model; of a try that fails, too."""
