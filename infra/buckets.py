@@ -38,7 +38,7 @@ class Area:
         """Allow writing objects, in parts too; not removing them."""
         self._grant(holder, "s3:PutObject", "s3:AbortMultipartUpload")
 
-    def grant_list(self, holder: iam.Role) -> None:
+    def grant_list(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         """Allow listing these keys, and being told 404 instead of 403 where an object is missing.
 
         S3 says 404 only to who may list, and asks that of a GET, which has no prefix: hence IfExists.
@@ -88,6 +88,10 @@ class Buckets(Construct):
             ),
         )
         self.cubes = Area(bucket=self.arrays, pattern=f"{output_prefix}*")
+        self.roots = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/zarr.json")
+        self.reports = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/report.*")
+        self.indexes = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/headers.parquet")
+        self.metadata = Area(bucket=self.arrays, pattern=f"{output_prefix}*/zarr.json")
         self.gathers = Area(bucket=self.control, pattern="gathers/*")
         self.sidecars = Area(bucket=self.control, pattern="gathers/*/shards/*")
         self.manifests = Area(bucket=self.control, pattern="gathers/*/manifests/*")

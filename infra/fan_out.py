@@ -3,7 +3,7 @@
 Its input is a plain request, from the API and from the console alike.
 """
 
-from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, Aws, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
@@ -33,7 +33,10 @@ class FanOut(Construct):
         role = iam.Role(
             self,
             "Role",
-            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            assumed_by=iam.ServicePrincipal(
+                "states.amazonaws.com",
+                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            ),
             description="Pixel Gather's state machine",
         )
         for function in (plan, shard, finish):
@@ -91,6 +94,17 @@ class FanOut(Construct):
             ["states:DescribeMapRun"],
             self._arn("mapRun", f"/{MAP_LABEL}:*"),
             wildcard="Map runs are named by Step Functions when they start",
+        )
+
+    def grant_console(self, holder: iam.ManagedPolicy) -> None:
+        """Allow what Step Functions' console asks for beside that: state machines and histories."""
+        allow(holder, ["states:DescribeStateMachine"], self.state_machine.state_machine_arn)
+        self._grant_gathers(holder, "states:GetExecutionHistory")
+        allow(
+            holder,
+            ["states:ListStateMachines"],
+            "*",
+            wildcard="the list of state machines is the account's; IAM knows no resource for it",
         )
 
     def _grant_gathers(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:

@@ -7,8 +7,8 @@ A role holds only what is granted here, in `infra.gather_function` and, for the 
 import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Final
+from dataclasses import asdict, replace
+from typing import Any, Final
 
 from aws_cdk import Duration, Size, Stack, Token
 from aws_cdk import aws_iam as iam
@@ -17,7 +17,7 @@ from constructs import Construct
 
 from infra.buckets import Buckets
 from infra.context import SettingsError
-from infra.gather_function import GatherFunction, Platform, Sizing
+from infra.gather_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
 from infra.rights import allow
 from infra.settings import Settings, SourceBucket
 from pixel_gather.telemetry import NAMESPACE, SERVICE
@@ -31,13 +31,12 @@ _API_TIMEOUT: Final = Duration.seconds(29)
 _LONGEST: Final = Duration.minutes(15)
 """Lambda allows no more."""
 
-_ONE_VCPU_MIB: Final = 1769
-
 _ENVIRONMENT_NBYTES: Final = 4096
 """Lambda holds no more."""
 
-_LATER_NBYTES: Final = 300
-"""Of an environment, known when it is deployed: two buckets of 63 letters, and the state machine's ARN."""
+_LATER_NBYTES: Final = 330
+"""Of an environment, known when it is deployed or added to some: two buckets of 63 letters, the state
+machine's ARN, the number of vCPUs."""
 
 _SUBMIT: Final = Sizing(
     package="submit",
@@ -49,21 +48,21 @@ _STATUS: Final = Sizing(package="status", module="status", memory_mib=1024, time
 _DRY_RUN: Final = Sizing(
     package="plan",
     module="dry_run",
-    memory_mib=_ONE_VCPU_MIB,
+    memory_mib=ONE_VCPU_MIB,
     timeout=_API_TIMEOUT,  # too short for a million lines; a gather of them is planned all the same, by plan
     disk=Size.gibibytes(4),
 )
 _PLAN: Final = Sizing(
     package="plan",
     module="plan_gather",
-    memory_mib=_ONE_VCPU_MIB,  # one thread sorts, in 112 MiB for a million lines (measured)
+    memory_mib=ONE_VCPU_MIB,  # one thread sorts, in 112 MiB for a million lines (measured)
     timeout=_LONGEST,  # a million lines take half a minute; a million keys, 1,000 calls one after another
     disk=Size.gibibytes(4),  # a million lines take 300 MB, up to thrice that while sorted, more with columns
 )
 _FINISH: Final = Sizing(
     package="finish",
     module="finish_gather",
-    memory_mib=_ONE_VCPU_MIB,  # a vCPU; with the report drawn it holds 254 MiB of 100,000 sources (measured)
+    memory_mib=ONE_VCPU_MIB,  # a vCPU; with the report drawn it holds 254 MiB of 100,000 sources (measured)
     timeout=_LONGEST,  # reads up to 10,000 sidecars, 32 at a time; the report takes seconds (3.5 s measured)
 )
 
@@ -93,8 +92,9 @@ class Functions(Construct):
                 self, name, sizing=sizing, platform=runs_on, code=package, environment=environment
             )
 
-        self.submit = function("Submit", _SUBMIT)
-        self.status = function("Status", _STATUS)
+        reserved = settings.reserved_for_api
+        self.submit = function("Submit", replace(_SUBMIT, reserved_concurrency=reserved))
+        self.status = function("Status", replace(_STATUS, reserved_concurrency=reserved))
         self.dry_run = function("DryRun", _DRY_RUN)
         self.plan = function("Plan", _PLAN)
         self.shard = function("Shard", _shard(settings.worker_memory_mib))
@@ -110,10 +110,12 @@ class Functions(Construct):
         for planner in (self.dry_run, self.plan):
             _grant_sources(planner.role, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
-            buckets.cubes.grant_get(planner.role)  # header indexes lie beside the arrays of earlier gathers
-        buckets.gathers.grant_get(self.plan.role)
-        for area in (buckets.cubes, buckets.gathers):
+            buckets.indexes.grant_get(planner.role)
+        for area in (buckets.roots, buckets.reports, buckets.gathers):  # of a gather that has been before
+            area.grant_get(self.plan.role)
+        for area in (buckets.metadata, buckets.gathers):
             area.grant_put(self.plan.role)
+        for area in (buckets.cubes, buckets.gathers):
             area.grant_list(self.plan.role)  # is the cube's place empty, which shards are there already?
         buckets.summaries.grant_put(self.plan.role)
 
@@ -142,6 +144,13 @@ def _grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list:
         )
         if may_list:
             allow(role, ["s3:ListBucket"], arn)
+        if source.kms_key is not None:
+            allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
+
+
+def _by_s3_alone(role: iam.Role, source: SourceBucket) -> dict[str, Any]:
+    via = f"s3.{source.key_region}.{Stack.of(role).url_suffix}"
+    return {"StringEquals": {"kms:ViaService": via}}
 
 
 def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
@@ -191,8 +200,8 @@ def _check_size(environment: Mapping[str, str], settings: Settings) -> None:
 
 
 def _said(bucket: SourceBucket) -> dict[str, str | bool]:
-    """Return a bucket's fields without those that are as usual."""
-    return {name: value for name, value in asdict(bucket).items() if value}
+    """Return a bucket's fields without those that are as usual, and without the key: that is IAM's affair."""
+    return {name: value for name, value in asdict(bucket).items() if value and name != "kms_key"}
 
 
 def _compact(value: object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from aws_cdk import Duration, RemovalPolicy, Size
+from aws_cdk import Aws, Duration, RemovalPolicy, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -12,6 +12,9 @@ from constructs import Construct
 
 from infra.acknowledge import acknowledge
 from infra.rights import allow
+
+ONE_VCPU_MIB: Final = 1769
+"""Memory that comes with one vCPU."""
 
 LOG_RETENTION: Final = logs.RetentionDays.THREE_MONTHS
 
@@ -27,11 +30,22 @@ class Sizing:
     """Module of ``handlers``."""
 
     memory_mib: int
-    """A vCPU comes with 1,769."""
+    """Of the function; vCPUs come with it, see `ONE_VCPU_MIB`."""
 
     timeout: Duration
     disk: Size | None = None
     """Of /tmp, where it is more than the 512 MiB that every function has."""
+
+    reserved_concurrency: int = 0
+    """Environments that no other function of the account can take; 0 for none."""
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that compute at one time: one for each vCPU that the memory comes with.
+
+        Lambda shows two CPUs to functions that get the time of one.
+        """
+        return max(round(self.memory_mib / ONE_VCPU_MIB), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +71,15 @@ class GatherFunction(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.timeout = sizing.timeout
+        self.memory_mib = sizing.memory_mib
         self.role = iam.Role(
             self,
             "Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            # IfExists: Lambda's documentation does not say that it tells the account when it assumes a role.
+            assumed_by=iam.ServicePrincipal(
+                "lambda.amazonaws.com",
+                conditions={"StringEqualsIfExists": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            ),
             description=f"What {sizing.module} of Pixel Gather may do",
         )
         log = logs.LogGroup(self, "Log", retention=LOG_RETENTION, removal_policy=RemovalPolicy.DESTROY)
@@ -75,7 +94,8 @@ class GatherFunction(Construct):
             memory_size=sizing.memory_mib,
             timeout=sizing.timeout,
             ephemeral_storage_size=sizing.disk,
-            environment=environment,
+            reserved_concurrent_executions=sizing.reserved_concurrency or None,
+            environment={**environment, "PYTHON_CPU_COUNT": str(sizing.n_threads)},
             log_group=log,
             role=self.role,
         )

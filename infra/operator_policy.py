@@ -1,5 +1,9 @@
-"""What people and programs that run gathers need: the whole API, or Step Functions by ``--direct``."""
+"""Policies to attach to users and roles: of who runs gathers, and of who reads cubes.
 
+Nothing else is needed for either: tests/e2e runs as users that hold these and nothing more.
+"""
+
+from aws_cdk import Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -10,7 +14,7 @@ from infra.rights import allow
 
 
 class OperatorPolicy(Construct):
-    """A managed policy to attach to users and roles; it lets nobody pass a role or touch a cube."""
+    """Run gathers by the API, by Step Functions or by its console; pass no role and touch no cube."""
 
     def __init__(
         self,
@@ -29,8 +33,20 @@ class OperatorPolicy(Construct):
             api.arn_for_execute_api(stage=api.deployment_stage.stage_name),
             wildcard="every method and path of this stage of this API",
         )
+        allow(self.policy, ["cloudformation:DescribeStacks"], Stack.of(self).stack_id)  # where the API is
         fan_out.grant_submit(self.policy)
         fan_out.grant_operate(self.policy)
+        fan_out.grant_console(self.policy)
         buckets.lists.grant_get(self.policy)
         buckets.lists.grant_put(self.policy)
         buckets.summaries.grant_get(self.policy)
+
+
+class ReaderPolicy(Construct):
+    """Open cubes and their reports, and list them; see no source and no control file, run nothing."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, buckets: Buckets) -> None:
+        super().__init__(scope, construct_id)
+        self.policy = iam.ManagedPolicy(self, "Policy", description="Read cubes of Pixel Gather")
+        buckets.cubes.grant_get(self.policy)
+        buckets.cubes.grant_list(self.policy)

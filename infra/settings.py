@@ -5,6 +5,7 @@ command line or under ``context`` in cdk.json; arrays are JSON in both places.
 """
 
 import difflib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,22 @@ _HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
 _PREFIX: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/)*")
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _API_AUTH: Final = re.compile(r"iam|api-key")
+_KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
+
+_MOST_CHILDREN: Final = 10_000
+"""Of one Distributed Map at one time."""
+
+_UNRESERVED: Final = 100
+"""That Lambda lets no account reserve."""
+
+_RESERVED: Final = 10
+"""A hundred callers who look every 5 seconds make 20 calls a second, of 0.2 s each."""
+
+_KEPT_FREE: Final = 0.1
+"""Share of an account's concurrency that gathers leave to the API, to planners and to all else there."""
+
+_LEAST_KEPT_FREE: Final = 2
+"""Status and submit, where an account may run ten functions and no more."""
 
 
 class ApiAuth(StrEnum):
@@ -47,6 +64,15 @@ class SourceBucket:
     unsigned: bool = False
     """Read without credentials, as public buckets allow; no role is then given any right to it."""
 
+    kms_key: str | None = None
+    """ARN of the customer's key that its objects are encrypted with. The roles that read sources may then
+    decrypt with it, by way of S3 alone; the key's own policy has to allow this account, too."""
+
+    @property
+    def key_region(self) -> str | None:
+        """Region of the key, and so of the bucket; None without a key."""
+        return None if self.kms_key is None else self.kms_key.split(":")[3]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
@@ -68,6 +94,7 @@ class Caps:
     """``max_workers``: workers at one time, 1 to 10,000. A request that names none gets as many as help.
 
     Half of what an account may run in a Region at first, so that the API and all else there go on meanwhile.
+    By default no more than nine tenths of ``account_concurrency``, which it may not exceed.
     """
 
     failed_shards: float = 0.1
@@ -84,8 +111,8 @@ class Settings:
 
     source_buckets: tuple[SourceBucket, ...] = ()
     """``source_buckets``: the only buckets that sources are read from: a JSON array of objects with ``name``
-    and, where needed, ``region``, ``requester_pays`` and ``unsigned``. The functions' environment has room
-    for some 80 of them."""
+    and, where needed, ``region``, ``requester_pays``, ``unsigned`` and ``kms_key``. The functions'
+    environment has room for some 80 of them."""
 
     https_hosts: tuple[str, ...] = ()
     """``https_hosts``: hosts that sources may be read from by https, as a JSON array; none by default."""
@@ -111,8 +138,20 @@ class Settings:
     """
 
     caps: Caps = Caps()
+    account_concurrency: int = 1000
+    """``account_concurrency``: how many functions the account may run at one time in this Region, from 4 on.
+
+    ``scripts/deploy`` asks Lambda for it. A young account may run 10: no gather then has more than 8 workers.
+    """
+
     alarm_email: str | None = None
-    """``alarm_email``: who is told of alarms; AWS asks the address to confirm. Nobody by default."""
+    """``alarm_email``: who is told of alarms, and of gathers that fail; AWS asks the address to confirm.
+    Nobody by default."""
+
+    alarm_usd_per_day: float | None = 25.0
+    """``alarm_usd_per_day``: dollars of all gathers of a day, by our model, that call an alarm; the word none
+    for no such alarm. ``max_usd`` caps one gather before it starts; this tells of many, and of what goes on
+    longer than its plan said."""
 
     api_auth: ApiAuth = ApiAuth.IAM
     """``api_auth``: ``iam`` or ``api-key``."""
@@ -128,6 +167,16 @@ class Settings:
     def stack_name(self) -> str:
         """Name of the stack; each stage has its own."""
         return f"PixelGather-{self.stage}"
+
+    @property
+    def reserved_for_api(self) -> int:
+        """Concurrency to reserve for each of status and submit; 0 where the account is too small.
+
+        With it a gather can be stopped even while workers take all the rest. Lambda leaves an account 100
+        that nobody has reserved.
+        """
+        is_enough = self.account_concurrency >= _UNRESERVED + 2 * _RESERVED
+        return _RESERVED if is_enough else 0
 
     @classmethod
     def from_context(cls, given: Mapping[str, object]) -> "Settings":
@@ -146,6 +195,9 @@ class Settings:
             return given.get(key)
 
         context, default = Context(get), cls()
+        account_concurrency = context.integer(
+            "account_concurrency", default.account_concurrency, lowest=4, highest=1_000_000
+        )
         settings = cls(
             stage=context.text(
                 "stage",
@@ -168,10 +220,12 @@ class Settings:
             worker_concurrency=context.integer(
                 "worker_concurrency", default.worker_concurrency, lowest=1, highest=400
             ),
-            caps=_caps(context, default.caps),
+            caps=_caps(context, default.caps, most_workers=_most_workers(account_concurrency)),
+            account_concurrency=account_concurrency,
             alarm_email=context.text(
                 "alarm_email", default.alarm_email, pattern=_EMAIL, expected="an e-mail address"
             ),
+            alarm_usd_per_day=context.cap("alarm_usd_per_day", default.alarm_usd_per_day),
             api_auth=ApiAuth(
                 context.text("api_auth", default.api_auth, pattern=_API_AUTH, expected="iam or api-key")
             ),
@@ -191,13 +245,29 @@ def _refuse_unknown(given: Mapping[str, object], known: set[str]) -> None:
             raise SettingsError(key, given[key], f"a setting that there is{meant}")
 
 
-def _caps(context: Context, default: Caps) -> Caps:
+def _most_workers(account_concurrency: int) -> int:
+    """Return how many of an account's concurrency gathers may take."""
+    kept_free = max(math.ceil(_KEPT_FREE * account_concurrency), _LEAST_KEPT_FREE)
+    return min(account_concurrency - kept_free, _MOST_CHILDREN)
+
+
+def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
+    workers = context.integer(
+        "max_workers", min(default.workers, most_workers), lowest=1, highest=_MOST_CHILDREN
+    )
+    if workers > most_workers:
+        raise SettingsError(
+            "max_workers",
+            workers,
+            f"at most {most_workers:,}: of what the account may run at one time (account_concurrency), the "
+            "rest is left to the API and to whatever else is there",
+        )
     return Caps(
         usd=context.cap("max_usd", default.usd),
         files=context.count("max_files", default.files),
         pixels=context.count("max_pixels", default.pixels),
         fetched_bytes=context.count("max_fetched_bytes", default.fetched_bytes),
-        workers=context.integer("max_workers", default.workers, lowest=1, highest=10_000),
+        workers=workers,
         failed_shards=context.number("max_failed_shards", default.failed_shards, lowest=0, highest=1),
     )
 
@@ -215,7 +285,7 @@ def _source_buckets(context: Context) -> tuple[SourceBucket, ...]:
 
 
 def _source_bucket(key: str, value: object) -> SourceBucket:
-    known = ("name", "region", "requester_pays", "unsigned")
+    known = ("name", "region", "requester_pays", "unsigned", "kms_key")
     if not isinstance(value, dict) or not set(value) <= set(known) or "name" not in value:
         raise SettingsError(key, value, f"an object with a name and, where needed, {', '.join(known[1:])}")
     fields = Context(lambda name: value.get(name.rpartition(".")[2]))
@@ -224,7 +294,19 @@ def _source_bucket(key: str, value: object) -> SourceBucket:
         region=fields.text(f"{key}.region", None, pattern=_REGION, expected="a Region: eu-central-1"),
         requester_pays=fields.truth(f"{key}.requester_pays", default=False),
         unsigned=fields.truth(f"{key}.unsigned", default=False),
+        kms_key=fields.text(
+            f"{key}.kms_key",
+            None,
+            pattern=_KMS_KEY,
+            expected="the ARN of a key, and not of an alias: arn:aws:kms:eu-central-1:111122223333:key/...",
+        ),
     )
     if bucket.requester_pays and bucket.unsigned:
         raise SettingsError(key, value, "one or the other: a requester who pays has to sign")
+    if bucket.kms_key is not None and bucket.unsigned:
+        raise SettingsError(key, value, "signed: AWS decrypts for nobody who does not sign")
+    if bucket.kms_key is not None and bucket.region not in (None, bucket.key_region):
+        raise SettingsError(
+            f"{key}.kms_key", bucket.kms_key, f"a key of the bucket's Region, {bucket.region}"
+        )
     return bucket

@@ -66,9 +66,45 @@ def test_worker_is_as_large_as_the_deployment_says() -> None:
     }
 
 
-def test_functions_reserve_no_concurrency(stack: Synthesized) -> None:
-    """What a gather may use is the request's and the deployment's to say, not taken from the account."""
-    assert all("ReservedConcurrentExecutions" not in each for each in stack.functions().values())
+def reserved(stack: Synthesized) -> dict[str, int]:
+    """Return what functions reserve of the account's concurrency."""
+    return {
+        name: each["ReservedConcurrentExecutions"]
+        for name, each in stack.functions().items()
+        if "ReservedConcurrentExecutions" in each
+    }
+
+
+def test_a_running_gather_can_always_be_stopped(stack: Synthesized) -> None:
+    """Status and submit have environments that no worker can take; workers have none reserved."""
+    assert reserved(stack) == {"submit": 10, "status": 10}
+
+
+@pytest.mark.parametrize(
+    ("account_concurrency", "workers", "is_reserved"),
+    [(4, 2, False), (10, 8, False), (50, 45, False), (119, 107, False), (120, 108, True), (1000, 500, True)],
+)
+def test_workers_leave_room_in_the_account(
+    account_concurrency: int, workers: int, *, is_reserved: bool
+) -> None:
+    """Whatever the account may run at one time, gathers take nine tenths at most.
+
+    Lambda refuses a reservation that leaves fewer than 100 unreserved, so small accounts have none.
+    """
+    stack = synthesized(account_concurrency=account_concurrency)
+    limits = json.loads(stack.functions()["plan_gather"]["Environment"]["Variables"]["PIXEL_GATHER_LIMITS"])
+
+    assert limits["workers"] == workers
+    assert bool(reserved(stack)) is is_reserved
+
+
+def test_as_many_threads_compute_as_the_memory_has_vcpus() -> None:
+    """Lambda shows two CPUs to functions that get the time of one; Python counts by this variable."""
+    for memory_mib, n_threads in ((1769, 1), (2048, 1), (3008, 2), (3538, 2), (10_240, 6)):
+        functions = synthesized(worker_memory_mib=memory_mib).functions()
+        shown = {name: each["Environment"]["Variables"] for name, each in functions.items()}
+        assert shown["gather_shard"]["PYTHON_CPU_COUNT"] == str(n_threads)
+        assert shown["plan_gather"]["PYTHON_CPU_COUNT"] == shown["status"]["PYTHON_CPU_COUNT"] == "1"
 
 
 def test_environment_tells_the_deployment(stack: Synthesized) -> None:
@@ -97,6 +133,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "POWERTOOLS_SERVICE_NAME": "pixel-gather",
             "POWERTOOLS_METRICS_NAMESPACE": "PixelGather",
             "POWERTOOLS_LOG_LEVEL": "INFO",
+            "PYTHON_CPU_COUNT": "1",
             "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 # of Lambda
         }
 

@@ -41,20 +41,22 @@ RIGHTS = {
     "dry_run": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
-    | {("s3:GetObject", "<control>/lists/*"), ("s3:GetObject", "<arrays>/cubes/*")},
+    | {("s3:GetObject", "<control>/lists/*"), ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
     | {
         ("s3:GetObject", "<control>/lists/*"),
         ("s3:GetObject", "<control>/gathers/*"),
-        ("s3:GetObject", "<arrays>/cubes/*"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/report.*"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
         ("s3:ListBucket", "<control> gathers/*"),
         ("s3:ListBucket", "<arrays> cubes/*"),
     }
     | put("<control>/gathers/*")
     | put("<control>/summaries/*")
-    | put("<arrays>/cubes/*"),
+    | put("<arrays>/cubes/*/zarr.json"),
     "gather_shard": OWN_LOG
     | READ_SOURCES
     | {("s3:GetObject", "<control>/gathers/*")}
@@ -112,10 +114,15 @@ OPERATOR = (
         ("states:DescribeMapRun", MAP_RUNS),
         ("s3:GetObject", "<control>/lists/*"),
         ("s3:GetObject", "<control>/summaries/*"),
+        ("cloudformation:DescribeStacks", "<stackid>"),
+        ("states:DescribeStateMachine", "<machine>"),
+        ("states:ListStateMachines", "*"),
     }
     | put("<control>/lists/*")
-    | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution")
+    | operate("DescribeExecution", "GetExecutionHistory", "ListMapRuns", "RedriveExecution", "StopExecution")
 )
+
+READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cubes/*")}
 
 
 @pytest.fixture(scope="module")
@@ -165,9 +172,19 @@ def test_nobody_may_delete_or_pass_a_role(stack: Synthesized) -> None:
 
 def test_operators_policy_reaches_gathers_and_no_cube(stack: Synthesized) -> None:
     """Who runs gathers needs the API, or the state machine; neither buckets of sources nor the cubes."""
-    (policy,) = stack.properties("AWS::IAM::ManagedPolicy")
+    assert rights_in(stack, handed_out(stack, "OperatorPolicyArn")) == OPERATOR
 
-    assert rights_in(stack, policy["PolicyDocument"]) == OPERATOR
+
+def test_readers_policy_reaches_cubes_and_nothing_else(stack: Synthesized) -> None:
+    """Who opens cubes needs neither the API nor control files, and cannot change a pixel."""
+    assert rights_in(stack, handed_out(stack, "ReaderPolicyArn")) == READER
+
+
+def handed_out(stack: Synthesized, output: str) -> dict[str, Any]:
+    """Return the document of the policy that an output of the stack names."""
+    policy = stack.template["Resources"][stack.template["Outputs"][output]["Value"]["Ref"]]
+    document: dict[str, Any] = policy["Properties"]["PolicyDocument"]
+    return document
 
 
 def test_roles_are_assumed_by_the_service_that_runs_them(stack: Synthesized) -> None:
@@ -180,6 +197,46 @@ def test_roles_are_assumed_by_the_service_that_runs_them(stack: Synthesized) -> 
     }
 
     assert services == {"lambda.amazonaws.com", "states.amazonaws.com"}
+
+
+def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
+    """No other account can have a service act as one of our roles; the log role is the account's own."""
+    for holder in RIGHTS:
+        (statement,) = stack.template["Resources"][role_of(stack, holder)]["Properties"][
+            "AssumeRolePolicyDocument"
+        ]["Statement"]
+        ((operator, condition),) = statement["Condition"].items()
+        assert operator == ("StringEquals" if holder == "state machine" else "StringEqualsIfExists")
+        assert condition == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+
+
+KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else() -> None:
+    """By way of S3 in the bucket's Region alone."""
+    stack = synthesized(
+        source_buckets=[
+            {"name": "sealed", "kms_key": KEY},
+            {"name": "sealed-too", "region": "eu-west-1", "kms_key": KEY},
+            {"name": "plain"},
+        ]
+    )
+    found = {
+        (holder, stack.show(statement["Resource"]), stack.show(condition))
+        for holder in RIGHTS
+        for policy in stack.properties("AWS::IAM::Policy")
+        if {"Ref": role_of(stack, holder)} in policy["Roles"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "kms:Decrypt" in as_list(statement["Action"])
+        for condition in [statement["Condition"]["StringEquals"]["kms:ViaService"]]
+    }
+
+    assert found == {
+        (holder, KEY, "s3.eu-west-1.<urlsuffix>") for holder in ("dry_run", "plan_gather", "gather_shard")
+    }
+    for each in stack.functions().values():
+        assert "kms" not in stack.show(each["Environment"]["Variables"]["PIXEL_GATHER_SOURCE_BUCKETS"])
 
 
 def test_source_bucket_that_is_read_unsigned_gives_no_right(stack: Synthesized) -> None:
@@ -202,7 +259,11 @@ def rights_in(stack: Synthesized, document: dict[str, Any]) -> set[tuple[str, st
     for statement in document["Statement"]:
         assert statement["Effect"] == "Allow"
         bound = statement.get("Condition")
-        prefix = "" if bound is None else f" {bound['StringLikeIfExists']['s3:prefix']}"
+        prefix = (
+            ""
+            if bound is None or "StringLikeIfExists" not in bound
+            else f" {bound['StringLikeIfExists']['s3:prefix']}"
+        )
         for action in as_list(statement["Action"]):
             for resource in as_list(statement["Resource"]):
                 found.add((action, stack.show(resource) + prefix))

@@ -64,6 +64,17 @@ def test_settings_are_the_same_from_the_command_line_and_from_cdk_json() -> None
     )
 
 
+KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def test_more_workers_than_the_account_runs_are_refused_with_what_it_runs() -> None:
+    """What was asked for by name is not lowered without a word; the default is."""
+    assert settings_of(account_concurrency="10").caps.workers == 8
+
+    with pytest.raises(SettingsError, match=r"context key max_workers: 9 should be at most 8: .*account"):
+        settings_of(account_concurrency="10", max_workers="9")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
     """A value that a key may not have."""
@@ -105,6 +116,23 @@ WRONG = (
         value=[{"name": "scenes", "unsigned": True, "requester_pays": True}],
         named="source_buckets[0]",
     ),
+    Wrong(
+        key="source_buckets",
+        value=[{"name": "scenes", "kms_key": "arn:aws:kms:eu-west-1:111122223333:alias/scenes"}],
+        named="source_buckets[0].kms_key",
+    ),
+    Wrong(
+        key="source_buckets",
+        value=[{"name": "scenes", "region": "us-east-1", "kms_key": KEY}],
+        named="source_buckets[0].kms_key",
+    ),
+    Wrong(
+        key="source_buckets",
+        value=[{"name": "scenes", "unsigned": True, "kms_key": KEY}],
+        named="source_buckets[0]",
+    ),
+    Wrong(key="account_concurrency", value=3),
+    Wrong(key="alarm_usd_per_day", value=0),
     Wrong(key="https_hosts", value=["https://data.example.org/"], named="https_hosts[0]"),
     Wrong(key="https_hosts", value=["*"], named="https_hosts[0]"),
     Wrong(key="output_prefix", value="cubes"),
