@@ -39,6 +39,6 @@ class GatherMetrics:
             metric_name=metric.name,
             dimensions_map={SERVICE_DIMENSION: SERVICE, STAGE_DIMENSION: self.stage},
             statistic=statistic,
-            label=label or metric.name,
+            label=label,
             period=period,
         )

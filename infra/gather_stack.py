@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import CfnOutput, Stack, Tags
 from constructs import Construct
 
 from infra.api import Api
@@ -12,7 +12,7 @@ from infra.fan_out import FanOut
 from infra.functions import Functions, PackageCode
 from infra.gather_metrics import GatherMetrics
 from infra.monitoring import Monitoring
-from infra.operator_policy import OperatorPolicy
+from infra.operator_policy import OperatorPolicy, ReaderPolicy
 from infra.settings import Settings
 
 
@@ -42,6 +42,8 @@ class GatherStack(Stack):
             construct_id,
             description="Pixel Gather: a window of every one of thousands of COGs, as one Zarr cube",
         )
+        for key, value in (("application", "pixel-gather"), ("stage", settings.stage)):
+            Tags.of(self).add(key, value)
         buckets = Buckets(
             self, "Buckets", output_prefix=settings.output_prefix, retain_arrays=settings.retain_arrays
         )
@@ -75,11 +77,13 @@ class GatherStack(Stack):
             "Monitoring",
             metrics=GatherMetrics(settings.stage),
             state_machine=fan_out.state_machine,
-            functions=functions.every,
-            shard=functions.shard,
+            functions=functions,
+            api=api.rest_api,
             email=settings.alarm_email,
+            usd_per_day=settings.alarm_usd_per_day,
         )
         operators = OperatorPolicy(self, "Operators", api=api.rest_api, fan_out=fan_out, buckets=buckets)
+        readers = ReaderPolicy(self, "Readers", buckets=buckets)
         outputs = {
             "ApiUrl": api.rest_api.url,
             "StateMachineArn": fan_out.state_machine.state_machine_arn,
@@ -87,6 +91,7 @@ class GatherStack(Stack):
             "ControlBucket": buckets.control.bucket_name,
             "DashboardName": monitoring.dashboard.dashboard_name,
             "OperatorPolicyArn": operators.policy.managed_policy_arn,
+            "ReaderPolicyArn": readers.policy.managed_policy_arn,
         }
         if api.key is not None:
             outputs["ApiKeyId"] = api.key.key_id

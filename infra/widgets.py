@@ -1,5 +1,6 @@
 """The dashboard, row by row: is it fast, does it fail, has it room, what does it cost."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import Duration
@@ -21,6 +22,7 @@ from pixel_gather.telemetry import (
     SOURCE_TOTAL,
     SOURCES_FAILED_BY_STATUS,
     SOURCES_READ,
+    SPENT_USD,
     STORED,
 )
 
@@ -37,7 +39,7 @@ def dashboard_rows(
     metrics: GatherMetrics,
     state_machine: sfn.StateMachine,
     shard: GatherFunction,
-    throttles: cloudwatch.IMetric,
+    throttles: Sequence[cloudwatch.IMetric],
 ) -> list[_Row]:
     """Return the dashboard's widgets."""
     return [
@@ -89,20 +91,20 @@ def _failures(metrics: GatherMetrics, state_machine: sfn.StateMachine) -> _Row:
     ]
 
 
-def _room(metrics: GatherMetrics, shard: GatherFunction, throttles: cloudwatch.IMetric) -> _Row:
+def _room(metrics: GatherMetrics, shard: GatherFunction, throttles: Sequence[cloudwatch.IMetric]) -> _Row:
     concurrency = shard.function.metric(
         "ConcurrentExecutions", statistic="Maximum", period=Duration.minutes(1), label="workers"
     )
     return [
         _graph("Workers at one time", concurrency),
-        _graph("Throttled invocations", throttles),
+        _graph("Throttled invocations", *throttles, is_stacked=True),
         _graph("Seconds a shard", *metrics.percentiles(SHARD, 50, 95, 100)),
     ]
 
 
 def _cost(metrics: GatherMetrics) -> _Row:
     return [
-        _graph("Dollars a day, by our model", metrics.sum(GATHER_USD, label="dollars", period=_DAY)),
+        _graph("Dollars a day, by our model", metrics.sum(SPENT_USD, label="dollars", period=_DAY)),
         _graph("Dollars a gather, by our model", metrics.average(GATHER_USD, label="dollars")),
         _graph("Seconds a gather", metrics.average(GATHER, label="seconds")),
     ]

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from infra.monitoring import REFUSALS
 from lambda_functions import Context, StateMachine, cold_start, records
 from pixel_gather.request.request import parse_request
 
@@ -82,6 +83,13 @@ def test_plan_gather_refuses_a_place_that_another_request_holds(machine: StateMa
     assert (verdict["verdict"], verdict["error"]) == ("refused", "ArrayExistsError")
     assert "s3://cubes/out/mine.zarr" in verdict["cause"]
     assert "another output.name" in verdict["cause"]
+
+
+def test_every_refusal_is_one_that_operators_are_not_told_of(machine: StateMachine) -> None:
+    """Who asked is told; the notice of failed gathers leaves these errors out, and no others."""
+    refused = {error.__name__ for error in get_args(get_type_hints(machine.plan._refused)["error"])}
+
+    assert refused == set(REFUSALS)
 
 
 def test_plan_gather_counts_refusals(machine: StateMachine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,15 +42,79 @@ def test_metrics_have_one_name_each_and_every_failure_has_one() -> None:
 
 
 def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
-    """Failed gathers, failed sources, throttles, workers near their time-out: nothing else calls."""
+    """Sources, throttles, time-outs, errors, the API and dollars: nothing else calls."""
     found = alarms(stack)
     slow = found["A worker came near its time-out"]
     timeout_ms = 1000 * stack.functions()["gather_shard"]["Timeout"]
 
-    assert len(found) == 4
+    assert found.keys() == {
+        "5 % of sources gave no pixels",
+        "Lambda turns workers away",
+        "A worker came near its time-out",
+        "10 % of tries fail",
+        "Plan ended in an error, no refusal",
+        "Finish ended in an error, no refusal",
+        "The API fails to answer",
+        "Gathers cost $25 in a day by our model",
+        "Workers ran for $25 in a day",
+    }
     assert slow["Threshold"] == 0.8 * timeout_ms
     assert (slow["MetricName"], slow["Statistic"]) == ("Duration", "Maximum")
     assert stack.show(slow["Dimensions"][0]["Value"]) == "<gather_shard>"
+
+
+def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> None:
+    """An error of plan or finish is none that a user made."""
+    found = alarms(stack)
+    watched = {
+        words: (each["MetricName"], stack.show(each["Dimensions"][0]["Value"]))
+        for words, each in found.items()
+        if each.get("MetricName") in ("Errors", "5XXError", "Throttles")
+    }
+
+    assert watched == {
+        "Plan ended in an error, no refusal": ("Errors", "<plan_gather>"),
+        "Finish ended in an error, no refusal": ("Errors", "<finish_gather>"),
+        "The API fails to answer": ("5XXError", "PixelGather-test"),
+        "Lambda turns workers away": ("Throttles", "<gather_shard>"),
+    }
+
+
+def test_a_day_that_costs_more_than_was_said_is_an_alarm() -> None:
+    """By what workers say that they spent, and by how long Lambda says that they ran: some say nothing."""
+    found = alarms(synthesized(alarm_usd_per_day=7, worker_memory_mib=2048))
+    spent, ran = found["Gathers cost $7 in a day by our model"], found["Workers ran for $7 in a day"]
+
+    assert (spent["Namespace"], spent["MetricName"], spent["Statistic"]) == (NAMESPACE, "SpentUsd", "Sum")
+    assert (spent["Threshold"], spent["Period"]) == (7, 86_400)
+    assert (ran["MetricName"], ran["Statistic"], ran["Period"]) == ("Duration", "Sum", 86_400)
+    assert ran["Threshold"] / 1000 * 2 * 0.0000133334 == pytest.approx(7, rel=1e-6)
+    assert not [each for each in alarms(synthesized(alarm_usd_per_day="none")) if "in a day" in each]
+
+
+def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
+    """By its own name, so that whoever is told can look it up; refusals and children are not told."""
+    (rule,) = stack.properties("AWS::Events::Rule")
+    (target,) = rule["Targets"]
+    pattern = rule["EventPattern"]
+    timed_out, failed = pattern["detail"]["$or"]
+    transformed = target["InputTransformer"]
+    notice = json.loads(transformed["InputTemplate"])
+
+    assert (pattern["source"], pattern["detail-type"]) == (
+        ["aws.states"],
+        ["Step Functions Execution Status Change"],
+    )
+    assert [stack.show(each) for each in pattern["detail"]["stateMachineArn"]] == ["<machine>"]
+    assert timed_out == {"status": ["TIMED_OUT"]}
+    assert failed["status"] == ["FAILED"]
+    assert {"exists": False} in failed["error"]
+    assert stack.show(target["Arn"]) == "<topic>"
+    assert transformed["InputPathsMap"]["name"] == "$.detail.name"
+    assert {found.strip("<>") for found in re.findall(r"<\w+>", notice)} == transformed[
+        "InputPathsMap"
+    ].keys()
+    assert "pixel-gather status <name>" in notice
 
 
 def expressions(stack: Synthesized) -> dict[str, dict[str, str]]:
@@ -69,27 +133,22 @@ def expressions(stack: Synthesized) -> dict[str, dict[str, str]]:
     return found
 
 
-def test_alarms_take_a_metric_that_is_not_there_for_none(stack: Synthesized) -> None:
-    """A sum in which one metric has no point has none itself: gathers that fail would go unheard.
-
-    Only sources that were read may be missing, as they are written beside those that failed.
-    """
+def test_alarms_calculate_with_metrics_that_are_written_together_alone(stack: Synthesized) -> None:
+    """A sum in which one metric has no point has none itself, and FILL fills none that was never written."""
     found = expressions(stack)
 
-    assert len(found) == 3
-    for queries in found.values():
-        bare = re.findall(r"[a-z]\w*", re.sub(r"FILL\(\w+, 0\)", "", queries[""]))
-        assert {queries[each] for each in bare} <= {"SourcesRead"}
-    assert found["A gather failed or timed out, refusals apart"][""] == (
-        "FILL(failed, 0) + FILL(timed_out, 0) - FILL(refused, 0)"
-    )
+    assert {frozenset(names.values()) - {names[""]} for names in found.values()} == {
+        frozenset({"SourcesFailed", "SourcesRead"}),  # a shard writes both
+        frozenset({"Errors", "Invocations"}),  # Lambda writes both
+    }
+    assert not any("FILL" in names[""] for names in found.values())
 
 
-def test_dashboard_adds_throttles_that_are_not_there_as_none(stack: Synthesized) -> None:
-    """As the alarm does: a function that nobody called has no metric."""
+def test_dashboard_shows_throttles_of_every_function_by_itself(stack: Synthesized) -> None:
+    """A function that nobody called has no metric; the others are shown all the same."""
     (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
 
-    assert "FILL(t0, 0) + FILL(t1, 0)" in stack.show(dashboard["DashboardBody"])
+    assert stack.show(dashboard["DashboardBody"]).count('"Throttles"') == 6
 
 
 def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:
@@ -102,14 +161,22 @@ def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:
         assert alarm["TreatMissingData"] == "notBreaching"
 
 
-def test_cloudwatch_may_tell_the_topic_and_only_by_tls(stack: Synthesized) -> None:
-    """The topic takes alarms of this account and nothing over plain HTTP."""
+def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Synthesized) -> None:
+    """The topic takes alarms and events of this account and nothing over plain HTTP."""
     (policy,) = stack.properties("AWS::SNS::TopicPolicy")
-    effects = {each["Effect"]: each for each in policy["PolicyDocument"]["Statement"]}
+    statements = policy["PolicyDocument"]["Statement"]
+    (denied,) = (each for each in statements if each["Effect"] == "Deny")
+    allowed = {each["Principal"]["Service"]: each for each in statements if each["Effect"] == "Allow"}
 
-    assert effects["Deny"]["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-    assert effects["Allow"]["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
-    assert effects["Allow"]["Condition"].keys() == {"StringEquals"}
+    assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    assert allowed.keys() == {"cloudwatch.amazonaws.com", "events.amazonaws.com"}
+    assert {tuple(each["Condition"]) for each in allowed.values()} == {
+        ("StringEquals",),
+        ("StringEqualsIfExists",),
+    }
+    for each in allowed.values():
+        ((condition,),) = (value.items() for value in each["Condition"].values())
+        assert condition == ("aws:SourceAccount", {"Ref": "AWS::AccountId"})
 
 
 def test_nobody_is_told_where_no_address_is_given() -> None:
@@ -132,7 +199,7 @@ def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesiz
     assert {tuple(each[1:5]) for each in told} == {("service", SERVICE, "stage", "test")}
     assert {each[0] for each in told} <= names_in_telemetry()
     assert names_in_telemetry() - {each[0] for each in told} <= {"SourcesFailed"}
-    assert {each["MetricName"] for each in watched} == {"GathersRefused", "SourcesFailed", "SourcesRead"}
+    assert {each["MetricName"] for each in watched} == {"SourcesFailed", "SourcesRead"}
 
 
 def test_dashboard_shows_room_and_cost(stack: Synthesized) -> None:

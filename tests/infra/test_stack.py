@@ -20,6 +20,13 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "by key, with a prefix": {"api_auth": "api-key", "api_log_role": False, "output_prefix": "a/b/"},
     "telling somebody": {"alarm_email": "operator@example.org", "retain_arrays": False},
     "emulated": {"emulated": True},
+    "of a young account, with a key": {
+        "account_concurrency": 10,
+        "alarm_usd_per_day": "none",
+        "source_buckets": [
+            {"name": "sealed", "kms_key": "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef"}
+        ],
+    },
 }
 
 STUBBED_APP = f"""
@@ -103,6 +110,18 @@ def test_stack_has_no_resources_that_run_code_of_others() -> None:
     assert len(synthesized().of("AWS::Lambda::Function")) == 6
 
 
+def test_everything_that_can_be_tagged_is() -> None:
+    """Costs are told apart by application and stage."""
+    stack = synthesized(stage="blue")
+    wanted = [{"Key": "application", "Value": "pixel-gather"}, {"Key": "stage", "Value": "blue"}]
+    kinds = {"Lambda::Function", "S3::Bucket", "StepFunctions::StateMachine", "Logs::LogGroup", "SNS::Topic"}
+    for kind in kinds | {"ApiGateway::RestApi", "ApiGateway::Stage", "IAM::Role", "CloudWatch::Alarm"}:
+        found = stack.properties(f"AWS::{kind}")
+        assert found
+        for properties in found:
+            assert [each for each in properties["Tags"] if each["Key"] in ("application", "stage")] == wanted
+
+
 def test_outputs_are_what_the_command_line_looks_for() -> None:
     """These names are an interface."""
     assert synthesized().template["Outputs"].keys() == {
@@ -112,6 +131,7 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
         "ControlBucket",
         "DashboardName",
         "OperatorPolicyArn",
+        "ReaderPolicyArn",
     }
 
 
