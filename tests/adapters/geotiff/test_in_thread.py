@@ -1,6 +1,9 @@
 """Threads are not left behind."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -40,3 +43,20 @@ def test_in_thread_passes_errors_on() -> None:
 
     with pytest.raises(ValueError, match="bad tile"):
         asyncio.run(in_thread(work))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_threads_are_as_many_as_python_is_told_that_there_are_cpus(n: int) -> None:
+    """Lambda shows more CPUs than a function gets the time of; the stack says how many by this variable."""
+    module = in_thread.__module__
+    told = f"from {module} import _threads; print(_threads()._max_workers)"
+
+    done = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", told],
+        env=os.environ | {"PYTHON_CPU_COUNT": str(n)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == str(n)
