@@ -33,7 +33,15 @@ class OperatorPolicy(Construct):
             api.arn_for_execute_api(stage=api.deployment_stage.stage_name),
             wildcard="every method and path of this stage of this API",
         )
-        allow(self.policy, ["cloudformation:DescribeStacks"], Stack.of(self).stack_id)  # where the API is
+        stack = Stack.of(self)
+        allow(
+            self.policy,
+            ["cloudformation:DescribeStacks"],
+            stack.format_arn(
+                service="cloudformation", resource="stack", resource_name=f"{stack.stack_name}/*"
+            ),
+            wildcard="of this stack, whose id nobody who names it knows; its outputs say where the API is",
+        )
         fan_out.grant_submit(self.policy)
         fan_out.grant_operate(self.policy)
         fan_out.grant_console(self.policy)

@@ -176,19 +176,9 @@ def _deploy(
     return Deployment(
         emulator=running,
         samples=samples,
-        api_url=emulated_api_url(_api_output(found), running.endpoint),
+        api_url=found["ApiUrl"].rstrip("/"),
         outputs=found,
     )
-
-
-def emulated_api_url(url: str, endpoint: str) -> str:
-    """Return where the emulator serves what would be at ``https://ID.execute-api.REGION.amazonaws.com/STAGE/``."""
-    host, stage = url.removeprefix("https://").rstrip("/").split("/")
-    return f"{endpoint}/_aws/execute-api/{host.partition('.')[0]}/{stage}"
-
-
-def _api_output(outputs: Mapping[str, str]) -> str:
-    return next(value for value in outputs.values() if ".execute-api." in value)
 
 
 def _cdk_environment(running: Emulator) -> dict[str, str]:

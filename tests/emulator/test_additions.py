@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from ministack.core import iam_actions, lambda_runtime
 from ministack.services import stepfunctions
-from ministack.services.cloudformation import provisioners
+from ministack.services.cloudformation import provisioners, stacks
 
-from pixel_gather_emulator.additions import MINISTACK, alarms, rights, tasks, workers
+from pixel_gather_emulator.additions import MINISTACK, addresses, alarms, rights, tasks, workers
 
 
 def test_additions_are_for_the_version_that_is_installed() -> None:
@@ -42,6 +42,7 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
         ("mapRunArn", iam_actions.extract_resource_arn),
         ("roleArn", stepfunctions._call_lambda),
         ("roleArn", stepfunctions._s3_object_text),
+        ("_aws/execute-api", stacks._resolve_stack_outputs),
         ("errorType", lambda_runtime.ProvidedWorker._await_init),
         ("disable_nagle_algorithm", lambda_runtime),
     ],
@@ -49,6 +50,16 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
 def test_ministack_still_lacks_what_is_added(lacking: str, where: Any) -> None:
     """Once it does not, the addition goes."""
     assert lacking not in inspect.getsource(where)
+
+
+def test_output_names_the_api_on_the_emulators_own_port() -> None:
+    """By path, because names below localhost do not resolve everywhere; other outputs stay as they are."""
+    endpoint = "https://127.0.0.1:4000"
+
+    found = addresses.emulated_address("https://abc123.execute-api.us-east-1.amazonaws.com/v1/", endpoint)
+
+    assert found == "https://127.0.0.1:4000/_aws/execute-api/abc123/v1/"
+    assert addresses.emulated_address("a-bucket", endpoint) == "a-bucket"
 
 
 def test_alarm_on_metric_math_is_made() -> None:

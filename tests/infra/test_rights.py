@@ -9,6 +9,7 @@ from synthesized import Synthesized, synthesized
 EXECUTIONS = "arn:<partition>:states:<region>:<accountid>:execution:<machine>:*"
 CHILDREN = "arn:<partition>:states:<region>:<accountid>:execution:<machine>/Shards:*"
 MAP_RUNS = "arn:<partition>:states:<region>:<accountid>:mapRun:<machine>/Shards:*"
+STACK = "arn:<partition>:cloudformation:<region>:<accountid>:stack/PixelGather-main/*"
 SCENES = "arn:<partition>:s3:::scenes"
 
 OWN_LOG = {("logs:CreateLogStream", "<loggroup>"), ("logs:PutLogEvents", "<loggroup>")}
@@ -114,7 +115,7 @@ OPERATOR = (
         ("states:DescribeMapRun", MAP_RUNS),
         ("s3:GetObject", "<control>/lists/*"),
         ("s3:GetObject", "<control>/summaries/*"),
-        ("cloudformation:DescribeStacks", "<stackid>"),
+        ("cloudformation:DescribeStacks", STACK),
         ("states:DescribeStateMachine", "<machine>"),
         ("states:ListStateMachines", "*"),
     }

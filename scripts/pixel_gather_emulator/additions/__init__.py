@@ -25,6 +25,7 @@ def apply_additions(*, max_workers: int) -> None:
             f"the emulator needs ministack {MINISTACK}, and {found} is installed: run `uv sync`"
         )
     from pixel_gather_emulator.additions import (  # noqa: PLC0415 - ministack reads the environment as it is imported
+        addresses,
         alarms,
         executions,
         machine_role,
@@ -34,6 +35,7 @@ def apply_additions(*, max_workers: int) -> None:
         workers,
     )
 
+    addresses.apply()
     alarms.apply()
     executions.apply()
     machine_role.apply()

@@ -1,0 +1,55 @@
+"""Users who hold the policies that the stack hands out, and nothing else."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import boto3
+from botocore.config import Config
+
+from pixel_gather_emulator.deploy import Deployment
+
+
+@dataclass(frozen=True)
+class User:
+    """One user of the deployment's account."""
+
+    deployment: Deployment
+    access_key: str
+    secret_key: str
+
+    @classmethod
+    def with_policies(cls, deployment: Deployment, name: str, *outputs: str) -> Self:
+        """Make a user and attach the policies that some outputs of the stack name."""
+        iam = deployment.client("iam")
+        iam.create_user(UserName=name)
+        for output in outputs:
+            iam.attach_user_policy(UserName=name, PolicyArn=deployment.outputs[output])
+        key = iam.create_access_key(UserName=name)["AccessKey"]
+        return cls(deployment, key["AccessKeyId"], key["SecretAccessKey"])
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What leads the AWS tools to the emulator as this user; nothing of ours says where anything is."""
+        return dict(self.deployment.emulator.variables) | {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """A whole environment for a command."""
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("PIXEL_GATHER_")}
+        return self.deployment.emulator.environment(kept) | dict(self.variables)
+
+    def client(self, service: str) -> Any:
+        """Return a boto3 client of this user."""
+        session = boto3.Session(self.access_key, self.secret_key, region_name=self.deployment.region)
+        emulator = self.deployment.emulator
+        return session.client(
+            service,
+            endpoint_url=emulator.endpoint,
+            verify=str(emulator.bundle),
+            config=Config(proxies={}, retries={"mode": "standard"}),
+        )

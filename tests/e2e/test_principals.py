@@ -1,0 +1,211 @@
+"""Gathers by users who hold only what the stack hands out, in environments that name no part of it.
+
+The emulator enforces IAM. What it is not asked for, such as the rights of a console's other pages,
+tests/infra/test_rights.py holds against the template.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+import xarray as xr
+from botocore.exceptions import ClientError
+from obstore.exceptions import PermissionDeniedError
+from obstore.store import S3Store
+from zarr.storage import ObjectStore
+
+from e2e.api import refused_writes
+from e2e.principals import User
+from e2e.test_gathers import WINDOW, ended, hrefs
+from pixel_gather_emulator.deploy import Deployment
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+NAME: Final = "by-an-operator"
+
+
+@pytest.fixture(scope="module")
+def operator(deployment: Deployment) -> User:
+    """A user with the operators' policy."""
+    return User.with_policies(deployment, "operator", "OperatorPolicyArn")
+
+
+@pytest.fixture(scope="module")
+def reader(deployment: Deployment) -> User:
+    """A user with the readers' policy."""
+    return User.with_policies(deployment, "reader", "ReaderPolicyArn")
+
+
+@pytest.fixture(scope="module")
+def stranger(deployment: Deployment) -> User:
+    """A user of the account whom nobody has given anything."""
+    return User.with_policies(deployment, "stranger")
+
+
+def run_cli(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user would on a machine of their own."""
+    return subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-m", "pixel_gather_cli", *arguments],
+        env=user.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def gathered(deployment: Deployment, operator: User, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The end of a gather that an operator has submitted, with a list file of their own machine."""
+    sources = tmp_path_factory.mktemp("lists") / "list.txt"
+    sources.write_text("\n".join(hrefs(deployment)))
+    done = run_cli(
+        operator,
+        *("submit", "--sources", str(sources), "--bbox", ",".join(map(str, WINDOW["bbox"]))),
+        *("--name", NAME, "--watch", "--json"),
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_operator_submits_and_finds_the_api_by_the_stack(gathered: Any) -> None:
+    """Right after the deployment, with a policy attached and nothing else set."""
+    assert gathered["state"] == "succeeded", gathered
+    assert gathered["sources"]["failed"] == 0
+
+
+@pytest.mark.parametrize("way", [(), ("--direct",)], ids=["api", "direct"])
+def test_operator_watches_stops_and_redrives(gathered: Any, operator: User, way: tuple[str, ...]) -> None:
+    """Every command reaches the gather; what cannot be done is told as that, not as a right that lacks."""
+    status = run_cli(operator, "status", gathered["id"], *way, "--json")
+    listed = run_cli(operator, "list", *way)
+    stopped = run_cli(operator, "cancel", gathered["id"], *way)
+    redriven = run_cli(operator, "redrive", gathered["id"], *way)
+
+    assert json.loads(status.stdout)["result"] == gathered["result"], status.stderr
+    assert gathered["id"] in listed.stdout, listed.stderr
+    assert stopped.returncode == 0, stopped.stderr
+    assert redriven.returncode != 0
+    for each in (status, listed, stopped, redriven):
+        assert "denied" not in each.stderr.lower()
+        assert "not authorized" not in each.stderr
+
+
+def test_operator_prices_a_gather_by_the_api(gathered: Any, deployment: Deployment, operator: User) -> None:
+    """The address is the stack's, and POST /plans is theirs to ask."""
+    (stack,) = operator.client("cloudformation").describe_stacks(StackName="PixelGather-main")["Stacks"]
+    outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
+
+    assert outputs["ApiUrl"].rstrip("/") == deployment.api_url
+    assert gathered["links"]["self"].startswith(("/", "http"))
+
+
+def test_operator_gathers_and_looks_in_the_console(deployment: Deployment, operator: User) -> None:
+    """The calls of the console's pages: state machines, one of them, start, the execution and its history."""
+    states = operator.client("stepfunctions")
+    machines = states.list_state_machines()["stateMachines"]
+    (arn,) = (each["stateMachineArn"] for each in machines)
+    described = states.describe_state_machine(stateMachineArn=arn)
+    request = {"sources": hrefs(deployment), "window": {"tile": "centre"}, "output": {"name": "by-console"}}
+    execution = states.start_execution(stateMachineArn=arn, input=json.dumps(request))["executionArn"]
+
+    found = ended(states, execution)
+
+    assert json.loads(described["definition"])["StartAt"] == "Plan"
+    assert found["status"] == "SUCCEEDED", found
+    events = states.get_execution_history(executionArn=execution)["events"]
+    assert events[-1]["type"] == "ExecutionSucceeded"
+    (run,) = states.list_map_runs(executionArn=execution)["mapRuns"]
+    assert states.describe_map_run(mapRunArn=run["mapRunArn"])["status"] == "SUCCEEDED"
+
+
+def test_operator_reads_no_cube(gathered: Any, deployment: Deployment, operator: User) -> None:
+    """Who runs gathers need not see what comes of them."""
+    assert gathered["state"] == "succeeded"
+    refused(
+        lambda: operator.client("s3").get_object(Bucket=deployment.array_bucket, Key=f"{NAME}.zarr/zarr.json")
+    )
+
+
+def test_reader_opens_cubes_and_their_reports(
+    gathered: Any, reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As README shows it, with nothing but the policy."""
+    for name, value in reader.variables.items():
+        monkeypatch.setenv(name, value)
+
+    store = S3Store.from_url(gathered["cube"])
+    cube = xr.open_zarr(ObjectStore(store, read_only=True))
+
+    assert float(cube.band_1.max()) > 0
+    assert b"<html" in bytes(store.get("report.html").bytes())
+    assert any(each["path"] == "zarr.json" for page in store.list() for each in page)
+    with pytest.raises(PermissionDeniedError):
+        store.put("zarr.json", b"{}")
+
+
+def test_reader_starts_nothing_and_sees_no_control_file(
+    gathered: Any, deployment: Deployment, reader: User
+) -> None:
+    """Reading cubes is all."""
+    submitted = run_cli(reader, "list")
+
+    assert submitted.returncode == 2
+    assert "DescribeStacks" in submitted.stderr
+    key = f"summaries/{gathered['id']}.json"
+    refused(lambda: reader.client("s3").get_object(Bucket=deployment.control_bucket, Key=key))
+    refused(
+        lambda: reader.client("stepfunctions").list_executions(stateMachineArn=deployment.state_machine_arn)
+    )
+
+
+def test_stranger_is_refused_everywhere(gathered: Any, deployment: Deployment, stranger: User) -> None:
+    """The emulator does ask for rights: without a policy nothing works."""
+    listed = run_cli(stranger, "list", "--api", deployment.api_url)
+
+    assert listed.returncode == 2
+    refused(lambda: stranger.client("stepfunctions").list_state_machines())
+    refused(
+        lambda: stranger.client("s3").get_object(Bucket=deployment.array_bucket, Key=f"{NAME}.zarr/zarr.json")
+    )
+    assert gathered["state"] == "succeeded"
+
+
+def refused(call: Callable[[], Any]) -> None:
+    """Assert that a call is denied."""
+    with pytest.raises(ClientError) as error:
+        call()
+    assert error.value.response["Error"]["Code"] in {"AccessDenied", "AccessDeniedException"}
+
+
+def test_failed_gather_is_told_by_name_and_a_refused_one_is_not(
+    deployment: Deployment, operator: User
+) -> None:
+    """Whoever listens to the topic learns which gather it was, and what to do."""
+    sqs, sns = deployment.client("sqs"), deployment.client("sns")
+    queue = sqs.create_queue(QueueName="notices")["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    (topic,) = (each["TopicArn"] for each in sns.list_topics()["Topics"])
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    states = operator.client("stepfunctions")
+
+    def end_of(name: str, window: Any) -> dict[str, Any]:
+        request = {"sources": hrefs(deployment), "window": window, "output": {"name": name}}
+        execution = states.start_execution(
+            stateMachineArn=deployment.state_machine_arn, name=name, input=json.dumps(request)
+        )["executionArn"]
+        return ended(states, execution)
+
+    refused_one = end_of("refused-notice", "nowhere")
+    with refused_writes(deployment, "failed-notice.zarr/band_1/c/*"):
+        failed_one = end_of("failed-notice", WINDOW)
+
+    assert refused_one["error"] == "RequestError"
+    assert failed_one["error"] == "States.ExceedToleratedFailureThreshold"
+    answer = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=10, MaxNumberOfMessages=10)
+    (notice,) = (json.loads(each["Body"])["Message"] for each in answer["Messages"])
+    assert "Gather failed-notice: FAILED States.ExceedToleratedFailureThreshold" in notice
+    assert "pixel-gather status failed-notice" in notice
