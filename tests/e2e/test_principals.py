@@ -17,7 +17,6 @@ from obstore.exceptions import PermissionDeniedError
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from e2e.api import refused_writes
 from e2e.principals import User
 from e2e.test_gathers import WINDOW, ended, hrefs
 from pixel_gather_emulator.deploy import Deployment
@@ -179,33 +178,3 @@ def refused(call: Callable[[], Any]) -> None:
     with pytest.raises(ClientError) as error:
         call()
     assert error.value.response["Error"]["Code"] in {"AccessDenied", "AccessDeniedException"}
-
-
-def test_failed_gather_is_told_by_name_and_a_refused_one_is_not(
-    deployment: Deployment, operator: User
-) -> None:
-    """Whoever listens to the topic learns which gather it was, and what to do."""
-    sqs, sns = deployment.client("sqs"), deployment.client("sns")
-    queue = sqs.create_queue(QueueName="notices")["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    (topic,) = (each["TopicArn"] for each in sns.list_topics()["Topics"])
-    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
-    states = operator.client("stepfunctions")
-
-    def end_of(name: str, window: Any) -> dict[str, Any]:
-        request = {"sources": hrefs(deployment), "window": window, "output": {"name": name}}
-        execution = states.start_execution(
-            stateMachineArn=deployment.state_machine_arn, name=name, input=json.dumps(request)
-        )["executionArn"]
-        return ended(states, execution)
-
-    refused_one = end_of("refused-notice", "nowhere")
-    with refused_writes(deployment, "failed-notice.zarr/band_1/c/*"):
-        failed_one = end_of("failed-notice", WINDOW)
-
-    assert refused_one["error"] == "RequestError"
-    assert failed_one["error"] == "States.ExceedToleratedFailureThreshold"
-    answer = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=10, MaxNumberOfMessages=10)
-    (notice,) = (json.loads(each["Body"])["Message"] for each in answer["Messages"])
-    assert "Gather failed-notice: FAILED States.ExceedToleratedFailureThreshold" in notice
-    assert "pixel-gather status failed-notice" in notice

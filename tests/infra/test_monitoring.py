@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from ministack.services import eventbridge
 
 from pixel_gather import telemetry
 from pixel_gather.model.status import Status
@@ -115,6 +116,35 @@ def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
         "InputPathsMap"
     ].keys()
     assert "pixel-gather status <name>" in notice
+
+
+@pytest.mark.parametrize(
+    ("machine", "told", "is_told"),
+    [
+        ("m", {"status": "FAILED", "error": "States.ExceedToleratedFailureThreshold"}, True),
+        ("m", {"status": "FAILED"}, True),
+        ("m", {"status": "TIMED_OUT", "error": None}, True),
+        ("m", {"status": "FAILED", "error": "RequestError"}, False),
+        ("m", {"status": "FAILED", "error": "BudgetError"}, False),
+        ("m", {"status": "SUCCEEDED", "error": None}, False),
+        ("m", {"status": "ABORTED", "error": "Stopped"}, False),
+        ("m/Shards", {"status": "FAILED", "error": "StoreError"}, False),
+    ],
+)
+def test_notice_is_of_gathers_that_failed_or_timed_out(
+    stack: Synthesized, machine: str, told: dict[str, Any], *, is_told: bool
+) -> None:
+    """The rule's own pattern, held against events by the emulator's EventBridge."""
+    (rule,) = stack.properties("AWS::Events::Rule")
+    pattern = json.loads(json.dumps(rule["EventPattern"]))
+    pattern["detail"]["stateMachineArn"] = ["m"]
+    event = {
+        "Source": "aws.states",
+        "DetailType": "Step Functions Execution Status Change",
+        "Detail": json.dumps({"stateMachineArn": machine, "name": "g"} | told),
+    }
+
+    assert eventbridge._matches_pattern(json.dumps(pattern), event) is is_told
 
 
 def expressions(stack: Synthesized) -> dict[str, dict[str, str]]:
