@@ -168,9 +168,9 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
 
     assert machine.s3.get_object(Bucket="cubes", Key=key)["Body"].read() == bytes_of_first
     assert first["windows_read"] == second["windows_read"] == 3
-    assert (
-        len([each for each in records(capsys.readouterr().out, with_="_aws") if "shard_index" in each]) == 1
-    )
+    written = [each for each in records(capsys.readouterr().out, with_="_aws") if "shard_index" in each]
+    assert len([each for each in written if "SourcesRead" in each]) == 1
+    assert len([each for each in written if "SpentUsd" in each]) == len(written) - 1 == 2  # both are paid for
     assert machine.run(REQUEST)["status"] == {"ok": 8}
 
 
@@ -334,8 +334,9 @@ def test_shards_tell_every_time_of_every_source(
     machine.run(REQUEST | {"sources": [*hrefs[:7], "s3://sources/landsat/not-there.tif"]})
 
     emitted = records(capsys.readouterr().out, with_="_aws")
-    shards = [each for each in emitted if "shard_index" in each]
+    shards = [each for each in emitted if "SourcesRead" in each]
     assert [each["shard_index"] for each in shards] == [0, 1, 2]
+    assert [each["shard_index"] for each in emitted if "SpentUsd" in each] == [0, 1, 2]
     assert {tuple(each["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]) for each in emitted} == {
         ("service", "stage")
     }
