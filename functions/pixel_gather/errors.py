@@ -9,6 +9,7 @@
     │   └── StaleHeaderError   it is not what an index says: open it anew
     ├── StoreError         the place that the cube is written to refused: mend it, run again
     ├── ArrayExistsError   something else lies at the cube's place: choose another
+    ├── MissingExtraError  a package that is optional is needed: the message says what to install
     │
     │   and of a deployment on AWS:
     ├── GatherNotFoundError   no gather of this id: list them
@@ -19,6 +20,8 @@
     └── DeploymentError       it is not there, or not as it should be: deploy it again
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from pixel_gather.model.status import Status
@@ -84,6 +87,34 @@ class ArrayExistsError(GatherError):
     """The cube's place holds another cube, or half of one that this request cannot continue."""
 
     code = "array_exists"
+
+
+class MissingExtraError(GatherError, ImportError):
+    """A package is needed that is installed with an extra, such as ``pixel-gather[aws]``."""
+
+    code = "missing_extra"
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Import optional packages within, so that a missing one says what to install.
+
+    Args:
+        extra: Name of the extra that installs them.
+        what: What needs them, as the subject of a sentence in the plural.
+
+    Raises:
+        MissingExtraError: One of them is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("pixel_gather"):
+            raise
+        package = error.name.partition(".")[0]
+        raise MissingExtraError(
+            f"{what} need {package}, which is not installed: pip install 'pixel-gather[{extra}]'"
+        ) from error
 
 
 class GatherNotFoundError(GatherError):

@@ -116,10 +116,33 @@ def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
     assert gathered.report.n_failed == 0
 
 
-def test_a_bucket_that_is_not_there_is_refused_in_words(endpoint: str) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--sources", "HERE", "--tile", "0,0", "--to", "s3://no-such-bucket/b"],
+        ["run", "--sources", "s3://no-such-bucket/list.txt", "--tile", "0,0", "--to", "OUT/cube"],
+        ["plan", "--sources", "THERE", "--tile", "0,0"],
+        ["plan", "--prefix", "s3://no-such-bucket/", "--tile", "0,0"],
+        ["ls", "s3://no-such-bucket/heat/"],
+        ["index", "HERE", "--to", "s3://no-such-bucket/headers.parquet"],
+        ["report", "s3://no-such-bucket/cube.zarr", "--to", "OUT/report"],
+    ],
+    ids=lambda arguments: f"{arguments[0]} {arguments[-1]}",
+)
+def test_a_bucket_that_is_not_there_is_refused_in_one_sentence(
+    arguments: list[str], endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Exit 2, and nothing to clean up."""
-    options = ["--sources", str(FILES[0]), "--tile", "0,0", "--endpoint", endpoint]
+    here, there = tmp_path / "here.txt", tmp_path / "there.txt"
+    here.write_text(f"{FILES[0]}\n")
+    there.write_text("s3://no-such-bucket/a.tif\n")
+    before = sorted(tmp_path.iterdir())
+    given = {"HERE": str(here), "THERE": str(there)}
+    words = [given.get(word, word.replace("OUT", str(tmp_path))) for word in arguments]
+
     with pytest.raises(SystemExit) as ran:
-        main(["run", *options, "--to", "s3://no-such-bucket/b"])
+        main([*words, "--endpoint", endpoint])
 
     assert ran.value.code == 2
+    assert "there is no such bucket: check its name" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before

@@ -132,6 +132,7 @@ def gather(
         RequestError: The request or its list is wrong; nothing was written.
         BudgetError: The plan is over a limit; nothing was written.
         ArrayExistsError: Something else is at ``to``; it was left as it is.
+        DeniedError: There are no AWS credentials, or not the profile that was asked for.
         StoreError: The cube could not be written; the same call goes on where it stopped.
     """
     return run(gather_async(request, to=to, settings=settings, on_progress=on_progress))
@@ -267,6 +268,7 @@ async def opened_job(
             )
         )
         stack.enter_context(table)
+        await asyncio.to_thread(_open_first, table, objects)
         if index is not None and request is not None:
             entries = read_index(index, objects=objects, overview=request.overview)
             await asyncio.to_thread(table.learn, entries)
@@ -277,6 +279,14 @@ async def opened_job(
             projector=RasterioProjector(),
             slots=slots,
         )
+
+
+def _open_first(table: SqliteSourceTable, objects: Objects) -> None:
+    """Open the store of the first source: where there are no credentials for it, that is the whole answer."""
+    with closing(listed(table)) as sources:
+        first = next(sources, None)
+    if first is not None:
+        objects.open_(first.href)
 
 
 def _checked_index(place: str, policy: HrefPolicy) -> str:

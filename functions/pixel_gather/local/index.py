@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pixel_gather.adapters.cube.header_index import Entry, store_index
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Store, open_place
+from pixel_gather.adapters.object_store.store_errors import said_of_place
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.headers.indexing import IndexedSource, index_sources
 from pixel_gather.local.gather import Progress, Settings, check_place, listed, opened_job, shown
@@ -107,7 +108,7 @@ async def index_async(
                 try:
                     n_indexed = await store_index(entries, store, name)
                 except (BaseError, OSError) as error:
-                    said = str(error).partition("\n")[0]
+                    said = said_of_place(error)
                     raise StoreError(f"{shown(place)} could not be written: {said}") from error
     return Indexed(
         place=shown(place) if n_indexed else None,

@@ -19,6 +19,7 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as NoConnectionError
 
+from pixel_gather.adapters.s3_credentials import HOW_TO_SIGN_IN
 from pixel_gather.errors import (
     DeniedError,
     DeploymentError,
@@ -56,15 +57,14 @@ _INVALID: Final = frozenset(
         "UnrecognizedClientException",
     }
 )
-_HOW_TO_SIGN_IN: Final = "set AWS_PROFILE or sign in, for example with `aws sso login`"
 
 type _Meaning = tuple[tuple[type[BotoCoreError], ...], type[GatherError], str]
 _BY_CLASS: Final[tuple[_Meaning, ...]] = (
-    ((NoCredentialsError,), DeniedError, f"no AWS credentials were found: {_HOW_TO_SIGN_IN}"),
+    ((NoCredentialsError,), DeniedError, f"no AWS credentials were found: {HOW_TO_SIGN_IN}"),
     (
         (PartialCredentialsError, CredentialRetrievalError, SSOError, TokenRetrievalError),
         DeniedError,
-        f"the AWS credentials cannot be used ({{said}}): {_HOW_TO_SIGN_IN}",
+        f"the AWS credentials cannot be used ({{said}}): {HOW_TO_SIGN_IN}",
     ),
     ((ProfileNotFound,), DeniedError, "{said}: check --profile, AWS_PROFILE and ~/.aws/config"),
     ((NoRegionError,), DeploymentError, "no AWS Region is set: give --region or set AWS_REGION"),
@@ -110,9 +110,9 @@ def _of_answer(error: ClientError) -> GatherError:
     if code in _BUSY:
         return ThrottledError(f"AWS is asked too often ({code} at {call}): try again in a few seconds")
     if code in _EXPIRED:
-        return DeniedError(f"the AWS credentials have expired: {_HOW_TO_SIGN_IN}")
+        return DeniedError(f"the AWS credentials have expired: {HOW_TO_SIGN_IN}")
     if code in _INVALID:
-        return DeniedError(f"AWS does not know these credentials ({said}): {_HOW_TO_SIGN_IN}")
+        return DeniedError(f"AWS does not know these credentials ({said}): {HOW_TO_SIGN_IN}")
     if code in _DENIED:
         return DeniedError(f"these credentials may not call {call}: {said}")
     if code == "StateMachineDoesNotExist":

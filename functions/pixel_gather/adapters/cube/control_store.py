@@ -8,6 +8,7 @@ from typing import Self
 import obstore
 
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_errors import said_of_place
 from pixel_gather.errors import StoreError
 
 
@@ -79,4 +80,4 @@ class ObjectControlStore:
 
 
 def _in_words(verb: str, key: str, error: Exception) -> StoreError:
-    return StoreError(f"{key} could not be {verb}: {str(error).partition(chr(10))[0]}")
+    return StoreError(f"{key} could not be {verb}: {said_of_place(error)}")

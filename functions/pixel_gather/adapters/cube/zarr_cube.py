@@ -30,6 +30,7 @@ from pixel_gather.adapters.cube.zarr_metadata import (
     zarr_codecs,
 )
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_errors import said_of_place
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
@@ -257,7 +258,7 @@ class ZarrCube:
         return json.loads(bytes(obstore.get(self.store, f"{name}/{ROOT_KEY}").bytes()))
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
-        return StoreError(f"{self.place} could not be {verb}: {str(error).partition(chr(10))[0]}")
+        return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
 
 
 def _each_in_threads[Item, Found](work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:

@@ -5,12 +5,10 @@ worth another try, and what every request cost.
 """
 
 import asyncio
-import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -20,19 +18,13 @@ from pixel_gather.adapters.object_store.back_end import STORE_ERRORS, Client, Pa
 from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, FixedHost
 from pixel_gather.adapters.object_store.store_errors import EMPTY, judge
-from pixel_gather.errors import SourceError, StoreError
+from pixel_gather.adapters.s3_credentials import find_credentials
+from pixel_gather.errors import DeniedError, MissingExtraError, SourceError, StoreError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 
 type Store = S3Store | HTTPStore | LocalStore
 
-
-_OBSTORE_READS_BY_ITSELF: Final = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-)
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 """The first that is there counts, as in the AWS tools, which know the first two."""
 
@@ -158,7 +150,7 @@ def _open_store(
         "endpoint": _endpoint(settings),
         "skip_signature": settings.unsigned or None,
         "request_payer": settings.requester_pays or None,
-        "credential_provider": None if settings.unsigned else _credential_provider(settings),
+        "credential_provider": None if settings.unsigned else find_credentials(settings.profile),
     }
     given = {name: value for name, value in options.items() if value is not None}
     bucket = urlsplit(root).netloc
@@ -173,29 +165,6 @@ def _endpoint(settings: StoreSettings) -> str | None:
 
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.0f}ms"
-
-
-def _credential_provider(settings: StoreSettings) -> Any:
-    """Return boto3's credentials where only boto3 knows them, else None.
-
-    obstore signs with the environment's keys, a container's and an instance's role by itself; profiles
-    and single sign-on are boto3's.
-    """
-    wants_profile = settings.profile is not None or "AWS_PROFILE" in os.environ
-    has_own_keys = any(name in os.environ for name in _OBSTORE_READS_BY_ITSELF)
-    if not wants_profile and (has_own_keys or not _has_profiles()):
-        return None
-    import boto3  # noqa: PLC0415 # costs 0.3 s and is in no worker's path
-    from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 # as above
-
-    return Boto3CredentialProvider(boto3.Session(profile_name=settings.profile))
-
-
-def _has_profiles() -> bool:
-    try:
-        return (Path.home() / ".aws").is_dir()
-    except RuntimeError:  # a user without a home, as in many containers
-        return False
 
 
 @dataclass(slots=True)
@@ -226,13 +195,14 @@ class Objects:
         """
         wanted = Wanted(start=start, stop=stop, if_match=_strong(etag))
         root, path = split_href(href)
+        back_end = self._opened(root, href)
         attempt = 0
         while True:
             if self.pace is not None:
                 await self.pace.turn(root)
             cost.requests += 1
             try:
-                answer = await self._back_end(root).get(path, wanted, cost)
+                answer = await back_end.get(path, wanted, cost)
             except STORE_ERRORS as error:
                 attempt += 1
                 status, reason, tries = judge(error)
@@ -250,9 +220,24 @@ class Objects:
                 content=answer.content, start=start, etag=answer.etag, object_nbytes=answer.object_nbytes
             )
 
+    def open_(self, href: str) -> None:
+        """Open the store of a checked href; nothing is asked of it yet.
+
+        Raises:
+            DeniedError: There are no credentials for it, or not the profile that was asked for.
+            MissingExtraError: Its credentials need a package that is not installed.
+        """
+        self._back_end(split_href(href)[0])
+
     def settings_of(self, href: str) -> StoreSettings:
         """Return how the store of a checked href is reached."""
         return self.by_root.get(split_href(href)[0], self.settings)
+
+    def _opened(self, root: str, href: str) -> RangedGets:
+        try:
+            return self._back_end(root)
+        except (DeniedError, MissingExtraError) as error:
+            raise SourceError(str(error), href=href, status=Status.DENIED) from error
 
     def _back_end(self, root: str) -> RangedGets:
         if root not in self._back_ends:

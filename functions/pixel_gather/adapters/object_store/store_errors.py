@@ -11,6 +11,7 @@ from obstore.exceptions import (
 )
 
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, HttpRefusedError
+from pixel_gather.adapters.s3_credentials import HOW_TO_SIGN_IN, NO_CREDENTIALS
 from pixel_gather.model.status import Status
 
 _REFUSED: Final = (
@@ -21,6 +22,20 @@ _MANY: Final = 100
 """More tries than any setting allows: the setting decides."""
 
 type _Verdict = tuple[Status, str, int]
+_OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+    # wrong for every object of the bucket, in S3's own codes or, of a redirect, in obstore's words
+    (("<Code>NoSuchBucket<",), (Status.MISSING, "there is no such bucket: check its name", 0)),
+    (
+        ("<Code>InvalidAccessKeyId<", "<Code>SignatureDoesNotMatch<", "<Code>InvalidToken<"),
+        (Status.DENIED, f"AWS does not know these credentials: {HOW_TO_SIGN_IN}", 0),
+    ),
+    (("<Code>ExpiredToken<",), (Status.DENIED, f"the AWS credentials have expired: {HOW_TO_SIGN_IN}", 0)),
+    (
+        ("<Code>PermanentRedirect<", "<Code>AuthorizationHeaderMalformed<", "without LOCATION"),
+        (Status.DENIED, "the bucket lies in another Region: give --region or set AWS_REGION", 0),
+    ),
+    (("/latest/api/token", "/latest/meta-data"), (Status.DENIED, NO_CREDENTIALS, 1)),  # an instance's role
+)
 _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
     (FileNotFoundError, (Status.MISSING, "no such object", 0)),
     (PermissionError, (Status.DENIED, "this file may not be read", 0)),
@@ -31,18 +46,21 @@ _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
     (NotSupportedError, (Status.UNSUPPORTED, "the server does not answer byte ranges", 0)),
     (ValueError, (Status.MISSING, "no object can have this path", 0)),
 )
-_BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
-    # obstore 0.12 tells these apart only in the text of GenericError
-    (("StartTooLarge", "status code: 416"), (Status.CORRUPT, PAST_THE_END, 0)),
-    (("Not a directory",), (Status.MISSING, "no such object", 0)),
-    (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
-    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
+_OF_THE_WAY: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     (("kind: Timeout",), (Status.TIMED_OUT, "no answer in time", _MANY)),
     (("kind: Connect",), (Status.TIMED_OUT, "no connection to the server", _MANY)),
     (
         ("status code: 503", "status code: 429", "status code: 50", "status code: 408"),
         (Status.TIMED_OUT, "the store stayed busy (5xx)", _MANY),
     ),
+)
+_BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
+    # obstore 0.12 tells these apart only in the text of GenericError
+    (("StartTooLarge", "status code: 416"), (Status.CORRUPT, PAST_THE_END, 0)),
+    (("Not a directory",), (Status.MISSING, "no such object", 0)),
+    (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
+    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
+    *_OF_THE_WAY,
     (("PermissionDenied", "Permission denied"), (Status.DENIED, "this file may not be read", 0)),
     (("NoCredentials", "credential"), (Status.DENIED, "no credentials for this store were found", 0)),
     (("kind: Request", "kind: Decode", "kind: Unknown"), (Status.TIMED_OUT, "the request failed", _MANY)),
@@ -55,6 +73,9 @@ def judge(error: Exception) -> tuple[Status, str, int]:
     if isinstance(error, HttpRefusedError):
         return error.status, error.reason, error.tries
     text = str(error)
+    for marks, verdict in _OF_THE_STORE:
+        if any(mark in text for mark in marks):
+            return verdict
     for kinds, verdict in _BY_CLASS:
         if isinstance(error, kinds):
             return verdict
@@ -62,6 +83,20 @@ def judge(error: Exception) -> tuple[Status, str, int]:
         if any(mark in text for mark in marks):
             return verdict
     return Status.TIMED_OUT, text.partition("\n")[0][:300], 2
+
+
+def said_of_place(error: Exception) -> str:
+    """Return what a store's error means for a place that is written to: the disk's own words, or ours."""
+    text = str(error)
+    for marks, (_, reason, _) in (*_OF_THE_STORE, *_OF_THE_WAY):
+        if any(mark in text for mark in marks):
+            return reason
+    return text.partition("\n")[0] or type(error).__name__
+
+
+def is_of_the_store(error: Exception) -> bool:
+    """Tell whether a store's error would be the same for every other object: no bucket, no credentials."""
+    return any(mark in str(error) for marks, _ in _OF_THE_STORE for mark in marks)
 
 
 def is_throttling(error: Exception) -> bool:

@@ -12,6 +12,7 @@ from obstore.exceptions import BaseError
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_errors import is_of_the_store, said_of_place
 from pixel_gather.adapters.report.cube_pictures import contact_sheet_of, quicklooks_in
 from pixel_gather.adapters.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
 from pixel_gather.adapters.report.written_report import REPORT_KEY
@@ -51,15 +52,11 @@ def read_evidence(store: Store, *, place: str, usd_by_service: Mapping[str, floa
     except StoreError:
         raise
     except (BaseError, OSError) as error:
-        raise StoreError(f"{place}: the cube cannot be read: {_said(error)}") from error
+        raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
     except Exception as error:  # zarr-python, NumPy and codecs have many words for what others have written
         raise StoreError(
-            f"{place}: the cube is not as a gather leaves it ({_said(error)}); gather it anew"
+            f"{place}: the cube is not as a gather leaves it ({said_of_place(error)}); gather it anew"
         ) from error
-
-
-def _said(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) -> Evidence:
@@ -107,6 +104,8 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
                 f"{place}: the cube is not complete: run its request again, which goes on where it stopped"
             )
     except FileNotFoundError as error:
+        if is_of_the_store(error):
+            raise
         raise StoreError(f"{place}: no cube is there; name the folder that a gather has written") from error
     except (ValueError, KeyError, TypeError) as error:  # JSON of any other shape
         raise StoreError(f"{place}: what is there was made by no gather") from error

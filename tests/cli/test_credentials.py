@@ -1,0 +1,109 @@
+"""What every command says where the credentials for S3 are missing or wrong: one sentence, at once."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pixel_gather_cli.main import main
+
+_IN_PROCESS = (
+    ("plan", "--sources", "LIST", "--tile", "centre"),
+    ("run", "--sources", "LIST", "--tile", "centre", "--to", "CUBE"),
+    ("run", "--sources", "LOCAL", "--tile", "centre", "--to", "s3://no-such-bucket/cube.zarr"),
+    ("drill", "LIST", "--pixel", "0,0"),
+    ("index", "LIST", "--to", "INDEX"),
+    ("index", "LOCAL", "--to", "s3://no-such-bucket/headers.parquet"),
+    ("ls", "s3://no-such-bucket/"),
+    ("report", "s3://no-such-bucket/cube.zarr", "--to", "REPORT"),
+)
+_ON_AWS = (("list",), ("status", "some-gather"), ("submit", "--sources", "LIST", "--tile", "centre"))
+_FILE = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+
+
+def _name(arguments: tuple[str, ...]) -> str:
+    return " ".join(arguments)
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What stands for the capitals of the commands, on a machine that knows of no AWS account."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    local = min(_FILE.glob("heat_content_anomaly_0-2000*.tif"))
+    (tmp_path / "list.txt").write_text("s3://no-such-bucket/a.tif\n")
+    (tmp_path / "local.txt").write_text(f"{local}\n")
+    return {
+        "LIST": str(tmp_path / "list.txt"),
+        "LOCAL": str(tmp_path / "local.txt"),
+        "CUBE": str(tmp_path / "cube.zarr"),
+        "INDEX": str(tmp_path / "headers.parquet"),
+        "REPORT": str(tmp_path / "report"),
+    }
+
+
+def _refusal(arguments: tuple[str, ...], words: dict[str, str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([words.get(word, word) for word in arguments])
+
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.strip().splitlines()
+    return line
+
+
+@pytest.mark.parametrize("arguments", _IN_PROCESS, ids=_name)
+def test_no_credentials_is_one_sentence(
+    arguments: tuple[str, ...], words: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says what to do, and leaves nothing behind."""
+    before = sorted(tmp_path.iterdir())
+
+    said = _refusal(arguments, words, capsys)
+
+    assert said.startswith("pixel-gather: no AWS credentials were found: set AWS_PROFILE or sign in")
+    assert "--unsigned" in said
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("arguments", _ON_AWS, ids=_name)
+def test_no_credentials_for_a_deployment_is_one_sentence(
+    arguments: tuple[str, ...], words: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for a bucket."""
+    said = _refusal((*arguments, "--region", "eu-central-1"), words, capsys)
+
+    assert said.startswith("pixel-gather: no AWS credentials were found: set AWS_PROFILE or sign in")
+
+
+@pytest.mark.parametrize("arguments", [*_IN_PROCESS, *_ON_AWS], ids=_name)
+def test_a_profile_that_is_not_there_is_one_sentence(
+    arguments: tuple[str, ...], words: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether or not any profile is there."""
+    said = _refusal((*arguments, "--profile", "nope"), words, capsys)
+
+    assert "The config profile (nope) could not be found: check --profile" in said
+
+
+def test_without_boto3_a_profile_says_what_to_install(words: dict[str, str]) -> None:
+    """boto3 is an extra."""
+    arguments = ["plan", "--sources", words["LIST"], "--tile", "centre", "--profile", "some"]
+    program = (
+        "import sys; sys.modules['boto3'] = None; "
+        f"from pixel_gather_cli.main import main; main({arguments!r})"
+    )
+
+    ended = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 2
+    assert ended.stderr.strip() == (
+        "pixel-gather: AWS profiles need boto3, which is not installed: pip install 'pixel-gather[aws]'"
+    )
