@@ -1,7 +1,19 @@
-# Sourced by the other scripts: goes to the project's root and sets up what it needs, once.
-# Needs Python, git and a shell. Leaves `uv` on PATH and the locked packages in .venv.
+# Sourced by the other scripts, or by you from bash or zsh: goes to the project's root and sets up what it
+# needs, once. Other shells: run it in the project's folder. Needs Python, git and a shell. Leaves `uv` on PATH
+# and the locked packages in .venv.
 
-root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+# Which file is sourced, each shell tells in its own way, and some do not tell at all.
+if [ -n "${BASH_SOURCE-}" ]; then
+  root="$(cd "$(dirname "$BASH_SOURCE")/.." && pwd)"
+elif [ -n "${ZSH_VERSION-}" ]; then
+  eval 'root="${${(%):-%x}:A:h:h}"' # other shells cannot read this line
+else
+  root="$PWD"
+fi
+if [ ! -f "$root/scripts/setup.sh" ] || [ ! -f "$root/uv.lock" ]; then
+  echo "setup.sh: $root is not Pixel Gather's folder: go there and source scripts/setup.sh again" >&2
+  return 1 2>/dev/null || exit 1
+fi
 cd "$root"
 
 if ! uv --version >/dev/null 2>&1; then

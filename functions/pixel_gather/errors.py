@@ -20,8 +20,6 @@
     └── DeploymentError       it is not there, or not as it should be: deploy it again
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import ClassVar
 
 from pixel_gather.model.status import Status
@@ -93,28 +91,6 @@ class MissingExtraError(GatherError, ImportError):
     """A package is needed that is installed with an extra, such as ``pixel-gather[aws]``."""
 
     code = "missing_extra"
-
-
-@contextmanager
-def needs_extra(extra: str, what: str) -> Iterator[None]:
-    """Import optional packages within, so that a missing one says what to install.
-
-    Args:
-        extra: Name of the extra that installs them.
-        what: What needs them, as the subject of a sentence in the plural.
-
-    Raises:
-        MissingExtraError: One of them is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("pixel_gather"):
-            raise
-        package = error.name.partition(".")[0]
-        raise MissingExtraError(
-            f"{what} need {package}, which is not installed: pip install 'pixel-gather[{extra}]'"
-        ) from error
 
 
 class GatherNotFoundError(GatherError):

@@ -1,6 +1,6 @@
 """A group of commands, each imported only when it is asked for: most need what takes a fifth of a second."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +16,7 @@ class LazyCommands(click.Group):
         summaries: Mapping[str, str],
         prefix: str = "",
         default: str | None = None,
+        before_import: Callable[[], None] = lambda: None,
         **options: Any,
     ) -> None:
         """Import nothing.
@@ -26,12 +27,14 @@ class LazyCommands(click.Group):
             prefix: Of the modules' and the commands' names: ``bench_`` for the module ``bench_name``.
             default: The command that is meant where the first argument names none; its options are in the
                 group's own help.
+            before_import: Called before a command is imported; raises where it cannot be.
             options: Of `click.Group`.
         """
         super().__init__(*arguments, **options)
         self.summaries = summaries
         self.prefix = prefix
         self.default = default
+        self.before_import = before_import
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names in the order of the alphabet."""
@@ -43,6 +46,7 @@ class LazyCommands(click.Group):
         del ctx
         if cmd_name not in self.summaries:
             return None
+        self.before_import()
         name = f"{self.prefix}{cmd_name}"
         module = import_module(f"pixel_gather_cli.commands.{name}")
         found: click.Command = getattr(module, f"{name}_command")

@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from pixel_gather.errors import DeniedError, needs_extra
+from pixel_gather.errors import DeniedError
+from pixel_gather.extras import check_extra
 
 HOW_TO_SIGN_IN: Final = "set AWS_PROFILE or sign in, for example with `aws sso login`"
 NO_CREDENTIALS: Final = (
@@ -40,9 +41,9 @@ def find_credentials(profile: str | None) -> Any:
             if _metadata_is_off():
                 raise DeniedError(NO_CREDENTIALS)
             return None
-    with needs_extra("aws", "AWS profiles"):
-        import boto3  # noqa: PLC0415 # see above
-        from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 # as above
+    check_extra("aws", "AWS profiles")
+    import boto3  # noqa: PLC0415 # see above
+    from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 # as above
 
     from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words  # noqa: PLC0415 # as above
 

@@ -2,6 +2,7 @@
 
 import click
 
+from pixel_gather.extras import check_extra
 from pixel_gather_cli.lazy_commands import LazyCommands
 
 SUMMARIES = {
@@ -19,6 +20,7 @@ SUMMARIES = {
     summaries=SUMMARIES,
     prefix="bench_",
     default="suite",
+    before_import=lambda: check_extra("report", "benchmarks"),
     subcommand_metavar="LIST | COMMAND [ARGS]...",
 )
 def bench_command() -> None:

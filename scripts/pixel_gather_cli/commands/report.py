@@ -9,6 +9,7 @@ import click
 
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place, split_href
 from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.extras import check_extra
 from pixel_gather.local.gather import check_place, shown
 from pixel_gather.report.evidence import Evidence
 from pixel_gather.report.run import Run
@@ -49,6 +50,7 @@ def report_command(
     pixel-gather report out/bolzano.zarr --reference --to out/report
     pixel-gather report out/cold.zarr out/warm.zarr --to out/compared
     """
+    check_extra("report", "report pages")
     settings = stores_of(options)
     found = [_found(place, settings) for place in places]
     folder = _made(to)

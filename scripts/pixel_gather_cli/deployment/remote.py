@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import click
 
+from pixel_gather.extras import check_extra
 from pixel_gather.request.request import GatherRequest
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def open_deployment(target: Target, *, environment: Mapping[str, str] = os.envir
         DeploymentError: There is no such stack, or it is none of this library's.
         DeniedError: Credentials are missing, or may not look the stack up.
     """
+    check_extra("aws", "gathers on AWS")
     from pixel_gather_cli.deployment.aws_account import AwsAccount  # noqa: PLC0415 # see above
 
     account = AwsAccount(region=target.region, profile=target.profile, endpoint=target.endpoint)

@@ -12,6 +12,7 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import GatherError
+from pixel_gather.extras import check_extra
 
 REPORT_KEY: Final = "report.json"
 PAGE_KEY: Final = "report.html"
@@ -63,6 +64,7 @@ async def write_report(
         log: Told of a failure.
     """
     try:
+        check_extra("report", "report pages")
         from pixel_gather.adapters.report.report_files import write_report_files  # noqa: PLC0415 # see above
 
         await write_report_files(store, place=place, usd_by_service=usd_by_service)

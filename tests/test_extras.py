@@ -1,0 +1,88 @@
+"""What is said where a package of an extra is not installed."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pixel_gather import extras
+
+PROJECT = Path(__file__).parents[1]
+FILE = min((PROJECT / "tests/data/series/files/stactools-noaa-cdr").glob("heat_content_anomaly_0-2000*.tif"))
+_NAMES = {"pillow": "PIL"}
+"""Packages that are imported by another name than they are installed by."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, the packages that are not there, and what it says."""
+
+    id: str
+    arguments: str
+    without: tuple[str, ...]
+    said: str
+
+
+_INSTALL = "which is not installed: pip install 'pixel-gather["
+CASES = (
+    Case("deployment", "list", ("boto3", "botocore"), f"gathers on AWS need boto3, {_INSTALL}aws]'"),
+    Case(
+        "report",
+        "report cube --to page",
+        ("matplotlib",),
+        f"report pages need matplotlib, {_INSTALL}report]'",
+    ),
+    Case("pictures", "report cube --to page", ("PIL",), f"report pages need PIL, {_INSTALL}report]'"),
+    Case("suite", "bench list.txt", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),
+    Case("blocks", "bench blocks", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),
+)
+
+
+def _run(arguments: list[str], without: tuple[str, ...], folder: Path) -> subprocess.CompletedProcess[str]:
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({without!r})); "
+        f"from pixel_gather_cli.main import main; main({arguments!r})"
+    )
+    return subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=folder
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_command_without_its_packages_says_what_to_install(case: Case, tmp_path: Path) -> None:
+    """One sentence, before anything is done."""
+    ended = _run(case.arguments.split(), case.without, tmp_path)
+
+    assert ended.returncode == 2
+    assert ended.stderr.strip() == f"pixel-gather: {case.said}"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_gather_needs_no_extra(tmp_path: Path) -> None:
+    """The cube is whole; what could not be drawn is said."""
+    every = tuple(name for names in extras._PACKAGES.values() for name in names)
+    arguments = ["run", "--sources", "list.txt", "--pixels", "0,0,8,8", "--to", "cube.zarr"]
+    (tmp_path / "list.txt").write_text(f"{FILE}\n")
+
+    ended = _run(arguments, (*every, "botocore"), tmp_path)
+
+    assert ended.returncode == 0
+    assert "is complete" in ended.stdout
+    assert f"report pages need matplotlib, {_INSTALL}report]'" in ended.stderr
+
+
+def test_extras_are_those_of_the_project() -> None:
+    """What is asked for by name is what the extra installs."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    declared = {
+        extra: {_NAMES.get(name, name) for name in (re.split(r"[>=\[]", each)[0] for each in packages)}
+        for extra, packages in project["optional-dependencies"].items()
+        if extra != "all"
+    }
+
+    assert declared == {extra: set(packages) for extra, packages in extras._PACKAGES.items()}
+    assert project["optional-dependencies"]["all"] == [f"pixel-gather[{','.join(declared)}]"]

@@ -1,0 +1,69 @@
+"""``scripts/setup.sh`` as people source it, from any shell and any folder."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "scripts/setup.sh"
+SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
+TELLING = [shell for shell in SHELLS if shell != "dash"]
+"""Those that tell which file is being sourced."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project's folder, and a ``uv`` that writes down where it is called."""
+    project, tools = tmp_path / "a project", tmp_path / "tools"
+    (project / "scripts").mkdir(parents=True)
+    (project / "uv.lock").touch()
+    shutil.copy(SCRIPT, project / "scripts")
+    tools.mkdir()
+    (tools / "uv").write_text(f'#!/bin/sh\n[ "$1" = --version ] || pwd >> "{tmp_path}/called"\n')
+    (tools / "uv").chmod(0o755)
+    return project
+
+
+def _source(shell: str, script: str, cwd: Path, tools: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 # our own words
+        [shell, "-c", f'. "{script}" && pwd'],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"},
+    )
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_sourced_in_the_project_sets_it_up(shell: str, project: Path, tmp_path: Path) -> None:
+    """Every shell can do that."""
+    ended = _source(shell, "scripts/setup.sh", project, tmp_path / "tools")
+
+    assert ended.stdout.strip() == str(project)
+    assert (tmp_path / "called").read_text().split("\n")[0] == str(project)
+
+
+@pytest.mark.parametrize("shell", TELLING)
+def test_sourced_from_elsewhere_finds_the_project(shell: str, project: Path, tmp_path: Path) -> None:
+    """By a path relative to that folder."""
+    (tmp_path / "elsewhere").mkdir()
+
+    ended = _source(shell, "../a project/scripts/setup.sh", tmp_path / "elsewhere", tmp_path / "tools")
+
+    assert ended.stdout.strip() == str(project)
+
+
+@pytest.mark.skipif("dash" not in SHELLS, reason="dash is not installed")
+def test_a_shell_that_does_not_tell_is_sent_to_the_project(project: Path, tmp_path: Path) -> None:
+    """In place of an environment made in the wrong folder."""
+    (tmp_path / "elsewhere").mkdir()
+
+    ended = _source("dash", str(project / "scripts/setup.sh"), tmp_path / "elsewhere", tmp_path / "tools")
+
+    assert ended.returncode != 0
+    assert "go there and source scripts/setup.sh again" in ended.stderr
+    assert not (tmp_path / "called").exists()
+    assert not list((tmp_path / "elsewhere").iterdir())
