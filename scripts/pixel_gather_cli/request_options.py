@@ -166,6 +166,8 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         RequestError: It is wrong or not there.
     """
     given = _read(options.pop("request_file"))
+    for name in ("sources", "prefix", "index"):
+        options[name] = in_home(options[name])
     sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time")
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
     output = _taken(options, layout="layout", codec="codec", zfp_tolerance="zfp_tolerance")
@@ -194,6 +196,13 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     if not (given or others):
         raise RequestError("give a REQUEST file, or --sources and a window; see --help", field="request")
     return parse_request(given | others)
+
+
+def in_home[Text: str | None](place: Text) -> Text:
+    """Return a place with the home folder for ``~/``, which a shell leaves as it is in ``--to=~/x``."""
+    if place is None or not place.startswith("~/"):
+        return place
+    return str(Path(place).expanduser())  # type: ignore[return-value] # a str where a str came
 
 
 def stores_of(options: dict[str, Any]) -> StoreSettings:

@@ -60,6 +60,7 @@ def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: P
     store = S3Store("cubes", prefix="some/where.zarr", endpoint=endpoint, client_options={"allow_http": True})
     cube = xr.open_zarr(ObjectStore(store, read_only=True))
     xr.testing.assert_equal(_bare(cube), _bare(xr.open_zarr(tmp_path / "cube")))
+    xr.testing.assert_equal(_bare(remote.open()), _bare(cube))
     assert cube.href.values.tolist() == [f"s3://sources/heat/{file.name}" for file in FILES]
     keys = [item["path"] for page in store.list() for item in page]
     assert [key for key in keys if key.startswith("band_1/c/")] == ["band_1/c/0/0/0"]

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import obstore
 from obstore.exceptions import BaseError
-from pydantic import ValidationError
 
 from pixel_gather.adapters.cube.header_index import Entry, store_index
 from pixel_gather.adapters.event_loop import run
@@ -20,7 +19,7 @@ from pixel_gather.adapters.object_store.store_errors import said_of_place
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.headers.indexing import IndexedSource, index_sources
 from pixel_gather.local.gather import Progress, Settings, check_place, listed, opened_job, shown
-from pixel_gather.request.request import Sources
+from pixel_gather.request.request import Sources, parse_sources
 
 _N_PER_BATCH: Final = 256
 _MOST_NAMED: Final = 20
@@ -89,7 +88,7 @@ async def index_async(
     folder, _, name = place.rpartition("/")
     settings = settings or Settings()
     started = time.perf_counter()
-    checked = _checked(sources)
+    checked = parse_sources(sources)
     _check_is_file(place, checked)
     store = open_place(folder, settings.stores)
     await _check_is_free(store, name, place)
@@ -179,10 +178,3 @@ async def _check_is_free(store: Store, name: str, place: str) -> None:
         return  # nothing there, or nothing that may be read: writing tells
     if bytes(there) != _PARQUET_MAGIC:
         raise RequestError(f"{shown(place)} is no header index; it was left as it is", field="to")
-
-
-def _checked(sources: Any) -> Sources:
-    try:
-        return Sources.model_validate(sources)
-    except ValidationError as error:
-        raise RequestError(str(error.errors()[0]["msg"]), field="sources") from error

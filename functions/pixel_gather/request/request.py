@@ -6,12 +6,14 @@ Its JSON Schema is ``docs/request.schema.json``.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pixel_gather.errors import RequestError
 from pixel_gather.model.window import WindowRule
+from pixel_gather.wrong_values import in_words
 
 type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 type Size = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -55,11 +57,16 @@ class Sources(_Model):
     @model_validator(mode="before")
     @classmethod
     def _from_shorthand(cls, given: Any) -> Any:
-        """Take a plain string for a list file and an array for hrefs."""
-        if isinstance(given, str):
-            return {"list": given}
+        """Take a plain text for a list file and an array for hrefs; a path is a text."""
+        if isinstance(given, str | PathLike):
+            return {"list": _as_text(given)}
         if isinstance(given, list | tuple):
-            return {"hrefs": given}
+            return {"hrefs": [_as_text(each) for each in given]}
+        if isinstance(given, Mapping):
+            each = {name: _as_text(value) for name, value in given.items()}
+            if isinstance(hrefs := each.get("hrefs"), list | tuple):
+                each["hrefs"] = [_as_text(href) for href in hrefs]
+            return each
         return given
 
     @model_validator(mode="after")
@@ -99,6 +106,10 @@ class WindowRequest(_Model):
     @classmethod
     def _from_shorthand(cls, given: Any) -> Any:
         """Take the plain word centre for the centre tile."""
+        if isinstance(given, str) and given not in ("centre", "center"):
+            raise ValueError(
+                f"it is {given[:60]!r}; write centre, or an object with one of {', '.join(_WINDOW_KINDS)}"
+            )
         return {"tile": "centre"} if given in ("centre", "center") else given
 
     @model_validator(mode="after")
@@ -247,6 +258,11 @@ class GatherRequest(_Model):
         "cube of the same files. Spares a request for each file; what has changed since is read anew.",
     )
 
+    @field_validator("index", mode="before")
+    @classmethod
+    def _index_may_be_a_path(cls, given: Any) -> Any:
+        return _as_text(given)
+
     @model_validator(mode="after")
     def _bands_differ(self) -> Self:
         if self.bands is not None and len(set(self.bands)) < len(self.bands):
@@ -292,6 +308,18 @@ def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
         raise _in_words(error) from error
 
 
+def parse_sources(given: Any) -> Sources:
+    """Check a request's ``sources`` alone.
+
+    Raises:
+        RequestError: As `parse_request`.
+    """
+    try:
+        return Sources.model_validate(given)
+    except ValidationError as error:
+        raise _in_words(error, within="sources") from error
+
+
 def request_schema() -> dict[str, Any]:
     """Return the JSON Schema of a request, shorthands included."""
     schema = GatherRequest.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
@@ -304,7 +332,12 @@ def request_schema() -> dict[str, Any]:
     return schema
 
 
-def _in_words(error: ValidationError) -> RequestError:
+def _as_text(value: Any) -> Any:
+    """Return a path as the text that it is, and anything else as it came."""
+    return fspath(value) if isinstance(value, PathLike) else value
+
+
+def _in_words(error: ValidationError, *, within: str = "") -> RequestError:
     """Name the field that is wrong, leaving out the model's own branch names.
 
     Of a field that may be several things, the branch that got furthest is the one that was meant.
@@ -314,18 +347,19 @@ def _in_words(error: ValidationError) -> RequestError:
             f"it has {error.error_count():,} mistakes, too many to name; a request takes {_fields_at([])}",
             field="request",
         )
-    problems = error.errors(include_url=False, include_context=False, include_input=False)
-    paths = [[_shown(part) for part in problem["loc"] if not _is_branch_name(part)] for problem in problems]
+    problems = error.errors(include_url=False)
+    paths = [
+        [*filter(None, [within]), *(_shown(part) for part in problem["loc"] if not _is_branch_name(part))]
+        for problem in problems
+    ]
     of_field = [n for n, path in enumerate(paths) if path[: len(paths[0])] == paths[0]]
     deepest = max(of_field, key=lambda n: len(paths[n]))
     first, path = problems[deepest], paths[deepest]
-    message = str(first["msg"]).removeprefix("Value error, ")
+    message = in_words(first)
     if first["type"] == "extra_forbidden":
         message = (
             f"there is no such field; {'.'.join(path[:-1]) or 'a request'} takes {_fields_at(path[:-1])}"
         )
-    elif first["type"] == "missing":
-        message = "is needed"
     others = [each for each in paths if each[: len(paths[0])] != paths[0] and each != path[: len(each)]]
     return RequestError(message + _also_wrong(others), field=".".join(path) or "request")
 

@@ -12,13 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from pixel_gather.adapters.event_loop import run
+from pixel_gather.drill_in_process import drill_async
 from pixel_gather.errors import RequestError
 from pixel_gather.headers.drill import DrilledPixel
-from pixel_gather.local.gather import drill_async
 from pixel_gather.model.status import Status
-from pixel_gather.model.window import WindowRule
-from pixel_gather.request.request import Sources
-from pixel_gather_cli.request_options import Numbers, settings_of, settings_options
+from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
 
 _COLUMNS = ("href", "time", "band", "row", "col", "value", "status")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,24 +38,15 @@ def drill_command(*, list_file: str, as_csv: bool, **options: Any) -> int:
     \b
     pixel-gather drill list.txt --lonlat 11.35,46.5
     """
-    rule = _rule(options)
+    place = {name: options.pop(name) for name in ("lonlat", "xy", "pixel")}
+    if sum(each is not None for each in place.values()) != 1:
+        raise RequestError("give exactly one of --lonlat, --xy and --pixel", field="drill")
     texts = {name: options.pop(name) for name in ("nodata", "out_of_bounds")}
     pixels = drill_async(
-        Sources.model_validate(list_file), rule, bands=options.pop("bands"), settings=settings_of(options)
+        in_home(list_file), **place, bands=options.pop("bands"), settings=settings_of(options)
     )
     n_failed = run(_print(pixels, as_csv=as_csv, **texts))
     return 1 if n_failed else 0
-
-
-def _rule(options: dict[str, Any]) -> WindowRule:
-    given = {name: options.pop(name) for name in ("lonlat", "xy", "pixel")}
-    (name, place), *others = [item for item in given.items() if item[1] is not None] or [("", None)]
-    if place is None or others:
-        raise RequestError("give exactly one of --lonlat, --xy and --pixel", field="drill")
-    if name == "pixel":
-        row, col = place
-        return WindowRule(pixels=(col, row, 1, 1))
-    return WindowRule(point=tuple(place), crs="EPSG:4326" if name == "lonlat" else None)
 
 
 async def _print(

@@ -8,7 +8,7 @@ import click
 
 from pixel_gather.local.index import Indexed, index
 from pixel_gather_cli.commands.run import open_bar
-from pixel_gather_cli.request_options import settings_of, settings_options
+from pixel_gather_cli.request_options import in_home, settings_of, settings_options
 
 
 @click.command("index")
@@ -32,7 +32,7 @@ def index_command(
     """
     settings = settings_of(options)
     with open_bar("indexing", quiet=quiet) as show:
-        indexed = index(list_file, to=to, overview=overview, settings=settings, on_progress=show)
+        indexed = index(in_home(list_file), to=to, overview=overview, settings=settings, on_progress=show)
     for href, reason in indexed.failed:
         click.echo(f"{href}: {reason}", err=True)
     click.echo(json.dumps(_to_json(indexed), indent=2) if as_json else _as_text(indexed))

@@ -3,16 +3,14 @@
 import csv
 import sys
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from pixel_gather.adapters.href_time import AUTO, time_finder
 from pixel_gather.adapters.source_list.list_columns import format_time
-from pixel_gather.adapters.source_list.listing import list_objects
-from pixel_gather.request.href import IN_PROCESS
-from pixel_gather_cli.request_options import store_options, stores_of
+from pixel_gather.ls_in_process import ls
+from pixel_gather_cli.request_options import in_home, store_options, stores_of
 
 _N_LOOKED_AT: Final = 1000
 """Objects after which a list without any time is printed as text."""
@@ -43,13 +41,7 @@ def ls_command(
     pixel-gather ls s3://bucket/landsat/ --glob '**/*_B4.TIF' > list.csv
     """
     find = time_finder(pattern or AUTO, field="--time")
-    found = list_objects(
-        prefix,
-        glob=glob,
-        regex=regex,
-        policy=IN_PROCESS.within(str(Path.cwd())),
-        settings=stores_of(options),
-    )
+    found = ls(in_home(prefix), glob=glob, regex=regex, stores=stores_of(options))
     ahead = list(islice(found, _N_LOOKED_AT))
     if not ahead:
         click.echo(f"nothing below {prefix} matches", err=True)

@@ -84,7 +84,7 @@ def _found(place: str, settings: StoreSettings) -> _Found:
 def _checked(place: str) -> str:
     """Return the href of a bucket's folder, or of one of this machine, however its path is written."""
     try:
-        return check_place(place if "://" in place else str(Path(place).resolve()))
+        return check_place(place if "://" in place else str(Path(place).expanduser().resolve()))
     except RequestError as error:
         raise RequestError(f"this is no place of a cube: {error.__cause__ or error}", field=place) from error
 
@@ -140,7 +140,7 @@ def _written(
 
 
 def _made(to: str) -> Path:
-    folder = Path(to)
+    folder = Path(to).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

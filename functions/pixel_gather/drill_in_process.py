@@ -1,0 +1,76 @@
+"""Read one pixel of every source in this process: no cube, only values."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.errors import RequestError
+from pixel_gather.headers.drill import DrilledPixel
+from pixel_gather.local import gather
+from pixel_gather.local.gather import Settings
+from pixel_gather.model.window import WindowRule
+from pixel_gather.request.request import parse_sources
+
+
+def drill(
+    sources: Any,
+    *,
+    lonlat: tuple[float, float] | None = None,
+    xy: tuple[float, float] | None = None,
+    pixel: tuple[int, int] | None = None,
+    bands: Sequence[int] | None = None,
+    settings: Settings | None = None,
+) -> list[DrilledPixel]:
+    """Return one pixel of every source, in the order of a cube's rows.
+
+    Exactly one of ``lonlat``, ``xy`` and ``pixel`` says which. A source that cannot be read is there too,
+    with its status and the reason.
+
+    Args:
+        sources: As a request's ``sources``: a list file, hrefs, or a prefix.
+        lonlat: Longitude and latitude in degrees.
+        xy: Coordinates in each source's own CRS.
+        pixel: Row and column of each source.
+        bands: From 1; None for all of each source.
+        settings: How this machine is used.
+
+    Raises:
+        RequestError: The list is wrong, or not exactly one place is given.
+        DeniedError: There are no AWS credentials, or not the profile that was asked for.
+    """
+
+    async def read_all() -> list[DrilledPixel]:
+        pixels = drill_async(sources, lonlat=lonlat, xy=xy, pixel=pixel, bands=bands, settings=settings)
+        async with aclosing(pixels):
+            return [each async for each in pixels]
+
+    return run(read_all())
+
+
+async def drill_async(
+    sources: Any,
+    *,
+    lonlat: tuple[float, float] | None = None,
+    xy: tuple[float, float] | None = None,
+    pixel: tuple[int, int] | None = None,
+    bands: Sequence[int] | None = None,
+    settings: Settings | None = None,
+) -> AsyncGenerator[DrilledPixel]:
+    """Yield one pixel of every source as it comes; see `drill`."""
+    rule = _rule(lonlat=lonlat, xy=xy, pixel=pixel)
+    pixels = gather.drill_async(parse_sources(sources), rule, bands=bands, settings=settings)
+    async with aclosing(pixels):
+        async for each in pixels:
+            yield each
+
+
+def _rule(**given: tuple[float, float] | None) -> WindowRule:
+    (name, place), *others = [item for item in given.items() if item[1] is not None] or [("", None)]
+    if place is None or others:
+        raise RequestError("give exactly one of lonlat, xy and pixel", field="drill")
+    if name == "pixel":
+        row, col = place
+        return WindowRule(pixels=(int(col), int(row), 1, 1))
+    x, y = place
+    return WindowRule(point=(x, y), crs="EPSG:4326" if name == "lonlat" else None)

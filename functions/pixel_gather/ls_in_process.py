@@ -1,0 +1,37 @@
+"""List what lies below a folder or a prefix, as sources of a gather."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.adapters.source_list.listing import ListedObject, list_objects
+from pixel_gather.request.href import IN_PROCESS
+
+
+def ls(
+    prefix: str | os.PathLike[str],
+    *,
+    glob: str | None = None,
+    regex: str | None = None,
+    stores: StoreSettings | None = None,
+) -> Iterator[ListedObject]:
+    """Yield the files below a folder, sorted by name; a gather takes their hrefs as sources.
+
+    Args:
+        prefix: ``s3://bucket/folder/`` or a local folder.
+        glob: Pattern for the path below the prefix; ``**`` means any number of folders.
+        regex: Regular expression, searched for in the whole href.
+        stores: How S3 is reached.
+
+    Raises:
+        RequestError: The prefix or a pattern is wrong, or the store does not list it.
+        DeniedError: There are no AWS credentials, or not the profile that was asked for.
+    """
+    return list_objects(
+        os.fspath(prefix),
+        glob=glob,
+        regex=regex,
+        policy=IN_PROCESS.within(str(Path.cwd())),
+        settings=stores or StoreSettings(),
+    )

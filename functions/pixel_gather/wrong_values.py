@@ -1,0 +1,75 @@
+"""What is wrong with a value of a request, in a sentence. Pure."""
+
+from collections.abc import Callable, Mapping
+from reprlib import Repr
+from typing import Any, Final
+
+_LONGEST_SHOWN: Final = 60
+_repr: Final = Repr(maxstring=_LONGEST_SHOWN, maxother=_LONGEST_SHOWN)
+
+type _Context = Mapping[str, Any]
+type _Sentence = Callable[[_Context], str]
+
+
+def _least_items(context: _Context) -> str:
+    least = context["min_length"]
+    return (
+        "it is empty; give at least one" if context["actual_length"] == 0 else f"give at least {least} values"
+    )
+
+
+def _most_items(context: _Context) -> str:
+    return f"give {context['max_length']} values"
+
+
+def _pattern(_: _Context) -> str:
+    return "write letters, digits, hyphens or underscores, at most 60, the first a letter or a digit"
+
+
+_SENTENCES: Final[Mapping[str, _Sentence]] = {
+    "missing": lambda _: "is needed",
+    "too_short": _least_items,
+    "too_long": _most_items,
+    "string_too_short": lambda _: "it is empty",
+    "string_pattern_mismatch": _pattern,
+    "literal_error": lambda context: f"write {context['expected']}",
+    "finite_number": lambda _: "write a finite number",
+    "greater_than_equal": lambda context: f"the least is {context['ge']:,.15g}",
+    "less_than_equal": lambda context: f"the most is {context['le']:,.15g}",
+}
+_KINDS: Final = (
+    ("int_", "write a whole number"),
+    ("float_", "write a number"),
+    ("bool_", "write true or false"),
+    ("string_type", "write text"),
+    ("tuple_type", "write a list, such as [1, 2]"),
+    ("model_", "write an object with fields of its own"),
+    ("dict_", "write an object with fields of its own"),
+)
+_SAY_THEMSELVES: Final = ("missing", "too_short", "too_long", "string_too_short")
+"""What is wrong without the value."""
+
+
+def in_words(problem: Mapping[str, Any]) -> str:
+    """Return what is wrong and what to write instead.
+
+    Args:
+        problem: One of pydantic's errors, as a dictionary.
+    """
+    kind = problem["type"]
+    sentence = _SENTENCES.get(kind)
+    if sentence is None:
+        found = [words for start, words in _KINDS if kind.startswith(start)]
+        if not found:  # our own validators say it themselves
+            return str(problem["msg"]).removeprefix("Value error, ")
+        said = found[0]
+    else:
+        said = sentence(problem.get("ctx", {}))
+    if kind in _SAY_THEMSELVES:
+        return said
+    return f"it is {_shown(problem['input'])}; {said}"
+
+
+def _shown(value: object) -> str:
+    text = _repr.repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

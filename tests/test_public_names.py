@@ -1,0 +1,121 @@
+"""What a user finds in ``pixel_gather``: by import, by TAB, by a type checker."""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module, resources
+from pathlib import Path
+
+import pytest
+
+import pixel_gather
+from pixel_gather import _MODULES
+
+SERIES = Path(__file__).parent / "data/series/files/stactools-noaa-cdr"
+FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
+
+
+def test_every_public_name_is_there_and_seen_by_tab() -> None:
+    """And none that is not public, but for Python's own."""
+    seen = dir(pixel_gather)
+
+    assert {name for name in seen if not name.startswith("__")} == set(pixel_gather.__all__) - {"__version__"}
+    for name in pixel_gather.__all__:
+        assert getattr(pixel_gather, name) is not None
+    assert sorted(pixel_gather.__all__) == sorted(
+        ["__version__", *(name for names in _MODULES.values() for name in names)]
+    )
+
+
+@pytest.mark.parametrize("first", ["gather", "drill", "DrilledPixel", "ls", "Settings", "Report"])
+def test_no_name_turns_into_a_module(first: str) -> None:
+    """Whichever is used first: a module of the same name may come with it."""
+    program = (
+        f"import pixel_gather, types; pixel_gather.{first}; "
+        "print([name for name in pixel_gather.__all__ "
+        "if isinstance(getattr(pixel_gather, name), types.ModuleType)])"
+    )
+
+    ended = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert ended.stdout.strip() == "[]"
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    """The imports for them are those that happen."""
+    tree = ast.parse(Path(pixel_gather.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+
+    assert {str(node.module): tuple(each.name for each in node.names) for node in imports} == _MODULES
+    assert resources.files("pixel_gather").joinpath("py.typed").is_file()
+
+
+def test_every_error_that_a_gather_raises_is_public() -> None:
+    """So that it can be caught by name."""
+    errors = import_module("pixel_gather.errors")
+    documented = pixel_gather.gather.__doc__ or ""
+
+    raised = {name for name in dir(errors) if name.endswith("Error") and f"{name}:" in documented}
+    assert raised >= {"RequestError", "StoreError"}
+    assert raised <= set(pixel_gather.__all__)
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    """As of any module."""
+    with pytest.raises(AttributeError, match="nosuch"):
+        pixel_gather.nosuch  # noqa: B018 # looking it up is the test
+
+
+def test_paths_are_taken_wherever_texts_are(tmp_path: Path) -> None:
+    """In a request, for a list, and for places."""
+    listed = tmp_path / "list.txt"
+    listed.write_text("".join(f"{file}\n" for file in FILES))
+    settings = pixel_gather.Settings(draws_report=False)
+    index = tmp_path / "headers.parquet"
+
+    indexed = pixel_gather.index(listed, to=index)
+    digests = {
+        pixel_gather.gather(
+            {"sources": sources, "window": {"pixels": [3, 4, 5, 6]}, "index": index},
+            to=tmp_path / f"{number}.zarr",
+            settings=settings,
+        ).report.digest
+        for number, sources in enumerate([listed, FILES, {"list": listed}, {"hrefs": FILES}])
+    }
+    plan = pixel_gather.dry_run(
+        {"sources": {"prefix": SERIES, "glob": "heat_content_anomaly_0-2000*.tif"}, "window": "centre"}
+    )
+
+    assert indexed.n_indexed == len(FILES)
+    assert len(digests) == 1
+    assert plan.n_sources == len(FILES)
+
+
+def test_drill_and_ls_are_functions_of_python() -> None:
+    """What the commands of these names do."""
+    found = [each.href for each in pixel_gather.ls(SERIES, glob="heat_content_anomaly_0-2000*.tif")]
+
+    pixels = pixel_gather.headers.drill(found, pixel=(90, 180), bands=[1])
+
+    assert [href.rpartition("/")[2] for href in found] == [file.name for file in FILES]
+    assert [pixel.status for pixel in pixels] == [pixel_gather.Status.OK] * len(FILES)
+    assert {(pixel.row, pixel.col, len(pixel.values)) for pixel in pixels} == {(90, 180, 1)}
+    with pytest.raises(pixel_gather.RequestError, match="exactly one of lonlat, xy and pixel"):
+        pixel_gather.headers.drill(found, pixel=(0, 0), lonlat=(1, 2))
+
+
+def test_gathered_opens_as_a_dataset(tmp_path: Path) -> None:
+    """By xarray, with nothing else said."""
+    gathered = pixel_gather.gather(
+        {"sources": FILES, "window": {"pixels": [3, 4, 5, 6]}},
+        to=tmp_path / "cube.zarr",
+        settings=pixel_gather.Settings(draws_report=False),
+    )
+
+    cube = gathered.open()
+
+    assert cube.band_1.shape == (len(FILES), 6, 5)
+    assert cube.attrs["pixel_gather"]["report"]["digest"] == gathered.report.digest
