@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from pixel_gather_cli.verbose import verbose_option
+
 
 class LazyCommands(click.Group):
     """Finds the command ``name`` as ``name_command`` in ``pixel_gather_cli.commands.name``."""
@@ -50,6 +52,8 @@ class LazyCommands(click.Group):
         name = f"{self.prefix}{cmd_name}"
         module = import_module(f"pixel_gather_cli.commands.{name}")
         found: click.Command = getattr(module, f"{name}_command")
+        if not isinstance(found, click.Group) and all(each.name != "verbose" for each in found.params):
+            found.params.append(verbose_option())
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

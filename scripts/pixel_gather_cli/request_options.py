@@ -259,12 +259,34 @@ def _read(file: str | None) -> dict[str, Any]:
 
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        given = yaml.safe_load(text)
+        given = yaml.load(text, Loader=_loader(yaml))  # noqa: S506 # a safe loader, stricter
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"the request cannot be read: {error}", field=file) from error
+    except yaml.constructor.ConstructorError as error:
+        mark = error.problem_mark
+        where = f" (line {mark.line + 1})" if mark is not None else ""
+        raise RequestError(f"{error.problem}{where}", field=file) from error
     except yaml.YAMLError as error:
         said = " ".join(str(error).split())
         raise RequestError(f"is neither JSON nor YAML: {said}", field=file) from error
     if not isinstance(given, dict):
         raise RequestError("it must be an object with at least sources and window", field=file)
     return given
+
+
+def _loader(yaml: Any) -> Any:
+    """Return YAML's safe loader, which takes the last of two equal keys, as one that refuses them."""
+
+    class NoKeyTwice(yaml.SafeLoader):  # type: ignore[misc] # the module comes as an argument
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # YAML's own
+            names: set[str] = set()
+            for key, _ in node.value:
+                if key.value in names and isinstance(key.value, str):
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value} is there twice; leave one out", key.start_mark
+                    )
+                names.add(str(key.value))
+            found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+            return found
+
+    return NoKeyTwice

@@ -224,7 +224,7 @@ def test_report_text_has_a_line_for_each_figure() -> None:
     lines = replace(report, warnings=("look out",)).to_text().splitlines()
 
     figures = {line[:22].strip(): line[23:] for line in lines}
-    assert figures["window"] == "8 x 8 pixels of 1 rows, on one grid"
+    assert figures["window"] == "8 x 8 pixels of 1 row, on one grid"
     assert figures["sources read"] == "1 of 2"
     assert figures["bytes received"] == "200 in 4 requests"
     assert figures["open"].endswith("25.0%")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pixel_gather.counted import counted
 from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.headers.in_order import in_order
 from pixel_gather.model.source import Cost, Source
@@ -86,7 +87,7 @@ async def _drill_one(
         header = opened.header
         wanted = tuple(bands or range(1, header.n_bands + 1))
         if max(wanted) > header.n_bands:
-            reason = f"it has {header.n_bands} band(s), not {max(wanted)}"
+            reason = f"it has {counted(header.n_bands, 'band')}, not {max(wanted)}"
             return DrilledPixel(source=source, status=Status.UNLIKE, reason=reason)
         window = place_window(rule, header, projector=projector)
         pixel = np.empty((len(wanted), 1, 1), dtype=header.dtype)

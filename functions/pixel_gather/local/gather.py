@@ -8,8 +8,8 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_repor
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.counted import counted
 from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
@@ -136,6 +137,7 @@ def gather(
     to: str | os.PathLike[str],
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    on_complete: Callable[[Gathered], None] = lambda _: None,
 ) -> Gathered:
     """Gather one window of every source into one cube.
 
@@ -149,6 +151,7 @@ def gather(
             same request, which is then gone on with; or ``s3://bucket/prefix``.
         settings: How this machine is used.
         on_progress: Called after each source.
+        on_complete: Called once the cube is complete, before its report is drawn.
 
     Raises:
         RequestError: The request or its list is wrong; nothing was written.
@@ -157,7 +160,9 @@ def gather(
         DeniedError: There are no AWS credentials, or not the profile that was asked for.
         StoreError: The cube could not be written; the same call goes on where it stopped.
     """
-    return run(gather_async(request, to=to, settings=settings, on_progress=on_progress))
+    return run(
+        gather_async(request, to=to, settings=settings, on_progress=on_progress, on_complete=on_complete)
+    )
 
 
 def dry_run(request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None) -> CubePlan:
@@ -187,20 +192,27 @@ async def gather_async(
     to: str | os.PathLike[str],
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    on_complete: Callable[[Gathered], None] = lambda _: None,
 ) -> Gathered:
     """Gather one window of every source into one cube; see `gather`."""
     place, request = check_place(os.fspath(to)), parse_request(request)
-    async with opened_job(request.sources, settings or Settings(), request=request) as job:
+    async with (
+        opened_job(request.sources, settings or Settings(), request=request) as job,
+        no_empty_folders(place),
+    ):
         store = open_place(place, job.settings.stores)
         cube = ZarrCube(store, shown(place))
         controls = ObjectControlStore(store, CONTROL_FOLDER)
+        _log.info("the list names %s", counted(job.table.n_sources, "source"))
         found = await cube.found()
         if found is not None and found.digest != gather_digest(request, job.table):
             raise ArrayExistsError(
                 f"{shown(place)}: a cube of another request or another list is there: choose another place"
             )
         if found is not None and (report := found.complete_report()) is not None:
-            return await _ended(cube, report, was_complete=True, settings=job.settings)
+            return await _ended(
+                cube, report, was_complete=True, settings=job.settings, on_complete=on_complete
+            )
         plan, tasks = await plan_gather(
             request,
             table=job.table,
@@ -210,22 +222,31 @@ async def gather_async(
             control=controls,
             max_task_nbytes=job.settings.max_task_nbytes,
         )
+        _log.info("planned %s; the cube's shape is %s", counted(len(tasks), "shard"), plan.shape)
         control = controls.below(plan.claim)
         await _gather_shards(plan, tasks, job=job, cube=cube, control=control, on_progress=on_progress)
         report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
         await controls.clear()
-        return await _ended(cube, report, was_complete=False, settings=job.settings)
+        _log.info("%s is complete", cube.place)
+        return await _ended(cube, report, was_complete=False, settings=job.settings, on_complete=on_complete)
 
 
-async def _ended(cube: ZarrCube, report: Report, *, was_complete: bool, settings: Settings) -> Gathered:
+async def _ended(
+    cube: ZarrCube,
+    report: Report,
+    *,
+    was_complete: bool,
+    settings: Settings,
+    on_complete: Callable[[Gathered], None],
+) -> Gathered:
     """Have the report drawn where it is not there yet, as after a run that was stopped just before."""
+    gathered = Gathered(place=cube.place, report=report, was_complete=was_complete, stores=settings.stores)
+    on_complete(gathered)
     written = await look_for_report(cube.store)
     if settings.draws_report and not (was_complete and written.has_page):
         written = await write_report(cube.store, place=cube.place, usd_by_service=None, log=_log)
     page = f"{cube.place.rstrip('/')}/{PAGE_KEY}" if written.has_page else None
-    return Gathered(
-        place=cube.place, report=report, was_complete=was_complete, page=page, stores=settings.stores
-    )
+    return replace(gathered, page=page)
 
 
 async def drill_async(
@@ -320,6 +341,21 @@ def _checked_index(place: str, policy: HrefPolicy) -> str:
         raise RequestError(str(error), field="index") from error
 
 
+@asynccontextmanager
+async def no_empty_folders(place: str) -> AsyncIterator[None]:
+    """Take away the local folders that are made within and still empty where the work is refused."""
+    root, path = split_href(place)
+    folder = Path(f"/{path}")
+    new = [each for each in (folder, *folder.parents) if not each.exists()] if root == "file://" else []
+    try:
+        yield
+    except BaseException:
+        for each in new:
+            with suppress(OSError):  # not made, or no longer empty
+                each.rmdir()
+        raise
+
+
 def check_place(to: str) -> str:
     """Return the href of the folder that a cube is to be written to; ``~/`` is the user's own."""
     if to.startswith("~/"):  # a shell leaves it in --to=~/x, and nobody wants a folder of this name
@@ -365,6 +401,7 @@ async def _gather_shards(
                 source_timeout_s=job.settings.source_timeout_s,
                 on_source=note,
             )
+            _log.info("shard %d is written; %d of %d done", task.index, progress.n_done, progress.n_sources)
 
     async with asyncio.TaskGroup() as group:
         for task in tasks:

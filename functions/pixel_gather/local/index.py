@@ -18,7 +18,15 @@ from pixel_gather.adapters.object_store.object_store import Store, open_place
 from pixel_gather.adapters.object_store.store_errors import said_of_place
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.headers.indexing import IndexedSource, index_sources
-from pixel_gather.local.gather import Progress, Settings, check_place, listed, opened_job, shown
+from pixel_gather.local.gather import (
+    Progress,
+    Settings,
+    check_place,
+    listed,
+    no_empty_folders,
+    opened_job,
+    shown,
+)
 from pixel_gather.request.request import Sources, parse_sources
 
 _N_PER_BATCH: Final = 256
@@ -90,9 +98,9 @@ async def index_async(
     started = time.perf_counter()
     checked = parse_sources(sources)
     _check_is_file(place, checked)
-    store = open_place(folder, settings.stores)
-    await _check_is_free(store, name, place)
-    async with opened_job(checked, settings) as job:
+    async with no_empty_folders(folder), opened_job(checked, settings) as job:
+        store = open_place(folder, settings.stores)
+        await _check_is_free(store, name, place)
         tally = _Tally(Progress(n_sources=job.table.n_sources), on_progress)
         with closing(listed(job.table)) as in_order:
             each = index_sources(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
+from pixel_gather.counted import counted
 from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
@@ -64,7 +65,9 @@ async def draft_slot(
     errors = [each for each in opened if isinstance(each, SourceError)]
     if not headers:
         raise RequestError(
-            f"none of the {len(sample)} sources that were tried can be opened; the first: {errors[0]}",
+            f"none of the {len(sample)} sources that were tried can be opened; the first: {errors[0]}"
+            if len(sample) > 1
+            else f"the one source that was tried cannot be opened: {errors[0]}",
             field="sources",
         )
     header, window = _template(headers, rule, request, projector)
@@ -106,7 +109,7 @@ def _template(
         highest = max(request.bands or (1,))
         if highest > header.n_bands:
             problem = RequestError(
-                f"{header.href} has {header.n_bands} band(s), not {highest}", field="bands"
+                f"{header.href} has {counted(header.n_bands, 'band')}, not {highest}", field="bands"
             )
         else:
             try:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pixel_gather.counted import counted
 from pixel_gather.errors import RequestError, SourceError, StaleHeaderError
 from pixel_gather.model.outcome import Lookup, Outcome
 from pixel_gather.model.source import Cost, CubeRow, Header, Source
@@ -242,6 +243,6 @@ def _check_likeness(header: Header, slot: SourceSlot) -> None:
     if header.dtype != slot.dtype:
         problem = f"it is {header.dtype}, the cube {slot.dtype}"
     elif header.n_bands < max(slot.bands):
-        problem = f"it has {header.n_bands} band(s), the cube wants band {max(slot.bands)}"
+        problem = f"it has {counted(header.n_bands, 'band')}, the cube wants band {max(slot.bands)}"
     if problem:
         raise SourceError(problem, href=header.href, status=Status.UNLIKE)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
+from pixel_gather.counted import counted
 from pixel_gather.model.outcome import Lookup, Outcome, ShardResult
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
@@ -151,7 +152,7 @@ def column_of_report(report: Report, *, name: str) -> Column:
     is_told = report.data_nbytes is not None and report.wall_s > 0
     return Column(
         name=name,
-        window=f"{height} x {width} pixels of {rows:,} rows, {grid}",
+        window=f"{height} x {width} pixels of {counted(rows, 'row')}, {grid}",
         bands=report.bands,
         shape=(height, width),
         dtype=", ".join(dict.fromkeys(report.dtypes)),
@@ -180,14 +181,14 @@ def own_lines(report: Report) -> list[str]:
     figures = {
         "measurements": ", ".join(named),
         "tiles": f"{report.tile[0]} x {report.tile[1]}",
-        "bytes received": f"{report.fetched_nbytes:,} in {report.requests:,} requests",
+        "bytes received": f"{report.fetched_nbytes:,} in {counted(report.requests, 'request')}",
         "retries": f"{report.retries:,}",
         "bytes stored": f"{report.stored_nbytes:,}",
     }
     if report.n_known or report.n_stale or report.n_unfit:
         figures["header index"] = (
-            f"{report.n_known:,} sources opened by it; {report.n_stale:,} of its entries were stale, "
-            f"{report.n_unfit:,} of no use"
+            f"{counted(report.n_known, 'source')} opened by it; {report.n_stale:,} of its entries were "
+            f"stale, {report.n_unfit:,} of no use"
         )
     lines = [f"{name:<{LABEL_WIDTH}} {figure}" for name, figure in figures.items()]
     for cause in report.causes:

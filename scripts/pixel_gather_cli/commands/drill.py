@@ -1,10 +1,12 @@
 """``pixel-gather drill``: one pixel through all files."""
 
 import csv
+import json
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Any
 
 import click
@@ -14,7 +16,7 @@ from rich.table import Table
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.drill_in_process import drill_async
 from pixel_gather.errors import RequestError
-from pixel_gather.headers.drill import DrilledPixel
+from pixel_gather.headers.drill import DrilledPixel, Value
 from pixel_gather.model.status import Status
 from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
 
@@ -31,13 +33,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @click.option("--nodata", metavar="TEXT", help="Written for nodata.  [default: the value itself]")
 @click.option("--out-of-bounds", default="", metavar="TEXT", help="Written where a file has no such pixel.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of a table: one object a line.")
 @settings_options
-def drill_command(*, list_file: str, as_csv: bool, **options: Any) -> int:
+def drill_command(*, list_file: str, as_csv: bool, as_json: bool, **options: Any) -> int:
     """Read one pixel of every file in LIST: a list file, or - for standard input.
 
     \b
     pixel-gather drill list.txt --lonlat 11.35,46.5
     """
+    if as_csv and as_json:
+        raise click.UsageError("give --csv or --json, not both")
     place = {name: options.pop(name) for name in ("lonlat", "xy", "pixel")}
     if sum(each is not None for each in place.values()) != 1:
         raise RequestError("give exactly one of --lonlat, --xy and --pixel", field="drill")
@@ -45,7 +50,7 @@ def drill_command(*, list_file: str, as_csv: bool, **options: Any) -> int:
     pixels = drill_async(
         in_home(list_file), **place, bands=options.pop("bands"), settings=settings_of(options)
     )
-    n_failed = run(_print(pixels, as_csv=as_csv, **texts))
+    n_failed = run(_print_json(pixels) if as_json else _print(pixels, as_csv=as_csv, **texts))
     return 1 if n_failed else 0
 
 
@@ -60,7 +65,7 @@ async def _print(
         lines.writerow(_COLUMNS)
     async with aclosing(pixels):
         async for pixel in pixels:
-            n_failed += pixel.status.is_failure and pixel.status is not Status.OUTSIDE
+            n_failed += _has_failed(pixel)
             if pixel.reason and pixel.status is not Status.OUTSIDE:
                 click.echo(f"{pixel.source.href}: {pixel.reason}", err=True)
             for line in _lines(pixel, nodata, out_of_bounds):
@@ -71,6 +76,44 @@ async def _print(
     if not as_csv:
         Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True).print(table)
     return n_failed
+
+
+async def _print_json(pixels: AsyncGenerator[DrilledPixel]) -> int:
+    """Print every pixel as it comes, one object for each; return how many files failed."""
+    n_failed = 0
+    async with aclosing(pixels):
+        async for pixel in pixels:
+            n_failed += _has_failed(pixel)
+            click.echo(json.dumps(_to_json(pixel), allow_nan=False))
+    return n_failed
+
+
+def _has_failed(pixel: DrilledPixel) -> bool:
+    return pixel.status.is_failure and pixel.status is not Status.OUTSIDE
+
+
+def _to_json(pixel: DrilledPixel) -> dict[str, Any]:
+    """Return a pixel as plain values; what JSON lacks, such as NaN and complex numbers, is a text."""
+    source = pixel.source
+    return {
+        "href": source.href,
+        "time": None if source.time_us is None else _isoformat(source.time_us),
+        "band": source.band,
+        "row": pixel.row,
+        "col": pixel.col,
+        "values": {
+            str(band): {"value": _plain(value), "is_nodata": pixel.is_nodata(value)}
+            for band, value in zip(pixel.bands, pixel.values, strict=True)
+        }
+        if pixel.status is Status.OK
+        else {},
+        "status": pixel.status.name.lower(),
+        "reason": pixel.reason,
+    }
+
+
+def _plain(value: Value) -> int | float | str:
+    return value if isinstance(value, int) or (isinstance(value, float) and isfinite(value)) else str(value)
 
 
 def _lines(pixel: DrilledPixel, nodata: str | None, out_of_bounds: str) -> Iterator[tuple[str, ...]]:

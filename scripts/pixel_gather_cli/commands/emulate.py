@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,6 +67,8 @@ def emulate_command(
     pixel-gather emulate -- bash
     pixel-gather emulate -- aws s3 ls s3://pixel-gather-samples/demo/
     """
+    if command and shutil.which(command[0]) is None:
+        raise click.ClickException(f"{command[0]}: there is no such command, so nothing is deployed for it")
     deployed, failures = _emulator()
     options = Options(
         port=port,

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from pixel_gather.counted import counted
 from pixel_gather.local.index import Indexed, index
-from pixel_gather_cli.commands.run import open_bar
+from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import in_home, settings_of, settings_options
 
 
@@ -31,7 +32,7 @@ def index_command(
     pixel-gather run --sources list.txt --tile centre --index headers.parquet --to cube.zarr
     """
     settings = settings_of(options)
-    with open_bar("indexing", quiet=quiet) as show:
+    with open_progress("indexing", quiet=quiet) as show:
         indexed = index(in_home(list_file), to=to, overview=overview, settings=settings, on_progress=show)
     for href, reason in indexed.failed:
         click.echo(f"{href}: {reason}", err=True)
@@ -53,7 +54,7 @@ def _left_out(indexed: Indexed) -> dict[str, str]:
 def _as_text(indexed: Indexed) -> str:
     figures = {
         "sources indexed": f"{indexed.n_indexed:,} of {indexed.n_sources:,}",
-        "bytes received": f"{indexed.fetched_nbytes:,} in {indexed.requests:,} requests",
+        "bytes received": f"{indexed.fetched_nbytes:,} in {counted(indexed.requests, 'request')}",
         "wall time": f"{indexed.wall_s:,.2f} s",
         "failed": f"{indexed.n_failed:,}",
         **_left_out(indexed),

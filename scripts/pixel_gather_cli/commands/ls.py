@@ -1,7 +1,9 @@
 """``pixel-gather ls``: a prefix as a list file."""
 
 import csv
+import json
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -9,8 +11,11 @@ import click
 
 from pixel_gather.adapters.href_time import AUTO, time_finder
 from pixel_gather.adapters.source_list.list_columns import format_time
+from pixel_gather.adapters.source_list.listing import ListedObject
 from pixel_gather.ls_in_process import ls
 from pixel_gather_cli.request_options import in_home, store_options, stores_of
+
+type _Row = dict[str, str | int | None]
 
 _N_LOOKED_AT: Final = 1000
 """Objects after which a list without any time is printed as text."""
@@ -28,9 +33,17 @@ _N_LOOKED_AT: Final = 1000
     "parts, such as _%Y%m%d_.  [default: the names of Landsat, Sentinel, HLS, MODIS and VIIRS products]",
 )
 @click.option("--long", "is_long", is_flag=True, help="CSV with size and time of change.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: href, time, size, time of change.")
 @store_options
 def ls_command(
-    *, prefix: str, glob: str | None, regex: str | None, pattern: str | None, is_long: bool, **options: Any
+    *,
+    prefix: str,
+    glob: str | None,
+    regex: str | None,
+    pattern: str | None,
+    is_long: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """List what lies below a folder or s3://bucket/prefix, as a list file for plan, run and drill.
 
@@ -47,28 +60,43 @@ def ls_command(
         click.echo(f"nothing below {prefix} matches", err=True)
         return
     has_time = pattern is not None or any(find(item.href) is not None for item in ahead)
-    n, n_timeless = 0, 0
-    lines = csv.writer(sys.stdout, lineterminator="\n")
     columns = ["href", *(["time"] if has_time else []), *(["size_bytes", "last_modified"] if is_long else [])]
-    if len(columns) > 1:
-        lines.writerow(columns)
-    for item in chain(ahead, found):
-        time_us = find(item.href) if has_time else None
-        n, n_timeless = n + 1, n_timeless + (time_us is None)
-        time = "" if time_us is None else format_time(time_us)
-        values = {
-            "href": item.href,
-            "time": time,
-            "size_bytes": item.nbytes,
-            "last_modified": item.last_modified.isoformat(),
-        }
-        if len(columns) > 1:
-            lines.writerow([values[column] for column in columns])
-        else:
-            click.echo(item.href)
-    if has_time and n_timeless:
+    timed = _Timed(find if has_time else lambda _: None)
+    rows = timed.rows(chain(ahead, found))
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps({name: value for name, value in row.items() if has_time or name != "time"}))
+    elif len(columns) == 1:
+        for row in rows:
+            click.echo(row["href"])
+    else:
+        lines = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
+        lines.writeheader()
+        lines.writerows(rows)
+    if has_time and timed.n_timeless:
         click.echo(
-            f"{n_timeless:,} of {n:,} hrefs tell no time: a cube has a time axis only where all rows have "
-            "one; see --time",
+            f"{timed.n_timeless:,} of {timed.n:,} hrefs tell no time: a cube has a time axis only where all rows "
+            "have one; see --time",
             err=True,
         )
+
+
+class _Timed:
+    """Finds the time of each object, and counts those that tell none."""
+
+    def __init__(self, find: Callable[[str], int | None]) -> None:
+        self._find = find
+        self.n = 0
+        self.n_timeless = 0
+
+    def rows(self, found: Iterable[ListedObject]) -> Iterator[_Row]:
+        for item in found:
+            time_us = self._find(item.href)
+            self.n += 1
+            self.n_timeless += time_us is None
+            yield {
+                "href": item.href,
+                "time": None if time_us is None else format_time(time_us),
+                "size_bytes": item.nbytes,
+                "last_modified": item.last_modified.isoformat(),
+            }

@@ -13,6 +13,7 @@ from pixel_gather.extras import check_extra
 from pixel_gather.local.gather import check_place, shown
 from pixel_gather.report.evidence import Evidence
 from pixel_gather.report.run import Run
+from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.request_options import store_options, stores_of
 
 _CUBE = "zarr.json"
@@ -35,10 +36,11 @@ class _Found:
 @click.argument("places", metavar="PLACE...", nargs=-1, required=True)
 @click.option("--reference", is_flag=True, help="Lay the figures published in 2018 beside them.")
 @click.option("--to", required=True, metavar="DIR", help="Folder for the page, the texts and the figures.")
+@open_option
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of the table.")
 @store_options
 def report_command(
-    *, places: tuple[str, ...], reference: bool, to: str, as_json: bool, **options: Any
+    *, places: tuple[str, ...], reference: bool, to: str, opens: bool, as_json: bool, **options: Any
 ) -> None:
     """Lay finished gathers and benchmarks side by side: a page, a table and all figures.
 
@@ -62,6 +64,8 @@ def report_command(
     others = ", ".join(sorted(set(files) - {"report.html"}))
     click.echo(f"page     {folder / 'report.html'} (beside it {others})", err=True)
     click.echo(f"figures  {', '.join(figures) or 'none'}: PNG and SVG, light and dark", err=True)
+    if opens:
+        open_page(str(folder / "report.html"))
 
 
 def _found(place: str, settings: StoreSettings) -> _Found:

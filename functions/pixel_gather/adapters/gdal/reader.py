@@ -18,6 +18,7 @@ from pixel_gather.adapters.gdal.content import driver_of
 from pixel_gather.adapters.gdal.frames import Kind
 from pixel_gather.adapters.gdal.pinned_object import PinnedObject, RangeReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.counted import counted
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
@@ -113,7 +114,7 @@ class GdalSource:
             raise ValueError(f"{out.dtype}{out.shape} does not hold this window of {self.header.dtype}")
         if not all(1 <= band <= self.header.n_bands for band in bands):
             raise SourceError(
-                f"has {self.header.n_bands} bands, not band {max(bands)}",
+                f"has {counted(self.header.n_bands, 'band')}, not band {max(bands)}",
                 href=self.header.href,
                 status=Status.UNLIKE,
             )

@@ -5,6 +5,7 @@ worth another try, and what every request cost.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from pixel_gather.adapters.s3_credentials import find_credentials
 from pixel_gather.errors import DeniedError, MissingExtraError, SourceError, StoreError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
+
+_log: Final = logging.getLogger(__name__)
 
 type Store = S3Store | HTTPStore | LocalStore
 
@@ -211,6 +214,7 @@ class Objects:
                 if attempt > min(tries, self.settings.max_retries):
                     raise SourceError(reason, href=href, status=status) from error
                 cost.retries += 1
+                _log.debug("%s: %s; try %d follows", href, reason, attempt + 1)
                 await asyncio.sleep(self._pause_s(attempt))
                 continue
             cost.nbytes += answer.content.nbytes

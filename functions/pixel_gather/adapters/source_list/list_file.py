@@ -63,7 +63,10 @@ def open_list_file(
         return _gunzipped(name, raw)
     except (OSError, SourceError) as error:
         check()
-        reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
+        if isinstance(error, IsADirectoryError):
+            reason = "it is a folder: give it as prefix, by --prefix on the command line"
+        else:
+            reason = error.reason if isinstance(error, SourceError) else (error.strerror or str(error))
         raise RequestError(f"the {what} cannot be read: {reason} ({place})", field=name) from error
 
 

@@ -137,7 +137,13 @@ def _kind_of_line(text: str, name: str) -> str:
 def _text_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:  # noqa: ARG001 # as the others
     for line in lines:
         if line.is_content:
-            yield line.number, {"href": line.text.strip()}
+            yield line.number, {"href": _unquoted(line.text.strip())}
+
+
+def _unquoted(text: str) -> str:
+    """Return a line without the quotes that spreadsheets and shells put around it."""
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if is_quoted else text
 
 
 def _split_header(text: str) -> list[str]:

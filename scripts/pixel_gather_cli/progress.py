@@ -1,0 +1,96 @@
+"""How far a gather in this process is: a bar in a terminal, a line every few seconds in a log."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from pixel_gather.counted import counted
+from pixel_gather.local.gather import Progress
+
+_EVERY_S: Final = 5.0
+"""Between two lines of a log."""
+
+type Show = Callable[[Progress], None]
+
+
+@contextmanager
+def open_progress(what: str, *, quiet: bool) -> Iterator[Show]:
+    """Show progress on standard error for as long as the context; yields what is told of it."""
+    console = Console(stderr=True)
+    if quiet:
+        yield lambda _progress: None
+    elif console.is_terminal:
+        with _open_bar(what, console) as show:
+            yield show
+    else:
+        yield lines(what, every_s=_EVERY_S)
+
+
+def lines(what: str, *, every_s: float, clock: Callable[[], float] = time.monotonic) -> Show:
+    """Return what writes a line each time that so many seconds have passed.
+
+    Args:
+        what: What is going on.
+        every_s: Seconds between two lines, and before the first.
+        clock: Tells seconds.
+    """
+    started = last = clock()
+
+    def show(progress: Progress) -> None:
+        nonlocal last
+        now = clock()
+        if now - last < every_s:
+            return
+        last = now
+        elapsed = now - started
+        failed = f", {progress.n_failed:,} failed" if progress.n_failed else ""
+        click.echo(
+            f"{what}: {progress.n_done:,} of {counted(progress.n_sources, 'file')}{failed}, "
+            f"{_rate(progress, elapsed)} ({elapsed:,.0f} s)",
+            err=True,
+        )
+
+    return show
+
+
+@contextmanager
+def _open_bar(what: str, console: Console) -> Iterator[Show]:
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("[red]{task.fields[failed]}"),
+        console=console,
+    )
+
+    def show(progress: Progress) -> None:
+        if not bar.tasks:  # what is refused before leaves no bar
+            bar.start()
+            bar.add_task(what, rate="", failed="")
+        task = bar.tasks[0]
+        bar.update(
+            task.id,
+            total=progress.n_sources,
+            completed=progress.n_done,
+            rate=_rate(progress, task.elapsed or 0.0),
+            failed=f"{progress.n_failed:,} failed" if progress.n_failed else "",
+        )
+
+    try:
+        yield show
+    finally:
+        if bar.tasks:
+            bar.stop()
+
+
+def _rate(progress: Progress, elapsed_s: float) -> str:
+    return f"{progress.n_done / elapsed_s:,.0f} files/s" if elapsed_s else ""

@@ -1,0 +1,281 @@
+"""What a new user meets in the first minutes with the command, and what programs are told."""
+
+import json
+import re
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from pixel_gather.local.gather import Progress
+from pixel_gather.request.request import parse_request
+from pixel_gather_cli.main import main
+from pixel_gather_cli.progress import lines
+from pixel_gather_cli.request_options import _read
+
+PROJECT = Path(__file__).parents[2]
+FILES = sorted(
+    (PROJECT / "tests/data/series/files/stactools-noaa-cdr").glob("heat_content_anomaly_0-2000*.tif")
+)
+
+
+def run(*arguments: str | Path) -> int:
+    """Run the command and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Path:
+    """A list of four real files, in a folder where the command runs."""
+    file = tmp_path / "list.txt"
+    file.write_text("".join(f"{each}\n" for each in FILES))
+    return file
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses that a browser was asked to show."""
+    addresses: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: addresses.append(address) or True)
+    return addresses
+
+
+def test_run_without_a_report_draws_none(
+    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cube is there all the same."""
+    code = run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
+
+    assert code == 0
+    assert "is complete" in capsys.readouterr().out
+    assert (tmp_path / "cube/zarr.json").is_file()
+    assert not (tmp_path / "cube/report.html").exists()
+
+
+def test_run_says_that_the_cube_is_complete_before_it_draws(
+    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has the cube need not wait for the page."""
+    there: list[bool] = []
+    echo = click.echo
+
+    def look(message: Any = None, **options: Any) -> None:
+        there.append((tmp_path / "cube/report.html").exists())
+        echo(message, **options)
+
+    monkeypatch.setattr(click, "echo", look)
+    run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube")
+
+    first, last = capsys.readouterr().out.strip().splitlines()[-2:]
+    assert first.endswith("cube is complete")
+    assert last.endswith("report.html")
+    assert there == [False, True]
+
+
+def test_run_opens_the_report(listed: Path, tmp_path: Path, opened: list[str]) -> None:
+    """In the browser, by --open."""
+    run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--open")
+
+    assert opened == [(tmp_path / "cube/report.html").as_uri()]
+
+
+def test_report_opens_its_page(listed: Path, tmp_path: Path, opened: list[str]) -> None:
+    """As run does."""
+    run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
+
+    run("report", tmp_path / "cube", "--to", tmp_path / "page", "--open")
+
+    assert opened == [(tmp_path / "page/report.html").as_uri()]
+
+
+@pytest.mark.parametrize("refusal", [["--max-usd", "0"], ["--bands", "9"]], ids=["budget", "bands"])
+@pytest.mark.parametrize("place", ["cube", "some/where/cube"])
+def test_refused_run_leaves_no_folder(refusal: list[str], place: str, listed: Path, tmp_path: Path) -> None:
+    """Nor those above it."""
+    code = run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / place, *refusal)
+
+    assert code == 2
+    assert list(tmp_path.iterdir()) == [listed]
+
+
+def test_refused_run_keeps_a_folder_that_was_there(listed: Path, tmp_path: Path) -> None:
+    """It is the user's."""
+    (tmp_path / "cube").mkdir()
+
+    code = run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--bands", "9")
+
+    assert code == 2
+    assert (tmp_path / "cube").is_dir()
+
+
+def test_home_folder_is_found_where_the_shell_leaves_it_to_us(
+    listed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in --to=~/x, in every place that is named."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    codes = [
+        run("index", "~/list.txt", "--to=~/headers.parquet"),
+        run("run", "--sources=~/list.txt", "--pixels=0,0,8,8", "--index=~/headers.parquet", "--to=~/cube"),
+        run("report", "~/cube", "--to=~/page"),
+        run("drill", "~/list.txt", "--pixel", "0,0", "--csv"),
+        run("ls", "~/page"),
+    ]
+
+    assert codes == [0] * 5
+    assert {each.name for each in tmp_path.iterdir()} == {"list.txt", "headers.parquet", "cube", "page"}
+
+
+def test_a_folder_given_as_list_is_sent_to_prefix(capsys: pytest.CaptureFixture[str]) -> None:
+    """In one sentence."""
+    code = run("plan", "--sources", FILES[0].parent, "--tile", "centre")
+
+    assert code == 2
+    assert "it is a folder: give it as prefix, by --prefix" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_quoted_lines_are_read_without_their_quotes(
+    quote: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shells and spreadsheets put them there."""
+    (tmp_path / "list.txt").write_text("".join(f"{quote}{each}{quote}\n" for each in FILES))
+
+    code = run("plan", "--sources", tmp_path / "list.txt", "--tile", "centre", "--json")
+
+    assert code == 0
+    assert json.loads(capsys.readouterr().out)["shape"][0] == len(FILES)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "sources: a.csv\nwindow: centre\nsources: b.csv\n",
+            "sources is there twice; leave one out (line 3)",
+        ),
+        (
+            "sources: a\nwindow:\n  tile: [0, 0]\n  tile: [1, 1]\n",
+            "tile is there twice; leave one out (line 4)",
+        ),
+        ('{"sources": "a", "window": "centre", "window": {"tile": [0, 0]}}', "window is there twice"),
+    ],
+    ids=["YAML", "below", "JSON"],
+)
+def test_a_key_that_is_there_twice_is_refused(
+    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """YAML and JSON would take the last of them and say nothing."""
+    (tmp_path / "request.yaml").write_text(text)
+
+    code = run("plan", tmp_path / "request.yaml")
+
+    assert code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_readmes_request_can_be_typed_as_it_stands(tmp_path: Path) -> None:
+    """Every YAML block of it is a request."""
+    blocks = re.findall(r"```yaml\n(.*?)```", (PROJECT / "README.md").read_text(), re.DOTALL)
+    requests = [block for block in blocks if "window:" in block]
+
+    assert requests
+    for number, block in enumerate(requests):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(block)
+        assert parse_request(_read(str(file))).sources.list == "list.csv"
+
+
+def test_a_command_that_is_not_there_is_refused_before_the_emulation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Deploying takes ten seconds."""
+    code = run("emulate", "--", "no-such-command")
+
+    printed = capsys.readouterr().err
+    assert code == 2
+    assert "no-such-command: there is no such command" in printed
+    assert " s  " not in printed
+
+
+def test_a_log_gets_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    """And none before: a short run has nothing to tell."""
+    moments = iter([0.0, 1.0, 5.0, 6.0, 10.5])
+    show = lines("gathering", every_s=5.0, clock=lambda: next(moments))
+
+    for n_done in (1, 10, 12, 21):
+        show(Progress(n_sources=40, n_done=n_done, n_failed=n_done // 20))
+
+    assert capsys.readouterr().err.splitlines() == [
+        "gathering: 10 of 40 files, 2 files/s (5 s)",
+        "gathering: 21 of 40 files, 1 failed, 2 files/s (10 s)",
+    ]
+
+
+def test_ls_as_json_is_a_list_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One object a line, as plan, run and drill take it."""
+    run("ls", FILES[0].parent, "--glob", "heat_content_anomaly_0-2000*.tif", "--json")
+    (tmp_path / "list.jsonl").write_text(capsys.readouterr().out)
+
+    code = run("plan", "--sources", tmp_path / "list.jsonl", "--tile", "centre", "--json")
+
+    first = json.loads((tmp_path / "list.jsonl").read_text().splitlines()[0])
+    assert list(first) == ["href", "size_bytes", "last_modified"]
+    assert first["size_bytes"] == FILES[0].stat().st_size
+    assert code == 0
+    assert json.loads(capsys.readouterr().out)["shape"][0] == len(FILES)
+
+
+def test_drill_as_json_tells_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that cannot be read, too; in words that JSON has."""
+    (tmp_path / "list.txt").write_text(f"{FILES[0]}\n/nowhere/b.tif\n")
+
+    code = run("drill", tmp_path / "list.txt", "--pixel", "0,0", "--json")
+
+    good, bad = map(json.loads, capsys.readouterr().out.splitlines())
+    assert code == 1
+    assert (good["status"], good["row"], good["col"]) == ("ok", 0, 0)
+    assert set(good["values"]["1"]) == {"value", "is_nodata"}
+    assert (bad["status"], bad["values"], bad["reason"]) == ("missing", {}, "no such object")
+
+
+def test_verbose_logs_to_standard_error(
+    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard output stays what it is."""
+    to = ("--to", tmp_path / "cube", "--no-report", "--json", "-v")
+
+    run("run", "--sources", listed, "--pixels", "0,0,8,8", *to)
+
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["status"] == {"ok": 4}
+    assert "INFO pixel_gather.local.gather: the list names 4 sources" in printed.err
+
+
+def test_one_source_is_said_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the report and in refusals."""
+    (tmp_path / "list.txt").write_text(f"{FILES[0]}\n")
+    (tmp_path / "bad.txt").write_text("/nowhere/b.tif\n")
+
+    run(
+        "run",
+        "--sources",
+        tmp_path / "list.txt",
+        "--pixels",
+        "0,0,8,8",
+        "--to",
+        tmp_path / "c",
+        "--no-report",
+    )
+    run("plan", "--sources", tmp_path / "bad.txt", "--tile", "centre")
+
+    printed = capsys.readouterr()
+    assert "8 x 8 pixels of 1 row," in printed.out
+    assert "the one source that was tried cannot be opened" in printed.err
