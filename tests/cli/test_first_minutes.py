@@ -1,6 +1,7 @@
 """What a new user meets in the first minutes with the command, and what programs are told."""
 
 import json
+import logging
 import re
 import webbrowser
 from pathlib import Path
@@ -42,7 +43,12 @@ def listed(tmp_path: Path) -> Path:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses that a browser was asked to show."""
     addresses: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda address: addresses.append(address) or True)
+
+    def show(address: str) -> bool:
+        addresses.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", show)
     return addresses
 
 
@@ -114,8 +120,9 @@ def test_refused_run_keeps_a_folder_that_was_there(listed: Path, tmp_path: Path)
     assert (tmp_path / "cube").is_dir()
 
 
+@pytest.mark.usefixtures("listed")
 def test_home_folder_is_found_where_the_shell_leaves_it_to_us(
-    listed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in --to=~/x, in every place that is named."""
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -247,9 +254,12 @@ def test_drill_as_json_tells_every_file(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_verbose_logs_to_standard_error(
-    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Standard output stays what it is."""
+    logger = logging.getLogger("pixel_gather")
+    monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(logger, "level", logger.level)
     to = ("--to", tmp_path / "cube", "--no-report", "--json", "-v")
 
     run("run", "--sources", listed, "--pixels", "0,0,8,8", *to)
