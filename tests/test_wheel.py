@@ -13,7 +13,7 @@ import pytest
 PROJECT = Path(__file__).parents[1]
 DEMO = PROJECT / "tests/data/demo"
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @dataclass(frozen=True)
