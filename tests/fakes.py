@@ -367,7 +367,7 @@ class FakeCube:
     coordinates: dict[str, Values] = field(default_factory=dict)
     described: dict[str, Coordinate] = field(default_factory=dict)
     headers: dict[str, bytes] = field(default_factory=dict)
-    quicklooks: Quicklooks | None = None
+    quicklooks: tuple[Quicklooks, ...] = ()
     claimed: CubePlan | None = None
     report: Report | None = None
 
@@ -419,10 +419,10 @@ class FakeCube:
         async for some in entries:
             self.headers.update(some)
 
-    async def write_quicklooks(self, quicklooks: Quicklooks) -> None:
+    async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> None:
         """Keep them."""
         self.calls.append("quicklooks")
-        self.quicklooks = quicklooks
+        self.quicklooks = tuple(quicklooks)
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Note the report."""

@@ -166,9 +166,9 @@ def test_gather_in_strips_makes_the_same_cube() -> None:
         np.testing.assert_array_equal(strips.cube.coordinates[name], whole.cube.coordinates[name])
     assert len(strips.control.keys_put) == 4 + 7 * 3 * 2
     for gathered in (whole, strips):
-        assert gathered.cube.quicklooks is not None
-        assert gathered.cube.quicklooks.rows.tolist() == list(range(7))
-        np.testing.assert_array_equal(gathered.cube.quicklooks.pixels, whole.cube.pixels["band_1"])
+        (quicklooks,) = gathered.cube.quicklooks
+        assert quicklooks.rows.tolist() == list(range(7))
+        np.testing.assert_array_equal(quicklooks.pixels, whole.cube.pixels["band_1"])
     assert reports[1].requests == 3 * reports[0].requests
 
 
@@ -442,8 +442,8 @@ def test_gather_keeps_the_other_rows_when_one_source_fails() -> None:
     assert gather.cube.coordinates["status"].tolist() == [0, 0, Status.CORRUPT, 0, 0, 0, 0]
     assert np.isnan(gather.cube.coordinates["mean"][2])
     assert gather.cube.coordinates["valid_fraction"][2] == 0
-    assert gather.cube.quicklooks is not None
-    assert gather.cube.quicklooks.rows.tolist() == [0, 1, 3, 4, 5, 6]
+    (quicklooks,) = gather.cube.quicklooks
+    assert quicklooks.rows.tolist() == [0, 1, 3, 4, 5, 6]
     assert report.n_failed == 1
     (cause,) = report.causes
     assert (cause.status, cause.reason, cause.hrefs) == (

@@ -86,7 +86,7 @@ class CubeStore(Protocol):
                 nothing is written where there is none.
         """
 
-    async def write_quicklooks(self, quicklooks: "Quicklooks") -> None:
+    async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> None:
         """Write small pictures of some windows beside the arrays."""
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:

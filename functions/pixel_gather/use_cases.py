@@ -233,7 +233,9 @@ async def gather_shard(
         )
         read = time.perf_counter()
         await _measure(arrays, outcomes)
-        quicklooks = take_quicklooks(arrays[0][0], plan=plan, task=task, read=_rows_read(task, outcomes))
+        pictures = take_quicklooks(
+            [band for slot in arrays for band in slot], plan=plan, task=task, were_read=_were_read(outcomes)
+        )
         if (committed := await _committed(task, control)) is not None:
             return FilledShard(result=committed, is_new=False)
         stored_nbytes, _ = await _both(
@@ -246,7 +248,7 @@ async def gather_shard(
         write_s=time.perf_counter() - read,
         stored_nbytes=stored_nbytes,
         peak_rss_mib=peak_rss_mib(),
-        quicklooks=quicklooks,
+        pictures=pictures,
     )
     await control.put(_sidecar_key(task.index), msgspec.msgpack.encode(result))
     return FilledShard(result=result, is_new=True)
@@ -267,7 +269,7 @@ async def finish_gather(
 ) -> "Report":
     """Make coordinates of the sidecars and say that the cube is complete.
 
-    Memory holds one batch of rows, some 240 small pictures and, for the report's medians, four numbers a
+    Memory holds one batch of rows, at most 32 MiB of small pictures and, for the report's medians, four numbers a
     source.
 
     Args:
@@ -307,8 +309,8 @@ async def finish_gather(
         for row, outcomes in evidence:
             tally.add_row(row, outcomes)
         album.add(
-            [outcomes[0].status is Status.OK for _, outcomes in evidence],
-            [{} if result is None else result.quicklooks for result in results],
+            _were_read([outcomes for _, outcomes in evidence]),
+            [[] if result is None else result.pictures for result in results],
         )
         await writer.add(evidence)
     await writer.flush()
@@ -316,7 +318,7 @@ async def finish_gather(
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
         await _write_differences(cube, plan, report, tasks, control)
     await cube.write_headers(gathered_headers(tasks, control))
-    if (quicklooks := album.quicklooks()) is not None:
+    if quicklooks := album.quicklooks():
         await cube.write_quicklooks(quicklooks)
     await cube.complete(plan, report)
     return report
@@ -397,9 +399,9 @@ async def _both[S, T](one: Awaitable[S], other: Awaitable[T]) -> tuple[S, T]:
     return first.result(), second.result()
 
 
-def _rows_read(task: ShardTask, outcomes: Sequence[Sequence[Outcome]]) -> set[int]:
-    """Return the rows of the cube whose first source was read."""
-    return {row for row, slots in enumerate(outcomes, start=task.row_start) if slots[0].status is Status.OK}
+def _were_read(outcomes: Sequence[Sequence[Outcome]]) -> list[list[bool]]:
+    """Return for each row whether the source in each of its slots was read."""
+    return [[outcome.status is Status.OK for outcome in row] for row in outcomes]
 
 
 async def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -> None:

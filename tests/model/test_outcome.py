@@ -42,7 +42,7 @@ def test_shard_result_survives_msgpack(rows: list[list[Outcome]]) -> None:
         write_s=0.25,
         stored_nbytes=9,
         peak_rss_mib=1.5,
-        quicklooks={7: b"\0\1"},
+        pictures=[{7: b"\0\1"}, {}],
     )
 
     again = msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=ShardResult)

@@ -1,5 +1,6 @@
 """Small pictures of a cube's windows: which rows, which pixels, and strips that fit together."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,12 +14,12 @@ from pixel_gather.read.quicklook import QuicklookAlbum, quicklook_rows, quickloo
 from plans import planned
 
 
-@given(n_rows=st.integers(1, 100_000))
-def test_rows_are_spread_evenly_with_the_ends_and_the_middle(n_rows: int) -> None:
-    """At most 240, all of a short cube's."""
-    rows = quicklook_rows(n_rows)
+@given(n_rows=st.integers(1, 100_000), nbytes=st.sampled_from([1, 32_768, 200_000, 2**30]))
+def test_rows_are_spread_evenly_with_the_ends_and_the_middle(n_rows: int, nbytes: int) -> None:
+    """At most 239, all of a short cube's; of rows with many or wide bands as many as 32 MiB hold."""
+    rows = quicklook_rows(n_rows, nbytes=nbytes)
 
-    assert len(rows) == min(n_rows, 239)
+    assert len(rows) == min(n_rows, {1: 239, 32_768: 239, 200_000: 167, 2**30: 3}[nbytes])
     assert (rows[0], rows[-1]) == (0, n_rows - 1)
     assert (n_rows - 1) // 2 in rows
     gaps = {after - before for before, after in pairwise(rows)}
@@ -62,13 +63,14 @@ def test_pictures_of_strips_are_those_of_whole_windows() -> None:
 
     for row in range(4):
         strips = [
-            take_quicklooks(cube[row : row + 1, task.y_start : task.y_stop], plan=plan, task=task, read={row})
+            take_quicklooks(
+                [cube[row : row + 1, task.y_start : task.y_stop]], plan=plan, task=task, were_read=[[True]]
+            )
             for task in tasks[row * n_strips : (row + 1) * n_strips]
         ]
-        album.add([row != 2], strips)
+        album.add([[row != 2]], strips)
 
-    found = album.quicklooks()
-    assert found is not None
+    (found,) = album.quicklooks()
     assert found.step == 3
     assert found.rows.tolist() == [0, 1, 3]
     assert found.pixels.dtype == "uint16"
@@ -80,10 +82,10 @@ def test_row_without_all_of_its_strips_has_no_picture() -> None:
     plan = plan_of(height=16, width=16, n_rows=2, layout=(1, 8, 8))
     album = QuicklookAlbum(plan)
 
-    album.add([True], [{0: b"\0" * 256}, {}])
-    album.add([True], [{}, {}])
+    album.add([[True]], [[{0: b"\0" * 256}], []])
+    album.add([[True]], [[{}], [{1: b"\0" * 256}]])
 
-    assert album.quicklooks() is None
+    assert album.quicklooks() == ()
 
 
 def test_only_rows_that_were_read_are_taken() -> None:
@@ -91,9 +93,34 @@ def test_only_rows_that_were_read_are_taken() -> None:
     plan = plan_of(height=8, width=8, n_rows=3, layout=(3, 8, 8))
     (task,) = cut_tasks(plan, [1])
 
-    taken = take_quicklooks(np.ones(plan.shape, "uint16"), plan=plan, task=task, read={0, 2})
+    were_read = [[True], [False], [True]]
+    taken = take_quicklooks([np.ones(plan.shape, "uint16")], plan=plan, task=task, were_read=were_read)
 
-    assert taken == {0: b"\1\0" * 64, 2: b"\1\0" * 64}
+    assert taken == [{0: b"\1\0" * 64, 2: b"\1\0" * 64}]
+
+
+def test_every_measurement_has_its_own_pictures() -> None:
+    """Each in its own dtype; one whose source failed has none of that row, the others keep theirs."""
+    plan = plan_of(height=8, width=8, n_rows=2, layout=(2, 8, 8))
+    red, (slot,) = plan.measurements[0], plan.slots
+    plan = replace(
+        plan,
+        slots=(slot, slot),
+        measurements=(replace(red, name="red"), replace(red, name="nir", slot=1, dtype="uint8")),
+    )
+    (task,) = cut_tasks(plan, [1])
+    arrays = [np.full(plan.shape, 5, "uint16"), np.full(plan.shape, 6, "uint8")]
+    were_read = [[True, True], [True, False]]
+
+    album = QuicklookAlbum(plan)
+    album.add(were_read, [take_quicklooks(arrays, plan=plan, task=task, were_read=were_read)])
+
+    found = {each.measurement: each for each in album.quicklooks()}
+    assert {name: (each.rows.tolist(), each.pixels.dtype) for name, each in found.items()} == {
+        "red": ([0, 1], "uint16"),
+        "nir": ([0], "uint8"),
+    }
+    assert (found["nir"].pixels == 6).all()
 
 
 def test_windows_that_are_no_picture_have_none() -> None:
@@ -101,7 +128,8 @@ def test_windows_that_are_no_picture_have_none() -> None:
     plan = plan_of(height=7, width=400, n_rows=2, layout=(2, 7, 400))
     (task,) = cut_tasks(plan, [1])
 
-    assert take_quicklooks(np.ones(plan.shape, "uint16"), plan=plan, task=task, read={0, 1}) == {}
+    were_read = [[True], [True]]
+    assert take_quicklooks([np.ones(plan.shape, "uint16")], plan=plan, task=task, were_read=were_read) == []
     album = QuicklookAlbum(plan)
-    album.add([True, True], [{}])
-    assert album.quicklooks() is None
+    album.add(were_read, [[]])
+    assert album.quicklooks() == ()

@@ -115,8 +115,9 @@ class ShardResult:
     peak_rss_mib: float
     """Most memory that the worker's process has held so far."""
 
-    quicklooks: dict[int, bytes] = field(default_factory=dict)
-    """By row of the cube, the task's part of its picture where it has one; see `read.quicklook`."""
+    pictures: list[dict[int, bytes]] = field(default_factory=list)
+    """Of each measurement, by row of the cube, the task's part of its picture where it has one; empty where
+    windows are no pictures; see `read.quicklook`."""
 
 
 def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outcome]:

@@ -141,7 +141,7 @@ def test_cube_has_pictures_beside_its_arrays(tmp_path: Path) -> None:
     gather(tmp_path, images, window={"pixels": [2, 3, 16, 12]})
 
     with np.load(tmp_path / "quicklooks.npz", allow_pickle=False) as found:
-        rows, pixels, step = found["rows"], found["pixels"], found["step"]
+        rows, pixels, step = found["rows/band_1"], found["pixels/band_1"], found["step"]
     assert (rows.dtype, rows.tolist(), step.dtype, step.item()) == ("int64", [0, 1, 2], "int64", 1)
     np.testing.assert_array_equal(pixels, open_(tmp_path)["band_1"].values)
     assert set(open_(tmp_path).data_vars) == {"band_1"}

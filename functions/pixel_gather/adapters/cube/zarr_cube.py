@@ -149,11 +149,13 @@ class ZarrCube:
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
 
-    async def write_quicklooks(self, quicklooks: "Quicklooks") -> None:
-        """Write ``quicklooks.npz``, which NumPy opens without pickle."""
+    async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> None:
+        """Write ``quicklooks.npz``, which NumPy opens without pickle: of each measurement rows and pixels."""
         content = io.BytesIO()
-        step = np.array(quicklooks.step, dtype="int64")
-        np.savez(content, rows=quicklooks.rows, pixels=quicklooks.pixels, step=step)
+        arrays = {"step": np.array(quicklooks[0].step, dtype="int64")}
+        for each in quicklooks:
+            arrays |= {f"rows/{each.measurement}": each.rows, f"pixels/{each.measurement}": each.pixels}
+        np.savez(content, **arrays)
         try:
             await obstore.put_async(self.store, QUICKLOOKS_KEY, content.getvalue(), use_multipart=False)
         except (BaseError, OSError) as error:
