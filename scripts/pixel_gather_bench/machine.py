@@ -2,12 +2,10 @@
 
 import os
 import platform
-import re
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, Final
 
+from pixel_gather.usage import cpu_name, meminfo_mib
 from pixel_gather.version import __version__
 
 _PACKAGES: Final = ("boto3", "imagecodecs", "numpy", "obstore", "rasterio", "uvloop", "zarr")
@@ -19,32 +17,30 @@ def about_machine() -> dict[str, Any]:
     Cores are those that this process may use; memory is None where the system does not tell.
     """
     return {
-        "cpu": _cpu(),
+        "cpu": cpu_name(),
         "cores": os.process_cpu_count() or 1,
-        "memory_mib": _meminfo_mib("MemTotal"),
+        "memory_mib": meminfo_mib("MemTotal"),
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": {"pixel-gather": __version__} | {name: _version(name) for name in _PACKAGES},
     }
 
 
+def machine_in_words(about: dict[str, Any]) -> str:
+    """Return one line of what `about_machine` has noted, here or on another machine; empty of nothing."""
+    memory_mib, cores, python = (about.get(name) for name in ("memory_mib", "cores", "python"))
+    parts = (
+        about.get("cpu"),
+        f"{cores} cores" if cores else "",
+        f"{memory_mib / 2**10:,.1f} GiB" if memory_mib else "",
+        f"Python {python}" if python else "",
+    )
+    return ", ".join(filter(None, parts))
+
+
 def free_memory_mib() -> float | None:
     """Return what programs can still be given without swapping; None where the system does not tell."""
-    return _meminfo_mib("MemAvailable")
-
-
-def _cpu() -> str:
-    with suppress(OSError):
-        if found := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
-            return found[1]
-    return platform.processor() or platform.machine()
-
-
-def _meminfo_mib(name: str) -> float | None:
-    with suppress(OSError):
-        if found := re.search(rf"{name}:\s+(\d+) kB", Path("/proc/meminfo").read_text()):
-            return int(found[1]) / 1024
-    return None
+    return meminfo_mib("MemAvailable")
 
 
 def _version(package: str) -> str | None:

@@ -1,6 +1,7 @@
 """``bench ingest``: the same bytes by every way, what is missing said, advice by what was measured."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,10 +37,12 @@ from pixel_gather_bench.ingest.job import (
     one_window_each,
     random_reads,
 )
+from pixel_gather_bench.ingest.made import make_object
 from pixel_gather_bench.ingest.one import measure
+from pixel_gather_bench.ingest.published import NBYTES, lines_beside
 from pixel_gather_bench.ingest.summary import Summary, check_contents, refused_of, summaries_of
 from pixel_gather_bench.ingest.table import table_of
-from pixel_gather_bench.ingest.ways import BY_NAME, WAYS, not_here
+from pixel_gather_bench.ingest.ways import BY_NAME, FUSE_WAYS, WAYS, not_here
 from pixel_gather_cli.commands.bench_ingest import bench_ingest_command
 
 CONTENT = np.random.default_rng(3).bytes(300_001)
@@ -106,7 +109,9 @@ def digests_of(job: IngestJob) -> tuple[str, str]:
     return xxhash.xxh3_128_hexdigest(CONTENT), xxhash.xxh3_128_hexdigest(parts)
 
 
-@pytest.mark.parametrize("way", ["one-stream", "in-parts", "one-by-one", "ahead", "pipe"])
+@pytest.mark.parametrize(
+    "way", ["one-stream", "in-parts", "one-thread", "get-object", "one-by-one", "ahead", "pipe"]
+)
 def test_every_way_reads_the_same_bytes_of_s3(server: LoopbackServer, tmp_path: Path, way: str) -> None:
     """In order, and at random where it can; the clock runs."""
     if way == "pipe" and shutil.which("curl") is None:
@@ -176,9 +181,11 @@ def test_bench_ingest_writes_what_was_measured_and_what_follows(
     assert [(each["way"], each["round"]) for each in records["trials"]] == [
         (way, number) for way in ("one-stream", "one-by-one", "ahead") for number in (1, 2)
     ]
-    assert set(records["not_here"]) == {"in-parts", "s5cmd", "mount"}
+    assert set(records["not_here"]) == {
+        "in-parts", "one-thread", "s5cmd", "aws-cp", "get-object", "mount", *FUSE_WAYS,
+    }  # fmt: skip
     assert {each["pattern"] for each in records["advice"]} == set(PATTERNS)
-    assert "not here: whole download by s5cmd: is for s3:// only" in outcome.text
+    assert "not here: whole download by s5cmd, 10 parts at a time: is for s3:// only" in outcome.text
     assert (outcome.folder / "list.txt").read_text() == f"{server.url}/a.bin\n"
     for name in ("ingest.png", "ingest.svg", "ingest-dark.png", "ingest-dark.svg", "ingest.txt"):
         assert (outcome.folder / name).stat().st_size > 100
@@ -243,6 +250,75 @@ def test_ways_that_read_different_bytes_are_not_compared() -> None:
     check_contents(trials[:1])
     with pytest.raises(StoreError, match="aaaaaaaa by one-stream but bbbbbbbb by gdal"):
         check_contents(trials)
+
+
+def put_program(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a program first on the PATH, in place of the real one."""
+    program = folder / name
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(folder))
+
+
+@pytest.mark.parametrize(
+    ("way", "program", "options"),
+    [
+        ("s5cmd", "s5cmd", "--endpoint-url http://host cp --raw --concurrency 10 s3://bucket/a.bin"),
+        ("aws-cp", "aws", "s3 cp --only-show-errors s3://bucket/a.bin"),
+    ],
+)
+def test_other_programs_download_and_what_they_stored_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, program: str, options: str
+) -> None:
+    """They are told of the store, and where to put the object."""
+    (tmp_path / "a.bin").write_bytes(CONTENT)
+    own = tmp_path / "own"
+    own.mkdir()
+    script = f'echo "$@" > {tmp_path}/told; cp {tmp_path}/a.bin {own}/object-0'
+    put_program(tmp_path, program, script, monkeypatch)
+
+    measured = measure(job_of("s3://bucket/a.bin", way, own, endpoint="http://host"))
+
+    assert (tmp_path / "told").read_text().startswith(f"{options} {own}/object-0")
+    assert measured.digest == digests_of(job_of("s3://bucket/a.bin", way, own))[0]
+
+
+def test_a_mount_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what the program said last, and at once."""
+    put_program(tmp_path, "s3fs", "echo first; echo the bucket does not exist >&2; exit 1", monkeypatch)
+
+    with pytest.raises(StoreError, match="s3fs did not mount the bucket: the bucket does not exist"):
+        measure(job_of("s3://bucket/a.bin", "s3fs", tmp_path))
+
+
+def test_an_object_is_made_once_and_never_written_over(tmp_path: Path) -> None:
+    """Of random bytes, as many as asked for."""
+    href = f"file://{tmp_path}/made.bin"
+
+    assert make_object(href, 9_000_000, StoreSettings())
+    content = (tmp_path / "made.bin").read_bytes()
+    assert not make_object(href, 9_000_000, StoreSettings())
+    with pytest.raises(RequestError, match="9,000,000 bytes is there, not of 5, and is not written over"):
+        make_object(href, 5, StoreSettings())
+
+    assert len(content) == 9_000_000
+    assert len(set(content)) == 256
+    assert (tmp_path / "made.bin").read_bytes() == content
+
+
+def test_published_figures_stand_beside_those_measured() -> None:
+    """Ways that were not measured here have a row of their own; another size is said."""
+    ways = (summary("s5cmd", first_sample_s=2.5), summary("rclone-mount", random_s=0.04))
+
+    same, other = (list(lines_beside(ways, nbytes=nbytes)) for nbytes in (NBYTES, 10))
+
+    rows = {line.split("  ")[0].strip(): line for line in same}
+    assert "2.5 | 23.1" in rows["s5cmd | s5cmd --concurrency 10"]
+    assert rows["rclone-mount | -"].endswith("0.04 | -")
+    assert rows["- | goofys mount"].endswith("- | 0.149")
+    assert len(other) == len(same) + 1
+    assert "totals cannot be compared" in " ".join(other)
 
 
 def test_medians_are_taken_of_each_way() -> None:

@@ -235,3 +235,15 @@ REQUEST = ThreadsRequest(
     band=1,
     stores=StoreSettings(),
 )
+
+
+def test_published_figures_stand_beside_those_of_each_back_end() -> None:
+    """In milliseconds for 900 tiles, as they were published; what was not measured is a dash."""
+    report = ThreadsReport(curves=(curve(),), machine={"cores": 2, "cpu": "x"}, with_published=True)
+
+    rows = {line.split("  ")[0]: line.split() for line in report.to_text().splitlines()}
+
+    assert rows["here: S3"][2:] == ["-", "450,000", "900,000", "8", "in", "flight:", "450,000", "ms"]
+    assert rows["2016: Cassandra, 8 cores"][4:7] == ["8,100", "4,541", "7,610"]
+    assert len(report.to_json()["published"]) == 7
+    assert "2016" not in replace(report, with_published=False).to_text()

@@ -27,11 +27,12 @@ from pixel_gather_bench.ingest.job import (
     random_reads,
 )
 from pixel_gather_bench.ingest.one import with_random
+from pixel_gather_bench.ingest.published import OF_2022, lines_beside
 from pixel_gather_bench.ingest.summary import check_contents, refused_of, summaries_of
 from pixel_gather_bench.ingest.table import lines_of
 from pixel_gather_bench.ingest.ways import WAYS, Way, not_here
 from pixel_gather_bench.ingest.whole import free_nbytes
-from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.machine import about_machine, machine_in_words
 
 _LONGEST_S = 3600
 
@@ -55,6 +56,8 @@ class IngestRequest:
     """Path of the one object on a mounted file system."""
 
     patterns: tuple[str, ...] = tuple(PATTERNS)
+    with_published: bool = False
+    """Lay the figures published in 2022 beside those of one object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +219,11 @@ def _write(
     planned_nbytes, n_in_flight = (objects[0].nbytes, 1) if n == 1 else (request.sample_nbytes, n)
     parts = planned_parts(planned_nbytes, href=objects[0].href, n_in_flight=n_in_flight)
     plan = beside_the_plan(summaries, parts, nbytes=planned_nbytes, href=objects[0].href, n_objects=n)
-    text = "\n".join(lines_of(summaries, objects=objects, missing=in_order, advice=advice, plan=plan))
+    about = about_machine()
+    lines = list(lines_of(summaries, objects=objects, missing=in_order, advice=advice, plan=plan))
+    if request.with_published and n == 1:
+        lines += ["", *lines_beside(summaries, nbytes=objects[0].nbytes)]
+    text = "\n".join((*lines, "", f"{request.times} rounds, medians; {machine_in_words(about)}"))
     values = {
         "objects": [asdict(each) for each in objects],
         "sample_bytes": request.sample_nbytes,
@@ -227,7 +234,10 @@ def _write(
         "advice": [asdict(each) for each in advice],
         "plan": {"parts": parts.n, "part_bytes": parts.part_nbytes, "said": plan},
         "trials": [asdict(each) for each in trials],
-        "machine": about_machine(),
+        "published": {name: asdict(each) for name, each in OF_2022.items()}
+        if request.with_published
+        else None,
+        "machine": about,
     }
     (folder / "list.txt").write_text("".join(f"{each.href}\n" for each in objects), encoding="utf-8")
     (folder / "records.json").write_text(json.dumps(values, indent=1), encoding="utf-8")

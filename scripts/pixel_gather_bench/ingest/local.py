@@ -34,6 +34,11 @@ class MountWay:
             file.seek(read.start)
             yield file.read(read.stop - read.start)
 
+    def close(self) -> None:
+        """Close what is open."""
+        for file in self._files.values():
+            file.close()
+
     def _file(self, index: int) -> IO[bytes]:
         if index not in self._files:
             path = Path(str(self._job.objects[index].mounted))

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 import xxhash
@@ -13,7 +13,7 @@ import xxhash
 from pixel_gather import usage
 from pixel_gather.errors import GatherError
 from pixel_gather_bench.ingest.job import IngestJob, Measured, Read
-from pixel_gather_bench.ingest.ways import BY_NAME
+from pixel_gather_bench.ingest.ways import BY_NAME, FUSE_WAYS
 
 type Content = bytes | memoryview
 
@@ -29,6 +29,14 @@ class Puller(Protocol):
 
     def reads(self, reads: Sequence[Read]) -> Iterator[Content]:
         """Yield the bytes of each range, in the order of the ranges."""
+
+
+@runtime_checkable
+class Mounted(Protocol):
+    """A way that has mounted something before the clock starts."""
+
+    def unmount(self) -> None:
+        """Take it away, and wait for the process that served it."""
 
 
 def _one_stream(job: IngestJob) -> Puller:
@@ -47,6 +55,24 @@ def _s5cmd(job: IngestJob) -> Puller:
     from pixel_gather_bench.ingest.whole import s5cmd  # noqa: PLC0415 # as above
 
     return s5cmd(job)
+
+
+def _one_thread(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.whole import in_parts  # noqa: PLC0415 # as above
+
+    return in_parts(job, is_threaded=False)
+
+
+def _aws_cp(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.whole import aws_cp  # noqa: PLC0415 # as above
+
+    return aws_cp(job)
+
+
+def _get_object(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.whole import GetObjectWay  # noqa: PLC0415 # as above
+
+    return GetObjectWay(job)
 
 
 def _pipe(job: IngestJob) -> Puller:
@@ -79,15 +105,25 @@ def _mount(job: IngestJob) -> Puller:
     return MountWay(job)
 
 
+def _fuse(job: IngestJob) -> Puller:
+    from pixel_gather_bench.ingest.fuse import FuseWay  # noqa: PLC0415 # as above
+
+    return FuseWay(job)
+
+
 _PULLERS: Final[dict[str, Callable[[IngestJob], Puller]]] = {
     "one-stream": _one_stream,
     "in-parts": _in_parts,
+    "one-thread": _one_thread,
     "s5cmd": _s5cmd,
+    "aws-cp": _aws_cp,
+    "get-object": _get_object,
     "pipe": _pipe,
     "one-by-one": _one_by_one,
     "ahead": _ahead,
     "gdal": _gdal,
     "mount": _mount,
+    **dict.fromkeys(FUSE_WAYS, _fuse),
 }
 REFUSED: Final = 3
 """Exit code where a way cannot read the object."""
@@ -97,7 +133,11 @@ def measure(job: IngestJob) -> Measured:
     """Do a job and tell how it went."""
     way = _PULLERS[job.way](job)
     cpu_before_s = usage.cpu_s()
-    found = _whole(job, way) if job.phase == "whole" else _ranges(job, way)
+    try:
+        found = _whole(job, way) if job.phase == "whole" else _ranges(job, way)
+    finally:
+        if isinstance(way, Mounted):
+            way.unmount()  # its process has to end for its CPU to count
     found = replace(found, cpu_s=usage.cpu_s() - cpu_before_s, peak_rss_mib=_peak_rss_mib())
     if job.phase == "whole" and BY_NAME[job.way].downloads:
         return with_random(found, _ranges(job, way))

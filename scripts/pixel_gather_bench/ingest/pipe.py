@@ -9,8 +9,8 @@ from urllib.parse import unquote
 from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
 from pixel_gather.errors import StoreError
 from pixel_gather_bench.ingest.job import MIB, IngestJob, Read, StoredObject
-from pixel_gather_bench.ingest.ways import pipe_program
-from pixel_gather_bench.ingest.whole import s3_client
+from pixel_gather_bench.ingest.ways import found, pipe_program
+from pixel_gather_bench.ingest.whole import aws_options, s3_client
 
 _PRESIGNED_S: Final = 3600
 _CHUNK: Final = MIB
@@ -67,12 +67,7 @@ def _command(stored: StoredObject, stores: StoreSettings, program: str | None) -
     if scheme == "file":
         return ["cat", "--", unquote(stored.href.removeprefix("file://"))], b""
     if program == "aws":
-        options = ["--endpoint-url", stores.endpoint] if stores.endpoint else []
-        options += ["--no-sign-request"] if stores.unsigned else []
-        options += ["--region", stores.region] if stores.region else []
-        options += ["--profile", stores.profile] if stores.profile else []
-        options += ["--request-payer", "requester"] if stores.requester_pays else []
-        return ["aws", "s3", "cp", stored.href, "-", *options], b""
+        return [found("aws") or "aws", "s3", "cp", stored.href, "-", *aws_options(stores)], b""
     url = _presigned(stored, stores) if scheme == "s3" else stored.href
     quoted = url.replace("\\", "\\\\").replace('"', '\\"')
     return ["curl", "--silent", "--show-error", "--fail", "--config", "-"], f'url = "{quoted}"\n'.encode()

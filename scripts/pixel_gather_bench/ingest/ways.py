@@ -1,7 +1,10 @@
 """The ways to pull an object that are measured, and which of them this machine and this object lack."""
 
+import os
 import shutil
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -25,12 +28,19 @@ class Way:
 WAYS: Final = (
     Way(name="one-stream", title="whole download, one stream", downloads=True),
     Way(name="in-parts", title="whole download, 10 parts of 8 MiB at a time (boto3)", downloads=True),
-    Way(name="s5cmd", title="whole download by s5cmd", downloads=True),
+    Way(name="one-thread", title="whole download, one part at a time (boto3)", downloads=True),
+    Way(name="s5cmd", title="whole download by s5cmd, 10 parts at a time", downloads=True),
+    Way(name="aws-cp", title="whole download by the AWS CLI (aws s3 cp)", downloads=True),
     Way(name="pipe", title="stream through a pipe", only_forward=True),
+    Way(name="get-object", title="one GET read as it comes, ranged GETs at random (boto3)"),
     Way(name="one-by-one", title="ranges one by one"),
     Way(name="ahead", title="ranges in parallel, read ahead (this tool)"),
     Way(name="gdal", title="GDAL's virtual file system"),
-    Way(name="mount", title="mounted file system"),
+    Way(name="rclone-mount", title="FUSE mount by rclone"),
+    Way(name="s3fs", title="FUSE mount by s3fs"),
+    Way(name="goofys", title="FUSE mount by goofys"),
+    Way(name="mount-s3", title="FUSE mount by Mountpoint for S3"),
+    Way(name="mount", title="file system mounted by somebody else"),
 )
 BY_NAME: Final = {way.name: way for way in WAYS}
 
@@ -56,10 +66,9 @@ def _reasons(
     largest = max(each.nbytes for each in objects)
     if way.downloads and largest > free_nbytes:
         yield f"the disk for downloads has {free_nbytes:,} bytes free, the object has {largest:,}"
-    if way.name in ("in-parts", "s5cmd") and schemes != {"s3"}:
+    if way.name in _S3_ONLY and schemes != {"s3"}:
         yield "is for s3:// only"
-    if way.name == "s5cmd" and shutil.which("s5cmd") is None:
-        yield "s5cmd is not on the PATH"
+    yield from _lacking(way, objects)
     if way.name == "mount" and any(each.mounted is None for each in objects):
         yield "give the object's path on the mounted file system by --mount"
     if way.name == "pipe" and schemes != {"file"} and pipe_program(schemes) is None:
@@ -70,17 +79,51 @@ def _reasons(
         yield "curl does not say that the requester pays; the AWS CLI, which does, is not on the PATH"
 
 
+def _lacking(way: Way, objects: Sequence[StoredObject]) -> Iterator[str]:
+    """Yield what another program's way lacks."""
+    if way.name in _PROGRAMS and not works(_PROGRAMS[way.name]):
+        yield f"{_PROGRAMS[way.name]} is not on the PATH, or does not start"
+    if way.name in FUSE_WAYS:
+        if not (sys.platform == "linux" and os.access("/dev/fuse", os.R_OK | os.W_OK)):
+            yield "this machine lets nobody mount by FUSE"
+        if shutil.which("fusermount3") is None and shutil.which("fusermount") is None:
+            yield "fusermount3 (of the package fuse3) is not on the PATH"
+        if len({each.href.split("/")[2] for each in objects}) > 1:
+            yield "the objects lie in several buckets"
+
+
+FUSE_WAYS: Final = ("rclone-mount", "s3fs", "goofys", "mount-s3")
+"""Ways that mount a bucket by themselves."""
+
+_PROGRAMS: Final = {
+    "s5cmd": "s5cmd",
+    "aws-cp": "aws",
+    "rclone-mount": "rclone",
+    "s3fs": "s3fs",
+    "goofys": "goofys",
+    "mount-s3": "mount-s3",
+}
+_S3_ONLY: Final = (*_PROGRAMS, "in-parts", "one-thread", "get-object")
+
+
 def pipe_program(schemes: set[str]) -> str | None:
     """Return what streams such objects to its output: ``aws`` for S3 where it works, else ``curl``."""
-    if schemes == {"s3"} and _works("aws"):
+    if schemes == {"s3"} and works("aws"):
         return "aws"
     return "curl" if shutil.which("curl") else None
 
 
-def _works(program: str) -> bool:
+def found(program: str) -> str | None:
+    """Return the path of a program: of those installed beside this Python, else of the PATH."""
+    beside = sysconfig.get_path("scripts")
+    return shutil.which(program, path=beside) or shutil.which(program)
+
+
+def works(program: str) -> bool:
     """Whether a program is there and starts; a version manager's stand-in may be all there is."""
-    found = shutil.which(program)
-    if found is None:
+    path = found(program)
+    if path is None:
         return False
-    asked = subprocess.run([found, "--version"], capture_output=True, check=False, timeout=30)  # noqa: S603 # found on the PATH
+    option = "version" if program == "s5cmd" else "--version"
+    asked = subprocess.run([path, option], capture_output=True, check=False, timeout=60)  # noqa: S603 # found on the PATH
     return asked.returncode == 0

@@ -1,5 +1,6 @@
 """Ways that download an object whole before any of it is read."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from urllib.parse import unquote
 from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
 from pixel_gather.errors import StoreError
 from pixel_gather_bench.ingest.job import MIB, IngestJob, Read, StoredObject
+from pixel_gather_bench.ingest.ways import found
 
 _CHUNK: Final = MIB
 _PARTS_AT_A_TIME: Final = 10
@@ -76,14 +78,15 @@ def one_stream(job: IngestJob) -> WholeWay:
     return WholeWay(job, download)
 
 
-def in_parts(job: IngestJob) -> WholeWay:
-    """Return the way of boto3's transfer manager."""
+def in_parts(job: IngestJob, *, is_threaded: bool = True) -> WholeWay:
+    """Return the way of boto3's transfer manager, with all its parts in threads or one after the other."""
     from boto3.s3.transfer import TransferConfig  # noqa: PLC0415 # only this way needs it
 
     config = TransferConfig(
         max_concurrency=_PARTS_AT_A_TIME,
         multipart_chunksize=_PART_NBYTES,
         multipart_threshold=_PART_NBYTES,
+        use_threads=is_threaded,
     )
     client = s3_client(job.stores)
     extra = {"RequestPayer": "requester"} if job.stores.requester_pays else None
@@ -105,12 +108,69 @@ def s5cmd(job: IngestJob) -> WholeWay:
     options += ["--request-payer", "requester"] if stores.requester_pays else []
 
     def download(stored: StoredObject, path: Path) -> None:
-        command = ["s5cmd", *options, "cp", "--raw", stored.href, str(path)]
-        ended = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 # no shell; a checked href
-        if ended.returncode:
-            raise StoreError(f"s5cmd: {ended.stderr.decode(errors='replace').strip()[-500:]}")
+        parts = ["--concurrency", str(_PARTS_AT_A_TIME)]
+        _run("s5cmd", [*options, "cp", "--raw", *parts, stored.href, str(path)], stores)
 
     return WholeWay(job, download)
+
+
+def aws_cp(job: IngestJob) -> WholeWay:
+    """Return the way of the AWS CLI."""
+    options = aws_options(job.stores)
+
+    def download(stored: StoredObject, path: Path) -> None:
+        _run("aws", ["s3", "cp", "--only-show-errors", stored.href, str(path), *options], job.stores)
+
+    return WholeWay(job, download)
+
+
+def aws_options(stores: StoreSettings) -> list[str]:
+    """Return how the AWS CLI is told of the same store."""
+    options = ["--endpoint-url", stores.endpoint] if stores.endpoint else []
+    options += ["--no-sign-request"] if stores.unsigned else []
+    options += ["--region", stores.region] if stores.region else []
+    options += ["--profile", stores.profile] if stores.profile else []
+    return options + (["--request-payer", "requester"] if stores.requester_pays else [])
+
+
+def environment_of(stores: StoreSettings) -> dict[str, str]:
+    """Return the environment of programs that are told their Region by it alone."""
+    return os.environ | ({"AWS_REGION": stores.region} if stores.region else {})
+
+
+def _run(program: str, arguments: Sequence[str], stores: StoreSettings) -> None:
+    command = [found(program) or program, *arguments]
+    ended = subprocess.run(command, capture_output=True, check=False, env=environment_of(stores))  # noqa: S603 # no shell; a checked href
+    if ended.returncode:
+        raise StoreError(f"{program}: {ended.stderr.decode(errors='replace').strip()[-500:]}")
+
+
+class GetObjectWay:
+    """One GET whose body is read as it comes, and a GET for each range."""
+
+    def __init__(self, job: IngestJob) -> None:
+        """Send nothing yet."""
+        self._job = job
+        self._client = s3_client(job.stores)
+
+    def ready(self, index: int) -> None:
+        """Do nothing: bytes are read as they come."""
+
+    def stream(self, index: int) -> Iterator[bytes]:
+        """Yield all bytes in order."""
+        return _s3_stream(self._job.objects[index], self._client, pays=self._job.stores.requester_pays)
+
+    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
+        """Yield the bytes of each range."""
+        extra = _payer(pays=self._job.stores.requester_pays)
+        for read in reads:
+            bucket, key = _bucket_and_key(self._job.objects[read.index].href)
+            span = f"bytes={read.start}-{read.stop - 1}"
+            yield self._client.get_object(Bucket=bucket, Key=key, Range=span, **extra)["Body"].read()
+
+
+def _payer(*, pays: bool) -> dict[str, str]:
+    return {"RequestPayer": "requester"} if pays else {}
 
 
 def s3_client(stores: StoreSettings) -> Any:
@@ -130,8 +190,7 @@ def s3_client(stores: StoreSettings) -> Any:
 
 def _s3_stream(stored: StoredObject, client: Any, *, pays: bool) -> Iterator[bytes]:
     bucket, key = _bucket_and_key(stored.href)
-    extra = {"RequestPayer": "requester"} if pays else {}
-    body = client.get_object(Bucket=bucket, Key=key, **extra)["Body"]
+    body = client.get_object(Bucket=bucket, Key=key, **_payer(pays=pays))["Body"]
     yield from body.iter_chunks(_CHUNK)
 
 

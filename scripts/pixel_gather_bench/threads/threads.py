@@ -19,6 +19,7 @@ from pixel_gather_bench.suite.suite import Step, run_suite
 from pixel_gather_bench.suite.target import Target
 from pixel_gather_bench.threads.figure import write_figure
 from pixel_gather_bench.threads.numbers import BackEnd, BackEndCurve, by_back_end, curve_of, shortened
+from pixel_gather_bench.threads.published import OF_2016, lines_beside
 from pixel_gather_bench.threads.text import as_text, basis, verdict
 
 RECORDS: Final = "threads.json"
@@ -41,6 +42,8 @@ class ThreadsRequest:
 
     band: int
     stores: StoreSettings
+    with_published: bool = False
+    """Lay the figures published in 2016 beside them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +52,13 @@ class ThreadsReport:
 
     curves: tuple[BackEndCurve, ...]
     machine: dict[str, Any]
+    with_published: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         return {
             "machine": self.machine,
+            "published": [asdict(each) for each in OF_2016] if self.with_published else None,
             "back_ends": [
                 asdict(curve)
                 | {
@@ -68,7 +73,8 @@ class ThreadsReport:
 
     def to_text(self) -> str:
         """Return what standard output and ``threads.txt`` say."""
-        return as_text(self.curves, self.machine)
+        text = as_text(self.curves, self.machine)
+        return "\n".join((text, "", *lines_beside(self.curves))) if self.with_published else text
 
 
 def bench_threads(
@@ -97,7 +103,7 @@ def bench_threads(
         _measured(folder / kind, kind, settings, hrefs, on_step=on_step, run_one=run_one)
         for kind, (settings, hrefs) in suites.items()
     )
-    report = ThreadsReport(curves=curves, machine=about_machine())
+    report = ThreadsReport(curves=curves, machine=about_machine(), with_published=request.with_published)
     _put(folder / RECORDS, json.dumps(report.to_json(), indent=1))
     _put(folder / TEXT, f"{report.to_text()}\n")
     write_figure(curves, folder)

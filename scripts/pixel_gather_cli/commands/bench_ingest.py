@@ -13,6 +13,7 @@ from pixel_gather.request.request import Sources
 from pixel_gather_bench.ingest.advice import PATTERNS
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest
 from pixel_gather_bench.ingest.job import MIB, Trial
+from pixel_gather_bench.ingest.made import make_object
 from pixel_gather_bench.ingest.ways import WAYS
 from pixel_gather_bench.suite.sources import hrefs_of
 from pixel_gather_cli.request_options import store_options, stores_of
@@ -58,6 +59,14 @@ _NAMES = tuple(way.name for way in WAYS)
     help="Ranges in flight when reading ahead.  [default: 16]",
 )
 @click.option("--mount", metavar="PATH", help="Where the one OBJECT is on a mounted file system.")
+@click.option(
+    "--make",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Put the one OBJECT there first, of N random bytes, unless it is there: 2147483648 is the published "
+    "2 GB. It stays.",
+)
+@click.option("--reference", is_flag=True, help="Lay the figures published in 2022 beside them.")
 @click.option("--times", type=click.IntRange(1, 100), metavar="N", default=3, help="Rounds.  [default: 3]")
 @click.option("--to", default="out/bench", metavar="DIR", help="Where the results go.  [default: out/bench]")
 @store_options
@@ -68,14 +77,19 @@ def bench_ingest_command(*, to: str, as_json: bool, quiet: bool, **options: Any)
 
     One OBJECT (s3://, https://, http:// or a file) is read whole, in order and at random; of several, one
     window each. Each way is measured in fresh processes: time to the first sample, throughput, random reads,
-    CPU and memory. Ways that this machine lacks are listed with the reason. Every round pulls the whole
-    object once a way: mind what your provider charges.
+    CPU and memory. Ways that this machine lacks are listed with the reason; s5cmd, the AWS CLI and rclone
+    come with uv sync --group ingest-tools. FUSE mounts last as long as their measurement. Every round pulls
+    the whole object once a way: mind what your provider charges.
 
     \b
     pixel-gather bench ingest s3://bucket/large.tif
     pixel-gather bench ingest https://host/large.tif --way ahead --way one-stream --times 5
+    pixel-gather bench ingest s3://bucket/two-gb.bin --make 2147483648 --reference --times 1
     """
+    made = options.pop("make")
     request = _request(options)
+    if made is not None:
+        _make(request, made)
     outcome = bench_ingest(request, Path(to), on_trial=_shown(request, quiet=quiet))
     click.echo(json.dumps(outcome.values, indent=2) if as_json else outcome.text)
     click.echo(f"results in {outcome.folder}", err=True)
@@ -102,7 +116,18 @@ def _request(options: dict[str, Any]) -> IngestRequest:
         times=options["times"],
         mount=options["mount"],
         patterns=tuple(PATTERNS) if pattern is None else (pattern,),
+        with_published=options["reference"],
     )
+
+
+def _make(request: IngestRequest, nbytes: int) -> None:
+    if len(request.hrefs) > 1:
+        raise RequestError("one object is made: name just one", field="make")
+    (href,) = request.hrefs
+    if not href.startswith(("s3://", "file://")):
+        raise RequestError("only a bucket or this machine can be written to", field="make")
+    click.echo(f"putting {nbytes:,} bytes, unless they are there: {href}", err=True)
+    make_object(href, nbytes, request.stores)
 
 
 def _hrefs(options: dict[str, Any], stores: StoreSettings) -> tuple[str, ...]:

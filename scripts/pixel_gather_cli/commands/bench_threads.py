@@ -36,6 +36,7 @@ from pixel_gather_cli.request_options import Tile, store_options, stores_of
 @click.option(
     "--times", type=click.IntRange(1, 100), default=3, metavar="N", help="Runs of each.  [default: 3]"
 )
+@click.option("--reference", is_flag=True, help="Lay the figures published in 2016 beside them.")
 @store_options
 @click.option("--to", default="out/bench", metavar="DIR", help="A new folder in it.  [default: out/bench]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -90,4 +91,5 @@ def _request(lists: tuple[str, ...], options: dict[str, Any]) -> ThreadsRequest:
         tile=None if block == "centre" else tuple(block),
         band=options["band"],
         stores=stores,
+        with_published=options["reference"],
     )

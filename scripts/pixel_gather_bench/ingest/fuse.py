@@ -1,0 +1,144 @@
+"""The ways of a FUSE mount: a program mounts the bucket, read-only, for as long as one measurement takes."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Final
+from urllib.parse import unquote
+
+from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
+from pixel_gather.errors import StoreError
+from pixel_gather_bench.ingest.job import IngestJob, Read
+from pixel_gather_bench.ingest.local import MountWay
+from pixel_gather_bench.ingest.ways import found
+from pixel_gather_bench.ingest.whole import environment_of
+
+_LONGEST_S: Final = 60
+"""Until a mount is there, or gone."""
+
+_STEP_S: Final = 0.05
+
+
+class FuseWay:
+    """A `MountWay` on a mount of its own; what is cached is gone with it."""
+
+    def __init__(self, job: IngestJob) -> None:
+        """Mount, before the clock starts: a mount serves many objects."""
+        self._folder = Path(tempfile.mkdtemp(dir=job.folder))
+        self._said = tempfile.TemporaryFile(dir=job.folder)  # noqa: SIM115 # open as long as the mount is there
+        command, environment = _command(job, self._folder)
+        self._process = subprocess.Popen(  # noqa: S603 # no shell; a checked href
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._said,
+            stderr=self._said,
+            env=environment,
+        )
+        self._wait_for_mount(Path(command[0]).name)
+        keys = [unquote(split_href(each.href)[1]) for each in job.objects]
+        objects = tuple(
+            replace(each, mounted=str(self._folder / key))
+            for each, key in zip(job.objects, keys, strict=True)
+        )
+        self._way = MountWay(replace(job, objects=objects))
+
+    def ready(self, index: int) -> None:
+        """Do nothing: the file is there."""
+
+    def stream(self, index: int) -> Iterator[bytes]:
+        """Yield all bytes in order."""
+        return self._way.stream(index)
+
+    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
+        """Yield the bytes of each range."""
+        return self._way.reads(reads)
+
+    def unmount(self) -> None:
+        """Take the mount away and wait until the program has ended."""
+        self._way.close()
+        program = shutil.which("fusermount3") or shutil.which("fusermount") or "fusermount3"
+        until = time.monotonic() + _LONGEST_S
+        while os.path.ismount(self._folder) and time.monotonic() < until:
+            subprocess.run([program, "-u", str(self._folder)], capture_output=True, check=False)  # noqa: S603 # found on the PATH
+            time.sleep(_STEP_S)
+        self._end()
+
+    def _wait_for_mount(self, program: str) -> None:
+        until = time.monotonic() + _LONGEST_S
+        while not os.path.ismount(self._folder):
+            if self._process.poll() is not None or time.monotonic() > until:
+                self._end()
+                raise StoreError(f"{program} did not mount the bucket: {_last_line(self._said)}")
+            time.sleep(_STEP_S)
+
+    def _end(self) -> None:
+        try:
+            self._process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()
+            self._process.wait(timeout=_LONGEST_S)
+
+
+def _last_line(log: IO[bytes]) -> str:
+    log.seek(0)
+    return log.read().decode(errors="replace").strip().rpartition("\n")[2][-500:] or "it said nothing"
+
+
+def _command(job: IngestJob, folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the program in the foreground with its options, and its environment."""
+    stores = job.stores
+    bucket = split_href(job.objects[0].href)[0].removeprefix("s3://")
+    environment = environment_of(stores)
+    if job.way == "rclone-mount":
+        options = ["mount", f":s3:{bucket}", str(folder), "--read-only", "--config", os.devnull]
+        return [found("rclone") or "rclone", *options], environment | _for_rclone(stores)
+    if job.way == "s3fs":
+        return [found("s3fs") or "s3fs", bucket, str(folder), "-f", *_for_s3fs(stores)], environment
+    options = ["--endpoint-url", stores.endpoint] if stores.endpoint else []
+    options += ["--region", stores.region] if stores.region else []
+    options += ["--profile", stores.profile] if stores.profile else []
+    if job.way == "mount-s3":
+        options += ["--no-sign-request"] if stores.unsigned else []
+        options += ["--requester-pays"] if stores.requester_pays else []
+        options += ["--force-path-style"] if stores.endpoint else []
+        return [
+            found("mount-s3") or "mount-s3",
+            "-f",
+            "--read-only",
+            *options,
+            bucket,
+            str(folder),
+        ], environment
+    options = ["--endpoint" if each == "--endpoint-url" else each for each in options]
+    options += ["--requester-pays"] if stores.requester_pays else []
+    return [found("goofys") or "goofys", "-f", "-o", "ro", *options, bucket, str(folder)], environment
+
+
+def _for_rclone(stores: StoreSettings) -> dict[str, str]:
+    settings = {
+        "provider": "Other" if stores.endpoint else "AWS",
+        "endpoint": stores.endpoint,
+        "region": stores.region,
+        "profile": stores.profile,
+        "env_auth": None if stores.unsigned else "true",
+        "requester_pays": "true" if stores.requester_pays else None,
+    }
+    return {f"RCLONE_S3_{name.upper()}": value for name, value in settings.items() if value}
+
+
+def _for_s3fs(stores: StoreSettings) -> list[str]:
+    settings = [
+        "ro",
+        f"url={stores.endpoint}" if stores.endpoint else "",
+        "use_path_request_style" if stores.endpoint else "",
+        f"endpoint={stores.region}" if stores.region else "",
+        f"profile={stores.profile}" if stores.profile else "",
+        "public_bucket=1" if stores.unsigned else "",
+        "requester_pays" if stores.requester_pays else "",
+    ]
+    return [part for setting in settings if setting for part in ("-o", setting)]
