@@ -535,3 +535,12 @@ def report_of(codec: str) -> BlocksReport:
             for each in curve(settings(), "sizes", codec)
         ),
     )
+
+
+def test_text_says_that_one_round_is_noise() -> None:
+    """Rounds differ by more than most blocks do; of three rounds there are medians."""
+    once = report_of("none")
+    again = tuple(replace(each, round_index=n) for each in once.records for n in range(3))
+
+    assert "ONE ROUND IS NOISE" in once.to_text()
+    assert "ONE ROUND" not in replace(once, records=again).to_text()

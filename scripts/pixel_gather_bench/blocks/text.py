@@ -52,6 +52,7 @@ def as_text(
     lines = [
         *_table(medians),
         "",
+        *([_ONE_ROUND] if n_rounds == 1 else []),
         f"medians of {n_rounds}; every process is fresh; * the plan's default",
         "MB are 1,000,000 bytes of decoded pixels; in flight: shards when writing, chunks when reading",
         *(f"pixels: {about}" for about in pixels),
@@ -63,6 +64,10 @@ def as_text(
     return "\n".join(lines)
 
 
+_ONE_ROUND: Final = (
+    "ONE ROUND IS NOISE: between rounds, speeds of one and the same block differ by up to a factor of 2. "
+    "Give --times 3 or more before you conclude anything."
+)
 _PAGE_CACHE: Final = (
     "A folder of this machine: what was written is still in memory (the page cache) when it is read, and is "
     "written to the disk later. So this is the speed of codecs and memory; a disk or a network comes on top."
