@@ -66,6 +66,9 @@ class MadeCube:
     is_of_earlier_version: bool = False
     """Without ``end``, ``header_bytes`` and quicklooks."""
 
+    bands: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Measurements with a source each, and the rows in which it is missing; none stands for ``band_1``."""
+
     dtype: str = "uint16"
     report: Report = REPORT
     request: Mapping[str, Any] = field(default_factory=lambda: {"sources": "list.csv", "window": "centre"})
@@ -94,9 +97,13 @@ class MadeCube:
         return ramp
 
     def _put_pixels(self, store: Any) -> None:
+        for name in self.bands or ("band_1",):
+            self._put_measurement(store, name)
+
+    def _put_measurement(self, store: Any, name: str) -> None:
         put_array(
             store,
-            "band_1",
+            name,
             shape=(self.n_rows, 16, 32),
             chunks=self.chunk,
             shards=self.shard,
@@ -128,6 +135,13 @@ class MadeCube:
         if not self.is_of_earlier_version:
             values["end"] = values["start"] + 0.1
             values["header_bytes"] = np.full(self.n_rows, 100)
+            values["mean"] = 100.0 + n
+        if self.bands:
+            values = {name: np.stack([each] * len(self.bands), axis=1) for name, each in values.items()}
+            for slot, (name, missing) in enumerate(self.bands.items()):
+                values["href"][:, slot] = [f"s3://b/{row}-{name}" for row in n]
+                values["status"][list(missing), slot] = 2
+                values["mean"][:, slot] += 1000 * slot
         if self.has_times:
             values["time"] = 1_577_836_800_000_000 + n * 86_400_000_000
         for name, each in values.items():
@@ -135,17 +149,19 @@ class MadeCube:
                 store,
                 name,
                 shape=each.shape,
-                chunks=(min(16_384, self.n_rows),),
+                chunks=(min(16_384, self.n_rows), *each.shape[1:]),
                 dtype=str if each.dtype == object else each.dtype,
-                dimension_names=("time",),
+                dimension_names=("time", "measurement")[: each.ndim],
                 values=each,
             )
 
     def _put_quicklooks(self, store: Any) -> None:
-        rows = self.quicklook_rows()
         content = BytesIO()
-        pixels = self.pixels(len(rows))[:, ::2, ::2]
-        np.savez(content, rows=np.array(rows), pixels=pixels, step=np.array(2))
+        arrays: dict[str, Any] = {"step": np.array(2)}
+        for name, missing in (self.bands or {"band_1": frozenset()}).items():
+            rows = [row for row in self.quicklook_rows() if row not in missing]
+            arrays |= {f"rows/{name}": np.array(rows), f"pixels/{name}": self.pixels(len(rows))[:, ::2, ::2]}
+        np.savez(content, **arrays)
         obstore.put(store, "quicklooks.npz", content.getvalue())
 
     def _attributes(self) -> dict[str, Any]:
@@ -153,7 +169,8 @@ class MadeCube:
         report = replace(
             self.report,
             shape=(self.n_rows, 16, 32),
-            dtypes=(self.dtype,),
+            measurements=tuple(self.bands) or ("band_1",),
+            dtypes=(self.dtype,) * max(len(self.bands), 1),
             n_sources=self.n_rows,
             status_counts={"ok": n_read, "missing": len(self.failed)},
             causes=self.report.causes or self._causes(),

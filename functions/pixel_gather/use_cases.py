@@ -35,7 +35,7 @@ from pixel_gather.read.quicklook import QuicklookAlbum, take_quicklooks
 from pixel_gather.read.read_shard import Pixels, ShardBuffers, read_shard
 from pixel_gather.read.statistics import measure_row
 from pixel_gather.stores import ControlStore, CubeStore, FoundCube
-from pixel_gather.usage import peak_rss_mib
+from pixel_gather.usage import machine, peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
     from pixel_gather.estimate.workload import Deployment
@@ -248,6 +248,7 @@ async def gather_shard(
         write_s=time.perf_counter() - read,
         stored_nbytes=stored_nbytes,
         peak_rss_mib=peak_rss_mib(),
+        machine=machine(),
         pictures=pictures,
     )
     await control.put(_sidecar_key(task.index), msgspec.msgpack.encode(result))
@@ -269,8 +270,8 @@ async def finish_gather(
 ) -> "Report":
     """Make coordinates of the sidecars and say that the cube is complete.
 
-    Memory holds one batch of rows, at most 32 MiB of small pictures and, for the report's medians, four numbers a
-    source.
+    Memory holds one batch of rows, at most 32 MiB of small pictures and, for the report's medians, four
+    numbers a source.
 
     Args:
         plan: The cube.

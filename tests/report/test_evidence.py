@@ -102,4 +102,4 @@ def test_quicklooks_of_other_lengths_are_refused() -> None:
     pixels = np.zeros((2, 8, 8))
 
     with pytest.raises(ValueError, match="1 quicklooks"):
-        MaskedQuicklooks(rows=np.array([1]), pixels=pixels, is_valid=pixels > 0, step=1)
+        MaskedQuicklooks(measurement="a", rows=np.array([1]), pixels=pixels, is_valid=pixels > 0, step=1)

@@ -115,6 +115,9 @@ class ShardResult:
     peak_rss_mib: float
     """Most memory that the worker's process has held so far."""
 
+    machine: str = ""
+    """What the worker ran on, in words; empty in sidecars of earlier versions."""
+
     pictures: list[dict[int, bytes]] = field(default_factory=list)
     """Of each measurement, by row of the cube, the task's part of its picture where it has one; empty where
     windows are no pictures; see `read.quicklook`."""

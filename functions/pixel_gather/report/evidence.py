@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.report.report import Report
-from pixel_gather.report.run import Integers, Run
+from pixel_gather.report.run import Floats, Integers, Run
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 type Image = np.ndarray[Any, np.dtype[Any]]
@@ -38,8 +38,9 @@ class SourceRow:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MaskedQuicklooks:
-    """A cube's `pixel_gather.read.quicklook.Quicklooks`, and which of their pixels are values."""
+    """`pixel_gather.read.quicklook.Quicklooks` of a measurement, and which of their pixels are values."""
 
+    measurement: str
     rows: Integers
     """Of the cube, ascending; shape (n,)."""
 
@@ -72,6 +73,39 @@ class Picture:
     is_valid: Mask | None
     note: str = ""
     """Why it is the worst, or why it is not shown."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Look:
+    """What there is to see of one measurement."""
+
+    quicklooks: MaskedQuicklooks
+    frames: tuple[SourceRow, ...]
+    """What each quicklook is of."""
+
+    contact_sheet: tuple[Picture, ...]
+    """The same windows of every measurement."""
+
+    @property
+    def measurement(self) -> str:
+        """Its name."""
+        return self.quicklooks.measurement
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Series:
+    """Statistics of one measurement along the cube, in the order of time where it has one."""
+
+    measurement: str
+    at: Integers
+    """Microseconds since 1970 where ``has_time``, else rows from 0."""
+
+    has_time: bool
+    mean: Floats
+    """Of the valid raw values; NaN where there is none, or the source was not read."""
+
+    valid_share: Floats
+    """Of the window's pixels, 0 to 1; NaN where the source was not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,13 +144,12 @@ class Evidence:
     facts: tuple[tuple[str, str], ...]
     """How the cube is laid out and where it lies on the map: names and what to show."""
 
-    quicklooks: MaskedQuicklooks | None
-    """None where windows are too small to be looked at, or the cube is of an earlier version."""
+    looks: tuple[Look, ...]
+    """Of each measurement; none where windows are too small to be looked at."""
 
-    frames: tuple[SourceRow, ...]
-    """What each quicklook is of."""
+    series: tuple[Series, ...]
+    """Of the first five measurements."""
 
-    contact_sheet: tuple[Picture, ...]
     slowest: tuple[SourceRow, ...]
     """Ten at most, the slowest first."""
 

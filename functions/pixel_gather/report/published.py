@@ -47,6 +47,8 @@ DATA_NBYTES: Final = 493_405_576
 NBYTES_PER_SOURCE: Final = (403_570, 241_315, 467_655)
 """Median, least and most."""
 
+MACHINE: Final = "m5.xlarge, 4 vCPU"
+CONDITIONS: Final = "S3 in the same Region, after a warm-up, best of three"
 SHAPE: Final = (512, 512)
 DTYPE: Final = "uint16"
 MOST_EFFICIENT_THREADS: Final = 12

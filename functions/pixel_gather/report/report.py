@@ -6,7 +6,7 @@ this tool is compared with.
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ _MOST_HREFS: Final = 20
 """Kept per cause; the cube's ``status`` and ``href`` name them all."""
 
 _SHOWN_HREFS: Final = 3
+
+_SHOWN_MACHINES: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,12 @@ class Report:
     typical_per_s: float | None = None
     """Sources by time passed, noted whenever one is done: the median. None as above."""
 
+    machines: dict[str, int] = field(default_factory=dict)
+    """What workers ran on, in words, and how many shards each of these read; empty as above."""
+
+    schemes: dict[str, int] = field(default_factory=dict)
+    """Where the sources lie, ``s3``, ``https`` or ``file``, and how many of them; empty as above."""
+
     @property
     def n_failed(self) -> int:
         """Sources that gave no pixels."""
@@ -172,6 +180,7 @@ def column_of_report(report: Report, *, name: str) -> Column:
         mib_per_s=(report.data_nbytes or 0) / 2**20 / report.wall_s if is_told else None,
         peak_rss_mib=report.peak_rss_mib,
         n_failed=report.n_failed,
+        machine=machine_of(report) or None,
     )
 
 
@@ -185,16 +194,43 @@ def own_lines(report: Report) -> list[str]:
         "retries": f"{report.retries:,}",
         "bytes stored": f"{report.stored_nbytes:,}",
     }
-    if report.n_known or report.n_stale or report.n_unfit:
-        figures["header index"] = (
-            f"{counted(report.n_known, 'source')} opened by it; {report.n_stale:,} of its entries were "
-            f"stale, {report.n_unfit:,} of no use"
-        )
+    figures |= dict(conditions_of(report))
     lines = [f"{name:<{LABEL_WIDTH}} {figure}" for name, figure in figures.items()]
     for cause in report.causes:
         lines.append(f"  {cause.status:<11} {cause.n_sources:>8,}  {cause.reason}")
         lines += [f"{'':<24} {href}" for href in cause.hrefs[:_SHOWN_HREFS]]
     return lines + [f"{'warning':<{LABEL_WIDTH}} {each}" for each in report.warnings]
+
+
+def machine_of(report: Report) -> str:
+    """Return what a gather ran on, in words; empty where nobody noted it."""
+    return _counted(report.machines, "shards")
+
+
+def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
+    """Return by name what a gather's speed depends on beside its machine."""
+    conditions = {
+        "sources on": _counted({_STORES.get(name, name): n for name, n in report.schemes.items()}, "sources"),
+        "headers": "read anew from every source",
+    }
+    if report.n_known or report.n_stale or report.n_unfit:
+        conditions["headers"] = (
+            f"{counted(report.n_known, 'source')} opened by a header index; {report.n_stale:,} of its entries were "
+            f"stale, {report.n_unfit:,} of no use"
+        )
+    return tuple((name, said) for name, said in conditions.items() if said)
+
+
+_STORES: Final = {"s3": "S3", "https": "HTTPS", "http": "HTTP", "file": "this machine's disk"}
+
+
+def _counted(counts: Mapping[str, int], noun: str) -> str:
+    """Return the commonest first, with their counts where they are several."""
+    ordered = sorted(counts.items(), key=lambda each: -each[1])
+    if len(ordered) == 1:
+        return ordered[0][0]
+    said = [f"{name} ({count:,} {noun})" for name, count in ordered[:_SHOWN_MACHINES]]
+    return "; ".join(said) + (f"; and {len(ordered) - len(said):,} more" if len(ordered) > len(said) else "")
 
 
 def _doubles() -> "array[float]":
@@ -226,6 +262,8 @@ class Tally:
     requests: int = 0
     retries: int = 0
     fetched_nbytes: int = 0
+    machines: Counter[str] = field(default_factory=Counter)
+    schemes: Counter[str] = field(default_factory=Counter)
     _causes: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _cause_counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     _starts: "array[float]" = field(default_factory=_doubles)
@@ -247,6 +285,8 @@ class Tally:
         for slot, (source, outcome) in enumerate(zip(row.sources, outcomes, strict=True)):
             self.status_counts[outcome.status.name.lower()] += 1
             self.lookups[outcome.lookup] += 1
+            if source is not None:
+                self.schemes[source.href.partition("://")[0]] += 1
             self.requests += outcome.requests
             self.retries += outcome.retries
             self.fetched_nbytes += outcome.nbytes
@@ -261,6 +301,8 @@ class Tally:
         self.write_s += result.write_s
         self.worker_s += result.read_s + result.write_s
         self.n_shards += 1
+        if result.machine:
+            self.machines[result.machine] += 1
         self.peak_rss_mib = max(self.peak_rss_mib, result.peak_rss_mib)
 
     def add_lost_shard(self) -> None:
@@ -359,6 +401,8 @@ class Tally:
             n_unfit=self.lookups[Lookup.UNFIT],
             data_nbytes=int(timings.nbytes.sum()),
             typical_per_s=timings.typical_per_s,
+            machines=dict(self.machines),
+            schemes=dict(self.schemes),
         )
 
     def _timings(self) -> Timings:

@@ -129,10 +129,23 @@ class Run:
     is_adaptive: bool = False
     """Whether the run found its concurrency while reading, so that it belongs to no series of fixed ones."""
 
+    is_cube: bool = False
+    """Whether a gather made a cube in it: each cube is told apart by its name, runs of a suite by engine."""
+
     cpu_s: float | None = None
     """User and system time of reading, where it was measured."""
 
     peak_rss_mib: float | None = None
+    machine: str = ""
+    """What it ran on, in words; empty where nobody noted it."""
+
+    conditions: str = ""
+    """What else its speed depends on: where sources lie, what was known or warm before."""
+
+    @property
+    def series(self) -> str:
+        """What it is compared as: a cube of that name, or one of an engine's runs."""
+        return self.name if self.is_cube else self.engine
 
     @property
     def data_nbytes(self) -> int:

@@ -19,8 +19,10 @@ LABEL_WIDTH: Final = 22
 _WIDEST: Final = 36
 """Characters of one column in text."""
 
-_COLUMNS_ABREAST: Final = 4
-"""In text; more columns follow below."""
+_WIDEST_ALONE: Final = 400
+
+COLUMNS_ABREAST: Final = 4
+"""In text and on pages; more columns follow below."""
 
 _UNKNOWN: Final = "-"
 
@@ -60,6 +62,8 @@ class Column:
     peak_rss_mib: float | None = None
     mib_per_s: float | None = None
     n_failed: int | None = None
+    machine: str | None = None
+    conditions: str | None = None
 
     @property
     def by_wall_per_s(self) -> float:
@@ -105,6 +109,8 @@ def column_of_run(run: Run) -> Column:
         peak_rss_mib=run.peak_rss_mib,
         mib_per_s=run.mib_per_s,
         n_failed=run.n_failed,
+        machine=run.machine or None,
+        conditions=run.conditions or None,
     )
 
 
@@ -129,6 +135,8 @@ def column_of_published(run: PublishedRun) -> Column:
         wall_s=run.wall_s,
         typical_per_s=run.sources_per_s,
         mib_per_s=run.mib_per_s,
+        machine=published.MACHINE,
+        conditions=published.CONDITIONS,
     )
 
 
@@ -156,9 +164,15 @@ def rows_of(columns: Sequence[Column]) -> tuple[TableRow, ...]:
     return tuple(rows)
 
 
+def summary_of(columns: Sequence[Column]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the heads and a narrow row for each run, of its name and the figures that one compares first."""
+    rows = tuple((column.name, *(say(column) or _UNKNOWN for say in _SUMMARY.values())) for column in columns)
+    return tuple(_SUMMARY), rows
+
+
 def text_of(columns: Sequence[Column]) -> str:
     """Return the table as text, runs side by side; long names lose their middle."""
-    blocks = batched(range(len(columns)), _COLUMNS_ABREAST, strict=False)
+    blocks = batched(range(len(columns)), COLUMNS_ABREAST, strict=False)
     return "\n\n".join("\n".join(_text_lines(columns, places)) for places in blocks)
 
 
@@ -174,7 +188,8 @@ def _text_lines(columns: Sequence[Column], places: Sequence[int]) -> Iterator[st
     """Yield the lines of the columns in these places; pixels are compared with those of the very first."""
     head = TableRow(label="", cells=tuple(column.name for column in columns))
     rows = [(row.label, [row.cells[place] for place in places]) for row in (head, *rows_of(columns))]
-    shown = [(label, [shortened(cell, _WIDEST) for cell in cells]) for label, cells in rows]
+    widest = _WIDEST if len(places) > 1 else _WIDEST_ALONE
+    shown = [(label, [shortened(cell, widest) for cell in cells]) for label, cells in rows]
     widths = [max(len(cells[place]) for _, cells in shown) for place in range(len(places))]
     for label, cells in shown:
         padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
@@ -239,5 +254,21 @@ _LINES: Final[dict[str, Callable[[Column], str]]] = {
     "CPU": lambda each: _known(each.cpu_s, "{:,.2f} s"),
     "peak memory": lambda each: _known(each.peak_rss_mib, "{:,.0f} MiB"),
     "failed": lambda each: _known(each.n_failed, "{:,}"),
+    "machine": lambda each: each.machine or "",
+    "conditions": lambda each: each.conditions or "",
 }
 """What each line of the table says of a run; empty where it is not known."""
+
+_SUMMARY: Final[dict[str, Callable[[Column], str]]] = {
+    "at a time": lambda each: f"{each.concurrency:,}",
+    "typical, sources/s": lambda each: _known(each.typical_per_s, "{:,.1f}"),
+    "for each at a time": lambda each: _per_worker(each).removesuffix(" sources/s"),
+    "MiB/s": lambda each: _known(each.mib_per_s, "{:,.1f}"),
+    "ms a source": lambda each: f"{each.total_s.median * 1000:,.1f}",
+    "opening": lambda each: f"{each.open_share:.1%}",
+    "wall, s": lambda each: f"{each.wall_s:,.2f}",
+    "CPU, s": lambda each: _known(each.cpu_s, "{:,.2f}"),
+    "memory, MiB": lambda each: _known(each.peak_rss_mib, "{:,.0f}"),
+    "failed": lambda each: _known(each.n_failed, "{:,}"),
+}
+"""What a narrow row says of a run, by its column's head."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.report.run import Run, Timings
+from pixel_gather_bench.machine import machine_in_words
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.sheet import Columns, Failure
 
@@ -62,7 +63,14 @@ class Record:
             timings=timings,
             cpu_s=self.cpu_s,
             peak_rss_mib=self.peak_rss_mib,
+            machine=machine_in_words(self.machine),
+            conditions=self._conditions(),
         )
+
+    def _conditions(self) -> str:
+        warm_up = "after a warm-up" if self.job.warm_up else "without a warm-up"
+        gdal = self.gdal.get("version")
+        return f"{warm_up}, GDAL {gdal}" if gdal else warm_up
 
     def _timings(self) -> Timings:
         was_read = np.ones(self.n_sources, dtype=np.bool_)

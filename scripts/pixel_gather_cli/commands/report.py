@@ -117,8 +117,10 @@ def _written(
     folder: Path, found: Sequence[_Found], places: Sequence[str], *, with_published: bool
 ) -> tuple[dict[str, bytes], list[str]]:
     """Write one cube's report, or the comparison; return the texts and the figures' names."""
+    from pixel_gather.adapters.report.plots.theme import DARK, LIGHT  # noqa: PLC0415 # as above
     from pixel_gather.adapters.report.report_files import (  # noqa: PLC0415 # as above
         comparison_files_of,
+        draw_all,
         draw_in_both_themes,
         report_files_of,
         write_figures,
@@ -126,10 +128,13 @@ def _written(
 
     runs = [run for each in found for run in each.runs]
     evidences = [each.evidence for each in found if each.evidence is not None]
-    light, dark = draw_in_both_themes(runs, with_published=with_published)
     if len(found) == 1 and evidences:
+        light, dark = (
+            draw_all(evidences[0], with_published=with_published, theme=theme) for theme in (LIGHT, DARK)
+        )
         files = report_files_of(evidences[0], drawn=light, with_published=with_published)
     else:
+        light, dark = draw_in_both_themes(runs, with_published=with_published)
         files = comparison_files_of(
             runs,
             drawn=light,

@@ -36,8 +36,8 @@ def test_evidence_of_a_cube_of_an_earlier_version_does_without() -> None:
 
     assert evidence.run.timings.end_s[0] == pytest.approx(0.025)
     assert evidence.run.timings.nbytes[0] == 400
-    assert evidence.quicklooks is None
-    assert evidence.contact_sheet == ()
+    assert evidence.looks == ()
+    assert evidence.series == ()
 
 
 def test_evidence_names_the_slowest_sources_by_href_and_time() -> None:
@@ -54,7 +54,7 @@ def test_evidence_calls_rows_without_time_by_their_number() -> None:
     """A label is never empty."""
     evidence = read_evidence(MadeCube(has_times=False).stored(), place="cube")
 
-    assert evidence.frames[3].label == "row 3"
+    assert evidence.looks[0].frames[3].label == "row 3"
 
 
 def test_evidence_labels_times_of_any_year_alike() -> None:
@@ -63,7 +63,7 @@ def test_evidence_labels_times_of_any_year_alike() -> None:
     times = np.array([-36_918_374_399_000_000, -3_786_825_600_000_000, NO_TIME, 2**62])
     put_array(store, "time", shape=(4,), chunks=(4,), dtype="int64", values=times)
 
-    labels = [each.label for each in read_evidence(store, place="cube").frames]
+    labels = [each.label for each in read_evidence(store, place="cube").looks[0].frames]
 
     assert labels == ["0800-02-08 00:00:01", "1850-01-01", "row 2", "row 3"]
 
@@ -72,7 +72,7 @@ def test_contact_sheet_shows_first_middle_last_and_worst() -> None:
     """The worst is the least valid window of those read, with its own pixels and with the reason."""
     cube = MadeCube(failed=frozenset({0, 3}), valid={0: 0.0, 6: 0.25})
 
-    sheet = read_evidence(cube.stored(), place="cube").contact_sheet
+    sheet = read_evidence(cube.stored(), place="cube").looks[0].contact_sheet
 
     assert [(each.role, each.source.row) for each in sheet] == [
         ("first", 1),
@@ -112,7 +112,7 @@ def test_pictures_show_no_pixel_that_was_filled() -> None:
 
 def test_contact_sheet_takes_the_slowest_of_windows_that_are_equally_bad() -> None:
     """And says so."""
-    sheet = read_evidence(MadeCube(valid={2: 0.5, 5: 0.5}).stored(), place="cube").contact_sheet
+    sheet = read_evidence(MadeCube(valid={2: 0.5, 5: 0.5}).stored(), place="cube").looks[0].contact_sheet
 
     assert sheet[-1].source.row == 5
     assert sheet[-1].note.startswith("2 windows are least valid")
@@ -120,10 +120,11 @@ def test_contact_sheet_takes_the_slowest_of_windows_that_are_equally_bad() -> No
 
 
 def test_contact_sheet_reads_no_window_whose_chunks_are_too_large() -> None:
-    """It says how large they are instead."""
-    cube = MadeCube(chunk=(65_537, 16, 32), shard=(65_537, 16, 32))
+    """It says how large they are instead; a window that has a quicklook needs no reading."""
+    cube = MadeCube(n_rows=300, valid={151: 0.5}, chunk=(65_537, 16, 32), shard=(65_537, 16, 32))
+    assert 151 not in cube.quicklook_rows()
 
-    worst = read_evidence(cube.stored(), place="cube").contact_sheet[-1]
+    worst = read_evidence(cube.stored(), place="cube").looks[0].contact_sheet[-1]
 
     assert worst.pixels is None
     assert "its chunks hold 64 MiB" in worst.note
@@ -149,29 +150,51 @@ def test_evidence_of_a_gather_that_read_nothing_is_empty() -> None:
     evidence = read_evidence(MadeCube(n_rows=3, failed=frozenset({0, 1, 2})).stored(), place="cube")
 
     assert evidence.slowest == ()
-    assert evidence.contact_sheet == ()
+    assert evidence.looks == ()
     assert len(evidence.run.timings) == 0
 
 
-def test_evidence_of_several_measurements_takes_pictures_of_the_first() -> None:
-    """Sources of one row follow one another, each with its own href."""
-    store = MadeCube(n_rows=4).stored()
-    two = {"start": 0.0, "end": 1.0, "open": 0.1, "read": 0.1, "decode": 0.0, "bytes": 9, "header_bytes": 1}
-    hrefs = np.array([[f"s3://b/{row}-{slot}" for slot in range(2)] for row in range(4)], object)
-    arrays = {name: np.full((4, 2), value) for name, value in two.items()} | {
-        "status": np.array([[0, 0], [0, 2], [2, 0], [0, 0]], "uint8"),
-        "valid_fraction": np.array([[1, 1], [0.5, 1], [1, 0.1], [1, 1]], "float32"),
-    }
-    for name, values in [*arrays.items(), ("href", hrefs)]:
-        dtype = str if name == "href" else values.dtype
-        put_array(store, name, shape=(4, 2), chunks=(4, 2), dtype=dtype, values=values)
+def test_evidence_of_several_measurements_has_pictures_and_statistics_of_each() -> None:
+    """Sources of one row follow one another, each with its own href; the sheets show the same rows."""
+    cube = MadeCube(n_rows=4, bands={"red": frozenset({2}), "nir": frozenset({1})})
 
-    evidence = read_evidence(store, place="cube")
+    evidence = read_evidence(cube.stored(), place="cube")
 
+    red, nir = evidence.looks
     assert len(evidence.run.timings) == 6
-    assert evidence.run.timings.shard.tolist() == [0] * 6
-    assert evidence.frames[1].href == "s3://b/1-0"
-    assert evidence.contact_sheet[-1].source.row == 1
+    assert (red.measurement, [each.href for each in red.frames]) == (
+        "red",
+        ["s3://b/0-red", "s3://b/1-red", "s3://b/3-red"],
+    )
+    assert (nir.measurement, [each.row for each in nir.frames]) == ("nir", [0, 2, 3])
+    assert [each.source.row for each in nir.contact_sheet] == [each.source.row for each in red.contact_sheet]
+    assert (nir.contact_sheet[1].pixels, nir.contact_sheet[1].note) == (None, "it was not read")
+    means = {each.measurement: each.mean.tolist() for each in evidence.series}
+    np.testing.assert_equal(means, {"red": [100, 101, np.nan, 103], "nir": [1100, np.nan, 1102, 1103]})
+
+
+def test_evidence_shows_the_pictures_of_earlier_versions() -> None:
+    """They are of the first measurement, and do not say so."""
+    store = MadeCube().stored()
+    content = BytesIO()
+    np.savez(content, rows=np.array([2]), pixels=np.full((1, 8, 16), 9, "uint16"), step=np.array(2))
+    obstore.put(store, "quicklooks.npz", content.getvalue())
+
+    (look,) = read_evidence(store, place="cube").looks
+
+    assert (look.measurement, look.quicklooks.rows.tolist()) == ("band_1", [2])
+
+
+def test_series_leave_out_times_of_no_calendar() -> None:
+    """A figure's axis has four digits for a year."""
+    store = MadeCube(n_rows=4).stored()
+    times = np.array([2**62, 86_400_000_000, NO_TIME, 0])
+    put_array(store, "time", shape=(4,), chunks=(4,), dtype="int64", values=times)
+
+    (series,) = read_evidence(store, place="cube").series
+
+    assert series.at.tolist() == [0, 86_400_000_000]
+    assert series.mean.tolist() == [103, 101]
 
 
 def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
@@ -180,11 +203,10 @@ def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
     nodata = np.array([7.0, 131.0, np.nan])
     put_array(store, "nodata", shape=(3,), chunks=(3,), dtype="float64", values=nodata)
 
-    quicklooks = read_evidence(store, place="cube").quicklooks
+    (look,) = read_evidence(store, place="cube").looks
 
-    assert quicklooks is not None
-    assert [int((~each).sum()) for each in quicklooks.is_valid] == [4, 0, 0]
-    sheet = read_evidence(store, place="cube").contact_sheet
+    assert [int((~each).sum()) for each in look.quicklooks.is_valid] == [4, 0, 0]
+    sheet = look.contact_sheet
     assert sheet[0].is_valid is not None
     assert (~sheet[0].is_valid).sum() == 4
 

@@ -1,5 +1,7 @@
 """The page of a gather: everything in it, nothing from outside, and nothing that hrefs could smuggle in."""
 
+import base64
+import io
 import json
 import re
 from collections.abc import Sequence
@@ -9,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image as Pillow
 
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.adapters.report.page import comparison_of, page_of
-from pixel_gather.adapters.report.page.pictures import film_of
+from pixel_gather.adapters.report.page.looks import views_of
+from pixel_gather.adapters.report.page.pictures import Channel, film_of, painted
 from pixel_gather.adapters.report.page.stretch import Stretch, number_in_words
 from pixel_gather.adapters.report.plots.draw import draw_figures
 from pixel_gather.adapters.report.plots.theme import LIGHT
@@ -58,14 +62,17 @@ def evidence_of(cube: MadeCube, place: str = "/out/cube.zarr") -> Evidence:
 def page_with(evidence: Evidence, *, draws: bool = False) -> str:
     """Return the page of a gather; drawing takes a second."""
     drawn = draw_figures([evidence.run], with_published=False, theme=LIGHT) if draws else {}
-    return page_of(evidence, columns=columns_of([evidence.run], with_published=False), drawn=drawn)
+    columns = columns_of([evidence.run], with_published=False)
+    return page_of(evidence, columns=columns, drawn=drawn, findings=("Opening took <b>time</b>.",))
 
 
 def looks(pixels: Any, nodata: Sequence[float] = ()) -> MaskedQuicklooks:
     """Return pixels as quicklooks."""
     array = np.asarray(pixels)
     is_valid = ~np.isin(array, nodata) & np.isfinite(array)
-    return MaskedQuicklooks(rows=np.arange(len(array)), pixels=array, is_valid=is_valid, step=1)
+    return MaskedQuicklooks(
+        measurement="a", rows=np.arange(len(array)), pixels=array, is_valid=is_valid, step=1
+    )
 
 
 def test_page_has_every_section_in_its_order() -> None:
@@ -83,7 +90,7 @@ def test_page_has_every_section_in_its_order() -> None:
         "The request, to repeat it",
     ]
     assert len(page.of("svg")) >= 4
-    assert len(page.of("img")) == 4
+    assert len(page.of("img")) == 2 * 4
     assert all(image["alt"] for image in page.of("img"))
 
 
@@ -176,13 +183,15 @@ def test_comparison_has_a_column_for_each_run_and_the_sheets_of_cubes() -> None:
     two = [evidence_of(MadeCube(), f"/out/{name}.zarr") for name in ("cold", "warm")]
     runs = [each.run for each in two]
 
-    html = comparison_of(two, title="two", columns=columns_of(runs, with_published=True), drawn={})
+    columns = columns_of(runs, with_published=True)
+    html = comparison_of(two, title="two", columns=columns, drawn={}, findings=("one",))
 
     page = Reader(html)
     heads = [each["title"] for each in page.of("th") if each.get("scope") == "col"]
     assert heads == ["cold", "warm", "2018, 1 thread", "2018, 49 threads"]
-    assert len(page.of("img")) == 8
-    assert not page.of("input")
+    assert len(page.of("img")) == 2 * 8
+    assert [each["type"] for each in page.of("input")] == ["checkbox"]
+    assert "<li>one</li>" in html
 
 
 @pytest.mark.parametrize(
@@ -226,12 +235,76 @@ def test_a_pixels_value_is_written_as_one_reads_it(value: float, words: str) -> 
 
 
 def test_film_leaves_frames_out_rather_than_growing() -> None:
-    """Every n-th quicklook is a frame where all of them would be too much for a page."""
-    noise = np.random.default_rng(0).integers(0, 255, (400, 128, 128), dtype="uint8")
-    quicklooks = looks(noise)
+    """Every n-th quicklook is a frame where all of them would be too much for a page, in all scales alike."""
+    noise = np.random.default_rng(0).integers(0, 255, (400, 64, 64, 4), dtype="uint8")
 
-    film = film_of(quicklooks, Stretch.of(quicklooks.pixels, quicklooks.is_valid))
+    film = film_of([noise, noise[::-1]], most_nbytes=400_000)
 
     assert film.every > 1
     assert film.n_frames == -(-400 // film.every)
-    assert len(film.uri) < 2_100_000
+    assert sum(map(len, film.uris)) < 400_000 * 4 / 3 + 100
+
+
+def test_film_of_few_frames_has_all_of_them_to_the_bit() -> None:
+    """Every pixel of every frame stands in its place."""
+    noise = np.random.default_rng(0).integers(0, 255, (5, 16, 20, 4), dtype="uint8")
+    noise[..., 3] = 255
+
+    film = film_of([noise], most_nbytes=400_000)
+
+    image = Pillow.open(io.BytesIO(base64.b64decode(film.uris[0].partition(",")[2])))
+    canvas = np.asarray(image.convert("RGBA"))
+    for number, frame in enumerate(noise):
+        top, left = number // film.n_columns * 16, number % film.n_columns * 20
+        np.testing.assert_array_equal(canvas[top : top + 16, left : left + 20], frame)
+
+
+def test_page_lets_its_reader_choose_every_measurement_and_sees_colours_first() -> None:
+    """Red, green and blue are one choice, each measurement another."""
+    bands = dict.fromkeys(("Blue", "green", "red", "nir"), frozenset[int]())
+
+    page = Reader(page_with(evidence_of(MadeCube(bands=bands))))
+
+    choices = [each for each in page.of("input") if each["type"] == "radio"]
+    assert [each["value"] for each in choices] == ["0", "1", "2", "3", "4"]
+    looks = views_of(evidence_of(MadeCube(bands=bands)).looks, with_film=True)
+    assert [each.name for each in looks] == ["RGB: red, green, Blue", "Blue", "green", "red", "nir"]
+    assert [len(each.pictures) for each in looks] == [4] * 5
+    assert [name for name, _, _ in looks[0].scale.values] == ["red", "green", "Blue"]
+
+
+def test_colours_are_shown_of_rows_that_have_all_three() -> None:
+    """A row whose blue is missing has no colours; its other measurements are shown."""
+    missing = {"red": frozenset[int](), "green": frozenset[int](), "blue": frozenset({3})}
+
+    rgb, red, *_ = views_of(evidence_of(MadeCube(bands=missing)).looks, with_film=True)
+
+    assert rgb.film is not None
+    assert red.film is not None
+    assert (rgb.film.n_quicklooks, red.film.n_quicklooks) == (9, 10)
+
+
+def test_windows_are_black_in_the_scale_of_all_but_not_in_their_own() -> None:
+    """A dark window next to bright ones can be looked at."""
+    pixels = np.stack([np.arange(64).reshape(8, 8), 10_000 + 100 * np.arange(64).reshape(8, 8)])
+    dark = Channel(pixels=pixels[0], is_valid=pixels[0] >= 0)
+    all_ = Channel(pixels=pixels, is_valid=pixels >= 0)
+
+    in_all, in_own = (painted([dark], [each.stretch()]) for each in (all_, dark))
+
+    assert in_all[..., :3].max() <= 1
+    assert (in_own[..., 0].min(), in_own[..., 0].max()) == (0, 255)
+
+
+def test_page_of_many_runs_has_a_narrow_row_for_each_and_tables_of_four() -> None:
+    """The widest table of figures has four columns, however many runs there are."""
+    runs = [replace(evidence_of(MadeCube()).run, name=f"run {n}") for n in range(9)]
+
+    html = comparison_of(
+        [], title="nine", columns=columns_of(runs, with_published=False), drawn={}, findings=()
+    )
+
+    tables = re.findall(r'<table class="runs">.*?</table>', html, re.DOTALL)
+    assert [each.count('scope="col"') for each in tables] == [4, 4, 1]
+    (summary,) = re.findall(r'<table class="summary">.*?</table>', html, re.DOTALL)
+    assert re.findall(r'scope="row">(run \d)<', summary) == [f"run {n}" for n in range(9)]

@@ -13,7 +13,7 @@ from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_errors import is_of_the_store, said_of_place
-from pixel_gather.adapters.report.cube_pictures import contact_sheet_of, quicklooks_in
+from pixel_gather.adapters.report.cube_pictures import looks_in
 from pixel_gather.adapters.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
 from pixel_gather.adapters.report.written_report import REPORT_KEY
 from pixel_gather.errors import StoreError
@@ -26,7 +26,7 @@ from pixel_gather.report.evidence import (
     slowest_first,
     window_in_words,
 )
-from pixel_gather.report.report import Report
+from pixel_gather.report.report import Report, conditions_of, machine_of
 from pixel_gather.report.run import Run
 
 if TYPE_CHECKING:  # as in cube_sources
@@ -72,9 +72,9 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
     group = _opened(store)
     array: Any = group[report.measurements[0]]
     shards = array.shards or array.chunks
-    sources = read_sources(group, n_rows=array.shape[0], rows_per_shard=shards[0])
-    quicklooks = quicklooks_in(store, group, array, place)
-    frames = () if quicklooks is None else sources.described(quicklooks.rows * sources.n_abreast)
+    sources = read_sources(
+        group, n_rows=array.shape[0], rows_per_shard=shards[0], measurements=report.measurements
+    )
     slowest = sources.places[slowest_first(sources.total_s[sources.places], _N_SLOWEST)]
     return Evidence(
         place=place,
@@ -85,9 +85,8 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
         planned_at=str(gather["planned_at"]),
         version=str(gather["version"]),
         facts=_facts(report, array, attributes),
-        quicklooks=quicklooks,
-        frames=frames,
-        contact_sheet=contact_sheet_of(group, array, sources, quicklooks, frames),
+        looks=looks_in(store, group, sources, report.measurements, place),
+        series=sources.series,
         slowest=sources.described(slowest),
         cost=_cost(store, report, usd_by_service),
     )
@@ -134,6 +133,9 @@ def _run_of(report: Report, sources: CubeSources, *, name: str, window: str) -> 
         n_sources=report.n_sources,
         n_failed=report.n_failed,
         timings=sources.timings(),
+        is_cube=True,
+        machine=machine_of(report),
+        conditions="; ".join(f"{name} {said}" for name, said in conditions_of(report)),
         peak_rss_mib=report.peak_rss_mib or None,
     )
 

@@ -3,7 +3,7 @@
 import io
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from pixel_gather.adapters.report.cube_sources import CubeSources
 from pixel_gather.errors import StoreError
 from pixel_gather.report.evidence import (
     Image,
+    Look,
     Mask,
     MaskedQuicklooks,
     Picture,
@@ -35,50 +36,84 @@ _MOST_QUICKLOOKS_NBYTES: Final = 128 * 2**20
 """Of the file and of what it unpacks to: twice what the largest quicklooks of a gather are."""
 
 
-def quicklooks_in(store: Store, group: "zarr.Group", array: Any, place: str) -> MaskedQuicklooks | None:
-    """Return the cube's quicklooks, or None where it has none.
+def looks_in(
+    store: Store, group: "zarr.Group", sources: CubeSources, measurements: Sequence[str], place: str
+) -> tuple[Look, ...]:
+    """Return what there is to see of each measurement; nothing where the cube has no pictures.
 
     Args:
         store: At the cube's root.
         group: The same, opened.
-        array: The first measurement.
+        sources: All of its sources.
+        measurements: Names of its arrays, in order.
         place: For messages.
 
     Raises:
-        StoreError: The file is broken.
+        StoreError: The file of pictures is broken.
     """
+    content = _stored(store)
+    if content is None:
+        return ()
     try:
-        answer = obstore.get(store, QUICKLOOKS_KEY)
-        nbytes = answer.meta["size"]
-        content = bytes(answer.bytes()) if nbytes <= _MOST_QUICKLOOKS_NBYTES else b""
-    except FileNotFoundError:
-        return None
-    try:
-        rows, pixels, step = _unpacked(content)
-        _check(rows, pixels, step, array)
-        valid = [
-            is_shown(each, nodata)
-            for each, nodata in zip(pixels, _nodata_of(group, array, rows), strict=True)
-        ]
-        is_valid = np.array(valid, dtype=bool).reshape(pixels.shape) & _are_inside(group, rows, pixels, step)
-        found = MaskedQuicklooks(rows=rows, pixels=pixels, is_valid=is_valid, step=step)
+        arrays = _unpacked(content, first=measurements[0])
+        found = {
+            name: _masked(group, name, arrays, slot=slot)
+            for name, slot in _slots_of(measurements, sources)
+            if f"rows/{name}" in arrays
+        }
     except (ValueError, TypeError, KeyError, EOFError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
         raise StoreError(f"{place}/{QUICKLOOKS_KEY} is broken: {error}; gather the cube anew") from error
-    return found if len(rows) else None
+    shown = {name: each for name, each in found.items() if len(each.rows)}
+    return _looks(group, sources, shown, dict(_slots_of(measurements, sources))) if shown else ()
 
 
-def _unpacked(content: bytes) -> tuple[Integers, Image, int]:
-    """Unpack rows, pixels and step, unless they would be more than a gather ever keeps."""
+def _slots_of(measurements: Sequence[str], sources: CubeSources) -> list[tuple[str, int]]:
+    """Return with each measurement which source of a row it is from: its own, or all the same one."""
+    return [(name, index if sources.n_abreast > 1 else 0) for index, name in enumerate(measurements)]
+
+
+def _stored(store: Store) -> bytes | None:
+    try:
+        answer = obstore.get(store, QUICKLOOKS_KEY)
+    except FileNotFoundError:
+        return None
+    return bytes(answer.bytes()) if answer.meta["size"] <= _MOST_QUICKLOOKS_NBYTES else b""
+
+
+def _unpacked(content: bytes, *, first: str) -> dict[str, Any]:
+    """Unpack all arrays, unless they would be more than a gather ever keeps.
+
+    Cubes of earlier versions have pictures of their first measurement alone, without its name.
+    """
     with zipfile.ZipFile(io.BytesIO(content)) as held:
         n_unpacked = sum(each.file_size for each in held.infolist())
         if n_unpacked > _MOST_QUICKLOOKS_NBYTES:
             raise ValueError(f"it would unpack to {n_unpacked / 2**20:,.0f} MiB")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return arrays["rows"].astype("int64"), arrays["pixels"], int(arrays["step"])
+        return {f"{name}/{first}" if name in ("rows", "pixels") else name: arrays[name] for name in arrays}
+
+
+def _masked(group: "zarr.Group", name: str, arrays: Mapping[str, Any], *, slot: int) -> MaskedQuicklooks:
+    rows, pixels = arrays[f"rows/{name}"].astype("int64"), arrays[f"pixels/{name}"]
+    step = int(arrays["step"])
+    array: Any = group[name]
+    _check(rows, pixels, step, array)
+    valid = [
+        is_shown(each, nodata)
+        for each, nodata in zip(pixels, _nodata_of(group, array, rows, slot), strict=True)
+    ]
+    return MaskedQuicklooks(
+        measurement=name,
+        rows=rows,
+        pixels=pixels,
+        is_valid=np.array(valid, dtype=bool).reshape(pixels.shape)
+        & _are_inside(group, rows, pixels, step, slot=slot),
+        step=step,
+    )
 
 
 def _check(rows: Integers, pixels: Image, step: int, array: Any) -> None:
-    """Refuse pictures that are not of this cube's first measurement."""
+    """Refuse pictures that are not of this measurement."""
     n_rows, height, width = array.shape
     shape = (len(rows), -(-height // step), -(-width // step)) if step > 0 else ()
     if (pixels.shape, pixels.dtype) != (shape, array.dtype):
@@ -87,15 +122,15 @@ def _check(rows: Integers, pixels: Image, step: int, array: Any) -> None:
         raise ValueError(f"rows are not ascending, or not among {n_rows:,}")
 
 
-def _nodata_of(group: "zarr.Group", array: Any, rows: Integers) -> list[complex | None]:
+def _nodata_of(group: "zarr.Group", array: Any, rows: Integers, slot: int) -> list[complex | None]:
     """Return the nodata of some rows, which may each have their own; None and NaN where there is none."""
     if "nodata" in group:
         own: Any = group["nodata"]
-        return [float(each) for each in np.asarray(own.oindex[rows]).reshape(len(rows), -1)[:, 0]]
+        return [float(each) for each in np.asarray(own.oindex[rows]).reshape(len(rows), -1)[:, slot]]
     return [array.fill_value if "_FillValue" in array.attrs else None] * len(rows)
 
 
-def _are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int) -> Mask:
+def _are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int, *, slot: int) -> Mask:
     """Return which pixels of some rows' pictures lie inside their source; the others were filled.
 
     Args:
@@ -103,6 +138,7 @@ def _are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int) -
         rows: Of it.
         pixels: Their pictures, shape (row, y, x).
         step: Every so many pixels of the window were taken.
+        slot: Which source of a row the pictures are of.
     """
     if "inside_x_start" not in group:
         return np.ones(pixels.shape, dtype=bool)
@@ -110,7 +146,7 @@ def _are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int) -
 
     def edge(name: str) -> Integers:
         found: Any = group[f"inside_{name}"]
-        return np.asarray(found.oindex[rows]).reshape(n_rows, -1)[:, :1]
+        return np.asarray(found.oindex[rows]).reshape(n_rows, -1)[:, slot : slot + 1]
 
     cols, lines = np.arange(width) * step, np.arange(height) * step
     in_x = (edge("x_start") <= cols) & (cols < edge("x_stop"))
@@ -119,57 +155,78 @@ def _are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int) -
     return are_inside
 
 
-def contact_sheet_of(
+def _looks(
+    group: "zarr.Group",
+    sources: CubeSources,
+    shown: Mapping[str, MaskedQuicklooks],
+    slots: Mapping[str, int],
+) -> tuple[Look, ...]:
+    first = next(iter(shown.values()))
+    roles = _roles(sources, first, slots[first.measurement])
+    looks = []
+    for name, quicklooks in shown.items():
+        frames = sources.described(quicklooks.rows * sources.n_abreast + slots[name])
+        rows = np.array([row for row, _, _ in roles])
+        of_sheet = sources.described(rows * sources.n_abreast + slots[name])
+        array: Any = group[name]
+        looks.append(
+            Look(
+                quicklooks=quicklooks,
+                frames=frames,
+                contact_sheet=tuple(
+                    _picture(group, array, source, quicklooks, role=role, note=note, slot=slots[name])
+                    for source, (_, role, note) in zip(of_sheet, roles, strict=True)
+                ),
+            )
+        )
+    return tuple(looks)
+
+
+def _roles(sources: CubeSources, quicklooks: MaskedQuicklooks, slot: int) -> list[tuple[int, str, str]]:
+    """Return the windows of the contact sheet: the row, its role and why it is the worst.
+
+    These are the first, the middle and the last window that has a quicklook, and the worst of all.
+    """
+    rows = quicklooks.rows
+    names: dict[int, list[str]] = {}
+    for role, index in (("first", 0), ("middle", len(rows) // 2), ("last", len(rows) - 1)):
+        names.setdefault(int(rows[index]), []).append(role)
+    found = [(row, ", ".join(each), "") for row, each in names.items()]
+    places = sources.places_of(slot)
+    if not len(places):
+        return found
+    shares = sources.valid_share[places]
+    (worst,) = sources.described([int(places[worst_of(shares, sources.total_s[places])])])
+    why = why_worst(worst, int((shares <= worst.valid_share).sum()))
+    return [*found, (worst.row, "worst", why)]
+
+
+def _picture(
     group: "zarr.Group",
     array: Any,
-    sources: CubeSources,
-    quicklooks: MaskedQuicklooks | None,
-    frames: Sequence[SourceRow],
-) -> tuple[Picture, ...]:
-    """Return the first, the middle and the last window that has a quicklook, and the worst of all.
-
-    Args:
-        group: The cube.
-        array: Its first measurement.
-        sources: All of its sources.
-        quicklooks: Without them there is no sheet: windows are no pictures.
-        frames: What the quicklooks are of.
-    """
-    places = sources.places_shown
-    if quicklooks is None or not len(places):
-        return ()
-    roles: dict[int, list[str]] = {}
-    for role, index in (("first", 0), ("middle", len(frames) // 2), ("last", len(frames) - 1)):
-        roles.setdefault(index, []).append(role)
-    shown = [
-        Picture(
-            role=", ".join(names),
-            source=frames[index],
-            pixels=quicklooks.pixels[index],
-            is_valid=quicklooks.is_valid[index],
-        )
-        for index, names in roles.items()
-    ]
-    return (*shown, _worst(group, array, sources, places, quicklooks))
-
-
-def _worst(
-    group: "zarr.Group", array: Any, sources: CubeSources, places: Integers, quicklooks: MaskedQuicklooks
+    source: SourceRow,
+    quicklooks: MaskedQuicklooks,
+    *,
+    role: str,
+    note: str,
+    slot: int,
 ) -> Picture:
-    shares = sources.valid_share[places]
-    worst = places[worst_of(shares, sources.total_s[places])]
-    (source,) = sources.described([int(worst)])
-    why = why_worst(source, int((shares <= source.valid_share).sum()))
-    n_nbytes = _nbytes_of_window(array)
-    if n_nbytes > _MOST_WINDOW_NBYTES:
-        why += f"; not shown, as its chunks hold {n_nbytes / 2**20:,.0f} MiB"
-        return Picture(role="worst", source=source, pixels=None, is_valid=None, note=why)
-    step = quicklooks.step
-    pixels = np.asarray(array[source.row, ::step, ::step])
-    rows = np.array([source.row])
-    (nodata,) = _nodata_of(group, array, rows)
-    is_valid = is_shown(pixels, nodata) & _are_inside(group, rows, pixels[None], step)[0]
-    return Picture(role="worst", source=source, pixels=pixels, is_valid=is_valid, note=why)
+    """Return one window: its quicklook, or its pixels read from the cube where it has none."""
+    pixels, is_valid = None, None
+    index = int(np.searchsorted(quicklooks.rows, source.row))
+    if index < len(quicklooks.rows) and quicklooks.rows[index] == source.row:
+        pixels, is_valid = quicklooks.pixels[index], quicklooks.is_valid[index]
+    elif role != "worst":
+        note = "it was not read"
+    elif (n_nbytes := _nbytes_of_window(array)) > _MOST_WINDOW_NBYTES:
+        note += f"; not shown, as its chunks hold {n_nbytes / 2**20:,.0f} MiB"
+    else:
+        step = quicklooks.step
+        pixels = np.asarray(array[source.row, ::step, ::step])
+        rows = np.array([source.row])
+        (nodata,) = _nodata_of(group, array, rows, slot)
+        is_valid = is_shown(pixels, nodata) & _are_inside(group, rows, pixels[None], step, slot=slot)[0]
+    return Picture(role=role, source=source, pixels=pixels, is_valid=is_valid, note=note)
 
 
 def _nbytes_of_window(array: Any) -> int:

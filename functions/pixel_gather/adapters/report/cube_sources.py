@@ -1,7 +1,7 @@
 """The coordinates of a finished cube that tell how its sources were read; hrefs only where they are shown."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pixel_gather.model.status import Status
-from pixel_gather.report.evidence import Mask, SourceRow
+from pixel_gather.report.evidence import Mask, Series, SourceRow
 from pixel_gather.report.row_coordinates import NO_TIME
 from pixel_gather.report.run import Floats, Integers, Timings
 
@@ -20,6 +20,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MOST_SOURCES: Final = 4_000_000
 """Of one report: a gigabyte in memory, which a finish on AWS has room for. A cube may claim any number."""
+
+_YEAR_1000_US: Final = -30_610_224_000_000_000
+_YEAR_9000_US: Final = 221_845_392_000_000_000
+
+_MOST_SERIES: Final = 5
+"""Measurements whose statistics are read and drawn: as many as one can tell apart in a figure."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,6 +52,9 @@ class CubeSources:
     valid_share: Floats
     """Of the first measurement that the source gives."""
 
+    series: tuple[Series, ...] = ()
+    """Of the first five measurements."""
+
     @property
     def total_s(self) -> Floats:
         """Opening and reading."""
@@ -57,12 +66,11 @@ class CubeSources:
         places: Integers = np.flatnonzero(self.is_read).astype("int64")
         return places
 
-    @property
-    def places_shown(self) -> Integers:
-        """Those of the first measurement, whose pixels are shown: one a row at most."""
+    def places_of(self, slot: int) -> Integers:
+        """Return where those that were read are among all, of one of the sources abreast."""
         places = self.places
-        shown: Integers = places[places % self.n_abreast == 0]
-        return shown
+        found: Integers = places[places % self.n_abreast == slot]
+        return found
 
     def timings(self) -> Timings:
         """Return the sources that were read, as tables and figures take them."""
@@ -112,7 +120,9 @@ class CubeSources:
         return np.asarray(array.oindex[distinct])[back]
 
 
-def read_sources(group: "zarr.Group", *, n_rows: int, rows_per_shard: int) -> CubeSources:
+def read_sources(
+    group: "zarr.Group", *, n_rows: int, rows_per_shard: int, measurements: Sequence[str] = ()
+) -> CubeSources:
     """Read what is known of every source of a cube.
 
     Cubes of earlier versions do not say when a source ended and what its header took: then it ended when it
@@ -122,6 +132,7 @@ def read_sources(group: "zarr.Group", *, n_rows: int, rows_per_shard: int) -> Cu
         group: The cube.
         n_rows: Of its measurements.
         rows_per_shard: Of these.
+        measurements: Their names, in order.
 
     Raises:
         ValueError: Arrays do not belong together, or say what cannot be.
@@ -146,9 +157,48 @@ def read_sources(group: "zarr.Group", *, n_rows: int, rows_per_shard: int) -> Cu
         read_s=read_s,
         nbytes=nbytes,
         valid_share=_per_source(group, "valid_fraction", n_abreast).astype("float64"),
+        series=_series(group, measurements, n_rows),
     )
     _check(sources)
     return sources
+
+
+def _series(group: "zarr.Group", measurements: Sequence[str], n_rows: int) -> tuple[Series, ...]:
+    """Return the statistics of measurements along the cube; none of cubes that do not have them."""
+    if "mean" not in group or not measurements:
+        return ()
+    shape = (n_rows, len(measurements))
+    mean, valid, status = (_columns(group, name, shape) for name in ("mean", "valid_fraction", "status"))
+    has_time = "time" in group
+    times: Any = group["time"] if has_time else None
+    at = np.asarray(times[...]).astype("int64") if has_time else np.arange(n_rows)
+    if at.shape != (n_rows,):
+        raise ValueError(f"time has shape {at.shape}, of {n_rows:,} rows")
+    order = np.argsort(at, kind="stable")
+    if has_time:
+        order = order[(at[order] > _YEAR_1000_US) & (at[order] < _YEAR_9000_US)]  # others cannot be drawn
+    was_read = status == Status.OK
+    mean = np.where(was_read & np.isfinite(mean), mean, np.nan)
+    valid = np.where(was_read, valid, np.nan)
+    return tuple(
+        Series(
+            measurement=name,
+            at=at[order],
+            has_time=has_time,
+            mean=mean[order, index],
+            valid_share=valid[order, index],
+        )
+        for index, name in enumerate(measurements[:_MOST_SERIES])
+    )
+
+
+def _columns(group: "zarr.Group", name: str, shape: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """Return what is known per row and series; in cubes of one measurement it has one dimension."""
+    array: Any = group[name]
+    if array.shape != shape and (array.shape, shape[1]) != (shape[:1], 1):
+        raise ValueError(f"{name} has shape {array.shape}, not {shape}")
+    values = np.asarray(array[...] if array.ndim == 1 else array[:, :_MOST_SERIES]).reshape(shape[0], -1)
+    return values.astype("float64") if values.dtype.kind == "f" else values
 
 
 def _check(sources: CubeSources) -> None:

@@ -10,13 +10,15 @@ from typing import Any, Final
 import obstore
 from obstore.store import LocalStore
 
+from pixel_gather.adapters.findings import findings_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.adapters.report.page import comparison_of, page_of
 from pixel_gather.adapters.report.plots.draw import draw_figures
 from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.adapters.report.plots.files import put_figure
-from pixel_gather.adapters.report.plots.theme import DARK, LIGHT
+from pixel_gather.adapters.report.plots.theme import DARK, LIGHT, Theme
+from pixel_gather.adapters.report.plots.through_time import draw_through_time
 from pixel_gather.adapters.report.written_report import PAGE_KEY, REPORT_KEY
 from pixel_gather.report.evidence import Evidence
 from pixel_gather.report.report import own_lines
@@ -62,10 +64,12 @@ def report_files_of(
         with_published: Lay the published figures beside it.
     """
     columns = columns_of([evidence.run], with_published=with_published)
+    findings = findings_of([evidence.run], with_published=with_published)
+    values = {"findings": findings, "table": [asdict(each) for each in columns]}
     return {
-        REPORT_KEY: _encoded(evidence_to_json(evidence) | {"table": [asdict(each) for each in columns]}),
-        TEXT_KEY: _text(_for_terminals(f"{report_to_text(evidence, columns)}\n")),
-        PAGE_KEY: _text(page_of(evidence, columns=columns, drawn=drawn)),
+        REPORT_KEY: _encoded(evidence_to_json(evidence) | values),
+        TEXT_KEY: _text(_for_terminals(f"{report_to_text(evidence, columns)}\n{_listed(findings)}")),
+        PAGE_KEY: _text(page_of(evidence, columns=columns, drawn=drawn, findings=findings)),
     }
 
 
@@ -88,10 +92,12 @@ def comparison_files_of(
     """
     columns = columns_of(runs, with_published=with_published)
     gathers = [evidence_to_json(each) for each in evidences]
-    page = comparison_of(evidences, title=title, columns=columns, drawn=drawn)
+    findings = findings_of(runs, with_published=with_published)
+    page = comparison_of(evidences, title=title, columns=columns, drawn=drawn, findings=findings)
+    values = {"findings": findings, "table": [asdict(each) for each in columns], "gathers": gathers}
     return {
-        REPORT_KEY: _encoded({"table": [asdict(each) for each in columns], "gathers": gathers}),
-        TEXT_KEY: _text(_for_terminals(f"{text_of(columns)}\n")),
+        REPORT_KEY: _encoded(values),
+        TEXT_KEY: _text(_for_terminals(f"{text_of(columns)}\n{_listed(findings)}")),
         PAGE_KEY: _text(page),
     }
 
@@ -135,8 +141,20 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
     }
 
 
+def draw_all(evidence: Evidence, *, with_published: bool, theme: Theme) -> dict[str, Drawn]:
+    """Return the figures of one gather: of its pixels, and of how they were read."""
+    n_measurements = len(evidence.report.measurements)
+    pixels = draw_through_time(evidence.series, theme, n_measurements=n_measurements)
+    figures = draw_figures([evidence.run], with_published=with_published, theme=theme)
+    return figures if pixels is None else {"through_time": pixels} | figures
+
+
+def _listed(findings: Sequence[str]) -> str:
+    return "".join(f"\n- {each}" for each in findings) + ("\n" if findings else "")
+
+
 def _report_alone(evidence: Evidence) -> dict[str, bytes]:
-    drawn = draw_figures([evidence.run], with_published=False, theme=LIGHT)
+    drawn = draw_all(evidence, with_published=False, theme=LIGHT)
     return report_files_of(evidence, drawn=drawn, with_published=False)
 
 

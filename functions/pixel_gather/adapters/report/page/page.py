@@ -14,7 +14,7 @@ from pixel_gather.adapters.report.page.plots import THEMES, plots_of
 from pixel_gather.adapters.report.page.views import view_of
 from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.report.evidence import Evidence
-from pixel_gather.report.run_table import Column, TableRow, rows_of
+from pixel_gather.report.run_table import COLUMNS_ABREAST, Column, TableRow, rows_of, summary_of
 from pixel_gather.version import __version__
 
 _FOLDER: Final = Path(__file__).parent / "templates"
@@ -22,18 +22,26 @@ _MOST_SHEETS: Final = 12
 """Contact sheets of one comparison."""
 
 
-def page_of(evidence: Evidence, *, columns: Sequence[Column], drawn: Mapping[str, Drawn]) -> str:
+def page_of(
+    evidence: Evidence,
+    *,
+    columns: Sequence[Column],
+    drawn: Mapping[str, Drawn],
+    findings: Sequence[str],
+) -> str:
     """Return the page of one gather.
 
     Args:
         evidence: Of the gather.
         columns: Of its table: the gather's own, and others to lay beside it.
         drawn: Its figures, in the light theme.
+        findings: What it shows, in sentences.
     """
     return _rendered(
         title=evidence.name,
         columns=columns,
         drawn=drawn,
+        findings=findings,
         gathers=[view_of(evidence, with_film=True)],
         is_one=True,
         n_left_out=0,
@@ -41,7 +49,12 @@ def page_of(evidence: Evidence, *, columns: Sequence[Column], drawn: Mapping[str
 
 
 def comparison_of(
-    evidences: Sequence[Evidence], *, title: str, columns: Sequence[Column], drawn: Mapping[str, Drawn]
+    evidences: Sequence[Evidence],
+    *,
+    title: str,
+    columns: Sequence[Column],
+    drawn: Mapping[str, Drawn],
+    findings: Sequence[str],
 ) -> str:
     """Return the page of several runs side by side.
 
@@ -50,12 +63,14 @@ def comparison_of(
         title: Of the page.
         columns: Of the table, one a run.
         drawn: The figures of all runs, in the light theme.
+        findings: What they show, in sentences.
     """
-    shown = [each for each in evidences if each.contact_sheet]
+    shown = [each for each in evidences if each.looks]
     return _rendered(
         title=title,
         columns=columns,
         drawn=drawn,
+        findings=findings,
         gathers=[view_of(each, with_film=False) for each in shown[:_MOST_SHEETS]],
         is_one=False,
         n_left_out=max(len(shown) - _MOST_SHEETS, 0),
@@ -63,14 +78,15 @@ def comparison_of(
 
 
 def _rendered(*, title: str, columns: Sequence[Column], drawn: Mapping[str, Drawn], **content: Any) -> str:
+    summary = summary_of(columns) if len(columns) > COLUMNS_ABREAST else None
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     return (
         _templates()
         .get_template("page.html.j2")
         .render(
             title=title,
-            heads=[column.name for column in columns],
-            rows=_grouped(rows_of(columns)),
+            summary=summary,
+            tables=_tables(columns),
             plots=plots_of(drawn),
             themes=THEMES,
             style=Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),  # noqa: S704 # our own file
@@ -98,8 +114,20 @@ def _hash_of(script: str) -> str:
     return f"sha256-{base64.standard_b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-def _grouped(rows: Sequence[TableRow]) -> list[dict[str, Any]]:
-    """Return rows for the template; parts of the line above are indented by it."""
+def _tables(columns: Sequence[Column]) -> list[dict[str, Any]]:
+    """Return all lines of all columns, a few columns to a table, so that each table fits a page."""
+    rows = rows_of(columns)
+    starts = range(0, len(columns), COLUMNS_ABREAST)
     return [
-        {"label": row.label.strip(), "is_part": row.label.startswith(" "), "cells": row.cells} for row in rows
+        {
+            "heads": [column.name for column in columns[start : start + COLUMNS_ABREAST]],
+            "rows": [_grouped(row, start) for row in rows],
+        }
+        for start in starts
     ]
+
+
+def _grouped(row: TableRow, start: int) -> dict[str, Any]:
+    """Return a row for the template; parts of the line above are indented by it."""
+    cells = row.cells[start : start + COLUMNS_ABREAST]
+    return {"label": row.label.strip(), "is_part": row.label.startswith(" "), "cells": cells}

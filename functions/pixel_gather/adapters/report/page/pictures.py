@@ -1,29 +1,50 @@
-"""MaskedQuicklooks as images inside the page: WebP in data URIs, what is not valid being transparent."""
+"""Windows as images inside the page: WebP in data URIs, what is not valid being transparent."""
 
 import base64
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from PIL import Image as Pillow
 
 from pixel_gather.adapters.report.page.stretch import Stretch
-from pixel_gather.report.evidence import Image, Mask, MaskedQuicklooks
+from pixel_gather.report.evidence import Image, Mask
 
-_MOST_FILM_NBYTES: Final = 1_500_000
+_TRIED: Final = 24
+"""Frames whose size tells how many fit."""
+
 _LOSSLESS_PIXELS: Final = 256 * 1024
-"""Films of no more pixels are kept to the bit."""
+"""Films of no more pixels are kept to the bit, where they fit."""
 
 _QUALITY: Final = 80
 _OPAQUE: Final = 255
 
+type Rgba = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Channel:
+    """One measurement's pixels of some windows, in grey or as red, green or blue."""
+
+    pixels: Image
+    """Shape (..., y, x)."""
+
+    is_valid: Mask
+
+    def stretch(self) -> Stretch:
+        """Return the scale that suits these windows."""
+        return Stretch.of(self.pixels, self.is_valid)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Film:
-    """Frames side by side in one image."""
+    """Frames side by side in one image, in one or several scales."""
 
-    uri: str
+    uris: tuple[str, ...]
+    """Of each scale an image."""
+
     every: int
     """Every n-th quicklook is a frame."""
 
@@ -36,48 +57,82 @@ class Film:
     width: int
 
 
-def picture_uri(pixels: Image, is_valid: Mask, stretch: Stretch) -> str:
-    """Return one picture, shape (y, x), without loss."""
-    return _uri(_webp(_with_alpha(pixels, is_valid, stretch), is_lossless=True))
+def painted(channels: Sequence[Channel], stretches: Sequence[Stretch]) -> Rgba:
+    """Return (..., y, x, 4): red, green, blue, opacity.
+
+    Args:
+        channels: One for grey; three for red, green and blue, whose pixels show where all are valid.
+        stretches: Of each.
+    """
+    is_valid = np.logical_and.reduce([each.is_valid for each in channels])
+    greys = [
+        np.where(is_valid, stretch.applied(each.pixels), 0)
+        for each, stretch in zip(channels, stretches, strict=True)
+    ]
+    colours = greys if len(greys) > 1 else greys * 3
+    return np.stack([*colours, np.where(is_valid, _OPAQUE, 0)], axis=-1).astype("uint8")
 
 
-def film_of(quicklooks: MaskedQuicklooks, stretch: Stretch) -> Film:
-    """Return as many quicklooks as fit into 1.5 MB, evenly spread."""
-    every = 1
+def picture_uri(image: Rgba, *, is_lossless: bool) -> str:
+    """Return one picture, shape (y, x, 4)."""
+    return _uri(_webp(image, is_lossless=is_lossless))
+
+
+def film_of(scales: Sequence[Rgba], *, most_nbytes: int) -> Film:
+    """Return as many frames as fit into so many bytes, evenly spread.
+
+    Args:
+        scales: The same frames in each scale, shape (frame, y, x, 4).
+        most_nbytes: Of all images; single frames may have more.
+    """
+    n_frames = len(scales[0])
+    if scales[0].size <= 4 * _LOSSLESS_PIXELS:
+        images = _images(scales, is_lossless=True)
+        if sum(map(len, images)) <= most_nbytes:
+            return _film(scales[0], images, 1)
+    sparse = [each[:: -(-n_frames // _TRIED)] for each in scales]
+    nbytes_a_frame = sum(map(len, _images(sparse))) / len(sparse[0])
+    every = min(max(1, round(nbytes_a_frame * n_frames / most_nbytes)), n_frames)
     while True:
-        film, content = _film(quicklooks, stretch, every)
-        if len(content) <= _MOST_FILM_NBYTES or film.n_frames == 1:
-            return film
-        every += max(1, every * (len(content) - _MOST_FILM_NBYTES) // _MOST_FILM_NBYTES)
+        shown = [each[::every] for each in scales]
+        images = _images(shown)
+        nbytes = sum(map(len, images))
+        if nbytes <= most_nbytes or len(shown[0]) == 1:
+            return _film(shown[0], images, every)
+        every += max(1, every * (nbytes - most_nbytes) // most_nbytes)
 
 
-def _film(quicklooks: MaskedQuicklooks, stretch: Stretch, every: int) -> tuple[Film, bytes]:
-    pixels, is_valid = quicklooks.pixels[::every], quicklooks.is_valid[::every]
-    n_frames, height, width = pixels.shape
-    n_columns = int(np.ceil(np.sqrt(n_frames * height / width)))
-    n_rows = -(-n_frames // n_columns)
-    canvas = np.zeros((n_rows * height, n_columns * width, 4), dtype="uint8")
-    for number, (each, valid) in enumerate(zip(pixels, is_valid, strict=True)):
-        top, left = number // n_columns * height, number % n_columns * width
-        canvas[top : top + height, left : left + width] = _with_alpha(each, valid, stretch)
-    content = _webp(canvas, is_lossless=canvas.size <= 4 * _LOSSLESS_PIXELS)
-    film = Film(
-        uri=_uri(content),
+def _film(frames: Rgba, images: Sequence[bytes], every: int) -> Film:
+    n_frames, height, width, _ = frames.shape
+    n_columns = _n_columns(frames)
+    return Film(
+        uris=tuple(map(_uri, images)),
         every=every,
         n_frames=n_frames,
         n_columns=n_columns,
-        n_rows=n_rows,
+        n_rows=-(-n_frames // n_columns),
         height=height,
         width=width,
     )
-    return film, content
 
 
-def _with_alpha(pixels: Image, is_valid: Mask, stretch: Stretch) -> Image:
-    """Return (y, x, 4): red, green, blue, opacity."""
-    greys = np.where(is_valid, stretch.applied(pixels), 0)
-    alpha = np.where(is_valid, _OPAQUE, 0)
-    return np.stack([greys, greys, greys, alpha], axis=-1).astype("uint8")
+def _n_columns(frames: Rgba) -> int:
+    n_frames, height, width, _ = frames.shape
+    return int(np.ceil(np.sqrt(n_frames * height / width)))
+
+
+def _images(scales: Sequence[Rgba], *, is_lossless: bool = False) -> list[bytes]:
+    return [_webp(_side_by_side(frames), is_lossless=is_lossless) for frames in scales]
+
+
+def _side_by_side(frames: Rgba) -> Rgba:
+    n_frames, height, width, _ = frames.shape
+    n_columns = _n_columns(frames)
+    canvas = np.zeros((-(-n_frames // n_columns) * height, n_columns * width, 4), dtype="uint8")
+    for number, each in enumerate(frames):
+        top, left = number // n_columns * height, number % n_columns * width
+        canvas[top : top + height, left : left + width] = each
+    return canvas
 
 
 def _webp(image: Image, *, is_lossless: bool) -> bytes:

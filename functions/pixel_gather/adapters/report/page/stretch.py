@@ -1,4 +1,4 @@
-"""One grey scale for all pictures of a page, so that they can be compared. Pure."""
+"""Scales of pictures: one for all, so that they can be compared, or one of its own for each. Pure."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,7 +29,7 @@ class Stretch:
 
     @classmethod
     def of(cls, pixels: Image, is_valid: Mask) -> "Stretch":
-        """Find the stretch of several pictures: percentiles 2 to 98 of their valid pixels."""
+        """Find the stretch of pictures: percentiles 2 to 98 of their valid pixels."""
         values = _as_reals(pixels[is_valid])
         if not len(values):
             return cls(low=0.0, high=0.0, words="no pixel is valid")
@@ -43,9 +43,23 @@ class Stretch:
             return cls(low=low, high=high, words=f"{what}all valid pixels, as most of them are equal")
         return cls(low=low, high=high, words=f"every valid pixel is {number_in_words(low)}")
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is nothing between black and white."""
+        return self.low >= self.high
+
+    def limits_in_words(self) -> tuple[str, str]:
+        """Return black's and white's value."""
+        return number_in_words(self.low), number_in_words(self.high)
+
+    def in_words(self) -> str:
+        """Return both in one: ``12 to 345``."""
+        low, high = self.limits_in_words()
+        return low if self.is_constant else f"{low} to {high}"
+
     def applied(self, pixels: Image) -> Greys:
         """Return pixels as greys, 0 to 255; those that are not valid come out as any."""
-        if self.low >= self.high:
+        if self.is_constant:
             return np.full(pixels.shape, _MIDDLE_GREY, dtype="uint8")
         with np.errstate(invalid="ignore", over="ignore"):
             scaled = (_as_reals(pixels) - self.low) / (self.high - self.low)

@@ -5,51 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pixel_gather.adapters.report.page.pictures import Film, film_of, picture_uri
-from pixel_gather.adapters.report.page.stretch import Stretch, number_in_words
+from pixel_gather.adapters.report.page.looks import LookView, left_out, views_of
 from pixel_gather.estimate.pricing import PRICES_OF
-from pixel_gather.report.evidence import Evidence, Picture, SourceRow
+from pixel_gather.report.evidence import Evidence, SourceRow
 from pixel_gather.report.report import Cause
 
 _LONGEST_REQUEST: Final = 64 * 1024
 _KEPT_HREFS: Final = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PictureView:
-    """One window of the contact sheet."""
-
-    role: str
-    uri: str | None
-    """None where it is not shown."""
-
-    size: tuple[int, int]
-    """(width, height) of the picture in pixels."""
-
-    source: SourceRow
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilmView:
-    """The slider over quicklooks."""
-
-    film: Film
-    captions: tuple[dict[str, str], ...]
-    """For each frame what it is of: ``label``, ``row``, ``href``."""
-
-    n_quicklooks: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleView:
-    """The colour bar under the pictures."""
-
-    low: str
-    high: str
-    words: str
-    is_constant: bool
-    step: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +25,10 @@ class GatherView:
     """A figure and what it is of."""
 
     facts: tuple[tuple[str, str], ...]
-    pictures: tuple[PictureView, ...]
-    scale: ScaleView | None
-    film: FilmView | None
+    looks: tuple[LookView, ...]
+    looks_left_out: tuple[str, ...]
+    """Measurements that are too many for a page."""
+
     causes: tuple[Cause, ...]
     n_failed: int
     warnings: tuple[str, ...]
@@ -82,11 +45,6 @@ class GatherView:
 def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
     """Return what the page says of a gather; without the film where many gathers share one page."""
     report = evidence.report
-    quicklooks = evidence.quicklooks
-    stretch = None if quicklooks is None else Stretch.of(quicklooks.pixels, quicklooks.is_valid)
-    film = None
-    if quicklooks is not None and stretch is not None and with_film and len(quicklooks.rows) > 1:
-        film = _film_view(film_of(quicklooks, stretch), evidence.frames)
     request, is_cut = _request_in_words(evidence.request)
     return GatherView(
         name=evidence.name,
@@ -94,9 +52,8 @@ def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
         made=f"{evidence.planned_at[:19].replace('T', ' ')} UTC by Pixel Gather {evidence.version}",
         headlines=_headlines(evidence),
         facts=evidence.facts,
-        pictures=() if stretch is None else tuple(_shown(each, stretch) for each in evidence.contact_sheet),
-        scale=None if stretch is None or quicklooks is None else _scale_view(stretch, quicklooks.step),
-        film=film,
+        looks=views_of(evidence.looks, with_film=with_film),
+        looks_left_out=left_out(evidence.looks) if with_film else (),
         causes=report.causes,
         n_failed=report.n_failed,
         warnings=report.warnings,
@@ -122,31 +79,6 @@ def _headlines(evidence: Evidence) -> tuple[tuple[str, str], ...]:
         (_nbytes(run.data_nbytes), "of windows, as stored"),
         (_usd(evidence.cost.usd), cost),
     )
-
-
-def _shown(picture: Picture, stretch: Stretch) -> PictureView:
-    uri, size = None, (1, 1)
-    if picture.pixels is not None and picture.is_valid is not None:
-        uri = picture_uri(picture.pixels, picture.is_valid, stretch)
-        size = (picture.pixels.shape[1], picture.pixels.shape[0])
-    return PictureView(role=picture.role, uri=uri, size=size, source=picture.source, note=picture.note)
-
-
-def _scale_view(stretch: Stretch, step: int) -> ScaleView:
-    return ScaleView(
-        low=number_in_words(stretch.low),
-        high=number_in_words(stretch.high),
-        words=stretch.words,
-        is_constant=stretch.low >= stretch.high,
-        step=step,
-    )
-
-
-def _film_view(film: Film, frames: tuple[SourceRow, ...]) -> FilmView:
-    captions = tuple(
-        {"label": each.label, "row": f"row {each.row:,}", "href": each.href} for each in frames[:: film.every]
-    )
-    return FilmView(film=film, captions=captions, n_quicklooks=len(frames))
 
 
 def _request_in_words(request: Mapping[str, Any]) -> tuple[str, bool]:

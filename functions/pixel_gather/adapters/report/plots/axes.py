@@ -8,7 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, ScalarFormatter
 
 from pixel_gather.adapters.report.plots.labels import plain_number
 from pixel_gather.adapters.report.plots.theme import Theme
@@ -22,6 +22,8 @@ TITLE_PT: Final = 10.5
 TEXT_PT: Final = 9.0
 NOTE_PT: Final = 8.0
 _LONG_COUNT: Final = 9_999
+_MOST_TICKS: Final = 8
+_LOG_ROOM: Final = 1.25
 
 
 def new_figure(
@@ -77,6 +79,21 @@ def whole_ticks(axis: Axis, *, longest: int) -> None:
         longest: The greatest number along it.
     """
     axis.set_major_locator(MaxNLocator(nbins=3 if longest > _LONG_COUNT else 6, integer=True))
+
+
+def mark_powers(ax: Axes, values: "Sequence[float] | np.ndarray[Any, Any]") -> None:
+    """Give a logarithmic axis of counts, the horizontal one, ticks at powers of two and room at both ends.
+
+    Args:
+        ax: Its horizontal axis is logarithmic.
+        values: What is drawn along it, 1 or more.
+    """
+    first, last = min(values), max(values)
+    powers = 2.0 ** np.arange(np.floor(np.log2(first)), np.ceil(np.log2(last)) + 1)
+    ax.xaxis.set_major_locator(FixedLocator(list(powers[:: -(-len(powers) // _MOST_TICKS)])))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
+    ax.set_xlim(first / _LOG_ROOM, last * _LOG_ROOM)
 
 
 def legend(ax: Axes, theme: Theme, *, below: bool = False, n_columns: int = 1) -> None:

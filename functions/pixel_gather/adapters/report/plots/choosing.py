@@ -24,14 +24,12 @@ def fewest_of(runs: Sequence[Run]) -> Run:
     return best_of(run for run in runs if run.concurrency == least)
 
 
-def engines_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return each engine's runs by rising concurrency; engines in the order of their first run."""
-    by_engine: dict[str, list[Run]] = {}
+def series_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return each engine's runs by rising concurrency, and each cube by itself; in the order of the first."""
+    by_series: dict[str, list[Run]] = {}
     for run in runs:
-        by_engine.setdefault(run.engine, []).append(run)
-    return {
-        engine: sorted(its_runs, key=lambda run: run.concurrency) for engine, its_runs in by_engine.items()
-    }
+        by_series.setdefault(run.series, []).append(run)
+    return {name: sorted(its_runs, key=lambda run: run.concurrency) for name, its_runs in by_series.items()}
 
 
 def fewest_and_best(runs: Sequence[Run]) -> tuple[Run, ...]:
@@ -52,10 +50,10 @@ def few_and_best(runs: Sequence[Run]) -> tuple[Run, ...]:
 def chosen_of(runs: Sequence[Run]) -> tuple[Run, ...]:
     """Return the runs to tell apart in a crowd, five at most, by falling throughput.
 
-    The best, that of the least concurrency, that of 12, each other engine's best, then what lies between.
+    The best, that of the least concurrency, that of 12, each other series' best, then what lies between.
     """
     noted = [run for run in runs if run.concurrency == _NOTED_CONCURRENCY]
-    others = [best_of(its_runs) for its_runs in engines_of(runs).values()]
+    others = [best_of(its_runs) for its_runs in series_of(runs).values()]
     by_concurrency = sorted(runs, key=lambda run: run.concurrency)
     evenly = np.linspace(0, len(runs) - 1, min(_MOST_CHOSEN, len(runs))).round().astype(int)
     between = [by_concurrency[index] for index in evenly]

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.adapters.report.plots.choosing import best_of
+from pixel_gather.adapters.report.plots.choosing import fewest_of
 from pixel_gather.adapters.report.plots.in_flight import Slices
 from pixel_gather.report import published
 from pixel_gather.report.run import Floats, Run
@@ -35,11 +35,16 @@ class Points:
         return self.per_s, self.efficiency, self.mib_per_s
 
 
-def points_of_runs(runs: Sequence[Run]) -> Points:
-    """Return the points of one engine's runs, which are in order."""
+def points_of_runs(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -> Points:
+    """Return the points of one series' runs, which are in order.
+
+    Args:
+        runs: Of the series.
+        among: Runs to whose least concurrency efficiency is relative; None for those of the series.
+    """
     concurrency = np.array([max(float(run.concurrency), 1.0) for run in runs])
     per_s = np.array([run.typical_per_s for run in runs])
-    base = best_of(run for run in runs if run.concurrency == runs[0].concurrency)
+    base = fewest_of(among or runs)
     return Points(
         concurrency=concurrency,
         per_s=per_s,

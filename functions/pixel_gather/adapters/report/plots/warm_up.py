@@ -13,10 +13,11 @@ from pixel_gather.adapters.report.plots.axes import (
     head,
     legend,
     legend_below,
+    mark_powers,
     new_figure,
     whole_ticks,
 )
-from pixel_gather.adapters.report.plots.choosing import engines_of
+from pixel_gather.adapters.report.plots.choosing import series_of
 from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.adapters.report.plots.histogram import span_of, tail_of
 from pixel_gather.adapters.report.plots.labels import counted, short_label
@@ -43,25 +44,26 @@ def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
     firsts = np.array([first_open_s(run.timings) for run in runs])
     unit = unit_of_times(firsts)
     handles = []
-    for index, (engine, its_runs) in enumerate(engines_of(runs).items()):
+    for index, (series, its_runs) in enumerate(series_of(runs).items()):
         look: dict[str, Any] = {
             "color": theme.series[index % len(theme.series)],
             "marker": MARKERS[index % len(MARKERS)],
             "linestyle": "none",
         }
-        concurrency = [run.concurrency for run in its_runs]
+        concurrency = [max(run.concurrency, 1) for run in its_runs]
         typical = [float(np.median(run.timings.open_s)) * unit.per_one for run in its_runs]
         first = [first_open_s(run.timings) * unit.per_one for run in its_runs]
         ax.vlines(concurrency, typical, first, color=look["color"], linewidth=1, alpha=0.6)
         hollow: dict[str, Any] = {"markersize": 5, "markerfacecolor": theme.background}
         ax.plot(concurrency, first, **look, markersize=7)
         ax.plot(concurrency, typical, **look, **hollow, zorder=3)
-        name = short_label(engine)
+        name = short_label(series)
         handles += [
             Line2D([], [], **look, markersize=7, label=f"{name}: the first source"),
             Line2D([], [], **look, **hollow, label=f"{name}: median of all"),
         ]
-    ax.set_xlim(left=0)
+    ax.set_xscale("log", base=2)
+    mark_powers(ax, [float(max(run.concurrency, 1)) for run in runs])
     ax.set_ylim(bottom=0)
     finish_axes(
         ax,

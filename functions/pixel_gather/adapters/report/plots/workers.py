@@ -1,6 +1,6 @@
 """Figure 2: what concurrency brings: throughput, its share per worker, and bytes per second."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,9 +14,10 @@ from pixel_gather.adapters.report.plots.axes import (
     finish_axes,
     head,
     legend_below,
+    mark_powers,
     new_figure,
 )
-from pixel_gather.adapters.report.plots.choosing import engines_of
+from pixel_gather.adapters.report.plots.choosing import series_of
 from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.adapters.report.plots.in_flight import Slices, slices_of
 from pixel_gather.adapters.report.plots.labels import plain_number, plain_time, short_label
@@ -50,10 +51,12 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
 def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn:
     figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=_SIZE_IN)
     handles: list[Artist] = []
-    every: list[Points] = []
-    for index, (engine, its_runs) in enumerate(engines_of(runs).items()):
-        points = points_of_runs(its_runs)
-        every.append(points)
+    every: dict[str, Points] = {}
+    cubes = [run for run in runs if run.is_cube]
+    for index, (series, its_runs) in enumerate(series_of(runs).items()):
+        name = short_label(series)
+        points = points_of_runs(its_runs, among=cubes if its_runs[0].is_cube else None)
+        every[name] = points
         style: dict[str, Any] = {
             "color": theme.series[index % len(theme.series)],
             "marker": MARKERS[index % len(MARKERS)],
@@ -71,11 +74,12 @@ def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Dr
                 linestyle=LINES[index % len(LINES)],
                 linewidth=1.6,
             )
-        name = short_label(engine)
         handles.append(Line2D([], [], label=name, linestyle=LINES[index % len(LINES)], **style))
         if points.is_adaptive.any():
             label = f"{name}, finding its number"
             handles.append(Line2D([], [], label=label, linestyle="none", **style | _ADAPTIVE))
+    for ax in axes[0]:
+        ax.set_xscale("log", base=2)
     _finish(axes[0], every, "sources at one time", theme, with_published=with_published)
     handles += _handles_of_2018(theme) if with_published else []
     if len(handles) > 1:
@@ -85,8 +89,9 @@ def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Dr
         title="What concurrency brings",
         caption=(
             "One point a run, the best of each concurrency joined; a star is a run that found its own. "
-            "Throughput is the median over the run of sources done by elapsed time; efficiency is throughput "
-            "per worker, relative to the run with the fewest; bytes are without headers, by wall time."
+            "Concurrency is on a logarithmic axis. Throughput is the median over the run of sources done by "
+            "elapsed time; efficiency is throughput per worker, relative to the run with the fewest of the "
+            "same engine; bytes are without headers, by wall time."
             + _words_of_2018(with_published=with_published)
         ),
     )
@@ -108,7 +113,7 @@ def _draw_one(run: Run, slices: Slices, theme: Theme, *, with_published: bool) -
             alpha=0.7,
             markeredgewidth=0,
         )
-    _finish(axes[0], [points], "sources in flight", theme, with_published=with_published)
+    _finish(axes[0], {run.name: points}, "sources in flight", theme, with_published=with_published)
     if with_published:
         ours = Line2D([], [], label="one slice", linestyle="none", marker="o", markersize=5, color=theme.blue)
         legend_below(figure, theme, [ours, *_handles_of_2018(theme)])
@@ -125,7 +130,7 @@ def _draw_one(run: Run, slices: Slices, theme: Theme, *, with_published: bool) -
 
 
 def _finish(
-    axes: Sequence[Axes], every: Sequence[Points], x_label: str, theme: Theme, *, with_published: bool
+    axes: Sequence[Axes], every: Mapping[str, Points], x_label: str, theme: Theme, *, with_published: bool
 ) -> None:
     if with_published:
         of_2018 = points_of_2018()
@@ -135,22 +140,27 @@ def _finish(
     titles = ("Throughput", "Efficiency per worker", "Bytes per second")
     y_labels = ("sources/s", "%, the fewest = 100", "MiB/s, without headers")
     for index, ax in enumerate(axes):
-        ax.set_xlim(left=0)
-        top = max(ax.get_ylim()[1], *(float(points.panels()[index].max()) for points in every))
+        if ax.get_xscale() == "log":
+            of_2018 = points_of_2018().concurrency if with_published else np.array([])
+            mark_powers(ax, np.concatenate([of_2018, *(points.concurrency for points in every.values())]))
+        else:
+            ax.set_xlim(left=0)
+        top = max(ax.get_ylim()[1], *(float(points.panels()[index].max()) for points in every.values()))
         ax.set_ylim(0, 1.12 * top)
         _mark_best(ax, every, index, theme)
         finish_axes(ax, title=titles[index], x_label=x_label, y_label=y_labels[index], theme=theme)
 
 
-def _mark_best(ax: Axes, every: Sequence[Points], panel: int, theme: Theme) -> None:
-    points = max(every, key=lambda each: float(each.panels()[panel].max()))
+def _mark_best(ax: Axes, every: Mapping[str, Points], panel: int, theme: Theme) -> None:
+    name, points = max(every.items(), key=lambda each: float(each[1].panels()[panel].max()))
     values = points.panels()[panel]
     best = int(values.argmax())
     x, y = float(points.concurrency[best]), float(values[best])
-    is_left = x < sum(ax.get_xlim()) / 2
+    is_left = float(ax.transAxes.inverted().transform(ax.transData.transform((x, y)))[0]) < 0.5  # noqa: PLR2004 # the middle
     ax.plot(x, y, marker="o", markersize=11, color=theme.text, fillstyle="none", linestyle="none")
+    whose = f"{name}: " if len(every) > 1 else ""
     ax.annotate(
-        f"{plain_number(_rounded(y))}{_UNITS[panel]} at {plain_number(_rounded(x))}",
+        f"{whose}{plain_number(_rounded(y))}{_UNITS[panel]} at {plain_number(_rounded(x))}",
         (x, y),
         xytext=(-4 if is_left else 4, 9),
         textcoords="offset points",

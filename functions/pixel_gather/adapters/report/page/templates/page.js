@@ -11,10 +11,21 @@
   prefersDark.addEventListener("change", nameTheme);
   nameTheme();
 
+  const measurements = document.querySelector(".measurements");
+  if (measurements) {
+    const choose = () => {
+      const { value } = measurements.querySelector("input:checked");
+      for (const look of document.querySelectorAll(".look")) look.hidden = look.dataset.look !== value;
+    };
+    measurements.hidden = false;
+    measurements.addEventListener("change", choose);
+    choose();
+  }
+
   for (const film of document.querySelectorAll(".film")) {
     const { columns, rows } = film.dataset;
     const captions = JSON.parse(film.querySelector(".captions").textContent);
-    const pixels = film.querySelector(".pixels");
+    const scales = film.querySelectorAll(".pixels");
     const slider = film.querySelector("input");
     const play = film.querySelector(".play");
     const caption = film.querySelector(".caption");
@@ -23,14 +34,17 @@
 
     const show = () => {
       const frame = Number(slider.value);
-      const { label, row, href } = captions[frame];
-      pixels.style.backgroundPosition =
-        `${share(frame % columns, columns)}% ${share(Math.floor(frame / columns), rows)}%`;
-      pixels.setAttribute("aria-label", `Quicklook of ${label}`);
+      const { label, row, href, scale } = captions[frame];
+      for (const pixels of scales) {
+        pixels.style.backgroundPosition =
+          `${share(frame % columns, columns)}% ${share(Math.floor(frame / columns), rows)}%`;
+        pixels.setAttribute("aria-label", `Quicklook of ${label}`);
+      }
       slider.setAttribute("aria-valuetext", `${label}, ${row}`);
       caption.querySelector("strong").textContent = label;
       caption.querySelector("span").textContent = label === row ? "" : row;
       caption.querySelector("code").textContent = href;
+      caption.querySelector(".range").textContent = scale;
     };
     const stop = () => {
       clearInterval(timer);
@@ -54,6 +68,7 @@
   }
 
   addEventListener("beforeprint", () => {
+    for (const look of document.querySelectorAll(".look")) look.hidden = false;
     for (const folded of document.querySelectorAll("details")) folded.open = true;
   });
 

@@ -1,0 +1,227 @@
+"""What the page shows of the windows: every measurement, and red, green and blue together if they are there.
+
+Each is shown in one scale for all windows, so that they can be compared, and in a scale of its own for each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from pixel_gather.adapters.report.page.pictures import Channel, Film, film_of, painted, picture_uri
+from pixel_gather.adapters.report.page.stretch import Stretch
+from pixel_gather.report.evidence import Look, Picture, SourceRow
+
+_MOST_LOOKS: Final = 24
+"""Measurements whose windows a page shows."""
+
+_MOST_FILM_NBYTES: Final = 1_500_000
+"""Of all films together."""
+
+_MOST_LOSSLESS: Final = 4
+"""Where more is shown, pictures may lose what one hardly sees."""
+
+_RGB: Final = (
+    ("red", "green", "blue"),
+    ("r", "g", "b"),
+    ("b04", "b03", "b02"),  # Sentinel-2
+    ("sr_b4", "sr_b3", "sr_b2"),  # Landsat 8 and 9, collection 2
+)
+"""What measurements of red, green and blue light are called, in small letters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureView:
+    """One window of the contact sheet."""
+
+    role: str
+    uri: str | None
+    """In the scale of all; None where it is not shown."""
+
+    own_uri: str | None
+    """In a scale of its own."""
+
+    own_scale: str
+    """Which that is."""
+
+    size: tuple[int, int]
+    """(width, height) of the picture in pixels."""
+
+    source: SourceRow
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilmView:
+    """The slider over quicklooks."""
+
+    film: Film
+    """In the scale of all, and each frame in a scale of its own."""
+
+    captions: tuple[dict[str, str], ...]
+    """For each frame what it is of: ``label``, ``row``, ``href`` and its own scale."""
+
+    n_quicklooks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleView:
+    """The colour bar under the pictures."""
+
+    values: tuple[tuple[str, str, str], ...]
+    """For each channel its name, what is black and what is white."""
+
+    words: str
+    is_constant: bool
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookView:
+    """One choice of the page: a measurement, or three of them in colour."""
+
+    name: str
+    pictures: tuple[PictureView, ...]
+    scale: ScaleView
+    film: FilmView | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """What is shown together: one look in grey, or three as red, green and blue."""
+
+    name: str
+    looks: tuple[Look, ...]
+    indexes: tuple[tuple[int, ...], ...]
+    """Of each look, which of its quicklooks: of rows that all of them have."""
+
+
+def views_of(looks: Sequence[Look], *, with_film: bool) -> tuple[LookView, ...]:
+    """Return the choices of a page, colours first; without films only the first choice."""
+    choices = _choices(looks)
+    shown = choices if with_film else choices[:1]
+    return tuple(
+        _view(
+            each,
+            is_lossless=len(shown) <= _MOST_LOSSLESS,
+            most_film_nbytes=_MOST_FILM_NBYTES // len(shown) if with_film else 0,
+        )
+        for each in shown
+    )
+
+
+def left_out(looks: Sequence[Look]) -> tuple[str, ...]:
+    """Return the measurements that are too many for a page."""
+    return tuple(each.measurement for each in looks[_MOST_LOOKS:])
+
+
+def _choices(looks: Sequence[Look]) -> list[_Choice]:
+    shown = looks[:_MOST_LOOKS]
+    alone = [_choice(each.measurement, (each,)) for each in shown]
+    by_name = {each.measurement.lower(): each for each in looks}
+    for names in _RGB:
+        if all(name in by_name for name in names):
+            three = tuple(by_name[name] for name in names)
+            if len({each.quicklooks.pixels.shape[1:] for each in three}) == 1:
+                in_colour = _choice("RGB: " + ", ".join(each.measurement for each in three), three)
+                return [in_colour, *alone] if in_colour.indexes[0] else alone
+    return alone
+
+
+def _choice(name: str, looks: tuple[Look, ...]) -> _Choice:
+    rows = set.intersection(*({int(row) for row in each.quicklooks.rows} for each in looks))
+    indexes = tuple(
+        tuple(index for index, row in enumerate(each.quicklooks.rows) if int(row) in rows) for each in looks
+    )
+    return _Choice(name=name, looks=looks, indexes=indexes)
+
+
+def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookView:
+    channels = [
+        Channel(
+            pixels=look.quicklooks.pixels[list(indexes)], is_valid=look.quicklooks.is_valid[list(indexes)]
+        )
+        for look, indexes in zip(choice.looks, choice.indexes, strict=True)
+    ]
+    stretches = [each.stretch() for each in channels]
+    sheets = zip(*(each.contact_sheet for each in choice.looks), strict=True)
+    film = None
+    if most_film_nbytes and len(choice.indexes[0]) > 1:
+        film = _film_view(choice, channels, stretches, most_nbytes=most_film_nbytes)
+    return LookView(
+        name=choice.name,
+        pictures=tuple(_shown(windows, stretches, is_lossless=is_lossless) for windows in sheets),
+        scale=_scale_view(choice, stretches),
+        film=film,
+    )
+
+
+def _shown(windows: Sequence[Picture], stretches: Sequence[Stretch], *, is_lossless: bool) -> PictureView:
+    """Return one window, of each channel of which a picture is given."""
+    first = windows[0]
+    view = PictureView(
+        role=first.role,
+        uri=None,
+        own_uri=None,
+        own_scale="",
+        size=(1, 1),
+        source=first.source,
+        note=first.note,
+    )
+    channels = [
+        Channel(pixels=each.pixels, is_valid=each.is_valid)
+        for each in windows
+        if each.pixels is not None and each.is_valid is not None
+    ]
+    if len(channels) < len(windows):
+        return view
+    own = [each.stretch() for each in channels]
+    height, width = channels[0].pixels.shape
+    return replace(
+        view,
+        uri=picture_uri(painted(channels, stretches), is_lossless=is_lossless),
+        own_uri=picture_uri(painted(channels, own), is_lossless=is_lossless),
+        own_scale=_in_words(own),
+        size=(width, height),
+    )
+
+
+def _in_words(stretches: Sequence[Stretch]) -> str:
+    return "; ".join(each.in_words() for each in stretches)
+
+
+def _scale_view(choice: _Choice, stretches: Sequence[Stretch]) -> ScaleView:
+    values = tuple(
+        (look.measurement, *stretch.limits_in_words())
+        for look, stretch in zip(choice.looks, stretches, strict=True)
+    )
+    return ScaleView(
+        values=values,
+        words=stretches[0].words,
+        is_constant=all(each.is_constant for each in stretches),
+        step=choice.looks[0].quicklooks.step,
+    )
+
+
+def _film_view(
+    choice: _Choice, channels: Sequence[Channel], stretches: Sequence[Stretch], *, most_nbytes: int
+) -> FilmView:
+    of_frames = [
+        [Channel(pixels=each.pixels[index], is_valid=each.is_valid[index]) for each in channels]
+        for index in range(len(channels[0].pixels))
+    ]
+    own = [[each.stretch() for each in frame] for frame in of_frames]
+    own_frames = np.stack([painted(frame, its) for frame, its in zip(of_frames, own, strict=True)])
+    film = film_of([painted(channels, stretches), own_frames], most_nbytes=most_nbytes)
+    frames = choice.looks[0].frames
+    captions = tuple(
+        {
+            "label": frames[index].label,
+            "row": f"row {frames[index].row:,}",
+            "href": frames[index].href,
+            "scale": _in_words(its),
+        }
+        for index, its in list(zip(choice.indexes[0], own, strict=True))[:: film.every]
+    )
+    return FilmView(film=film, captions=captions, n_quicklooks=len(choice.indexes[0]))

@@ -1,0 +1,83 @@
+"""Figures that tell cubes and engines apart, and the one of the pixels themselves."""
+
+from dataclasses import replace
+
+import numpy as np
+from matplotlib.dates import num2date
+
+from adapters.report.plots.made_runs import run_of
+from pixel_gather.adapters.report.plots import workers
+from pixel_gather.adapters.report.plots.files import to_svg
+from pixel_gather.adapters.report.plots.theme import LIGHT
+from pixel_gather.adapters.report.plots.through_time import draw_through_time
+from pixel_gather.report.evidence import Series
+from pixel_gather.report.run import Run
+
+
+def drawn(*runs: Run) -> str:
+    """Return the figure of concurrency as SVG."""
+    figure = workers.draw(runs, LIGHT, with_published=False)
+    assert figure is not None
+    assert {ax.get_xscale() for ax in figure.figure.axes} == {"log"}
+    return to_svg(figure.figure)
+
+
+def test_best_point_names_its_engine_on_a_logarithmic_axis() -> None:
+    """Of two engines one has to be told whose point it is; of one alone not."""
+    fast = [run_of(concurrency=n, engine="fast") for n in (1, 4, 16)]
+    slow = [run_of(concurrency=n, engine="rasterio") for n in (1, 4, 16)]
+
+    assert "fast: " in drawn(*fast, *slow)
+    assert "fast: " not in drawn(*fast)
+
+
+def test_cubes_are_named_where_they_are_compared() -> None:
+    """They are all of one engine: only their names tell them apart."""
+    cubes = [
+        replace(run_of(concurrency=n, name=name), is_cube=True) for n, name in ((4, "cold"), (9, "warm"))
+    ]
+
+    svg = drawn(*cubes)
+
+    assert ">cold<" in svg
+    assert ">warm<" in svg
+    assert ">fast<" not in svg
+
+
+def series(n: int, *, has_time: bool = True, name: str = "red") -> Series:
+    """Return statistics of some days, the third of which is a gap."""
+    mean, share = np.arange(n, dtype="float64"), np.full(n, 0.5)
+    mean[2:3] = share[2:3] = np.nan
+    at = np.arange(n) * (86_400_000_000 if has_time else 1)
+    return Series(measurement=name, at=at, has_time=has_time, mean=mean, valid_share=share)
+
+
+def test_statistics_are_drawn_through_time_with_gaps() -> None:
+    """Every measurement in both panels, shares in percent; a row that was not read is a gap."""
+    figure = draw_through_time([series(9), series(9, name="nir")], LIGHT, n_measurements=2)
+
+    assert figure is not None
+    means, shares = figure.figure.axes
+    assert [len(ax.lines) for ax in (means, shares)] == [2, 2]
+    assert (
+        np.isnan(np.asarray(means.lines[0].get_ydata(), "float64")).tolist()
+        == [False, False, True] + [False] * 6
+    )
+    assert np.nanmax(np.asarray(shares.lines[0].get_ydata(), "float64")) == 50
+    assert num2date(means.get_xlim()[1]).year == 1970
+    assert figure.title == "Mean and valid share through time"
+    assert ">nir<" in to_svg(figure.figure)
+
+
+def test_statistics_of_many_rows_stay_small() -> None:
+    """A million rows are drawn by their extremes."""
+    figure = draw_through_time([series(1_000_000, has_time=False)], LIGHT, n_measurements=1)
+
+    assert figure is not None
+    assert len(to_svg(figure.figure)) < 60_000
+
+
+def test_a_single_row_is_no_curve() -> None:
+    """Nor is a gather that read nothing."""
+    assert draw_through_time([series(1)], LIGHT, n_measurements=1) is None
+    assert draw_through_time([], LIGHT, n_measurements=1) is None
