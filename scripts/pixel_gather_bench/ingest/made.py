@@ -7,7 +7,7 @@ from typing import Final
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
+from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
 from pixel_gather.errors import RequestError, StoreError
 
 _PIECE: Final = 8 * 2**20
@@ -38,7 +38,7 @@ def make_object(href: str, nbytes: int, stores: StoreSettings) -> bool:
     return found is None
 
 
-def _size_of(store: obstore.store.ObjectStore, name: str) -> int | None:
+def _size_of(store: Store, name: str) -> int | None:
     try:
         return obstore.head(store, name)["size"]
     except FileNotFoundError:
