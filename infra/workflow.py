@@ -33,6 +33,7 @@ _TRANSIENT: Final = [
     "Lambda.SdkClientException",
     "Lambda.ClientExecutionTimeoutException",
     "Runtime.ExitError",
+    "BusyError",
     "StoreError",
 ]
 """What another try can mend. All else is ours, or the request's, and would only fail again."""

@@ -8,6 +8,7 @@
     ├── SourceError        one source cannot be used: recorded in ``status``, and the gather goes on
     │   └── StaleHeaderError   it is not what an index says: open it anew
     ├── StoreError         the place that the cube is written to refused: mend it, run again
+    ├── BusyError          this machine or a store could not just now: run again, nothing needs mending
     ├── ArrayExistsError   something else lies at the cube's place: choose another
     ├── MissingExtraError  a package that is optional is needed: the message says what to install
     │
@@ -79,6 +80,12 @@ class StoreError(GatherError):
     """The place that the cube or its control files are kept in could not be read or written."""
 
     code = "store_error"
+
+
+class BusyError(GatherError):
+    """This machine, or a store, could not do it just now: the same run again goes on where it stopped."""
+
+    code = "busy"
 
 
 class ArrayExistsError(GatherError):

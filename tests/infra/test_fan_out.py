@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pixel_gather import errors
 from synthesized import Synthesized, synthesized
 
 
@@ -172,7 +173,11 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
             "Runtime.OutOfMemory",
             "Sandbox.Timedout",
             "States.Timeout",
+            "BusyError",
             "StoreError",
+        }
+        assert {name for name in retriers if "." not in name} <= {
+            each.__name__ for each in vars(errors).values() if isinstance(each, type)
         }
         assert all(1 <= retriers[name]["MaxAttempts"] <= 5 for name in retriers if "TooMany" not in name)
         assert {each["JitterStrategy"] for each in task["Retry"]} == {"FULL"}

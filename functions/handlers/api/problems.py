@@ -12,6 +12,7 @@ from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 from pixel_gather.errors import (
     ArrayExistsError,
     BudgetError,
+    BusyError,
     DeniedError,
     DeploymentError,
     GatherError,
@@ -62,6 +63,7 @@ KINDS: Final[Mapping[type[GatherError], Kind]] = {
     ThrottledError: Kind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
     UnreachableError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "AWS did not answer", is_told=False),
     StoreError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "A store did not answer", is_told=False),
+    BusyError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "It cannot be done just now", is_told=False),
     TooSlowError: Kind(HTTPStatus.GATEWAY_TIMEOUT, "It took longer than an answer may"),
     DeniedError: Kind(
         HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment may not do what it has to", is_told=False

@@ -13,6 +13,7 @@ from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Store, open_place
 from pixel_gather.errors import StoreError
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.together import all_of
 from pixel_gather.usage import cpu_s, peak_rss_mib
 from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
 from pixel_gather_bench.blocks.setting import ARRAY, FILL, BlockSetting
@@ -52,10 +53,7 @@ def write(job: BlockJob, pixels: Pixels) -> WriteAnswer:
     """
     store = open_place(job.place, job.stores)
     cpu_before_s, began_s = cpu_s(), time.monotonic()
-    try:
-        stored_nbytes = run(_write_all(job, pixels, store))
-    except ExceptionGroup as group:  # of the task group: one reason is enough
-        raise group.exceptions[0] from None
+    stored_nbytes = run(_write_all(job, pixels, store))
     return WriteAnswer(
         began_s=began_s,
         ended_s=time.monotonic(),
@@ -84,12 +82,11 @@ async def _write_all(job: BlockJob, pixels: Pixels, store: Store) -> int:
             return sum(len(part) for part in parts)
 
     depth = setting.shard[0]
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(one(index, pixels[place * depth : (place + 1) * depth]))
-            for place, index in enumerate(job.shards)
-        ]
-    return sum(task.result() for task in tasks)
+    return sum(
+        await all_of(
+            one(index, pixels[place * depth : (place + 1) * depth]) for place, index in enumerate(job.shards)
+        )
+    )
 
 
 def _refused(error: Exception) -> StoreError:

@@ -17,6 +17,7 @@ from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
 from pixel_gather.ports import OpenedSource, SourceReader
+from pixel_gather.together import all_of
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.sheet import Lanes, Sheet
 from pixel_gather_bench.suite.target import Raster, Target
@@ -69,9 +70,7 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
                     cost = await _read_source(job, position, out[position], reader, sheet)
                 place.was_read(n_requests=cost.needed_requests)
 
-        async with asyncio.TaskGroup() as group:
-            for position in range(len(job.hrefs)):
-                group.create_task(read_one(position))
+        await all_of(read_one(position) for position in range(len(job.hrefs)))
         sheet.stop()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from adapters.gdal.images import image, tiff
 from adapters.gdal.store import MemoryObjects
 from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.errors import SourceError
+from pixel_gather.errors import BusyError, SourceError
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
@@ -340,3 +341,56 @@ asyncio.run(main())
         time.sleep(0.05)
 
     assert not child.exists() or " Z " in child.joinpath("stat").read_text()
+
+
+def test_a_child_that_cannot_be_started_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no fault of the file: no status is recorded of it, and the error's class says to run again."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+
+    async def work() -> None:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            await _read(reader, "file:///a", WINDOW)
+
+    with pytest.raises(BusyError, match=r"GDAL's process did not start \(.*No such file.*\): run again"):
+        _run(work())
+
+
+def test_a_child_that_ends_while_it_starts_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where memory is short; with its exit code and its last line."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+
+    async def work() -> None:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            await _read(reader, "file:///a", WINDOW)
+
+    with pytest.raises(BusyError, match=r"did not start \(exit code 1\): run again"):
+        _run(work())
+
+
+def test_a_child_that_starts_too_slowly_is_worth_another_try() -> None:
+    """A machine that is busy; the process is not left behind."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+
+    async def work() -> None:
+        async with GdalReader(objects, settings=GdalSettings(start_timeout_s=0.001)) as reader:
+            await _read(reader, "file:///a", WINDOW)
+
+    with pytest.raises(BusyError, match=r"not ready within 0\.001 s"):
+        _run(work())
+
+
+def test_opening_counts_once() -> None:
+    """Waiting for the header's bytes and parsing them is opening, and no part of reading the window."""
+    objects = MemoryObjects({"file:///a": tiff(IMAGE)})
+    cost = Cost()
+
+    async def work() -> None:
+        async with GdalReader(objects, settings=SETTINGS) as reader:
+            await reader.open_("file:///a", overview=None, cost=cost)
+
+    _run(work())
+
+    assert cost.open_s > 0
+    assert (cost.read_s, cost.decode_s) == (0, 0)

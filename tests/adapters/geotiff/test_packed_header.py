@@ -109,7 +109,7 @@ def test_an_object_of_another_size_is_noticed_whatever_its_tag(tmp_path: Path) -
     known = known_of(source)
     source.content += b"more"
 
-    with pytest.raises(SourceError, match="another of its size"):
+    with pytest.raises(SourceError, match="replaced by a file of another size"):
         pixels(opened(source, known=known))
 
 

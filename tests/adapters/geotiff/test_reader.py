@@ -194,6 +194,26 @@ def test_the_reader_is_a_source_reader(tmp_path: Path) -> None:
     assert min(cost.open_s, cost.read_s, cost.decode_s) > 0
 
 
+def test_decoding_is_added_up_over_all_ranges(tmp_path: Path) -> None:
+    """However many of them are decoded at one time: 64 tiles take what they take."""
+    image = noise((1, 2048, 2048), "uint16")
+    content = geotiff(
+        tmp_path / "a.tif", image, tiled=True, blockxsize=256, blockysize=256, compress="deflate"
+    )
+    whole = Window(col_off=0, row_off=0, width=2048, height=2048)
+
+    async def decode_s(in_flight: int) -> float:
+        settings_ = GeoTiffSettings(max_get_nbytes=1 << 16, max_gets_in_flight=in_flight)
+        cost, out = Cost(), np.zeros((1, 2048, 2048), "u2")
+        reader = GeoTiffReader(MemoryObject(content), settings=settings_)
+        source = await reader.open_(HREF, overview=None, cost=cost)
+        await source.read_into(out, whole, (1,), masked=False)
+        assert cost.requests > 64
+        return cost.decode_s
+
+    assert asyncio.run(decode_s(8)) > asyncio.run(decode_s(1)) / 4
+
+
 def test_a_replaced_object_is_an_error_of_the_store(tmp_path: Path) -> None:
     """Bytes of two versions never mix."""
     content, _ = tiled(tmp_path / "a.tif")

@@ -13,6 +13,7 @@ from typing import Final
 
 from pixel_gather.adapters.gdal.frames import HEAD, LARGEST_FRAME_NBYTES, Kind
 from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.errors import BusyError
 
 _START: Final = """\
 import sys
@@ -171,6 +172,11 @@ class Children:
         return self._idle.pop(holding[0] if holding else 0)
 
     async def _start(self) -> Child:
+        """Start a child and wait until it is ready.
+
+        Raises:
+            BusyError: It does not start: a system short of memory, of processes or of time.
+        """
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)  # noqa: FBT003 # its only parameter
@@ -193,6 +199,9 @@ class Children:
                 env=_environment(),
                 close_fds=True,
             )
+        except OSError as error:
+            ours.close()
+            raise _not_started(str(error)) from error
         except BaseException:
             ours.close()
             raise
@@ -201,17 +210,22 @@ class Children:
         child = Child(process=process, channel=ours, left_s=self.settings.start_timeout_s)
         try:
             await child.receive()
-        except BaseException as error:
-            if not isinstance(error, ChildError) or process.stderr is None:
-                await asyncio.shield(child.end())
-                raise
-            said = b"" if isinstance(error, ChildTimeoutError) else await process.stderr.read()
+        except ChildTimeoutError as error:
+            await asyncio.shield(child.end())
+            raise _not_started(f"it was not ready within {self.settings.start_timeout_s:g} s") from error
+        except ChildError as error:
+            said = b"" if process.stderr is None else await process.stderr.read()
             code = await asyncio.shield(child.end())
-            said = said[-500:]
-            raise RuntimeError(
-                f"GDAL's process could not start (exit code {code}): {said.decode(errors='replace')}"
-            ) from error
+            raise _not_started(f"exit code {code}", said=said) from error
+        except BaseException:
+            await asyncio.shield(child.end())
+            raise
         return child
+
+
+def _not_started(how: str, *, said: bytes = b"") -> BusyError:
+    last = said[-500:].decode(errors="replace").strip().rpartition("\n")[2]
+    return BusyError(f"GDAL's process did not start ({how}){f': {last}' if last else ''}: run again")
 
 
 def _environment() -> dict[str, str]:

@@ -11,6 +11,7 @@ from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
+from pixel_gather.together import all_of
 
 
 class RangeReader(Protocol):
@@ -138,13 +139,11 @@ class PinnedObject:
             self._store(start, fetched.content)
 
         longest = self.settings.max_request_nbytes
-        try:
-            async with asyncio.TaskGroup() as group:
-                for run_start, run_stop in runs:
-                    for start in range(run_start, run_stop, longest):
-                        group.create_task(fetch_one(start, min(start + longest, run_stop)))
-        except ExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+        await all_of(
+            fetch_one(start, min(start + longest, run_stop))
+            for run_start, run_stop in runs
+            for start in range(run_start, run_stop, longest)
+        )
 
     def _store(self, start: int, content: memoryview) -> None:
         size = self.settings.block_nbytes

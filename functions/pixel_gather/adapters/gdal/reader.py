@@ -65,6 +65,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
             SourceError: It cannot be opened.
         """
         started, nbytes_before = time.perf_counter(), cost.nbytes
+        read_s, decode_s = cost.read_s, cost.decode_s
         try:
             pinned = await PinnedObject.open_(
                 self._objects, href, etag=etag, cost=cost, settings=self._settings
@@ -81,6 +82,7 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
         finally:
             cost.open_s += time.perf_counter() - started
             cost.header_nbytes += cost.nbytes - nbytes_before
+            cost.read_s, cost.decode_s = read_s, decode_s  # what its requests added is in ``open_s``
         return GdalSource(header, session)
 
 

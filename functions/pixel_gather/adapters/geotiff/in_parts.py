@@ -1,32 +1,14 @@
 """Ranges that are fetched side by side, and become one."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
 from pixel_gather.adapters.geotiff.in_thread import in_thread
-from pixel_gather.errors import SourceError
+from pixel_gather.together import all_of
 
 type Fetch = Callable[[int, int], Awaitable[memoryview]]
 """Fetches bytes [start, stop) of one version of one object, all of them or it fails."""
-
-
-async def all_of[T](works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Do everything at one time and return the results in order; after a failure the rest is cancelled.
-
-    Raises:
-        SourceError: One of them raised it.
-        Exception: Otherwise the first that one of them raised.
-    """
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in works]
-    except ExceptionGroup as errors:
-        of_the_store = (error for error in errors.exceptions if isinstance(error, SourceError))
-        raise next(of_the_store, errors.exceptions[0]) from errors
-    return [task.result() for task in tasks]
 
 
 async def fetch_ranges(fetch: Fetch, ranges: Sequence[tuple[int, int]]) -> memoryview:

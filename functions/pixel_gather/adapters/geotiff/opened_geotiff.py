@@ -15,7 +15,7 @@ from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask
 from pixel_gather.adapters.geotiff.header import has_mask
 from pixel_gather.adapters.geotiff.header_bytes import NeedBytes
 from pixel_gather.adapters.geotiff.ifd import Ifd
-from pixel_gather.adapters.geotiff.in_parts import all_of, fetch_ranges
+from pixel_gather.adapters.geotiff.in_parts import fetch_ranges
 from pixel_gather.adapters.geotiff.in_thread import in_thread
 from pixel_gather.adapters.geotiff.layout import Layout
 from pixel_gather.adapters.geotiff.nodata import declares_nodata, hides_another_value, is_near_nodata
@@ -34,6 +34,7 @@ from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.estimate.range_parts import cut_range
 from pixel_gather.model.source import Header
 from pixel_gather.model.window import Window
+from pixel_gather.together import all_of
 
 type Pixels = np.ndarray[Any, Any]
 
@@ -182,7 +183,8 @@ class OpenedGeoTiff:
         ranges = cut_range(get.start, get.stop, part_nbytes=limits.part_nbytes, most=most_parts)
         content = await fetch_ranges(self.file.get, ranges)
         arrived = perf_counter()
-        self.file.cost.decode_s += await in_thread(lambda: self._decode(content, get, out, bands))
+        seconds = await in_thread(lambda: self._decode(content, get, out, bands))
+        self.file.cost.decode_s += seconds  # x += await ... would forget what others add meanwhile
         return arrived
 
     def _decode(self, content: memoryview, get: Get, out: Pixels, bands: Sequence[int]) -> float:

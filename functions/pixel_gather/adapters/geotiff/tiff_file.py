@@ -46,7 +46,7 @@ class TiffFile:
         fetched = await self.objects.get_range(self.href, start, stop, etag=self.etag, cost=self.cost)
         self.is_seen = True
         if fetched.object_nbytes != self.fragments.object_nbytes:
-            raise SourceError("replaced by another of its size", href=self.href, status=Status.CHANGED)
+            raise SourceError("replaced by a file of another size", href=self.href, status=Status.CHANGED)
         if fetched.content.nbytes != stop - start:
             raise UnsupportedError("fewer bytes than asked for")
         return fetched.content
