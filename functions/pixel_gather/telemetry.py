@@ -8,6 +8,7 @@ there as an array, 100 values a record at most, so that percentiles are true one
   ``SpentUsd``;
 - plan: ``GathersRefused``;
 - finish: ``GatherSeconds``, ``GatherUsd``, and ``SourcesLost`` for sources whose shard no worker committed.
+  Where windows are cut into strips, finish tells all counts of sources: each of them is in several shards.
 """
 
 from collections.abc import Mapping
@@ -71,7 +72,7 @@ STORED: Final = Metric("StoredBytes", Unit.BYTES)
 """Written to the cube, compressed."""
 
 SHARD: Final = Metric("ShardSeconds", Unit.SECONDS)
-"""Reading, compressing and storing one shard."""
+"""Reading, measuring, compressing and storing one shard."""
 
 GATHERS_REFUSED: Final = Metric("GathersRefused", Unit.COUNT)
 """Gathers that their plan refused; their executions count as failed, too."""

@@ -145,7 +145,7 @@ def filled_shards(deployment: Deployment, gather_id: str) -> list[Filled]:
 
 def _filled(line: dict[str, Any]) -> Filled:
     end = datetime.strptime(line["timestamp"], "%Y-%m-%d %H:%M:%S,%f%z")
-    begin = end - timedelta(seconds=line["read_s"] + line["write_s"])
+    begin = end - timedelta(seconds=line["read_s"] + line["measure_s"] + line["write_s"])
     return Filled(index=line["shard_index"], was_cold=line["cold_start"], at_work=(begin, end))
 
 

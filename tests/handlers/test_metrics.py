@@ -1,15 +1,22 @@
 """Metrics of large shards: every value reaches CloudWatch, within the format's limits."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from handlers.steps.measured import metrics_of_shard
+from fakes import FakeReader, table_of
+from handlers.steps.measured import metrics_of_gather, metrics_of_shard
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.model.outcome import Outcome, ShardResult
 from pixel_gather.model.status import Status
+from pixel_gather.report.report import Tally
+from plans import planned
 
 N_SOURCES = 1024
+A = np.ones((1, 50, 40), "uint16")
+COUNTS = {"ok": 5, "absent": 4, "missing": 2, "lost": 1}
 
 
 def test_every_value_of_a_large_shard_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,12 +63,36 @@ def test_failures_are_told_by_their_status_and_absent_sources_not_at_all() -> No
     assert (told["SourcesTimedOut"], told["SourcesMissing"]) == ([1], [2])
 
 
+def test_sources_in_strips_are_counted_once_by_the_finish() -> None:
+    """Each of their shards has all of them; of one that fails in but one strip, none could tell."""
+    result = _result()
+    report = replace(Tally(plan=planned(FakeReader({"a": A}), table_of("a"))).report(), status_counts=COUNTS)
+
+    of_a_strip = {metric.name for metric in metrics_of_shard(result, is_strip=True)}
+    told = {metric.name: values for metric, values in metrics_of_gather(report, 0.5, has_strips=True).items()}
+    of_whole_windows = {metric.name for metric in metrics_of_gather(report, 0.5)}
+
+    assert not [name for name in of_a_strip if name.startswith("Sources")]
+    assert "SourceOpenSeconds" in of_a_strip
+    assert (told["SourcesRead"], told["SourcesFailed"]) == ([5], [3])
+    assert (told["SourcesMissing"], told["SourcesLost"]) == ([2], [1])
+    assert {name for name in of_whole_windows if name.startswith("Sources")} == {"SourcesLost"}
+
+
+def test_a_shards_seconds_are_all_of_its_worker() -> None:
+    """Reading, measuring and storing."""
+    told = {metric.name: values for metric, values in metrics_of_shard(_result()).items()}
+
+    assert told["ShardSeconds"] == [4.5]
+
+
 def _result() -> ShardResult:
     return ShardResult(
         index=7,
         rows=[[_outcome(n)] for n in range(N_SOURCES)],
         read_s=3.0,
         write_s=1.0,
+        measure_s=0.5,
         stored_nbytes=10,
         peak_rss_mib=100.0,
     )

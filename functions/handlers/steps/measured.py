@@ -1,5 +1,6 @@
 """What shards and gathers tell of themselves, as metrics and as the keys of one log line. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -32,30 +33,49 @@ if TYPE_CHECKING:  # not in a worker's start
 type Values = dict[Metric, list[float]]
 
 
-def metrics_of_shard(result: ShardResult) -> Values:
-    """Return every value of a shard: three times for each source, the rest once."""
+def metrics_of_shard(result: ShardResult, *, is_strip: bool = False) -> Values:
+    """Return every value of a shard: three times for each source, the rest once.
+
+    Args:
+        result: Of the shard.
+        is_strip: Whether it holds a part of its sources' windows. Then the finish counts the sources: here
+            each would count once for every strip.
+    """
     sources = list(_named(result))
-    failed = [each.status for each in sources if each.status.is_failure]
     values: Values = {
         SOURCE_OPEN: [each.open_s for each in sources],
-        SOURCE_READ: [each.read_s + each.decode_s for each in sources],
+        SOURCE_READ: [each.reading_s for each in sources],
         SOURCE_TOTAL: [each.end_s - each.start_s for each in sources],
-        SOURCES_READ: [len(sources) - len(failed)],
-        SOURCES_FAILED: [len(failed)],
         REQUESTS: [sum(each.requests for each in sources)],
         RETRIES: [sum(each.retries for each in sources)],
         FETCHED: [sum(each.nbytes for each in sources)],
         STORED: [result.stored_nbytes],
-        SHARD: [result.read_s + result.write_s],
+        SHARD: [result.worker_s],
     }
-    return values | {SOURCES_FAILED_BY_STATUS[each]: [failed.count(each)] for each in dict.fromkeys(failed)}
+    return values if is_strip else values | _counted(Counter(each.status for each in sources))
 
 
-def metrics_of_gather(report: "Report", usd: float) -> Values:
-    """Return what a finished gather adds to its shards' metrics."""
-    n_lost = report.status_counts.get(Status.LOST.name.lower(), 0)
+def metrics_of_gather(report: "Report", usd: float, *, has_strips: bool = False) -> Values:
+    """Return what a finished gather adds to its shards' metrics.
+
+    Args:
+        report: Of the gather.
+        usd: What it cost.
+        has_strips: Whether its shards left the sources to be counted here.
+    """
+    counts = Counter({Status[name.upper()]: n for name, n in report.status_counts.items()})
     values: Values = {GATHER: [report.wall_s], GATHER_USD: [usd]}
+    if has_strips:
+        return values | _counted(counts)
+    n_lost = counts[Status.LOST]
     return values | {SOURCES_FAILED_BY_STATUS[Status.LOST]: [n_lost]} if n_lost else values
+
+
+def _counted(counts: Counter[Status]) -> Values:
+    """Return how many sources were read, and how many were not for which reason."""
+    failed = {status: n for status, n in counts.items() if status.is_failure}
+    values: Values = {SOURCES_READ: [counts[Status.OK]], SOURCES_FAILED: [sum(failed.values())]}
+    return values | {SOURCES_FAILED_BY_STATUS[status]: [n] for status, n in failed.items()}
 
 
 def summary_of_shard(result: ShardResult, *, plan: CubePlan, task: ShardTask) -> dict[str, Any]:
@@ -72,6 +92,7 @@ def summary_of_shard(result: ShardResult, *, plan: CubePlan, task: ShardTask) ->
         "decoded_bytes": task.n_rows * (task.y_stop - task.y_start) * plan.width * pixel_nbytes,
         "stored_bytes": result.stored_nbytes,
         "read_s": round(result.read_s, 3),
+        "measure_s": round(result.measure_s, 3),
         "write_s": round(result.write_s, 3),
         "peak_rss_mib": round(result.peak_rss_mib),
     }

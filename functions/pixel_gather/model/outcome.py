@@ -92,6 +92,11 @@ class Outcome:
 
     bands: list[BandStats] = field(default_factory=list)
 
+    @property
+    def reading_s(self) -> float:
+        """Waiting for tiles and decoding them, by the clock: where the two overlap, less than their sum."""
+        return min(self.read_s + self.decode_s, max(self.end_s - self.start_s - self.open_s, self.read_s))
+
 
 @dataclass(slots=True, kw_only=True)
 class ShardResult:
@@ -115,12 +120,21 @@ class ShardResult:
     peak_rss_mib: float
     """Most memory that the worker's process has held so far."""
 
+    measure_s: float = 0.0
+    """Wall time between the two: statistics, digests, small pictures, and the last look whether another
+    worker was faster."""
+
     machine: str = ""
-    """What the worker ran on, in words; empty in sidecars of earlier versions."""
+    """What the worker ran on, in words."""
 
     pictures: list[dict[int, bytes]] = field(default_factory=list)
     """Of each measurement, by row of the cube, the task's part of its picture where it has one; empty where
     windows are no pictures; see `read.quicklook`."""
+
+    @property
+    def worker_s(self) -> float:
+        """Wall time of all of it."""
+        return self.read_s + self.measure_s + self.write_s
 
 
 def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outcome]:

@@ -120,6 +120,11 @@ class CubePlan:
         """(rows, y, x) of every measurement."""
         return self.n_rows, self.height, self.width
 
+    @property
+    def n_strips(self) -> int:
+        """Into how many shards each source's window is cut, one above the other."""
+        return self.layout.n_shards(self.shape)[1]
+
     def of_slot(self, slot: int) -> tuple[Measurement, ...]:
         """Return the measurements that come from one source of a row."""
         return tuple(each for each in self.measurements if each.slot == slot)

@@ -83,7 +83,7 @@ class Report:
     total_s: Spread
     open_s: Spread
     read_s: Spread
-    """Waiting and decoding."""
+    """Waiting and decoding, by the clock."""
 
     wait_s: float
     """Summed over all sources."""
@@ -95,7 +95,8 @@ class Report:
     """Compressing and storing, summed over shards."""
 
     worker_s: float
-    """Reading, compressing and storing, summed over shards: what workers are paid for beside their starts."""
+    """Reading, measuring, compressing and storing, summed over shards: what workers are paid for beside their
+    starts."""
 
     n_shards: int
     n_lost_shards: int
@@ -129,6 +130,9 @@ class Report:
 
     schemes: dict[str, int] = field(default_factory=dict)
     """Where the sources lie, ``s3``, ``https`` or ``file``, and how many of them; empty as above."""
+
+    measure_s: float = 0.0
+    """Statistics, digests and small pictures, summed over shards."""
 
     @property
     def n_failed(self) -> int:
@@ -254,6 +258,7 @@ class Tally:
 
     stored_nbytes: int = 0
     write_s: float = 0.0
+    measure_s: float = 0.0
     worker_s: float = 0.0
     n_shards: int = 0
     n_lost_shards: int = 0
@@ -299,7 +304,8 @@ class Tally:
         """Take in what a task tells of itself."""
         self.stored_nbytes += result.stored_nbytes
         self.write_s += result.write_s
-        self.worker_s += result.read_s + result.write_s
+        self.measure_s += result.measure_s
+        self.worker_s += result.worker_s
         self.n_shards += 1
         if result.machine:
             self.machines[result.machine] += 1
@@ -314,7 +320,7 @@ class Tally:
         self._starts.append(outcome.start_s)
         self._ends.append(outcome.end_s)
         self._opens.append(outcome.open_s)
-        self._reads.append(outcome.read_s + outcome.decode_s)
+        self._reads.append(outcome.reading_s)
         self._bytes.append(outcome.nbytes - outcome.header_nbytes)
         self.is_aligned = self.is_aligned and outcome.is_aligned
         self.shares_crs = self.shares_crs and outcome.crs == self.plan.placement.crs
@@ -392,6 +398,7 @@ class Tally:
             wait_s=float(timings.total_s.sum()),
             wall_s=timings.wall_s,
             write_s=self.write_s,
+            measure_s=self.measure_s,
             worker_s=self.worker_s,
             n_shards=self.n_shards,
             n_lost_shards=self.n_lost_shards,

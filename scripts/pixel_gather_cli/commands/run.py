@@ -63,6 +63,7 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
         "timings": {
             "wall": report.wall_s,
             "wait": report.wait_s,
+            "measure": report.measure_s,
             "write": report.write_s,
             "total": asdict(report.total_s),
             "open": asdict(report.open_s),

@@ -44,7 +44,7 @@ class CubeSources:
     end_s: Floats
     open_s: Floats
     read_s: Floats
-    """Waiting and decoding."""
+    """Waiting and decoding, by the clock."""
 
     nbytes: Integers
     """Without headers."""
@@ -141,7 +141,10 @@ def read_sources(
     if shape[0] != n_rows or math.prod(shape) > MOST_SOURCES:
         raise ValueError(f"start has shape {shape}; of {n_rows:,} rows, {MOST_SOURCES:,} sources at most")
     start_s, open_s = _flat(group, "start", shape), _flat(group, "open", shape)
-    read_s = _flat(group, "read", shape) + _flat(group, "decode", shape)
+    waiting_s = _flat(group, "read", shape)
+    read_s = waiting_s + _flat(group, "decode", shape)
+    end_s = _flat(group, "end", shape) if "end" in group else start_s + open_s + read_s
+    read_s = np.minimum(read_s, np.maximum(end_s - start_s - open_s, waiting_s))  # as `Outcome.reading_s`
     nbytes = _flat(group, "bytes", shape).astype("int64")
     if "header_bytes" in group:
         nbytes -= _flat(group, "header_bytes", shape).astype("int64")
@@ -152,7 +155,7 @@ def read_sources(
         n_abreast=n_abreast,
         is_read=_per_source(group, "status", n_abreast) == Status.OK,
         start_s=start_s,
-        end_s=_flat(group, "end", shape) if "end" in group else start_s + open_s + read_s,
+        end_s=end_s,
         open_s=open_s,
         read_s=read_s,
         nbytes=nbytes,
