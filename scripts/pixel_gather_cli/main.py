@@ -1,10 +1,12 @@
 """The ``pixel-gather`` command: parse, call a use case, print.
 
 Results go to standard output, everything else to standard error. Exit codes: 0 all gathered,
-1 finished with sources that failed, 2 bad usage, refused, or a gather on AWS that failed, 130 interrupted.
+1 finished with sources that failed, 2 bad usage, refused, or a gather on AWS that failed, 70 a defect of this
+program, 130 interrupted, 143 told to end by a signal.
 """
 
 import sys
+import traceback
 from typing import Any
 
 import click
@@ -12,9 +14,12 @@ import click
 from pixel_gather.errors import GatherError
 from pixel_gather.version import __version__
 from pixel_gather_cli.lazy_commands import LazyCommands
+from pixel_gather_cli.termination import TerminatedError, ends_when_terminated
 
 REFUSED = 2
 INTERRUPTED = 130
+DEFECT = 70
+_ONCE_MORE = "the same run again goes on where it stopped, all else starts anew"
 
 SUMMARIES = {
     "bench": "Measure how fast your files are read, by what engine and how many at a time.",
@@ -59,17 +64,27 @@ def command() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit; an error that was foreseen is one line on standard error."""
     try:
-        code: Any = command.main(args=arguments, standalone_mode=False)
+        with ends_when_terminated():
+            code: Any = command.main(args=arguments, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(REFUSED)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; the same run again goes on where it stopped, all else starts anew", err=True)
+        click.echo(f"interrupted; {_ONCE_MORE}", err=True)
         sys.exit(INTERRUPTED)
+    except TerminatedError:
+        click.echo(f"told to end (SIGTERM or SIGHUP); {_ONCE_MORE}", err=True)
+        raise
     except GatherError as error:
         click.echo(f"pixel-gather: {error}", err=True)
         sys.exit(REFUSED)
     except BrokenPipeError:
         sys.stderr.close()  # what reads our output has enough: no trace of it
         sys.exit(0)
+    except Exception:  # noqa: BLE001 # Python's own exit code would say that some sources failed
+        traceback.print_exc()
+        click.echo(
+            "pixel-gather: this is a defect of Pixel Gather; please report it with the lines above", err=True
+        )
+        sys.exit(DEFECT)
     sys.exit(code if isinstance(code, int) else 0)

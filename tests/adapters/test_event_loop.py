@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import signal
 import threading
+import time
 
 import pytest
 
@@ -68,3 +70,44 @@ def test_run_works_beside_a_running_loop() -> None:
         return run(asyncio.sleep(0, "done"))
 
     assert asyncio.run(from_within()) == "done"
+
+
+def test_an_interrupt_of_a_notebook_ends_the_work_at_once() -> None:
+    """The cell waits in the main thread, which alone is interrupted; what was opened is closed."""
+    closed = threading.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            closed.set()
+
+    async def cell() -> None:
+        earlier = signal.signal(signal.SIGINT, signal.default_int_handler)  # as IPython has it
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            run(work())
+        finally:
+            timer.join()
+            signal.signal(signal.SIGINT, earlier)
+
+    started = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(cell())
+
+    assert closed.is_set()
+    assert time.perf_counter() - started < 10
+
+
+def test_run_beside_a_running_loop_raises_what_the_work_raises() -> None:
+    """As it is."""
+
+    async def fail() -> None:
+        raise KeyError("bug")
+
+    async def cell() -> None:
+        run(fail())
+
+    with pytest.raises(KeyError, match="bug"):
+        asyncio.run(cell())

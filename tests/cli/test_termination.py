@@ -3,9 +3,16 @@
 import io
 import os
 import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
+from local_server import Answer, Asked, serving
+from pixel_gather_cli.main import command, main
 from pixel_gather_cli.termination import ends_when_terminated
 
 
@@ -20,3 +27,75 @@ def test_sigterm_leaves_through_the_context_and_is_as_before_afterwards() -> Non
     assert caught.value.code == 143
     assert closed.closed
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_sighup_stays_ignored_where_it_was() -> None:
+    """A run under nohup outlives its terminal."""
+    earlier = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ends_when_terminated():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, earlier)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_is_told_to_end_says_so_and_leaves_no_temporary_file(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    """One sentence that says how to go on, and the exit code that shells give."""
+    temporary, cube = tmp_path / "tmp", tmp_path / "cube"
+    temporary.mkdir()
+    stopping = threading.Event()
+
+    def slowly(asked: Asked) -> Answer:
+        stopping.wait(0.0 if asked.range_ is None else 0.2)
+        return Answer(status=404)
+
+    with serving(slowly) as server:
+        list_file = tmp_path / "list.txt"
+        list_file.write_text("".join(f"{server.root}/{n}.tif\n" for n in range(2000)))
+        seen = len(server.asked)
+        run = subprocess.Popen(  # noqa: S603 # ours
+            [sys.executable, "-m", "pixel_gather_cli", "index", str(list_file), "--to", str(cube)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ) | {"TMPDIR": str(temporary)},
+        )
+        while len(server.asked) < seen + 20:
+            assert run.poll() is None, run.communicate()
+            time.sleep(0.01)
+        assert list(temporary.iterdir())
+        run.send_signal(number)
+        _, said = run.communicate(timeout=30)
+        stopping.set()
+
+    assert run.returncode == (143 if number == signal.SIGTERM else 130)
+    assert (
+        said.strip()
+        .splitlines()[-1]
+        .endswith("the same run again goes on where it stopped, all else starts anew")
+    )
+    assert "Traceback" not in said
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_defect_is_not_mistaken_for_sources_that_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's exit code for a traceback is 1, which here means something else."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("bug")
+
+    monkeypatch.setattr(command, "main", broken)
+
+    with pytest.raises(SystemExit) as ended:
+        main(["ls", "."])
+
+    said = capsys.readouterr().err
+    assert ended.value.code == 70
+    assert "KeyError: 'bug'" in said
+    assert "defect of Pixel Gather" in said

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -27,11 +27,31 @@ def open_runner() -> asyncio.Runner:
 
 
 def run[T](work: Coroutine[Any, Any, T]) -> T:
-    """Run on an event loop of its own, in a thread of its own where this one has a running loop."""
-    if not _is_loop_running():
-        return _run_here(work)
+    """Run on an event loop of its own, in a thread of its own where this one has a running loop.
+
+    An interrupt cancels the work, and is raised when the work has ended.
+    """
+    return _run_beside(work) if _is_loop_running() else _run_here(work)
+
+
+def _run_beside[T](work: Coroutine[Any, Any, T]) -> T:
+    """Run in another thread. Only this one is interrupted, so it has to pass that on."""
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
+
+    async def noted() -> T:
+        started.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+        return await work
+
     with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(_run_here, work).result()
+        done = pool.submit(_run_here, noted())
+        try:
+            return done.result()
+        except BaseException:
+            if not done.done():
+                loop, task = started.result()
+                assert task is not None  # noqa: S101 # the coroutine is one
+                loop.call_soon_threadsafe(task.cancel)
+            raise
 
 
 def _is_loop_running() -> bool:
