@@ -2,6 +2,7 @@
 
 import pytest
 
+from pixel_gather.adapters.uploaded_lists import YOUNG_FOR
 from synthesized import Synthesized, synthesized
 
 REDRIVE_WINDOW_DAYS = 14
@@ -65,7 +66,7 @@ def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None
     (rule,) = control["Properties"]["LifecycleConfiguration"]["Rules"]  # type: ignore[index] # a template
 
     assert rule["Status"] == "Enabled"
-    assert rule["ExpirationInDays"] > REDRIVE_WINDOW_DAYS
+    assert rule["ExpirationInDays"] > REDRIVE_WINDOW_DAYS + YOUNG_FOR.days
     assert "Prefix" not in rule
     assert control["DeletionPolicy"] == "Delete"
 

@@ -5,10 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from handlers.api.wiring import ControlPlane
-from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
+from pixel_gather.adapters.uploaded_lists import is_uploaded, key_of_list
 from pixel_gather.errors import RequestError
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -18,12 +17,10 @@ _LARGEST_NBYTES: Final = 5 * 2**30
 
 _VALID_S: Final = 900
 _FIELDS: Final = frozenset({"sha256", "suffix", "nbytes"})
-_NOT_THERE: Final = frozenset({"404", "403", "NoSuchKey", "AccessDenied"})
-"""S3 says 403 of a missing object to who may not list the bucket."""
 
 
 def lend_place(given: Any, plane: ControlPlane) -> dict[str, Any]:
-    """Return the href of a list and, unless it is there already, where and how to upload it.
+    """Return the href of a list and, unless it is there already and is young, where and how to upload it.
 
     Args:
         given: ``sha256`` and ``nbytes`` of the content, and the ``suffix`` of its format.
@@ -37,10 +34,10 @@ def lend_place(given: Any, plane: ControlPlane) -> dict[str, Any]:
         RequestError: A field is missing or wrong.
     """
     sha256, suffix, nbytes = _checked(given)
-    bucket, key = plane.settings.control_bucket, f"lists/{sha256}.{suffix}"
+    bucket, key = plane.settings.control_bucket, key_of_list(sha256, suffix)
     place: dict[str, Any] = {"href": f"s3://{bucket}/{key}", "upload": None, "headers": {}}
     with aws_errors_in_words():
-        if _is_there(plane.s3, bucket, key):
+        if is_uploaded(plane.s3, bucket, key):
             return place
         checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
         place["upload"] = plane.s3.generate_presigned_url(
@@ -65,13 +62,3 @@ def _checked(given: Any) -> tuple[str, str, int]:
     if not isinstance(nbytes, int) or isinstance(nbytes, bool) or not 1 <= nbytes <= _LARGEST_NBYTES:
         raise RequestError(f"it must be the size of the list, 1 to {_LARGEST_NBYTES:,} bytes", field="nbytes")
     return sha256, suffix, nbytes
-
-
-def _is_there(s3: Any, bucket: str, key: str) -> bool:
-    try:
-        s3.head_object(Bucket=bucket, Key=key)
-    except ClientError as error:
-        if code_of(error) in _NOT_THERE:
-            return False
-        raise
-    return True

@@ -69,7 +69,7 @@ class ApiDeployment:
         )
 
     def keep_list(self, listed: LocalList) -> str:
-        """Upload a list file, where it is not there yet."""
+        """Upload a list file, unless it is there and young."""
         place = self._send(
             "POST",
             "/lists",

@@ -3,16 +3,13 @@
 import base64
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words, code_of
+from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
 from pixel_gather.adapters.aws.executions import Executions
+from pixel_gather.adapters.uploaded_lists import is_uploaded, key_of_list
 from pixel_gather.request.naming import execution_name, forced
 from pixel_gather.request.request import GatherRequest
 from pixel_gather_cli.deployment.aws_account import AwsAccount
 from pixel_gather_cli.deployment.remote import LocalList
-
-_NOT_THERE = frozenset({"403", "404"})
 
 
 class DirectDeployment:
@@ -35,11 +32,11 @@ class DirectDeployment:
         return self._executions.submit(wanted.to_json(), name=execution_name(wanted))
 
     def keep_list(self, listed: LocalList) -> str:
-        """Upload a list file, where it is not there yet."""
-        key = f"lists/{listed.sha256}.{listed.suffix}"
+        """Upload a list file, unless it is there and young."""
+        key = key_of_list(listed.sha256, listed.suffix)
         checksum = base64.b64encode(bytes.fromhex(listed.sha256)).decode()
         with aws_errors_in_words():
-            if not self._is_there(key):
+            if not is_uploaded(self._s3, self._bucket, key):
                 self._s3.put_object(Bucket=self._bucket, Key=key, Body=listed.file, ChecksumSHA256=checksum)
         return f"s3://{self._bucket}/{key}"
 
@@ -58,12 +55,3 @@ class DirectDeployment:
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run what is missing."""
         return self._executions.redrive(id_)
-
-    def _is_there(self, key: str) -> bool:
-        try:
-            self._s3.head_object(Bucket=self._bucket, Key=key)
-        except ClientError as error:
-            if code_of(error) in _NOT_THERE:
-                return False
-            raise
-        return True

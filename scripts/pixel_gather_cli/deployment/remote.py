@@ -52,7 +52,7 @@ class Deployment(Protocol):
         """Start a gather or find the one of the same request; ``id``, ``is_new``, ``state``, ``links``."""
 
     def keep_list(self, listed: LocalList) -> str:
-        """Upload a list file, where it is not there yet, and return its href."""
+        """Upload a list file, unless it is there and young, and return its href."""
 
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather."""

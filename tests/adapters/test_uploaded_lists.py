@@ -1,0 +1,47 @@
+"""Lists that are in the control bucket already."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from pixel_gather.adapters.uploaded_lists import is_uploaded, key_of_list
+
+
+@dataclass
+class Bucket:
+    """A client of S3 that knows how old the one list is, or with what code it refuses."""
+
+    age: timedelta | None = None
+    code: str = "404"
+
+    def head_object(self, **asked: str) -> dict[str, Any]:
+        """Describe the list."""
+        assert asked == {"Bucket": "control", "Key": "lists/ab.csv"}
+        if self.age is None:
+            raise ClientError({"Error": {"Code": self.code}}, "HeadObject")
+        return {"LastModified": datetime.now(UTC) - self.age}
+
+
+@pytest.mark.parametrize(
+    ("bucket", "expected"),
+    [
+        (Bucket(timedelta(0)), True),
+        (Bucket(timedelta(hours=23)), True),
+        (Bucket(timedelta(hours=25)), False),
+        (Bucket(timedelta(days=27)), False),
+        (Bucket(), False),
+        (Bucket(code="403"), False),
+    ],
+)
+def test_a_list_is_uploaded_again_unless_it_is_young(bucket: Bucket, *, expected: bool) -> None:
+    """One that is there for 27 days may be gone before its gather is planned."""
+    assert is_uploaded(bucket, "control", key_of_list("ab", "csv")) is expected
+
+
+def test_a_bucket_that_refuses_otherwise_is_an_error() -> None:
+    """A bucket that is not there is no list that is missing."""
+    with pytest.raises(ClientError):
+        is_uploaded(Bucket(code="NoSuchBucket"), "control", "lists/ab.csv")
