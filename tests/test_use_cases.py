@@ -1,6 +1,7 @@
 """A whole gather over fakes: what it makes, how it goes on after a crash, what it refuses."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,7 +22,6 @@ from fakes import (
     table_of,
 )
 from pixel_gather.errors import ArrayExistsError, BudgetError, SourceError, StoreError
-from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.source import Cost, CubeRow, Source
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
@@ -98,6 +98,7 @@ class Gather:
                 cube=self.cube,
                 control=self.control.below(plan.claim),
                 source_timeout_s=5.0,
+                claims=self.control,
             )
         )
 
@@ -600,7 +601,7 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
     """Progress is one call for each source, absent ones among them."""
     gather = Gather()
     plan, tasks = gather.plan()
-    seen: list[Outcome] = []
+    seen: list[tuple[int, int]] = []
 
     filled = asyncio.run(
         gather_shard(
@@ -613,11 +614,11 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
             cube=gather.cube,
             control=gather.control.below(plan.claim),
             source_timeout_s=5.0,
-            on_source=seen.append,
+            on_source=lambda row, slot, _: seen.append((row, slot)),
         )
     )
 
-    assert len(seen) == 2
+    assert sorted(seen) == [(0, 0), (1, 0)]
     assert filled.is_new
     assert filled.result.stored_nbytes == 2 * 20 * 16 * 2
     assert filled.result.peak_rss_mib > 10
@@ -671,3 +672,109 @@ def test_report_is_kept_in_the_cube_and_read_back() -> None:
     again = msgspec.convert(msgspec.json.decode(msgspec.json.encode(found.report)), Report)
     assert again == report
     assert replace(again, digest="") != report
+
+
+def _planned_anew(gather: Gather) -> CubePlan:
+    """Remove the cube of a gather and plan it once more."""
+    gather.cube.claimed = gather.cube.report = None
+    time.sleep(0.001)  # a claim is as exact as the clock
+    plan, _ = gather.plan()
+    return plan
+
+
+def test_finish_gather_leaves_a_cube_alone_that_was_planned_anew() -> None:
+    """All shards of one making are there, but the cube is another's by now, and that has none yet."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    for task in tasks:
+        gather.shard(task, plan)
+    again = _planned_anew(gather)
+    n_calls = len(gather.cube.calls)
+
+    with pytest.raises(ArrayExistsError, match="planned anew since: submit its request again"):
+        gather.finish(plan, tasks)
+
+    assert gather.cube.claimed == again != plan
+    assert gather.cube.calls[n_calls:] == []
+
+
+def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works() -> None:
+    """It looks again before the last write."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    for task in tasks:
+        gather.shard(task, plan)
+    write = gather.cube.write_rows
+
+    async def replaced_meanwhile(start: int, values: Mapping[str, Values]) -> None:
+        await write(start, values)
+        gather.cube.claimed = replace(plan, planned_at=plan.planned_at + 1)
+
+    gather.cube.write_rows = replaced_meanwhile  # type: ignore[method-assign] # the moment of it
+
+    with pytest.raises(ArrayExistsError, match="planned anew since"):
+        gather.finish(plan, tasks)
+
+    assert gather.cube.report is None
+
+
+def test_finish_gather_refuses_where_the_cube_was_removed() -> None:
+    """Shards without the arrays that they belong to make no cube."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    for task in tasks:
+        gather.shard(task, plan)
+    gather.cube.claimed = None
+
+    with pytest.raises(ArrayExistsError, match="has been removed since it was planned"):
+        gather.finish(plan, tasks)
+
+
+def test_finish_gather_of_a_complete_cube_returns_its_report() -> None:
+    """A second try writes nothing."""
+    gather = Gather()
+    report = gather.run()
+    plan, tasks = gather.plan_of_the_claim()
+    n_calls = len(gather.cube.calls)
+
+    assert gather.finish(plan, tasks) == report
+    assert gather.cube.calls[n_calls:] == []
+
+
+def test_gather_shard_writes_nothing_into_a_cube_that_was_planned_anew_while_it_read() -> None:
+    """A worker of a gather that was cancelled goes on for a while; its pixels are not the new one's."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    opens = gather.reader.open_
+
+    async def open_late(
+        href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+    ) -> FakeOpened:
+        if gather.cube.claimed == plan:
+            await asyncio.to_thread(_planned_anew, gather)
+        return await opens(href, overview=overview, cost=cost, known=known)
+
+    gather.reader.open_ = open_late  # type: ignore[method-assign] # the moment of it
+
+    with pytest.raises(ArrayExistsError, match="planned anew since"):
+        gather.shard(tasks[0], plan)
+
+    assert not [call for call in gather.cube.calls if call.startswith("shard")]
+
+
+def test_gather_shard_tells_measuring_from_writing() -> None:
+    """What stores takes is no part of what measures, and all of it is the worker's time."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    write = gather.cube.write_shard
+
+    async def write_slowly(*given: Any, **more: Any) -> int:
+        await asyncio.sleep(0.2)
+        return await write(*given, **more)
+
+    gather.cube.write_shard = write_slowly  # type: ignore[method-assign] # slow, and otherwise as it is
+    result = gather.shard(tasks[0], plan).result
+
+    assert result.write_s >= 0.2
+    assert 0 < result.measure_s < 0.2
+    assert result.worker_s == result.read_s + result.measure_s + result.write_s

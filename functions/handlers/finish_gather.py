@@ -10,6 +10,7 @@ from handlers.steps.measured import metrics_of_gather
 from handlers.steps.result import publish
 from handlers.wiring import Deployment, cube_name
 from pixel_gather.adapters.aws.metrics import EmfMetrics
+from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.report.report import Report
 from pixel_gather.use_cases import finish_gather, load_plan, load_tasks
 
@@ -25,7 +26,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     del context
     gather, percentage = event["gather"], event["failed_shards"]
     logger.append_keys(gather_id=cube_name(gather))
-    report, result = deployment.run(_finish(gather, max_lost_share=percentage / 100))
+    plan, report, result = deployment.run(_finish(gather, max_lost_share=percentage / 100))
     shown = (
         "n_sources",
         "n_failed",
@@ -37,22 +38,20 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         "usd",
     )
     logger.info("gather finished", extra={name: result[name] for name in shown})
-    metrics.write(metrics_of_gather(report, result["usd"]), gather_id=cube_name(gather))
+    told = metrics_of_gather(report, result["usd"], has_strips=plan.n_strips > 1)
+    metrics.write(told, gather_id=cube_name(gather))
     return result
 
 
-async def _finish(gather: str, *, max_lost_share: float) -> tuple[Report, dict[str, Any]]:
+async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Report, dict[str, Any]]:
     """Complete the cube, unless an earlier try of the same plan has."""
     cube, control = deployment.cube(gather), deployment.control(gather)
     plan = await load_plan(control)
-    found = await cube.found()
-    report = found.complete_report() if found is not None and found.claim == plan.claim else None
-    if report is None:
-        report = await finish_gather(
-            plan=plan,
-            tasks=await load_tasks(control),
-            cube=cube,
-            control=control,
-            max_lost_share=max_lost_share,
-        )
-    return report, await publish(report, cube_name(gather), deployment, log=logger)
+    report = await finish_gather(
+        plan=plan,
+        tasks=await load_tasks(control),
+        cube=cube,
+        control=control,
+        max_lost_share=max_lost_share,
+    )
+    return plan, report, await publish(report, cube_name(gather), deployment, log=logger)

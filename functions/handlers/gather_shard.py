@@ -56,6 +56,7 @@ class ShardWorker:
 
         Raises:
             StoreError: A store refused.
+            BusyError: This machine could not just now.
             ArrayExistsError: The cube was removed and has been planned anew since.
         """
         control = self.deployment.control(gather, may_list=False)
@@ -82,6 +83,7 @@ class ShardWorker:
             control=control,
             source_timeout_s=_LONGEST_SOURCE_S,
             loaded=loading.result(),
+            claims=claims,
         )
         return prepared.plan, filled
 
@@ -118,7 +120,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     summary = summary_of_shard(filled.result, plan=plan, task=task)
     if filled.is_new:
         logger.info("shard finished", extra=summary)
-        metrics.write(metrics_of_shard(filled.result), gather_id=cube_name(gather), shard_index=task.index)
+        told = metrics_of_shard(filled.result, is_strip=plan.n_strips > 1)
+        metrics.write(told, gather_id=cube_name(gather), shard_index=task.index)
     else:
         logger.info("shard was there already", extra=summary)
     return {"gather": gather, "shard_index": task.index} | summary

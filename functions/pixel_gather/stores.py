@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import msgspec
 
+from pixel_gather.errors import ArrayExistsError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement, claim_of
 from pixel_gather.read.read_shard import Pixels
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:  # what only plan and finish need is not in a worker's start
     from pixel_gather.read.quicklook import Quicklooks
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate, Values
+
+
+PLANNED_ANEW: Final = (
+    "the cube was removed and has been planned anew since: submit its request again instead of redriving"
+)
+_REMOVED: Final = "the cube has been removed since it was planned: submit its request again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,17 @@ class FoundCube:
         return None if self.report is None else msgspec.convert(self.report, Report)
 
 
+def checked_claim(found: FoundCube | None, plan: CubePlan) -> FoundCube:
+    """Return what is at a cube's place, if it is still the making of the cube that was planned.
+
+    Raises:
+        ArrayExistsError: It was removed, and may have been planned anew since.
+    """
+    if found is None or found.claim != plan.claim:
+        raise ArrayExistsError(_REMOVED if found is None else PLANNED_ANEW)
+    return found
+
+
 class CubeStore(Protocol):
     """One cube, written in an order that leaves none that looks complete before it is."""
 
@@ -58,6 +76,7 @@ class CubeStore(Protocol):
 
         Raises:
             ArrayExistsError: Another gather has claimed it meanwhile, or the cube is complete.
+            BusyError: Others are at it, and none of them gets through.
         """
 
     async def write_shard(
@@ -90,7 +109,12 @@ class CubeStore(Protocol):
         """Write small pictures of some windows beside the arrays."""
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
-        """Place the cube on the map, consolidate its metadata and, last of all, say that it is complete."""
+        """Place the cube on the map, consolidate its metadata and, last of all, say that it is complete.
+
+        Raises:
+            ArrayExistsError: The cube was removed, and may have been planned anew since: what is there says
+                nothing of being complete.
+        """
 
 
 class ControlStore(Protocol):

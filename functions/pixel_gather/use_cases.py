@@ -32,9 +32,9 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
 from pixel_gather.read.quicklook import QuicklookAlbum, take_quicklooks
-from pixel_gather.read.read_shard import Pixels, ShardBuffers, read_shard
+from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.statistics import measure_row
-from pixel_gather.stores import ControlStore, CubeStore, FoundCube
+from pixel_gather.stores import PLANNED_ANEW, ControlStore, CubeStore, FoundCube, checked_claim
 from pixel_gather.usage import machine, peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
@@ -162,10 +162,7 @@ async def check_claim(control: ControlStore, claim: str) -> None:
         StoreError: Nobody has planned it, or the control files have expired.
     """
     if await _needed(control, _CLAIM_KEY) != claim.encode():
-        raise ArrayExistsError(
-            "the cube has been planned anew since this shard was cut: submit its request again instead of "
-            "redriving"
-        )
+        raise ArrayExistsError(PLANNED_ANEW)
 
 
 async def load_plan(control: ControlStore) -> CubePlan:
@@ -204,14 +201,21 @@ async def gather_shard(
     cube: CubeStore,
     control: ControlStore,
     source_timeout_s: float,
-    on_source: Callable[[Outcome], None] = lambda _: None,
+    on_source: OnSource = ignore,
     loaded: LoadedShard | None = None,
+    claims: ControlStore | None = None,
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by its sidecar.
 
     Safe to run twice: a shard that has been committed, before or meanwhile, is left as it is. So a worker for
     whom nobody waits any more, and whose sources time out, cannot write over what another has read.
     ``loaded`` is of `load_shard` where the caller has asked already.
+
+    Raises:
+        ArrayExistsError: By ``claims``, which are `plan_gather`'s control files, the cube was removed while
+            the sources were read, and has been planned anew: its pixels are another gather's.
+        BusyError: This machine could not just now; nothing was written.
+        StoreError: A store refused.
     """
     loaded = loaded or await load_shard(task, control)
     if loaded.committed is not None:
@@ -236,8 +240,10 @@ async def gather_shard(
         pictures = take_quicklooks(
             [band for slot in arrays for band in slot], plan=plan, task=task, were_read=_were_read(outcomes)
         )
-        if (committed := await _committed(task, control)) is not None:
+        committed = await _committed_meanwhile(task, plan, control, claims)
+        if committed is not None:
             return FilledShard(result=committed, is_new=False)
+        measured = time.perf_counter()
         stored_nbytes, _ = await _both(
             _write_shards(task, plan, arrays, cube), put_headers(task, rows, outcomes, control)
         )
@@ -245,7 +251,8 @@ async def gather_shard(
         index=task.index,
         rows=outcomes,
         read_s=read - started,
-        write_s=time.perf_counter() - read,
+        measure_s=measured - read,
+        write_s=time.perf_counter() - measured,
         stored_nbytes=stored_nbytes,
         peak_rss_mib=peak_rss_mib(),
         machine=machine(),
@@ -281,7 +288,11 @@ async def finish_gather(
         max_lost_share: Share of the tasks, 0 to 1, that may have left no sidecar; the rows of those are lost
             in the cube's status, whatever was stored of them.
 
+    Returns:
+        The report; of a cube that is complete already, the one that it has.
+
     Raises:
+        ArrayExistsError: The cube was removed, and may have been planned anew since: it is left as it is.
         StoreError: More tasks than that have not been gathered; nothing says that the cube is complete.
     """
     from pixel_gather.report.report import Tally  # noqa: PLC0415 # as above
@@ -290,6 +301,10 @@ async def finish_gather(
         coordinate_values,
         coordinates_of,
     )
+
+    found = checked_claim(await cube.found(), plan)
+    if (earlier := found.complete_report()) is not None:
+        return earlier
 
     missing = {task.index for task in tasks} - await gathered_indexes(control)
     if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
@@ -338,6 +353,16 @@ def _check_is_unfinished(found: FoundCube, digest: str) -> None:
         raise ArrayExistsError("a cube of another request or another list is there: choose another place")
     if found.report is not None:
         raise ArrayExistsError("the cube of this request is complete: there is nothing to gather")
+
+
+async def _committed_meanwhile(
+    task: ShardTask, plan: CubePlan, control: ControlStore, claims: ControlStore | None
+) -> ShardResult | None:
+    """Return what another worker has made of the task; refuse where the cube is another's by now."""
+    if claims is None:
+        return await _committed(task, control)
+    _, committed = await _both(check_claim(claims, plan.claim), _committed(task, control))
+    return committed
 
 
 async def _committed(task: ShardTask, control: ControlStore) -> ShardResult | None:
@@ -445,7 +470,7 @@ async def _all_evidence(
     plan: CubePlan, tasks: Sequence[ShardTask], control: ControlStore
 ) -> AsyncIterator[tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]]:
     """Yield `_evidence` of every range of rows in order, reading some sidecars ahead."""
-    strips = plan.layout.n_shards(plan.shape)[1]
+    strips = plan.n_strips
     groups = batched(tasks, strips, strict=True)
     for ahead in batched(groups, max(_SIDECARS_AHEAD // strips, 1), strict=False):
         for evidence in await asyncio.gather(*(_evidence(plan, group, control) for group in ahead)):

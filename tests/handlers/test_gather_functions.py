@@ -366,7 +366,14 @@ def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pyte
     assert line["decoded_bytes"] == 3 * 90 * 100 * 2
     assert line["requests"] > 3
     assert line["fetched_bytes"] > 0
-    assert {"read_s", "write_s", "peak_rss_mib", "function_request_id", "cold_start"} <= line.keys()
+    assert {
+        "read_s",
+        "measure_s",
+        "write_s",
+        "peak_rss_mib",
+        "function_request_id",
+        "cold_start",
+    } <= line.keys()
 
 
 def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) -> None:
@@ -434,3 +441,36 @@ def test_plan_gather_refuses_an_index_that_it_may_not_read(machine: StateMachine
 
     assert refused["verdict"] == "refused"
     assert refused["cause"].startswith("index: the bucket elsewhere is not allowed here")
+
+
+def test_sources_whose_windows_are_cut_into_strips_count_once(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the dashboard, too, though each of them is in three shards."""
+    monkeypatch.setattr(machine.plan, "max_task_nbytes", lambda _: 7000)  # such windows have gigabytes else
+
+    result = machine.run(REQUEST | {"output": {"layout": {"chunk": [1, 32, 100]}}})
+
+    emitted = records(capsys.readouterr().out, with_="_aws")
+    assert result["n_shards"] == 3 * 8
+    assert [each["SourcesRead"] for each in emitted if "SourcesRead" in each] == [[8]]
+    assert [each["SourcesFailed"] for each in emitted if "SourcesFailed" in each] == [[0]]
+
+
+def test_finish_of_a_cube_that_was_planned_anew_leaves_it_alone(machine: StateMachine) -> None:
+    """As when a gather is redriven whose cube was removed and submitted again."""
+    verdict = machine.planned(REQUEST)
+    for item in machine.manifest(verdict):
+        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+    root = f"out/{NAME}.zarr/zarr.json"
+    machine.s3.delete_object(Bucket="cubes", Key=root)
+    for listed in machine.s3.list_objects_v2(Bucket="cubes")["Contents"]:
+        machine.s3.delete_object(Bucket="cubes", Key=listed["Key"])
+    again = machine.planned(REQUEST)
+    assert again["gather"] != verdict["gather"]
+
+    with pytest.raises(Exception, match="planned anew since") as raised:
+        machine.finished(verdict)
+
+    assert type(raised.value).__name__ == "ArrayExistsError"
+    assert _json(machine.s3, "cubes", root)["attributes"]["complete"] is False

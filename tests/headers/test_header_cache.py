@@ -25,7 +25,7 @@ from pixel_gather.model.source import Cost, CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
-from pixel_gather.read.read_shard import ShardBuffers, read_shard
+from pixel_gather.read.read_shard import ShardBuffers, ignore, read_shard
 from pixel_gather.report.report import Report
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import FilledShard, finish_gather, gather_shard, plan_gather
@@ -261,7 +261,7 @@ def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
                 projector=FakeProjector(),
                 slots=FakeSlots(),
                 source_timeout_s=0.05,
-                on_source=lambda _: None,
+                on_source=ignore,
                 known=list(table.known(0, 2)),
             )
         return rows[0][0]

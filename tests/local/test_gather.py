@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +17,8 @@ import rasterio
 import xarray as xr
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
-from pixel_gather import Progress, dry_run, gather, gather_async
+from pixel_gather import Progress, Settings, dry_run, gather, gather_async
+from pixel_gather.errors import StoreError
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
@@ -55,6 +58,66 @@ def test_progress_counts_every_source(tmp_path: Path) -> None:
 
     assert seen[-1] == (len(FILES) + 1, 1)
     assert seen == sorted(seen)
+
+
+def test_progress_counts_a_source_once_though_its_window_is_cut_into_strips(tmp_path: Path) -> None:
+    """A file that is missing fails in every strip, and is one file that failed."""
+    seen: list[tuple[int, int]] = []
+
+    def note(progress: Progress) -> None:
+        seen.append((progress.n_done, progress.n_failed))
+
+    request = {
+        "sources": [*REQUEST["sources"], "gone.tif"],
+        "window": {"pixels": [0, 0, 360, 180]},
+        "output": {"layout": {"chunk": [1, 45, 360]}},
+    }
+    settings = Settings(max_task_nbytes=70_000, draws_report=False)
+    report = gather(request, to=tmp_path / "cube", settings=settings, on_progress=note).report
+
+    assert report.n_shards == 4 * (len(FILES) + 1)
+    assert seen[-1] == (len(FILES) + 1, 1)
+    assert seen == sorted(seen)
+
+
+def test_gather_raises_what_it_promises_where_the_cube_cannot_be_written(tmp_path: Path) -> None:
+    """A StoreError that names the place, and no group of errors; the run goes on once that is mended."""
+    to = tmp_path / "cube"
+    gather(REQUEST, to=to, settings=Settings(draws_report=False))
+    root = json.loads((to / "zarr.json").read_text())
+    shutil.rmtree(to)
+    (to / "band_1").mkdir(parents=True)
+    (to / "band_1" / "c").write_text("in the way")
+
+    def claimed() -> None:
+        root["attributes"]["complete"] = False
+        (to / "zarr.json").write_text(json.dumps(root))
+
+    claimed()
+    with pytest.raises(StoreError, match=f"^{re.escape(str(to))} could not be written"):
+        gather(REQUEST, to=to)
+
+    (to / "band_1" / "c").unlink()
+    assert gather(REQUEST, to=to).report.status_counts == {"ok": len(FILES)}
+
+
+def test_an_interrupt_ends_reading_a_list(tmp_path: Path) -> None:
+    """Its thread stops at the next line, so that the process can end; nothing is left."""
+    (tmp_path / "list.txt").write_text("\n".join(f"/nowhere/{n}.tif" for n in range(2_000_000)))
+
+    async def cancelled() -> None:
+        work = asyncio.ensure_future(
+            gather_async({"sources": str(tmp_path / "list.txt"), "window": "centre"}, to=tmp_path / "cube")
+        )
+        await asyncio.sleep(0.5)
+        work.cancel()
+        await work
+
+    started = time.perf_counter()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+
+    assert time.perf_counter() - started < 4
 
 
 @pytest.fixture

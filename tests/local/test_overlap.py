@@ -91,8 +91,8 @@ def test_shard_is_stored_while_the_next_is_read() -> None:
             slots=FakeSlots(1),
         )
         shards: Any = cube
-        sidecars: Any = control.below(plan.claim)
-        await _gather_shards(plan, tasks, job=job, cube=shards, control=sidecars, on_progress=_ignore)
+        controls: Any = control
+        await _gather_shards(plan, tasks, job=job, cube=shards, controls=controls, on_progress=_ignore)
         return cube
 
     cube = asyncio.run(run())

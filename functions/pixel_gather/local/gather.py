@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.adapters.crs import RasterioProjector
@@ -23,6 +24,7 @@ from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT, AdaptiveSlots
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place, split_href
 from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report, write_report
+from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader
@@ -41,6 +43,7 @@ from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.report.report import Report
 from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.request.request import GatherRequest, Sources, parse_request
+from pixel_gather.together import all_of
 from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
 
 if TYPE_CHECKING:
@@ -96,6 +99,40 @@ class Progress:
     n_done: int = 0
     n_failed: int = 0
     fetched_nbytes: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counter:
+    """Counts each source once, though its window may be read in several strips."""
+
+    plan: CubePlan
+    on_progress: Callable[[Progress], None]
+    progress: Progress
+    n_parts: int = 0
+    """Sources and strips of them that are done."""
+
+    failed: set[int] = field(default_factory=set)
+    """Places of the sources that failed, where a source has several strips that may fail."""
+
+    def skip(self, task: ShardTask) -> None:
+        """Count a shard that an earlier run has committed; slots that no source is in count as well."""
+        self._add_parts(task.n_rows * len(self.plan.slots))
+
+    def note(self, row: int, slot: int, outcome: Outcome) -> None:
+        """Count a source, or one strip of it."""
+        self._add_parts(int(outcome.status is not Status.ABSENT))
+        if outcome.status.is_failure:
+            if self.plan.n_strips == 1:
+                self.progress.n_failed += 1
+            else:
+                self.failed.add(row * len(self.plan.slots) + slot)
+                self.progress.n_failed = len(self.failed)
+        self.progress.fetched_nbytes += outcome.nbytes
+        self.on_progress(self.progress)
+
+    def _add_parts(self, n: int) -> None:
+        self.n_parts += n
+        self.progress.n_done = min(self.n_parts // self.plan.n_strips, self.progress.n_sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +196,8 @@ def gather(
         ArrayExistsError: Something else is at ``to``; it was left as it is.
         DeniedError: There are no AWS credentials, or not the profile that was asked for.
         StoreError: The cube could not be written; the same call goes on where it stopped.
+        BusyError: This machine could not just now, as where GDAL's process does not start; again, the same
+            call goes on.
     """
     return run(
         gather_async(request, to=to, settings=settings, on_progress=on_progress, on_complete=on_complete)
@@ -223,9 +262,8 @@ async def gather_async(
             max_task_nbytes=job.settings.max_task_nbytes,
         )
         _log.info("planned %s; the cube's shape is %s", counted(len(tasks), "shard"), plan.shape)
-        control = controls.below(plan.claim)
-        await _gather_shards(plan, tasks, job=job, cube=cube, control=control, on_progress=on_progress)
-        report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=control)
+        await _gather_shards(plan, tasks, job=job, cube=cube, controls=controls, on_progress=on_progress)
+        report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=controls.below(plan.claim))
         await controls.clear()
         _log.info("%s is complete", cube.place)
         return await _ended(cube, report, was_complete=False, settings=job.settings, on_complete=on_complete)
@@ -307,16 +345,21 @@ async def opened_job(
     reader = CogReader.over(objects, fast=settings.fast_path, fall_back=GdalSettings())
     index = None if request is None or request.index is None else _checked_index(request.index, policy)
     async with AsyncExitStack() as stack:
-        table = await asyncio.to_thread(
-            lambda: SqliteSourceTable(
-                named_sources(sources, objects=objects, policy=policy, list_policy=policy)
-            )
-        )
-        stack.enter_context(table)
+
+        def load(check: Check) -> SqliteSourceTable:
+            named = named_sources(sources, objects=objects, policy=policy, list_policy=policy, check=check)
+            return SqliteSourceTable(named, check=check)
+
+        table = stack.enter_context(await _in_thread(load))
         await asyncio.to_thread(_open_first, table, objects)
         if index is not None and request is not None:
-            entries = read_index(index, objects=objects, overview=request.overview)
-            await asyncio.to_thread(table.learn, entries)
+            overview = request.overview
+
+            def learn(check: Check) -> None:
+                entries = read_index(index, objects=objects, overview=overview, check=check)
+                table.learn(entries, check=check)
+
+            await _in_thread(learn)
         yield Job(
             settings=settings,
             table=table,
@@ -332,6 +375,21 @@ def _open_first(table: SqliteSourceTable, objects: Objects) -> None:
         first = next(sources, None)
     if first is not None:
         objects.open_(first.href)
+
+
+async def _in_thread[T](work: Callable[[Check], T]) -> T:
+    """Do what takes long in a thread, which an interrupt ends at its next check."""
+    is_over = Event()
+
+    def check() -> None:
+        if is_over.is_set():
+            raise InterruptedError("interrupted")
+
+    try:
+        return await asyncio.to_thread(work, check)
+    except asyncio.CancelledError:
+        is_over.set()
+        raise
 
 
 def _checked_index(place: str, policy: HrefPolicy) -> str:
@@ -373,19 +431,13 @@ async def _gather_shards(
     *,
     job: Job,
     cube: ZarrCube,
-    control: ObjectControlStore,
+    controls: ObjectControlStore,
     on_progress: Callable[[Progress], None],
 ) -> None:
-    done = await gathered_indexes(control)
-    progress = Progress(n_sources=plan.n_sources)
+    done = await gathered_indexes(controls.below(plan.claim))
+    counter = _Counter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources))
     shards = asyncio.Semaphore(_SHARDS_IN_FLIGHT)
     buffers = ShardBuffers(plan)
-
-    def note(outcome: Outcome) -> None:
-        progress.n_done += outcome.status is not Status.ABSENT
-        progress.n_failed += outcome.status.is_failure
-        progress.fetched_nbytes += outcome.nbytes
-        on_progress(progress)
 
     async def one(task: ShardTask) -> None:
         async with shards:
@@ -397,19 +449,18 @@ async def _gather_shards(
                 slots=job.slots,
                 buffers=buffers,
                 cube=cube,
-                control=control,
+                control=controls.below(plan.claim),
                 source_timeout_s=job.settings.source_timeout_s,
-                on_source=note,
+                on_source=counter.note,
+                claims=controls,
             )
-            _log.info("shard %d is written; %d of %d done", task.index, progress.n_done, progress.n_sources)
+            _log.info("shard %d is written; %d of %d done", task.index, counter.progress.n_done, plan.n_sources)
 
-    async with asyncio.TaskGroup() as group:
-        for task in tasks:
-            if task.index in done:
-                progress.n_done = min(progress.n_done + task.n_rows * len(plan.slots), plan.n_sources)
-            else:
-                group.create_task(one(task))
-    on_progress(progress)
+    for task in tasks:
+        if task.index in done:
+            counter.skip(task)
+    await all_of(one(task) for task in tasks if task.index not in done)
+    on_progress(counter.progress)
 
 
 def shown(place: str) -> str:

@@ -19,8 +19,15 @@ from pixel_gather.plan.cube_plan import CubePlan, SourceSlot
 from pixel_gather.plan.locate_window import Grid, Placement, place_like
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import OpenedSource, Projector, Slots, SourceReader
+from pixel_gather.together import all_of
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
+type OnSource = Callable[[int, int, Outcome], None]
+"""Told of a source that is done: its row of the cube, its slot, and what became of it."""
+
+
+def ignore(_row: int, _slot: int, _outcome: Outcome) -> None:
+    """Be told of a source, and do nothing."""
 
 
 class ShardBuffers:
@@ -60,14 +67,13 @@ async def read_shard(
     projector: Projector,
     slots: Slots,
     source_timeout_s: float,
-    on_source: Callable[[Outcome], None],
+    on_source: OnSource,
     known: Sequence[Sequence[bytes | None]] = (),
 ) -> list[list[Outcome]]:
     """Read all windows of a shard concurrently.
 
     A source that cannot be read leaves its status in its own place and its row filled with nodata:
-    one bad COG costs one row, not the shard. Any other exception cancels the remaining reads and
-    leaves as an ``ExceptionGroup``.
+    one bad COG costs one row, not the shard. Any other exception cancels the remaining reads and is raised.
 
     Args:
         rows: The task's rows of the list.
@@ -78,7 +84,7 @@ async def read_shard(
         projector: For boxes and points.
         slots: Bounds how many sources are read at one time.
         source_timeout_s: Longest that one source may take, retries included.
-        on_source: Called after each source.
+        on_source: Called after each source; of a window in several strips, once for each.
         known: What an index tells of each source of each row; nothing at all if not given.
 
     Returns:
@@ -104,15 +110,17 @@ async def read_shard(
                     place.was_read(n_requests=outcome.requests - outcome.retries - outcome.hedges)
         if outcome.status is not Status.OK:
             out[...] = plan.fill_value(slot_index)
-        on_source(outcome)
+        on_source(task.row_start + index, slot_index, outcome)
         return outcome
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            [group.create_task(read_one(index, slot, source)) for slot, source in enumerate(row.sources)]
+    outcomes = iter(
+        await all_of(
+            read_one(index, slot, source)
             for index, row in enumerate(rows)
-        ]
-    return [[each.result() for each in row] for row in tasks]
+            for slot, source in enumerate(row.sources)
+        )
+    )
+    return [[next(outcomes) for _ in row.sources] for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

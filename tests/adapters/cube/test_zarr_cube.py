@@ -1,12 +1,17 @@
 """The cube as others find it: xarray, rioxarray, GeoZarr, and a second gather at its place."""
 
 import asyncio
+import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, override
 
 import numpy as np
 import obstore
@@ -14,20 +19,20 @@ import pytest
 import rioxarray  # noqa: F401 # registers the accessor
 import xarray as xr
 from geozarr_toolkit.helpers import validate_attrs
-from obstore.store import LocalStore, MemoryStore
+from obstore.store import LocalStore, MemoryStore, S3Store
 
 from fakes import FakeControl, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY, ZarrCube
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
-from pixel_gather.errors import ArrayExistsError, StoreError
+from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.model.source import Column, CubeRow, Source
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.ports import SourceTable
 from pixel_gather.read.read_shard import Pixels, ShardBuffers
-from pixel_gather.report.report import Report
+from pixel_gather.report.report import Report, Tally
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
 from plans import planned
@@ -534,3 +539,198 @@ def test_cube_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match=r"^my/cube could not be written"):
         asyncio.run(cube.write_shard(plan, plan.measurements[0], (9, 0, 0), np.ones((1, 16, 16), "uint16")))
+
+
+@dataclass
+class ConditionalStore:
+    """An S3 of one bucket that answers conditional PUTs as S3 does, conflicts (409) among them."""
+
+    conflicts: int = 0
+    """How many of the next conditional PUTs are answered by 409, as while another is under way."""
+
+    before_put: Callable[["ConditionalStore"], None] | None = None
+    """Called once, before the next PUT of the root's metadata that has an If-Match."""
+
+    before_list: Callable[["ConditionalStore"], None] | None = None
+    objects: dict[str, bytes] = field(default_factory=dict)
+    n_puts: int = 0
+    """Conditional ones."""
+
+    def put(self, key: str, content: bytes, *, if_none: str | None, if_match: str | None) -> int:
+        """Keep an object; return the status code."""
+        if if_match and self.before_put is not None:
+            happen, self.before_put = self.before_put, None
+            happen(self)
+        if if_none or if_match:
+            self.n_puts += 1
+            if self.conflicts:
+                self.conflicts -= 1
+                return 409
+            there = self.objects.get(key)
+            if there is not None if if_none else there is None or if_match != etag_of(there):
+                return 412
+        self.objects[key] = content
+        return 200
+
+    def listed(self) -> bytes:
+        """Return the page of all objects."""
+        if self.before_list is not None:
+            happen, self.before_list = self.before_list, None
+            happen(self)
+        items = "".join(
+            f"<Contents><Key>{key}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+            f"<ETag>&quot;e&quot;</ETag><Size>{len(content)}</Size></Contents>"
+            for key, content in self.objects.items()
+        )
+        return f"<ListBucketResult><IsTruncated>false</IsTruncated>{items}</ListBucketResult>".encode()
+
+
+def etag_of(content: bytes) -> str:
+    """Return a quoted name of these bytes."""
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+@contextmanager
+def serving(there: ConditionalStore) -> Iterator[Store]:
+    """Serve it on loopback; yields a client."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_PUT(self) -> None:
+            content = self.rfile.read(int(self.headers["Content-Length"]))
+            code = there.put(
+                self._key(),
+                content,
+                if_none=self.headers["If-None-Match"],
+                if_match=self.headers["If-Match"],
+            )
+            self._answer(code, etag=etag_of(content))
+
+        def do_GET(self) -> None:
+            if "list-type=2" in self.path:
+                self._answer(200, there.listed())
+            elif (content := there.objects.get(self._key())) is None:
+                self._answer(404)
+            else:
+                self._answer(200, content, etag=etag_of(content))
+
+        def _key(self) -> str:
+            return self.path.partition("?")[0].removeprefix("/cubes/")
+
+        def _answer(self, code: int, body: bytes = b"", etag: str = "") -> None:
+            self.send_response(code)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+            if etag:
+                self.send_header("ETag", etag)
+            self.end_headers()
+            self.wfile.write(body)
+
+        @override
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield S3Store(
+            "cubes",
+            endpoint=f"http://127.0.0.1:{server.server_port}",
+            region="eu-central-1",
+            skip_signature=True,
+            client_options={"allow_http": True},
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_create_tries_again_while_another_put_is_under_way() -> None:
+    """S3 answers 409 to the second of two, and the first may fail: then nobody has claimed the place."""
+    there = ConditionalStore(conflicts=2)
+    plan = plan_of()
+
+    with serving(there) as store:
+        made = asyncio.run(ZarrCube(store, "place").create(plan))
+
+    assert made == plan
+    assert there.n_puts == 3
+    assert there.objects.keys() == {ROOT_KEY, "band_1/zarr.json"}
+
+
+def test_create_that_always_conflicts_is_worth_another_try() -> None:
+    """The state machine retries it by its class."""
+    with serving(ConditionalStore(conflicts=99)) as store, pytest.raises(BusyError, match="run again"):
+        asyncio.run(ZarrCube(store, "place").create(plan_of()))
+
+
+def test_found_sees_a_cube_that_is_claimed_while_it_looks() -> None:
+    """Between the GET of what is not there and the listing; that is no folder of something else."""
+    plan = plan_of()
+    with serving(made := ConditionalStore()) as store:
+        asyncio.run(ZarrCube(store, "place").create(plan))
+
+    with serving(ConditionalStore(before_list=lambda late: late.objects.update(made.objects))) as store:
+        found = asyncio.run(ZarrCube(store, "place").found())
+
+    assert found is not None
+    assert found.claim == plan.claim
+
+
+def report_of(plan: CubePlan) -> Report:
+    """Return the report of a cube of which nothing was read."""
+    return Tally(plan=plan).report()
+
+
+def as_if_planned_anew(there: ConditionalStore) -> None:
+    """Let the root's metadata be of another claim."""
+    root = json.loads(there.objects[ROOT_KEY])
+    root["attributes"]["pixel_gather"]["planned_at"] = "2026-11-21T00:00:00.000001+00:00"
+    there.objects[ROOT_KEY] = json.dumps(root).encode()
+
+
+def test_complete_does_not_replace_what_was_planned_anew_at_the_last_moment() -> None:
+    """The last PUT is done by S3 only if it replaces what was read before."""
+    there, plan = ConditionalStore(), plan_of()
+
+    with serving(there) as store:
+        cube = ZarrCube(store, "place")
+        asyncio.run(cube.create(plan))
+        there.before_put = as_if_planned_anew
+        with pytest.raises(ArrayExistsError, match="planned anew since"):
+            asyncio.run(cube.complete(plan, report_of(plan)))
+
+    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] is False
+
+
+def test_complete_twice_at_the_same_time_is_complete() -> None:
+    """Two finishes of one claim say the same."""
+    there, plan = ConditionalStore(), plan_of()
+
+    with serving(there) as store:
+        cube = ZarrCube(store, "place")
+        asyncio.run(cube.create(plan))
+
+        def by_another(_: ConditionalStore) -> None:
+            asyncio.run(cube.complete(plan, report_of(plan)))
+
+        there.before_put = by_another
+        asyncio.run(cube.complete(plan, report_of(plan)))
+
+    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] is True
+
+
+def test_complete_in_a_folder_refuses_a_cube_that_was_planned_anew(tmp_path: Path) -> None:
+    """A disk knows no conditions, so the claim is looked at."""
+    cube, plan = ZarrCube(LocalStore(tmp_path), "place"), plan_of()
+    asyncio.run(cube.create(plan))
+    shutil.rmtree(tmp_path)
+    asyncio.run(cube.create(replace(plan, planned_at=plan.planned_at + 1)))
+    before = (tmp_path / ROOT_KEY).read_bytes()
+
+    with pytest.raises(ArrayExistsError, match="planned anew since"):
+        asyncio.run(cube.complete(plan, report_of(plan)))
+
+    assert (tmp_path / ROOT_KEY).read_bytes() == before

@@ -7,6 +7,7 @@ arrays' metadata, the shards, the coordinates; the group's consolidated metadata
 import asyncio
 import io
 import json
+import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import LocalStore
 
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
@@ -31,13 +33,14 @@ from pixel_gather.adapters.cube.zarr_metadata import (
 )
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_errors import said_of_place
-from pixel_gather.errors import ArrayExistsError, StoreError
+from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
-from pixel_gather.stores import FoundCube
+from pixel_gather.stores import FoundCube, checked_claim
 
 if TYPE_CHECKING:  # not in a worker's start
     import zarr
+    from obstore import PutMode
 
     from pixel_gather.read.quicklook import Quicklooks
     from pixel_gather.report.report import Report
@@ -45,6 +48,9 @@ if TYPE_CHECKING:  # not in a worker's start
 
 _ARRAYS_AT_ONCE: Final = 8
 """Each waits for a request or two, a cube has some 20, and a million sources are written in 62 batches."""
+
+_CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
+"""Longest pause after each try to claim a place that another PUT is under way to."""
 
 ROOT_KEY: Final = "zarr.json"
 QUICKLOOKS_KEY: Final = "quicklooks.npz"
@@ -61,29 +67,37 @@ class ZarrCube:
 
     async def found(self) -> FoundCube | None:
         """Return what cube is at the place, or None where the place is empty."""
+        found, _ = await self._found_version()
+        return found if found is not None else await self._found_in_empty_place()
+
+    async def _found_version(self) -> tuple[FoundCube | None, str | None]:
+        """Return what the group's metadata tell, and their ETag; None where there are none."""
         try:
             answer = await obstore.get_async(self.store, ROOT_KEY)
             attributes = json.loads(bytes(await answer.bytes_async()))["attributes"]
             gather = gather_of(attributes)
-            return FoundCube(
+            found = FoundCube(
                 digest=str(gather["digest"]),
                 planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
                 report=gather.get("report") if attributes["complete"] else None,
             )
         except FileNotFoundError:
-            await self._check_empty()
-            return None
+            return None, None
         except (BaseError, OSError) as error:
             raise self._failed("read", error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:  # JSON of any other shape
             raise ArrayExistsError(
                 f"{self.place}: a Zarr that no gather made is there: choose another place"
             ) from error
+        return found, answer.meta["e_tag"]
 
-    async def _check_empty(self) -> None:
+    async def _found_in_empty_place(self) -> FoundCube | None:
+        """Return None, or what another gather has put there since it was found to be empty."""
         try:
             async for page in obstore.list(self.store, chunk_size=2):
                 others = [item["path"] for item in page if not item["path"].startswith(CONTROL_FOLDER)]
+                if ROOT_KEY in others:
+                    return await self.found()
                 if others:
                     raise ArrayExistsError(
                         f"{self.place}: it is not empty ({others[0]} is there) and holds no cube: "
@@ -91,23 +105,38 @@ class ZarrCube:
                     )
         except (BaseError, OSError) as error:
             raise self._failed("listed", error) from error
+        return None
 
     async def create(self, plan: CubePlan) -> CubePlan:
         """Claim the place and describe the measurements; goes on with a claim of the same digest."""
         content = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": group_attributes(plan)})
-        try:
-            await obstore.put_async(self.store, ROOT_KEY, content.encode(), mode="create")
-        except AlreadyExistsError as error:
-            found = await self.found()
-            if found is None or found.digest != plan.digest or found.report is not None:
-                raise ArrayExistsError(
-                    f"{self.place}: another gather has just begun there: choose another place"
-                ) from error
-            plan = replace(plan, planned_at=found.planned_at)
-        except (BaseError, OSError) as error:
-            raise self._failed("written", error) from error
+        plan = await self._claimed(plan, content.encode())
         await self._write_in_thread(self._create_measurements, plan)
         return plan
+
+    async def _claimed(self, plan: CubePlan, content: bytes) -> CubePlan:
+        """Put the group's metadata where there is none; return the plan of whoever was first.
+
+        S3 refuses a conditional PUT not only where something is there: while another such PUT is under way,
+        too (409), and that one may fail. obstore raises the same for both; what is there tells them apart.
+        """
+        for longest_s in _CLAIM_PAUSES_S:
+            try:
+                await obstore.put_async(self.store, ROOT_KEY, content, mode="create", use_multipart=False)
+            except AlreadyExistsError as error:
+                found = await self.found()
+                if found is None:
+                    await asyncio.sleep(random.uniform(longest_s / 2, longest_s))  # noqa: S311 # no secret
+                    continue
+                if found.digest != plan.digest or found.report is not None:
+                    raise ArrayExistsError(
+                        f"{self.place}: another gather has just begun there: choose another place"
+                    ) from error
+                return replace(plan, planned_at=found.planned_at)
+            except (BaseError, OSError) as error:
+                raise self._failed("written", error) from error
+            return plan
+        raise BusyError(f"{self.place}: others are writing there at the same time: run again")
 
     async def write_shard(
         self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
@@ -162,13 +191,29 @@ class ZarrCube:
             raise self._failed("written", error) from error
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
-        """Place the cube on the map, consolidate, and say that it is complete."""
-        await self._write_in_thread(self._complete, plan, report)
+        """Place the cube on the map, consolidate, and say that it is complete.
 
-    async def _write_in_thread[*Ts](self, write: Callable[[*Ts], None], *arguments: *Ts) -> None:
+        The last PUT replaces only what bore this plan's claim when the rest began: S3 checks it by ETag.
+        """
+        found, etag = await self._found_version()
+        checked_claim(found, plan)
+        content = await self._write_in_thread(self._completed, plan, report)
+        mode: PutMode = "overwrite" if etag is None else {"e_tag": etag}
+        if isinstance(self.store, LocalStore):  # which knows no conditions: look again, at the last moment
+            checked_claim((await self._found_version())[0], plan)
+            mode = "overwrite"
+        try:
+            await obstore.put_async(self.store, ROOT_KEY, content, mode=mode, use_multipart=False)
+        except PreconditionError as error:
+            if checked_claim((await self._found_version())[0], plan).report is None:
+                raise self._failed("written", error) from error
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+
+    async def _write_in_thread[*Ts, T](self, write: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Let zarr-python block a thread, and say in our own words what the store refused."""
         try:
-            await asyncio.to_thread(write, *arguments)
+            return await asyncio.to_thread(write, *arguments)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
 
@@ -222,7 +267,8 @@ class ZarrCube:
 
         _each_in_threads(lambda item: write(*item), values.items())
 
-    def _complete(self, plan: CubePlan, report: "Report") -> None:
+    def _completed(self, plan: CubePlan, report: "Report") -> bytes:
+        """Describe all arrays to the end, and return the group's metadata of a complete cube."""
         group = self._group()
         on_map = write_georeference(self.store, plan, report)
         if len(plan.measurements) > 1:
@@ -249,7 +295,7 @@ class ZarrCube:
                 "metadata": dict(zip(arrays, _each_in_threads(self._metadata_of, arrays), strict=True)),
             },
         }
-        obstore.put(self.store, ROOT_KEY, json.dumps(content).encode(), use_multipart=False)
+        return json.dumps(content).encode()
 
     def _array_names(self) -> set[str]:
         """Return the arrays below the root; zarr-python's own walk warns of the control folder."""

@@ -1,0 +1,81 @@
+"""Work at one time: one error leaves, of a class that callers know."""
+
+import ast
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pixel_gather.errors import StoreError
+from pixel_gather.together import all_of
+
+ROOT = Path(__file__).parents[1]
+MODULES = [*ROOT.glob("functions/**/*.py"), *ROOT.glob("scripts/**/*.py")]
+
+
+async def _after(delay_s: float, result: int | Exception, ended: list[float]) -> int:
+    try:
+        await asyncio.sleep(delay_s)
+    finally:
+        ended.append(delay_s)
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def test_all_of_returns_results_in_order() -> None:
+    """Whichever ends first."""
+    assert asyncio.run(all_of(_after(delay_s, n, []) for n, delay_s in enumerate((0.02, 0.0, 0.01)))) == [
+        0,
+        1,
+        2,
+    ]
+
+
+def test_all_of_raises_the_error_itself_and_leaves_nothing_under_way() -> None:
+    """No group around it, be it raised in a group within a group."""
+    ended: list[float] = []
+
+    async def nested() -> int:
+        return sum(await all_of([_after(0.0, StoreError("disk is full"), ended), _after(9.0, 1, ended)]))
+
+    with pytest.raises(StoreError, match="disk is full"):
+        asyncio.run(all_of([_after(8.0, 1, ended), nested()]))
+
+    assert sorted(ended) == [0.0, 8.0, 9.0]
+
+
+def test_all_of_raises_what_was_foreseen_before_anything_else() -> None:
+    """Of two that fail at the same moment, the one that says what to do."""
+    errors = (KeyError("bug"), StoreError("disk is full"))
+
+    with pytest.raises(StoreError):
+        asyncio.run(all_of(_after(0.0, error, []) for error in errors))
+
+
+def _nodes(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
+    for module in MODULES:
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, kind):
+                yield module.name, node
+
+
+def test_there_is_one_place_that_makes_task_groups() -> None:
+    """Any other would raise its errors in an ExceptionGroup, which no caller and no Retry names."""
+    made = {name for name, node in _nodes(ast.Attribute) if getattr(node, "attr", "") == "TaskGroup"}
+
+    assert made == {"together.py"}
+
+
+def test_nothing_is_added_to_across_an_await() -> None:
+    """``x += await y`` reads x before it waits, and then forgets what others have added meanwhile."""
+    wrong = [
+        name
+        for name, node in _nodes(ast.AugAssign)
+        if isinstance(node, ast.AugAssign)
+        and isinstance(node.target, ast.Attribute | ast.Subscript)
+        and any(isinstance(each, ast.Await) for each in ast.walk(node.value))
+    ]
+
+    assert wrong == []
