@@ -1,5 +1,6 @@
 """Lambda entry point: make the cube of the shards. Event: a gather's name and the share that may be lost."""
 
+import asyncio
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -46,12 +47,10 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Report, dict[str, Any]]:
     """Complete the cube, unless an earlier try of the same plan has."""
     cube, control = deployment.cube(gather), deployment.control(gather)
-    plan = await load_plan(control)
+    planning, listing = asyncio.ensure_future(load_plan(control)), asyncio.ensure_future(load_tasks(control))
+    await asyncio.gather(planning, listing, return_exceptions=True)  # two round trips in one
+    plan = planning.result()
     report = await finish_gather(
-        plan=plan,
-        tasks=await load_tasks(control),
-        cube=cube,
-        control=control,
-        max_lost_share=max_lost_share,
+        plan=plan, tasks=listing.result(), cube=cube, control=control, max_lost_share=max_lost_share
     )
     return plan, report, await publish(report, cube_name(gather), deployment, log=logger)

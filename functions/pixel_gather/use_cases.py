@@ -333,11 +333,14 @@ async def finish_gather(
     report = tally.report()
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
         await _write_differences(cube, plan, report, tasks, control)
-    await cube.write_headers(gathered_headers(tasks, control))
-    if quicklooks := album.quicklooks():
-        await cube.write_quicklooks(quicklooks)
+    await _both(cube.write_headers(gathered_headers(tasks, control)), _write_quicklooks(album, cube))
     await cube.complete(plan, report)
     return report
+
+
+async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> None:
+    if quicklooks := album.quicklooks():
+        await cube.write_quicklooks(quicklooks)
 
 
 # MessagePack, for JSON has no NaN, which nodata and statistics often are.
@@ -449,11 +452,8 @@ async def _evidence(
 
     The result of a task that left no sidecar is None, and its rows are lost.
     """
-    rows = await _rows_of(group[0], control)
     n_bands = [len(slot.bands) for slot in plan.slots]
-    results: list[ShardResult | None] = []
-    for part in batched(group, _SIDECARS_AHEAD, strict=False):  # a window may have thousands of strips
-        results += await asyncio.gather(*(_committed(task, control) for task in part))
+    rows, results = await _both(_rows_of(group[0], control), _results_of(group, control))
     strips = [
         [lost(row, n_bands=n_bands, task_index=task.index) for row in rows] if result is None else result.rows
         for task, result in zip(group, results, strict=True)
@@ -464,6 +464,13 @@ async def _evidence(
         for row, *outcomes in zip(rows, *strips, strict=True)
     ]
     return merged_rows, results
+
+
+async def _results_of(group: Sequence[ShardTask], control: ControlStore) -> list[ShardResult | None]:
+    results: list[ShardResult | None] = []
+    for part in batched(group, _SIDECARS_AHEAD, strict=False):  # a window may have thousands of strips
+        results += await asyncio.gather(*(_committed(task, control) for task in part))
+    return results
 
 
 async def _all_evidence(

@@ -6,7 +6,7 @@ what travels, so they have control files of their own, which only those read who
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from itertools import batched
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -20,7 +20,10 @@ from pixel_gather.stores import ControlStore
 
 KNOWN_KEY: Final = "known.msgpack"
 _HEADERS: Final = "headers/shards/"
-_SHARDS_AHEAD: Final = 8
+_FEWEST_AHEAD, _MOST_AHEAD = 8, 32
+"""Shards whose headers are read at one time."""
+
+_NBYTES_AHEAD: Final = 256 << 20
 _MAX_SHARD_NBYTES: Final = 32 << 20
 """Of one shard's sources: what is more is read from the sources again. Files of 225 tiles take 850 bytes."""
 
@@ -84,8 +87,11 @@ async def gathered_headers(
     wanted = [task for task in tasks if _key(task) in there]
     found: dict[str, bytes] = {}
     row_start = 0
-    for ahead in batched(wanted, _SHARDS_AHEAD, strict=False):
+    in_order, n_ahead = iter(wanted), _FEWEST_AHEAD
+    while ahead := list(islice(in_order, n_ahead)):
         parts = await asyncio.gather(*(control.get(_key(task)) for task in ahead))
+        largest = max(len(part or b"") for part in parts)
+        n_ahead = min(max(_NBYTES_AHEAD // max(largest, 1), _FEWEST_AHEAD), _MOST_AHEAD)
         for task, part in zip(ahead, parts, strict=True):
             if found and task.row_start != row_start:
                 yield list(found.items())
