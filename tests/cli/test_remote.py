@@ -712,6 +712,19 @@ def test_cancel_of_what_has_ended_says_so(api: FakeApi, capsys: pytest.CaptureFi
     assert "ended already" in printed.err
 
 
+def test_watch_of_a_new_gather_looks_often_at_first(api: FakeApi, pauses: list[float]) -> None:
+    """A small one is soon over; a long one is looked at no more often than before."""
+    api.on(f"POST /v1/gathers/{ID}/redrive", Reply({"id": ID, "state": "running"}, 202))
+    running = {**succeeded(), "state": "running"}
+    api.on(f"GET /v1/gathers/{ID}", *([running] * 8), succeeded())
+
+    assert run("redrive", ID, "--watch") == 0
+    assert pauses[0] == 1.5
+    assert pauses == sorted(pauses)
+    assert len([each for each in pauses if each < 5]) == 6
+    assert pauses[-1] == 5.0
+
+
 def test_redrive_and_watch(api: FakeApi, pauses: list[float]) -> None:
     """To the end that it then has, not to the one that it had."""
     api.on(f"POST /v1/gathers/{ID}/redrive", Reply({"id": ID, "state": "running"}, 202))
@@ -719,7 +732,7 @@ def test_redrive_and_watch(api: FakeApi, pauses: list[float]) -> None:
 
     assert run("redrive", ID, "--watch") == 0
     assert api.asked[0].is_signed
-    assert pauses == [5.0]
+    assert pauses == [1.5]  # it began a moment ago, and small gathers are soon over
 
 
 @dataclass(frozen=True)

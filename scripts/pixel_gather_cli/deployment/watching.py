@@ -27,6 +27,10 @@ from pixel_gather_cli.deployment.status_text import (
 EVERY_S: Final = 5.0
 """Step Functions lets an account ask for a Map Run once a second, and others may watch too."""
 
+_SHORTEST_PAUSE_S: Final = 1.5
+_LONGER: Final = 1.25
+"""Each pause than the one before, up to what is asked for: some 5 looks in the first 12 s, not 3."""
+
 _LONGEST_PAUSE_S: Final = 60.0
 _MOST_FAILURES: Final = 20
 _ALL_GATHERED, _SOME_FAILED, _NOT_GATHERED, _INTERRUPTED = 0, 1, 2, 130
@@ -102,8 +106,9 @@ def _looks(
 ) -> Iterator[Mapping[str, Any]]:
     """Return status documents until the gather ends; what passes is waited for, twice as long each time."""
     n_failures, is_known = 0, False
+    pauses = _pauses(every_s, is_new=is_new)
     if is_new:
-        time.sleep(every_s)
+        time.sleep(next(pauses))
     while True:
         try:
             document = deployment.status(id_)
@@ -118,7 +123,18 @@ def _looks(
         yield document
         if document["state"] != "running":
             return
-        time.sleep(every_s)
+        time.sleep(next(pauses))
+
+
+def _pauses(every_s: float, *, is_new: bool) -> Iterator[float]:
+    """Yield the pauses before each look: at a new gather short ones at first, as a small one is soon over.
+
+    Before its map begins, a look costs nothing of what Step Functions is sparing with.
+    """
+    pause_s = _SHORTEST_PAUSE_S if is_new else every_s
+    while True:
+        yield min(pause_s, every_s)
+        pause_s *= _LONGER
 
 
 def _may_pass(error: GatherError, *, is_new: bool, is_known: bool) -> bool:
