@@ -126,8 +126,11 @@ def published() -> tuple[Published, Published]:
 
 def tables(rows: list[Row]) -> Iterator[str]:
     """Yield lines of Markdown."""
-    yield "| files | shards | most workers | used | wall time, s | dollars | bound by | enough workers |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield (
+        "| files | shards | children | most workers | used | MiB | wall time, s | dollars | bound by | "
+        "enough workers |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for row in rows:
         found = row.estimate
         indexed = ", indexed" if row.is_indexed else ""
@@ -135,10 +138,16 @@ def tables(rows: list[Row]) -> Iterator[str]:
         n_tasks = workload(row.n_files).n_tasks
         most = "the plan's choice" if row.max_workers is None else f"{row.max_workers:,}"
         yield (
-            f"| {row.n_files:,}{indexed}{prefixes} | {n_tasks:,} | {most} | "
-            f"{found.n_workers:,} | {found.seconds:,.1f} | {found.usd:,.4f} | {found.bound_by} | "
-            f"{found.enough_workers:,} |"
+            f"| {row.n_files:,}{indexed}{prefixes} | {n_tasks:,} | {found.n_children:,} | {most} | "
+            f"{found.n_workers:,} | {found.worker_memory_mib:,} | {found.seconds:,.1f} | {found.usd:,.4f} | "
+            f"{found.bound_by} | {found.enough_workers:,} |"
         )
+    yield ""
+    yield "| seconds of | 1,278 files | 100,000 | 1,000,000 |"
+    yield "| --- | --- | --- | --- |"
+    chosen = [simulated(n_files, None).estimate.seconds_by_part for n_files in _FILES]
+    for part in chosen[0]:
+        yield f"| {part} | {' | '.join(f'{each[part]:,.1f}' for each in chosen)} |"
     yield ""
     yield "| report of 2018 | wall time, s | model, s | error |"
     yield "| --- | --- | --- | --- |"
