@@ -3,6 +3,8 @@
 Its input is a plain request, from the API and from the console alike.
 """
 
+from collections.abc import Sequence
+
 from aws_cdk import ArnFormat, Aws, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -25,7 +27,7 @@ class FanOut(Construct):
         construct_id: str,
         *,
         plan: GatherFunction,
-        shard: GatherFunction,
+        shards: Sequence[GatherFunction],
         finish: GatherFunction,
         manifests: Area,
     ) -> None:
@@ -39,7 +41,7 @@ class FanOut(Construct):
             ),
             description="Pixel Gather's state machine",
         )
-        for function in (plan, shard, finish):
+        for function in (plan, *shards, finish):
             allow(role, ["lambda:InvokeFunction"], function.function.function_arn)
         manifests.grant_get(role)
         log = logs.LogGroup(
@@ -50,7 +52,7 @@ class FanOut(Construct):
             retention=LOG_RETENTION,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        workflow = Workflow(self, "Workflow", plan=plan, shard=shard, finish=finish)
+        workflow = Workflow(self, "Workflow", plan=plan, shards=shards, finish=finish)
         self.state_machine = sfn.StateMachine(
             self,
             "StateMachine",
@@ -71,7 +73,7 @@ class FanOut(Construct):
         acknowledge(
             self.state_machine,
             "SF1",
-            "errors are logged; a gather of 10,000 shards has 50,000 events, which its history keeps anyway",
+            "errors are logged; 1,000 children have 5,000 events, which their histories keep anyway",
         )
 
     def grant_submit(self, holder: iam.Role | iam.ManagedPolicy) -> None:

@@ -52,7 +52,7 @@ class GatherStack(Stack):
             self,
             "FanOut",
             plan=functions.plan,
-            shard=functions.shard,
+            shards=functions.shards,
             finish=functions.finish,
             manifests=buckets.manifests,
         )

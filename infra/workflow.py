@@ -6,6 +6,7 @@ There is no Retry or Catch on the Map: a Retry would run all shards again, a Cat
 redrive. Paths are JSONPath, and results travel by S3, so that the same workflow runs emulated.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from aws_cdk import Duration
@@ -14,7 +15,9 @@ from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from infra.gather_function import GatherFunction
+from pixel_gather.plan.layout import MOST_TASKS_PER_CHILD
 
+_MAP: Final = "GatherShards"
 MAP_LABEL: Final = "Shards"
 """In the ARNs of the Map's runs and children."""
 
@@ -57,9 +60,18 @@ class Workflow(Construct):
         construct_id: str,
         *,
         plan: GatherFunction,
-        shard: GatherFunction,
+        shards: Sequence[GatherFunction],
         finish: GatherFunction,
     ) -> None:
+        """Build them.
+
+        Args:
+            scope: The construct that has them.
+            construct_id: Of this one.
+            plan: Reads headers and cuts the shards.
+            shards: The same function in several sizes, the smallest first; the plan says which one.
+            finish: Completes the cube.
+        """
         super().__init__(scope, construct_id)
         planned = self._task(
             "Plan",
@@ -101,17 +113,19 @@ class Workflow(Construct):
             .when(sfn.Condition.string_equals("$.verdict", "refused"), refused)
             .when(sfn.Condition.string_equals("$.verdict", "complete"), complete)
             .when(sfn.Condition.number_equals("$.n_missing", 0), finished)
-            .otherwise(self._shards(shard).next(finished))
+            .otherwise(self._shards(shards).next(finished))
         )
         graph = sfn.StateGraph(planned.next(verdict).start_state, "Pixel Gather")
         graph.timeout = _LONGEST_GATHER
         self.definition: dict[str, Any] = dict(graph.to_graph_json())
+        for task in self.definition["States"][_MAP]["ItemProcessor"]["States"].values():
+            _name_function_by_size(task, shards)
 
-    def _shards(self, shard: GatherFunction) -> sfn.DistributedMap:
+    def _shards(self, functions: Sequence[GatherFunction]) -> sfn.DistributedMap:
         shards = sfn.DistributedMap(
             self,
-            "GatherShards",
-            comment="One worker for each shard of the manifest",
+            _MAP,
+            comment="One worker at a time for each item of the manifest: a few shards",
             label=MAP_LABEL,
             map_execution_type=sfn.StateMachineType.STANDARD,
             item_reader=sfn.S3JsonItemReader(
@@ -120,8 +134,10 @@ class Workflow(Construct):
             ),
             item_selector={
                 "gather": sfn.JsonPath.string_at("$.gather"),
-                "task": sfn.JsonPath.object_at("$$.Map.Item.Value"),
+                "tasks": sfn.JsonPath.object_at("$$.Map.Item.Value"),
+                "size": sfn.JsonPath.number_at("$.worker_size"),
                 "limit_s": sfn.JsonPath.number_at("$.shard_limit_s"),
+                "late_s": sfn.JsonPath.number_at("$.late_shard_s"),
             },
             max_concurrency_path="$.workers",
             tolerated_failure_percentage_path="$.tolerated_failure_percentage",
@@ -129,23 +145,36 @@ class Workflow(Construct):
         )
         first_try = self._task(
             "GatherShard",
-            shard,
-            comment="Read the sources of one shard and write its object; its sidecar commits it",
-            payload=None,
+            functions[-1],
+            comment="Read the sources of each shard and write its object; a sidecar commits it",
+            payload={
+                "gather": sfn.JsonPath.string_at("$.gather"),
+                "tasks": sfn.JsonPath.object_at("$.tasks"),
+                "limit_s": sfn.JsonPath.number_at("$.limit_s"),
+            },
             output_path=sfn.JsonPath.DISCARD,
             timeout=sfn.Timeout.at("$.limit_s"),
             tries_after_timeout=None,
         )
         second_try = self._task(
             "GatherLateShard",
-            shard,
-            comment="A fresh worker in place of one that was late; it has all the time that Lambda gives",
+            functions[-1],
+            comment="A fresh worker for what a late one has not committed; each shard has a limit of its own",
             payload={
                 "gather": sfn.JsonPath.string_at("$.gather"),
-                "task": sfn.JsonPath.object_at("$.task"),
+                "tasks": sfn.JsonPath.object_at("$.tasks"),
+                "late_s": sfn.JsonPath.number_at("$.late_s"),
             },
             output_path=sfn.JsonPath.DISCARD,
-            tries_after_timeout=4,
+            tries_after_timeout=1,  # its shards end by themselves: only a worker that is stuck comes to this
+        )
+        second_try.add_retry(
+            errors=["ShardsLeftError"],
+            interval=Duration.seconds(1),
+            backoff_rate=1,
+            max_delay=Duration.seconds(2),
+            max_attempts=MOST_TASKS_PER_CHILD,  # each has filled one shard at least
+            jitter_strategy=sfn.JitterType.FULL,
         )
         first_try.add_catch(second_try, errors=_LATE, result_path=sfn.JsonPath.DISCARD)
         return shards.item_processor(first_try)
@@ -204,3 +233,10 @@ class Workflow(Construct):
                 jitter_strategy=sfn.JitterType.FULL,
             )
         return task
+
+
+def _name_function_by_size(task: dict[str, Any], functions: Sequence[GatherFunction]) -> None:
+    """Let a Task invoke the function whose place is in its input, of these and no others."""
+    arns = ", ".join(f"'{each.function.function_arn}'" for each in functions)
+    del task["Parameters"]["FunctionName"]
+    task["Parameters"]["FunctionName.$"] = f"States.ArrayGetItem(States.Array({arns}), $.size)"

@@ -1,6 +1,7 @@
 """One in-memory implementation of each port; they record their calls and fail or dawdle when told to."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -288,6 +289,12 @@ class FakeTable:
         """Sources whose href is another's too."""
         hrefs = [each.href for row in self.all_rows for each in row.sources if each is not None]
         return len(hrefs) - len(set(hrefs))
+
+    @property
+    def n_by_bucket(self) -> Mapping[str, int]:
+        """Sources in each bucket of S3."""
+        hrefs = [each.href for row in self.all_rows for each in row.sources if each is not None]
+        return Counter(href.split("/")[2] for href in hrefs if href.startswith("s3://"))
 
     @property
     def n_rows(self) -> int:

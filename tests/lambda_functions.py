@@ -31,7 +31,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "PIXEL_GATHER_HTTPS_HOSTS": "[]",
     "PIXEL_GATHER_LIMITS": json.dumps({"usd": 10, "files": 1000, "workers": 500, "failed_shards": 0.5}),
     "PIXEL_GATHER_CONCURRENCY": "16",
-    "PIXEL_GATHER_SHARD_MEMORY_MIB": "1769",
+    "PIXEL_GATHER_SHARD_MEMORY_MIB": "[1024, 1769]",
     "PIXEL_GATHER_STATE_MACHINE_ARN": STATE_MACHINE,
     "POWERTOOLS_SERVICE_NAME": "pixel-gather",
     "POWERTOOLS_METRICS_NAMESPACE": "PixelGather",
@@ -112,9 +112,10 @@ class StateMachine:
         verdict = self.planned(request)
         if verdict["verdict"] != "planned":
             return verdict
-        for item in self.manifest(verdict):
-            if item["index"] not in self.lost:
-                event = {"gather": verdict["gather"], "task": item, "limit_s": verdict["shard_limit_s"]}
+        for item in self.items(verdict):
+            tasks = [each for each in item if each["index"] not in self.lost]
+            if tasks:
+                event = {"gather": verdict["gather"], "tasks": tasks, "limit_s": verdict["shard_limit_s"]}
                 self.shard.handler(event, Context())
         return self.finished(verdict)
 
@@ -124,12 +125,16 @@ class StateMachine:
         verdict: dict[str, Any] = json.loads(json.dumps(answer))
         return verdict
 
-    def manifest(self, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Read the manifest as the map does."""
+    def items(self, verdict: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+        """Read the manifest as the map does: the tasks of each child."""
         place = verdict["manifest"]
         answer = self.s3.get_object(Bucket=place["bucket"], Key=place["key"])
-        items: list[dict[str, Any]] = json.loads(answer["Body"].read())
+        items: list[list[dict[str, Any]]] = json.loads(answer["Body"].read())
         return items
+
+    def manifest(self, verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the tasks of all children, in order."""
+        return [task for item in self.items(verdict) for task in item]
 
     def finished(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
         """Finish."""

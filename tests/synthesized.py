@@ -17,6 +17,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
 
+from infra.functions import SMALL_WORKER_MIB
 from infra.gather_stack import GatherStack
 from infra.settings import Settings
 
@@ -47,8 +48,8 @@ class Synthesized:
         return [each["Properties"] for each in self.of(type_).values()]
 
     def functions(self) -> dict[str, dict[str, Any]]:
-        """Return the functions' properties by the module that they run."""
-        return {each["Handler"].split(".")[1]: each for each in self.properties("AWS::Lambda::Function")}
+        """Return the functions' properties by the module that they run; of two that run the same, both."""
+        return {_name_of(each): each for each in self.properties("AWS::Lambda::Function")}
 
     def definition(self) -> dict[str, Any]:
         """Return the state machine's definition, with the module of ``handlers`` for a function's ARN."""
@@ -76,11 +77,18 @@ class Synthesized:
             case "AWS::S3::Bucket":
                 return "<arrays>" if "VersioningConfiguration" in resource["Properties"] else "<control>"
             case "AWS::Lambda::Function":
-                return f"<{resource['Properties']['Handler'].split('.')[1]}>"
+                return f"<{_name_of(resource['Properties'])}>"
             case "AWS::StepFunctions::StateMachine":
                 return "<machine>"
             case type_:
                 return f"<{type_.rpartition('::')[2].lower()}>"
+
+
+def _name_of(function: Mapping[str, Any]) -> str:
+    """Return the module that a function runs; ``small_`` stands before the smaller one of the same."""
+    module: str = function["Handler"].split(".")[1]
+    is_small = module == "gather_shard" and function["MemorySize"] == SMALL_WORKER_MIB
+    return f"small_{module}" if is_small else module
 
 
 def synthesized(request_schema: Mapping[str, Any] = REQUEST_SCHEMA, **context: Any) -> Synthesized:

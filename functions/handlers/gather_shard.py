@@ -1,9 +1,11 @@
-"""Lambda entry point: fill one shard.
+"""Lambda entry point: fill the shards of one child of the map, one after another.
 
-Event: a gather's name and an item of its manifest; of a first try, its limit in seconds.
+Event: a gather's name and an item of its manifest; of a first try, its limit in seconds; of a second try,
+that of each shard.
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,17 +15,27 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
 from handlers.spending import spending
-from handlers.steps.deadline import DeadlineReader, in_time, reading_s
+from handlers.steps.deadline import DeadlineReader, ShardTimes, in_time, reading_s
 from handlers.steps.measured import metrics_of_shard, summary_of_shard
 from handlers.steps.reading import reader_of
 from handlers.wiring import Deployment, claim_in, cube_name
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.errors import StoreError
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import ShardBuffers
-from pixel_gather.use_cases import FilledShard, check_claim, gather_shard, load_plan, load_shard
+from pixel_gather.use_cases import (
+    FilledShard,
+    LoadedShard,
+    check_claim,
+    gather_shard,
+    load_plan,
+    load_shard,
+)
+
+type Done = Callable[[CubePlan, ShardTask, FilledShard], None]
 
 _LONGEST_SOURCE_S: Final = 180.0
 
@@ -46,46 +58,77 @@ class ShardWorker:
         self._projector = RasterioProjector()
         self._prepared: _Prepared | None = None
 
-    async def gather(self, gather: str, task: ShardTask, *, left_s: float) -> tuple[CubePlan, FilledShard]:
-        """Fill and commit one shard of a plan; safe to run twice.
+    async def gather(self, gather: str, tasks: Sequence[ShardTask], *, times: ShardTimes, done: Done) -> None:
+        """Fill and commit shards of a plan, one after another; safe to run twice.
+
+        A shard that a store refuses costs no other one: that is raised when all have had their turn.
 
         Args:
             gather: The cube's name and claim.
-            task: Which shard.
-            left_s: How long this worker has to live; sources not read in time are timed out.
+            tasks: Which shards.
+            times: How long each may take; sources not read in time are timed out.
+            done: Told of each shard once it is committed.
 
         Raises:
             StoreError: A store refused.
             BusyError: This machine could not just now.
             ArrayExistsError: The cube was removed and has been planned anew since.
+            ShardLateError: There is no time for the next shard.
+            ShardsLeftError: As above.
         """
         control = self.deployment.control(gather, may_list=False)
-        claims = self.deployment.control(cube_name(gather), may_list=False)
-        # at one time: one after another these would be four round trips before the first source is asked for
-        claiming = asyncio.ensure_future(check_claim(claims, claim_in(gather)))
         preparing = asyncio.ensure_future(self._prepare(gather, control))
-        loading = asyncio.ensure_future(load_shard(task, control))
+        asked = self._asked(gather, tasks[0], control)
         for _ in "tasks", "their tasks":
             await asyncio.sleep(0)  # all is asked for by now; a client's root certificates take 3 ms to read
         cube = self.deployment.cube(gather)
-        await asyncio.gather(claiming, preparing, loading, return_exceptions=True)
-        claiming.result()  # before the others': of a cube that is another's their errors say nothing
-        prepared = preparing.result()
-        deadline = asyncio.get_running_loop().time() + reading_s(left_s)
-        filled = await gather_shard(
-            task,
-            plan=prepared.plan,
-            reader=DeadlineReader(self._reader, deadline),
-            projector=self._projector,
-            slots=self.deployment.slots,
-            buffers=prepared.buffers,
-            cube=cube,
-            control=control,
-            source_timeout_s=_LONGEST_SOURCE_S,
-            loaded=loading.result(),
-            claims=claims,
-        )
-        return prepared.plan, filled
+        claims = self.deployment.control(cube_name(gather), may_list=False)
+        refused: StoreError | None = None
+        try:
+            for task, next_one in zip(tasks, (*tasks[1:], None), strict=True):
+                left_s = times.begin()
+                await asyncio.gather(*asked, preparing, return_exceptions=True)
+                claiming, loading = asked
+                claiming.result()  # before the others': of a cube that is another's their errors say nothing
+                prepared, loaded = preparing.result(), loading.result()
+                if next_one is not None:  # asked for while this one is read
+                    asked = self._asked(gather, next_one, control)
+                deadline = asyncio.get_running_loop().time() + reading_s(left_s)
+                try:
+                    filled = await gather_shard(
+                        task,
+                        plan=prepared.plan,
+                        reader=DeadlineReader(self._reader, deadline),
+                        projector=self._projector,
+                        slots=self.deployment.slots,
+                        buffers=prepared.buffers,
+                        cube=cube,
+                        control=control,
+                        source_timeout_s=_LONGEST_SOURCE_S,
+                        loaded=loaded,
+                        claims=claims,
+                    )
+                except StoreError as error:
+                    refused = refused or error
+                else:
+                    done(prepared.plan, task, filled)
+            if refused is not None:
+                raise refused
+        finally:
+            for each in (*asked, preparing):
+                each.cancel()
+            await asyncio.gather(*asked, preparing, return_exceptions=True)
+
+    def _asked(
+        self, gather: str, task: ShardTask, control: ObjectControlStore
+    ) -> tuple[asyncio.Future[None], asyncio.Future[LoadedShard]]:
+        """Ask whether the cube is still this gather's, and for what a task needs, at one time.
+
+        One after another these would be round trips before the first source is asked for.
+        """
+        claims = self.deployment.control(cube_name(gather), may_list=False)
+        claiming = asyncio.ensure_future(check_claim(claims, claim_in(gather)))
+        return claiming, asyncio.ensure_future(load_shard(task, control))
 
     async def aclose(self) -> None:
         """End the reader's processes; Lambda never does."""
@@ -107,21 +150,29 @@ worker = ShardWorker(Deployment(settings))
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Fill one shard and answer with what it took."""
-    gather, task = event["gather"], msgspec.convert(event["task"], ShardTask)
-    logger.append_keys(gather_id=cube_name(gather), shard_index=task.index)
-    left_s = context.get_remaining_time_in_millis() / 1000
-    work = in_time(worker.gather(gather, task, left_s=left_s), limit_s=event.get("limit_s"))
-    told_of = {"gather_id": cube_name(gather), "shard_index": task.index}
-    with spending(metrics, memory_mib=settings.memory_mib, **told_of) as spent:
-        plan, filled = worker.deployment.run(work)
+    """Fill a few shards and answer with what they took; each is told of in the log when it is done."""
+    gather, tasks = event["gather"], msgspec.convert(event["tasks"], list[ShardTask])
+    logger.append_keys(gather_id=cube_name(gather))
+    told_of = {"gather_id": cube_name(gather), "shard_index": tasks[0].index}
+    summaries: list[dict[str, Any]] = []
+
+    def done(plan: CubePlan, task: ShardTask, filled: FilledShard) -> None:
+        summary = {"shard_index": task.index} | summary_of_shard(filled.result, plan=plan, task=task)
+        summaries.append(summary)
         if filled.is_new:
             spent.add(filled.result, plan)
-    summary = summary_of_shard(filled.result, plan=plan, task=task)
-    if filled.is_new:
-        logger.info("shard finished", extra=summary)
-        told = metrics_of_shard(filled.result, is_strip=plan.n_strips > 1)
-        metrics.write(told, gather_id=cube_name(gather), shard_index=task.index)
-    else:
-        logger.info("shard was there already", extra=summary)
-    return {"gather": gather, "shard_index": task.index} | summary
+            logger.info("shard finished", extra=summary)
+            told = metrics_of_shard(filled.result, is_strip=plan.n_strips > 1)
+            metrics.write(told, gather_id=cube_name(gather), shard_index=task.index)
+        else:
+            logger.info("shard was there already", extra=summary)
+
+    limit_s = event.get("limit_s")
+    times = ShardTimes(
+        left_s=context.get_remaining_time_in_millis() / 1000, limit_s=limit_s, late_s=event.get("late_s")
+    )
+    with spending(metrics, memory_mib=settings.memory_mib, **told_of) as spent:
+        work = worker.gather(gather, tasks, times=times, done=done)
+        worker.deployment.run(in_time(work, limit_s=limit_s))
+    totals = {name: sum(each[name] for each in summaries) for name in ("windows_read", "windows_failed")}
+    return {"gather": gather, "shards": summaries} | totals

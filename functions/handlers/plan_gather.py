@@ -4,20 +4,20 @@ What the user can mend comes back as a value, refused, with a sentence; what ano
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
-from handlers.steps.late_shards import shard_limit_s
+from handlers.steps.late_shards import late_shard_s, shard_limit_s
 from handlers.steps.manifest import manifest, manifest_key
 from handlers.steps.memory import max_task_nbytes
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import reader_of
 from handlers.steps.result import found_result
-from handlers.steps.workers import workers_of
+from handlers.steps.workers import size_index, workers_of
 from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.gather_document import summary_key
 from pixel_gather.adapters.aws.metrics import EmfMetrics
@@ -25,6 +25,7 @@ from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.layout import MOST_CHILDREN
 from pixel_gather.plan.plan import gather_digest
 from pixel_gather.request.request import GatherRequest, parse_request
 from pixel_gather.telemetry import GATHERS_REFUSED
@@ -77,11 +78,18 @@ class Planner:
                 max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
                 deployment=workers,
             )
+        limited = replace(workers, cap_usd=request.limits.usd)
         control = control.below(plan.claim)
         done = await gathered_indexes(control)
         missing = [task for task in tasks if task.index not in done]
-        await control.put(manifest_key(execution), manifest(missing))
+        n_workers = request.limits.workers or min(plan.estimate.most_workers, workers.n_workers)
+        tasks_per_child = _tasks_per_child(plan, n_shards=len(tasks), n_missing=len(missing))
+        await control.put(
+            manifest_key(execution),
+            manifest(missing, tasks_per_child=tasks_per_child, n_workers=n_workers),
+        )
         summary = _summary(plan, gather, cube=cube.place, n_shards=len(tasks), n_missing=len(missing))
+        summary |= {"tasks_per_child": tasks_per_child, "n_workers": n_workers}
         await deployment.summaries.put(summary_key(execution), json.dumps(summary).encode())
         return {
             "verdict": "planned",
@@ -90,9 +98,13 @@ class Planner:
                 "bucket": deployment.settings.control_bucket,
                 "key": control.prefix + manifest_key(execution),
             },
-            "workers": request.limits.workers or min(plan.estimate.most_workers, workers.n_workers),
+            "workers": n_workers,
+            "worker_size": size_index(plan.estimate.worker_memory_mib, deployment.settings),
             "shard_limit_s": shard_limit_s(
                 plan.estimate, n_sources=plan.n_sources, n_tasks=len(tasks), deployment=workers
+            ),
+            "late_shard_s": late_shard_s(
+                plan.estimate, n_sources=plan.n_sources, n_tasks=len(tasks), deployment=limited
             ),
             "tolerated_failure_percentage": _percentage(request),
             "cube": cube.place,
@@ -109,6 +121,15 @@ def _to_be_finished(gather: str, request: GatherRequest) -> dict[str, Any]:
         "tolerated_failure_percentage": _percentage(request),
         "n_missing": 0,
     }
+
+
+def _tasks_per_child(plan: CubePlan, *, n_shards: int, n_missing: int) -> int:
+    """Return how many shards one child has: after an attempt that failed a single one, if there are few left.
+
+    So a shard that fails every worker keeps no other one from being filled.
+    """
+    is_another_attempt = n_missing < n_shards
+    return 1 if is_another_attempt and n_missing <= MOST_CHILDREN else plan.estimate.tasks_per_child
 
 
 def _percentage(request: GatherRequest) -> float:

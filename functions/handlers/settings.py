@@ -49,8 +49,8 @@ class Settings:
     concurrency: int
     """Most sources that one worker reads at one time of one back end."""
 
-    shard_memory_mib: int
-    """Memory of the function that fills shards."""
+    shard_memories_mib: tuple[int, ...]
+    """Memory of the functions that fill shards, the smallest first."""
 
     memory_mib: int
     """Memory of this function."""
@@ -60,6 +60,9 @@ class Settings:
 
     state_machine_arn: str | None
     """Given only to the functions that start and watch gathers."""
+
+    region: str | None = None
+    """Where this function runs, as Lambda tells it."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
@@ -78,11 +81,17 @@ class Settings:
             https_hosts=frozenset(str(each) for each in variables.array("HTTPS_HOSTS")),
             limits=_checked_limits(variables.json("LIMITS")),
             concurrency=variables.count("CONCURRENCY"),
-            shard_memory_mib=variables.count("SHARD_MEMORY_MIB"),
+            shard_memories_mib=_sizes(variables.array("SHARD_MEMORY_MIB")),
             memory_mib=_count(_OWN_MEMORY, environment.get(_OWN_MEMORY, "")),
             endpoint=next((environment[name] for name in _ENDPOINTS if environment.get(name)), None),
             state_machine_arn=environment.get(f"{_PREFIX}STATE_MACHINE_ARN") or None,
+            region=environment.get("AWS_REGION") or None,
         )
+
+    @property
+    def shard_memory_mib(self) -> int:
+        """Memory of the largest function that fills shards, which any shard has to fit."""
+        return self.shard_memories_mib[-1]
 
     @property
     def state_machine(self) -> str:
@@ -137,6 +146,15 @@ def _count(name: str, text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise SettingsError(f"{name} is {text!r}; it has to be a whole number above 0")
     return int(text)
+
+
+def _sizes(given: list[Any]) -> tuple[int, ...]:
+    sizes = tuple(_count(f"{_PREFIX}SHARD_MEMORY_MIB", str(each)) for each in given)
+    if not sizes or list(sizes) != sorted(set(sizes)):
+        raise SettingsError(
+            f"{_PREFIX}SHARD_MEMORY_MIB is {given!r}; it has to be an array of sizes, the smallest first"
+        )
+    return sizes
 
 
 def _checked_prefix(prefix: str) -> str:

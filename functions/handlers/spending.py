@@ -1,4 +1,4 @@
-"""What one try of a shard costs, told to CloudWatch however the try ends: an alarm adds up a day's."""
+"""What one try of a child's shards costs, told to CloudWatch however it ends: an alarm adds up a day's."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.estimate.pricing import (
     GETS_PER_TASK,
-    TRANSITIONS_PER_TASK,
+    TRANSITIONS_PER_CHILD,
     USD_PER_GB_S,
     USD_PER_GET,
     USD_PER_INVOCATION,
@@ -26,26 +26,26 @@ _PUTS_BESIDE_PIXELS = 2
 
 @dataclass(slots=True)
 class Spending:
-    """What a try has used beside its time; of one that fails, nothing is known but its transition."""
+    """What a try has used beside its time; of shards that failed, nothing is known but a transition."""
 
+    n_shards: int = 0
     n_gets: int = 0
     n_puts: int = 0
-    n_transitions: int = 1
 
     def add(self, result: ShardResult, plan: CubePlan) -> None:
         """Count what filling a shard took."""
+        self.n_shards += 1
         self.n_gets += sum(outcome.requests for row in result.rows for outcome in row)
         self.n_puts += len(plan.measurements) + _PUTS_BESIDE_PIXELS
-        self.n_transitions = TRANSITIONS_PER_TASK
 
     def usd(self, seconds: float, *, memory_mib: int) -> float:
         """Return the price of it all, by our model."""
         return (
             seconds * memory_mib / 1024 * USD_PER_GB_S
             + USD_PER_INVOCATION
-            + (self.n_gets + GETS_PER_TASK) * USD_PER_GET
+            + (self.n_gets + max(self.n_shards, 1) * GETS_PER_TASK) * USD_PER_GET
             + self.n_puts * USD_PER_PUT
-            + self.n_transitions * USD_PER_TRANSITION
+            + (TRANSITIONS_PER_CHILD if self.n_shards else 1) * USD_PER_TRANSITION
         )
 
 

@@ -1,6 +1,6 @@
 """What the steps need from the world. Adapters implement these; tests have fakes of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -154,6 +154,10 @@ class SourceTable(Protocol):
 
     def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
         """Yield rows [start, stop) in the cube's order."""
+
+    @property
+    def n_by_bucket(self) -> Mapping[str, int]:
+        """Sources in each bucket of S3, by its name."""
 
     @property
     def n_known(self) -> int:

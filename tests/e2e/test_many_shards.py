@@ -39,6 +39,7 @@ class Filled:
     """What a worker logged of a shard that it filled."""
 
     index: int
+    invocation: str
     was_cold: bool
     at_work: Interval
     """As the worker's own clock has it; whole inside one invocation."""
@@ -102,7 +103,7 @@ def map_run(deployment: Deployment, id_: str) -> dict[str, Any] | None:
 
 
 def children(deployment: Deployment, run: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """Describe the executions of a Map Run that have begun, by shard."""
+    """Describe the executions of a Map Run that have begun, by each of their shards."""
     states = deployment.client("stepfunctions")
     pages = states.get_paginator("list_executions").paginate(mapRunArn=run["mapRunArn"])
     found = [
@@ -110,7 +111,7 @@ def children(deployment: Deployment, run: dict[str, Any]) -> dict[int, dict[str,
         for page in pages
         for child in page["executions"]
     ]
-    return {json.loads(child["input"])["task"]["index"]: child for child in found}
+    return {task["index"]: child for child in found for task in json.loads(child["input"])["tasks"]}
 
 
 def n_events(deployment: Deployment, child: dict[str, Any], type_: str) -> int:
@@ -124,14 +125,15 @@ def filled_shards(deployment: Deployment, gather_id: str) -> list[Filled]:
     """Read what the workers logged of a gather."""
     logs = deployment.client("logs")
     groups = logs.get_paginator("describe_log_groups").paginate()
-    (name,) = (
+    names = [
         group["logGroupName"]
         for page in groups
         for group in page["logGroups"]
-        if "FunctionsShardLog" in group["logGroupName"]
-    )
+        if "ShardLog" in group["logGroupName"]
+    ]
     lines = (
         json.loads(event["message"])
+        for name in names
         for page in logs.get_paginator("filter_log_events").paginate(logGroupName=name)
         for event in page["events"]
         if event["message"].startswith("{")
@@ -146,7 +148,12 @@ def filled_shards(deployment: Deployment, gather_id: str) -> list[Filled]:
 def _filled(line: dict[str, Any]) -> Filled:
     end = datetime.strptime(line["timestamp"], "%Y-%m-%d %H:%M:%S,%f%z")
     begin = end - timedelta(seconds=line["read_s"] + line["measure_s"] + line["write_s"])
-    return Filled(index=line["shard_index"], was_cold=line["cold_start"], at_work=(begin, end))
+    return Filled(
+        index=line["shard_index"],
+        invocation=line["function_request_id"],
+        was_cold=line["cold_start"],
+        at_work=(begin, end),
+    )
 
 
 def most_at_once(intervals: Iterable[Interval]) -> int:
@@ -162,9 +169,9 @@ def most_at_once(intervals: Iterable[Interval]) -> int:
 def fewest_workers(shards: list[Filled]) -> int:
     """Return how many workers it must have been at least, each of which fills one shard at a time.
 
-    A worker is cold for its first shard alone, so that one which was warm before any of those is another.
+    A worker is cold in its first invocation alone, so that one which was warm before any of those is another.
     """
-    n_cold = sum(shard.was_cold for shard in shards)
+    n_cold = len({shard.invocation for shard in shards if shard.was_cold})
     first = min(shards, key=lambda shard: shard.at_work[1])
     is_another = n_cold > 0 and not first.was_cold
     return max(n_cold + is_another, most_at_once(shard.at_work for shard in shards))
@@ -203,7 +210,9 @@ def test_many_shards_over_two_workers_are_the_gather_in_process(
     assert run["maxConcurrency"] == N_WORKERS
     shards = children(deployment, run)
     assert set(shards) == set(range(N_SHARDS))
-    assert most_at_once((each["startDate"], each["stopDate"]) for each in shards.values()) == N_WORKERS
+    by_arn = {each["executionArn"]: each for each in shards.values()}
+    assert len(by_arn) < N_SHARDS / 2
+    assert most_at_once((each["startDate"], each["stopDate"]) for each in by_arn.values()) == N_WORKERS
     filled = filled_shards(deployment, "many")
     assert sorted(each.index for each in filled) == list(range(N_SHARDS))
     assert fewest_workers(filled) >= N_WORKERS
@@ -232,7 +241,7 @@ def assert_grows(running: list[dict[str, Any]]) -> None:
 def test_failing_try_costs_its_shard_another_and_no_other_shard(
     deployment: Deployment, listed: str, in_process: InProcess
 ) -> None:
-    """The shard whose object was refused for a while is tried again; all the others are filled once."""
+    """The child whose shard was refused for a while is tried again; all the others are filled once."""
     refused = 1
     with refused_writes(deployment, f"many-retried.zarr/band_1/c/{refused}/0/0"):
         id_ = call(deployment, "POST", "/gathers", requested("many-retried", listed)).body["id"]
@@ -244,12 +253,12 @@ def test_failing_try_costs_its_shard_another_and_no_other_shard(
     assert document["result"]["status"] == {"ok": N_SOURCES}
     run = map_run(deployment, id_)
     assert run is not None
-    tries = {
-        index: n_events(deployment, child, "TaskScheduled")
-        for index, child in children(deployment, run).items()
-    }
-    assert tries.pop(refused) > 1
-    assert tries == {index: 1 for index in range(N_SHARDS) if index != refused}
+    by_shard = children(deployment, run)
+    again = by_shard[refused]["executionArn"]
+    tries = {each["executionArn"]: n_events(deployment, each, "TaskScheduled") for each in by_shard.values()}
+    assert set(by_shard) == set(range(N_SHARDS))
+    assert tries.pop(again) > 1
+    assert set(tries.values()) == {1}
     assert sorted(each.index for each in filled_shards(deployment, "many-retried")) == list(range(N_SHARDS))
 
 

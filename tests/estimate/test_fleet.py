@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.estimate.fleet import Course, Fleet, simulate
+from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
 
 FLEET = Fleet(
     n_tasks=1000,
@@ -77,6 +77,7 @@ def test_new_workers_come_in_bursts_where_children_come_faster() -> None:
 def test_no_task_takes_no_time() -> None:
     """A gather whose shards are all there has nothing left for the map."""
     assert simulate(replace(FLEET, n_tasks=0)) == Course(
+        n_children=0,
         seconds=0.0,
         n_workers=0,
         worker_s=0.0,
@@ -138,3 +139,25 @@ def _by_chance(fleet: Fleet, chance: random.Random) -> float:
         ended_s = max(ended_s, at)
         heapq.heappush(heap, (at, worker))
     return ended_s
+
+
+@given(n_tasks=st.integers(0, 5000), tasks_per_child=st.integers(1, 20), n_workers=st.integers(1, 1000))
+def test_child_sizes_share_out_all_tasks(n_tasks: int, tasks_per_child: int, n_workers: int) -> None:
+    """None is left out or too large, and where there is a worker for each task, each has its own."""
+    sizes = child_sizes(n_tasks, tasks_per_child=tasks_per_child, n_workers=n_workers)
+
+    assert sum(sizes) == n_tasks
+    assert all(1 <= each <= tasks_per_child for each in sizes)
+    assert sizes == sorted(sizes, reverse=True)
+    if n_tasks <= n_workers:
+        assert sizes == [1] * n_tasks
+
+
+@pytest.mark.parametrize("n_workers", [1, 10, 50, 300])
+def test_children_with_many_tasks_cost_no_time(n_workers: int) -> None:
+    """The last ones are short, so that all workers end at about the same time; and there are far fewer."""
+    single = simulate(replace(FLEET, n_tasks=5000, n_workers=n_workers))
+    many = simulate(replace(FLEET, n_tasks=5000, n_workers=n_workers, tasks_per_child=11))
+
+    assert many.seconds <= single.seconds * 1.005
+    assert many.n_children < 0.4 * single.n_children

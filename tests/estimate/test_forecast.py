@@ -7,8 +7,8 @@ import pytest
 from pixel_gather.estimate import assumptions
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.forecast import BESIDE, estimate_on_aws
-from pixel_gather.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws
-from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws, usd_per_gb_from
+from pixel_gather.estimate.workload import Deployment, FarBucket, Workload
 
 WORK = Workload(
     n_sources=100_000,
@@ -48,7 +48,12 @@ BOUND = (
     Bound(
         "fewer asked for", WORK, Deployment(max_workers=50, asked_workers=5), "the request's limits.workers"
     ),
-    Bound("many shards", replace(WORK, n_tasks=9000), Deployment(max_workers=5000), "dispatch rate"),
+    Bound(
+        "many short children",
+        replace(WORK, n_tasks=9000),
+        Deployment(max_workers=5000, tasks_per_child=1),
+        "dispatch rate",
+    ),
     Bound("one prefix", replace(WORK, n_prefixes=1), Deployment(), "S3 rate per prefix"),
     Bound(
         "large windows",
@@ -100,12 +105,13 @@ def test_enough_workers_are_hardly_slower_and_fewer_are() -> None:
 
 
 def test_estimate_takes_no_more_workers_than_can_help_unless_it_is_asked_to() -> None:
-    """Twice what is enough: as fast as with all, for a fraction of what those cost that would wait."""
+    """As many as the limit that binds wants: as fast as with all, for a fraction of their price."""
     work = replace(WORK, n_prefixes=1)
 
     chosen, asked = (estimate_on_aws(work, Deployment(asked_workers=n)) for n in (None, 500))
 
-    assert chosen.most_workers == chosen.n_workers == 2 * asked.enough_workers
+    assert asked.enough_workers <= chosen.most_workers < 1.2 * asked.enough_workers
+    assert chosen.most_workers == chosen.n_workers
     assert chosen.enough_workers == asked.enough_workers
     assert chosen.seconds <= 1.01 * asked.seconds
     assert chosen.usd < 0.7 * asked.usd
@@ -179,3 +185,86 @@ def test_n_puts_counts_objects() -> None:
 
     assert n_puts(n_tasks=11, n_measurements=3, n_rows=16_384, n_columns=2) - one == 5
     assert n_puts(n_tasks=10, n_measurements=3, n_rows=16_385, n_columns=2) - one == 22
+
+
+MILLION = Workload(
+    n_sources=1_000_000,
+    n_gets=2_000_000,
+    fetched_nbytes=402_000_000_000,
+    decoded_nbytes=524_288_000_000,
+    n_tasks=9804,
+    n_puts=30_700,
+)
+
+
+def test_transfer_between_regions_is_part_of_the_price() -> None:
+    """A million tiles of another Region: $8 beside little more than $1."""
+    work = replace(MILLION, nbytes_by_bucket={"near": 2_000_000_000, "far": 400_000_000_000})
+    far = {"far": FarBucket(region="us-west-2"), "unused": FarBucket(region="sa-east-1")}
+
+    near = estimate_on_aws(work, Deployment(region="eu-central-1"))
+    estimate = estimate_on_aws(work, Deployment(region="eu-central-1", far_buckets=far))
+
+    assert estimate.usd_by_service["transfer"] == pytest.approx(8.0)
+    assert estimate.usd == pytest.approx(near.usd + 8.0)
+    assert estimate.transfer_nbytes == 400_000_000_000
+    assert "transfer" not in near.usd_by_service
+    [told] = [each for each in estimate.figures if each.what == "dollars of transfer"]
+    assert "far in us-west-2: $0.020 per GB" in told.rests_on
+
+
+def test_transfer_of_a_bucket_read_without_credentials_is_its_owners() -> None:
+    """Nobody can bill whom he does not know."""
+    work = replace(MILLION, nbytes_by_bucket={"public": 400_000_000_000})
+    far = {"public": FarBucket(region="us-west-2", is_charged=False)}
+
+    estimate = estimate_on_aws(work, Deployment(region="eu-central-1", far_buckets=far))
+
+    assert (estimate.transfer_nbytes, "transfer" in estimate.usd_by_service) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("region", "to", "usd"),
+    [
+        ("us-east-1", "us-east-2", 0.01),
+        ("us-east-1", "us-west-2", 0.02),
+        ("ap-southeast-2", "us-west-2", 0.098),
+        ("xx-new-1", "us-west-2", 0.147),
+    ],
+)
+def test_price_of_a_gb_is_that_of_the_region_it_comes_from(region: str, to: str, usd: float) -> None:
+    """One that is not known is taken for the dearest, so that no cap is passed by it."""
+    assert usd_per_gb_from(region, to=to) == usd
+
+
+def test_late_workers_cost_no_more_than_the_estimate_says() -> None:
+    """Every first try for nothing and every second to its end: of the size of the cap."""
+    estimate = estimate_on_aws(MILLION, Deployment(cap_usd=10))
+    of_few = estimate_on_aws(small(1278), Deployment(cap_usd=10))
+
+    assert estimate.usd_at_most is not None
+    assert estimate.usd < estimate.usd_at_most < 25
+    assert of_few.usd_at_most is not None
+    assert of_few.usd_at_most < 1
+    [told] = [each for each in estimate.figures if each.what == "dollars at most"]
+    assert "each shard take 120 s at its second try" in " ".join(told.rests_on)
+
+
+def test_a_million_files_cost_what_their_requests_do_and_little_more() -> None:
+    """The goals of the price: several shards a child, small workers, no more of them than S3 keeps busy."""
+    cold = estimate_on_aws(MILLION, Deployment())
+    indexed = estimate_on_aws(
+        replace(MILLION, n_gets=1_000_000, n_indexed=1_000_000, fetched_nbytes=386_000_000_000), Deployment()
+    )
+
+    assert cold.usd <= 1.35
+    assert indexed.usd <= 0.95
+    assert cold.worker_memory_mib == indexed.worker_memory_mib == 1024
+    assert cold.n_children < 1300
+
+
+def test_smaller_workers_are_chosen_only_where_the_shards_fit() -> None:
+    """Else the largest, which any shard fits."""
+    estimate = estimate_on_aws(replace(WORK, task_nbytes=140 * 2**20), Deployment())
+
+    assert estimate.worker_memory_mib == 1769

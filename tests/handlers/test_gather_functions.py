@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,8 +13,10 @@ import xarray as xr
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
+from handlers.settings import SourceBucket
 from lambda_functions import REGION, Context, StateMachine, records
 from pixel_gather import gather
+from pixel_gather.errors import StoreError
 from pixel_gather.request.request import parse_request
 
 SERIES = Path(__file__).parents[1] / "data/series/files"
@@ -186,6 +189,94 @@ def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMac
     assert [item["index"] for item in machine.manifest(machine.planned(REQUEST))] == [0, 1, 2]
     assert machine.shard.handler(event, Context())["windows_read"] == 3
     assert machine.run(REQUEST)["status"] == {"ok": 8}
+
+
+def test_gather_shard_fills_all_shards_of_its_item(
+    machine: StateMachine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One invocation, one line of the log for each shard, and the totals as answer."""
+    verdict = machine.planned(REQUEST)
+    tasks = machine.manifest(verdict)
+
+    answer = machine.shard.handler({"gather": verdict["gather"], "tasks": tasks, "limit_s": 120}, Context())
+
+    lines = [each for each in caplog.records if each.getMessage() == "shard finished"]
+    assert [vars(each)["shard_index"] for each in lines] == [0, 1, 2]
+    assert [each["shard_index"] for each in answer["shards"]] == [0, 1, 2]
+    assert (answer["windows_read"], answer["windows_failed"]) == (8, 0)
+    assert machine.manifest(machine.planned(REQUEST)) == []
+    assert machine.finished(verdict)["status"] == {"ok": 8}
+
+
+def test_gather_shard_that_a_store_refuses_costs_no_other_shard_of_its_item(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is raised once the others are filled; another try has the refused one alone to fill."""
+    verdict = machine.planned(REQUEST)
+    real = machine.shard.gather_shard
+
+    async def refusing(task: Any, **given: Any) -> Any:
+        if task.index == 1:
+            raise StoreError("the store is busy")
+        return await real(task, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.shard, "gather_shard", refusing)
+        with pytest.raises(Exception, match="the store is busy"):
+            machine.shard.handler(
+                {"gather": verdict["gather"], "tasks": machine.manifest(verdict)}, Context()
+            )
+
+    again = machine.planned(REQUEST)
+    assert [[task["index"] for task in item] for item in machine.items(again)] == [[1]]
+    assert machine.run(REQUEST)["status"] == {"ok": 8}
+
+
+def test_gather_shard_goes_on_in_another_try_with_the_shards_that_it_had_no_time_for(
+    machine: StateMachine,
+) -> None:
+    """What is committed is left alone, so each try gets further."""
+    verdict = machine.planned(REQUEST)
+    event = {"gather": verdict["gather"], "tasks": machine.manifest(verdict), "late_s": 120}
+
+    for left in ([1, 2], [2]):
+        with pytest.raises(Exception, match="too short for more") as raised:
+            machine.shard.handler(event | {"tasks": event["tasks"][-len(left) - 1 :]}, Context(left_s=30))
+        assert type(raised.value).__name__ == "ShardsLeftError"
+        assert [task["index"] for task in machine.manifest(machine.planned(REQUEST))] == left
+
+
+def test_plan_gather_gives_each_worker_its_own_shard_where_there_are_enough(machine: StateMachine) -> None:
+    """Three shards are three children, by the smaller function, as they fit."""
+    verdict = machine.planned(REQUEST)
+
+    assert [len(item) for item in machine.items(verdict)] == [1, 1, 1]
+    assert verdict["worker_size"] == 0
+    assert verdict["late_shard_s"] == 900
+    one_worker = machine.planned(REQUEST | {"limits": {"workers": 1}, "output": IN_SHARDS | {"name": "one"}})
+    assert [len(item) for item in machine.items(one_worker)] == [3]
+
+
+def test_plan_gather_prices_and_tells_of_sources_in_another_region(
+    machine: StateMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Transfer is part of the dollars, so that caps count it, and the plan says what would spare it."""
+    settings = replace(
+        machine.plan.planner.deployment.settings,
+        source_buckets=(SourceBucket(name="sources", region="us-west-2"),),
+    )
+    near = machine.planned(REQUEST)
+    monkeypatch.setattr(machine.plan.planner.deployment, "settings", settings)
+    far = machine.planned(REQUEST | {"output": IN_SHARDS | {"name": "far"}})
+
+    summary = _json(machine.s3, "control", "summaries/by-hand.json")
+    assert (near["verdict"], far["verdict"]) == ("planned", "planned")
+    [warning] = [each for each in summary["warnings"] if "us-west-2" in each]
+    assert warning.startswith("8 sources are in sources in us-west-2, the workers in eu-central-1: ")
+    refused = machine.planned(
+        REQUEST | {"output": IN_SHARDS | {"name": "capped"}, "limits": {"usd": summary["usd"] * 0.999}}
+    )
+    assert refused["error"] == "BudgetError"
 
 
 def test_finish_gather_twice_gives_the_same_result(machine: StateMachine) -> None:

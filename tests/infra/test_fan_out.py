@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 from pixel_gather import errors
+from pixel_gather.plan.layout import MOST_TASKS_PER_CHILD
 from synthesized import Synthesized, synthesized
+
+BY_SIZE = "States.ArrayGetItem(States.Array('<small_gather_shard>', '<gather_shard>'), $.size)"
+"""The functions that fill shards: the plan says which one, and none but these can be named."""
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +89,10 @@ def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(definition: 
     }
     assert shards["ItemSelector"] == {
         "gather.$": "$.gather",
-        "task.$": "$$.Map.Item.Value",
+        "tasks.$": "$$.Map.Item.Value",
+        "size.$": "$.worker_size",
         "limit_s.$": "$.shard_limit_s",
+        "late_s.$": "$.late_shard_s",
     }
     assert shards["MaxConcurrencyPath"] == "$.workers"
     assert shards["ToleratedFailurePercentagePath"] == "$.tolerated_failure_percentage"
@@ -106,7 +112,10 @@ def test_child_is_one_task_whose_output_is_dropped(definition: dict[str, Any]) -
     (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
     child = shards["ItemProcessor"]["States"][shards["ItemProcessor"]["StartAt"]]
 
-    assert child["Parameters"] == {"FunctionName": "<gather_shard>", "Payload.$": "$"}
+    assert child["Parameters"] == {
+        "FunctionName.$": BY_SIZE,
+        "Payload": {"gather.$": "$.gather", "tasks.$": "$.tasks", "limit_s.$": "$.limit_s"},
+    }
     assert child["OutputPath"] is None
     assert child["End"] is True
 
@@ -124,13 +133,24 @@ def test_late_shard_gets_a_fresh_worker_at_once(definition: dict[str, Any]) -> N
     assert set(caught["ErrorEquals"]) == {"ShardLateError", "States.Timeout", "Sandbox.Timedout"}
     assert caught["ResultPath"] is None
     assert second["Parameters"] == {
-        "FunctionName": "<gather_shard>",
-        "Payload": {"gather.$": "$.gather", "task.$": "$.task"},
+        "FunctionName.$": BY_SIZE,
+        "Payload": {"gather.$": "$.gather", "tasks.$": "$.tasks", "late_s.$": "$.late_s"},
     }
     assert second["OutputPath"] is None
     assert second["End"] is True
     assert "Catch" not in second
     assert set(states) == {shards["ItemProcessor"]["StartAt"], caught["Next"]}
+
+
+def test_second_try_goes_on_with_what_it_had_no_time_for(definition: dict[str, Any]) -> None:
+    """At once, and as often as a child may have shards: each of its tries fills one at least."""
+    again = retriers_of(dict(tasks_of(definition["States"]))["GatherLateShard"])["ShardsLeftError"]
+
+    assert (again["MaxAttempts"], again["IntervalSeconds"], again["BackoffRate"]) == (
+        MOST_TASKS_PER_CHILD,
+        1,
+        1,
+    )
 
 
 def test_finish_is_told_what_it_needs_and_its_result_is_the_gathers(definition: dict[str, Any]) -> None:
@@ -158,10 +178,12 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
     assert len(tasks) == 4
     for name, task in tasks.items():
         retriers = retriers_of(task)
+        assert (retriers.pop("ShardsLeftError", None) is not None) == (name == "GatherLateShard")
         caught = {error for catcher in task.get("Catch", []) for error in catcher["ErrorEquals"]}
         assert bool(caught) == (name == "GatherShard")
         assert not caught & retriers.keys()
-        assert len(retriers) == sum(len(each["ErrorEquals"]) for each in task["Retry"])
+        named = [error for each in task["Retry"] for error in each["ErrorEquals"]]
+        assert len(retriers) == len([each for each in named if each != "ShardsLeftError"])
         assert retriers.keys() | (caught - {"ShardLateError"}) == {
             "Lambda.TooManyRequestsException",
             "Lambda.ServiceException",
@@ -201,11 +223,11 @@ def test_crashes_are_tried_again_twice(definition: dict[str, Any]) -> None:
             assert retriers_of(task)[error]["MaxAttempts"] == 2
 
 
-@pytest.mark.parametrize(("name", "tries"), [("Plan", 1), ("GatherLateShard", 4), ("Finish", 1)])
+@pytest.mark.parametrize(("name", "tries"), [("Plan", 1), ("GatherLateShard", 1), ("Finish", 1)])
 def test_time_outs_of_a_quarter_of_an_hour_are_not_repeated_for_long(
     name: str, tries: int, definition: dict[str, Any]
 ) -> None:
-    """What a list took so long once it takes every time; a shard's sources may be quicker."""
+    """What a list took so long once it takes every time; shards of a second try end by themselves."""
     task = dict(tasks_of(definition["States"]))[name]
 
     for error in ("Sandbox.Timedout", "States.Timeout"):
@@ -220,7 +242,8 @@ def test_tasks_wait_a_little_longer_than_their_functions(
 
     for name, task in tasks_of(definition["States"]):
         if name != "GatherShard":
-            function = functions[task["Parameters"]["FunctionName"].strip("<>")]
+            named = task["Parameters"].get("FunctionName", "<gather_shard>")
+            function = functions[named.strip("<>")]
             assert 0 < task["TimeoutSeconds"] - function["Timeout"] <= 120
     assert definition["TimeoutSeconds"] <= 14 * 24 * 3600
 
@@ -247,7 +270,7 @@ def test_definition_is_valid_amazon_states_language(
     """The validator of the language has nothing to say."""
     arn = "arn:aws:lambda:eu-central-1:123456789012:function:"
     text = json.dumps(definition).replace("<partition>", "aws")
-    for name in ("plan_gather", "gather_shard", "finish_gather"):
+    for name in ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather"):
         text = text.replace(f"<{name}>", arn + name)
     path = tmp_path / "definition.json"
     path.write_text(text)

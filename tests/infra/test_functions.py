@@ -11,7 +11,7 @@ from pixel_gather.request.request import Limits
 from synthesized import SOURCES, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "dry_run")
-STEPS = ("plan_gather", "gather_shard", "finish_gather")
+STEPS = ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather")
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +20,13 @@ def stack() -> Synthesized:
     return synthesized()
 
 
-def test_functions_are_those_six_on_arm_and_python_3_13(stack: Synthesized) -> None:
+def test_functions_are_those_seven_on_arm_and_python_3_13(stack: Synthesized) -> None:
     """Each runs its own module, zipped."""
     functions = stack.functions()
 
     assert functions.keys() == {*API_FUNCTIONS, *STEPS}
     for module, function in functions.items():
-        assert function["Handler"] == f"handlers.{module}.handler"
+        assert function["Handler"] == f"handlers.{module.removeprefix('small_')}.handler"
         assert function["Runtime"] == "python3.13"
         assert function["Architectures"] == ["arm64"]
         assert function.get("PackageType", "Zip") == "Zip"
@@ -49,7 +49,10 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
 
     assert disks["plan_gather"] >= 2048
     assert disks["dry_run"] == disks["plan_gather"]
-    assert all(disks[name] == 512 for name in ("submit", "status", "gather_shard", "finish_gather"))
+    assert all(
+        disks[name] == 512
+        for name in ("submit", "status", "gather_shard", "small_gather_shard", "finish_gather")
+    )
 
 
 def test_worker_is_as_large_as_the_deployment_says() -> None:
@@ -62,8 +65,9 @@ def test_worker_is_as_large_as_the_deployment_says() -> None:
         name: small[name]["MemorySize"] for name in small if name != "gather_shard"
     }
     assert {each["Environment"]["Variables"]["PIXEL_GATHER_SHARD_MEMORY_MIB"] for each in large.values()} == {
-        "3008"
+        "[1024,3008]"
     }
+    assert large["small_gather_shard"]["MemorySize"] == 1024
 
 
 def reserved(stack: Synthesized) -> dict[str, int]:
@@ -129,7 +133,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "PIXEL_GATHER_OUTPUT_PREFIX": "",
             "PIXEL_GATHER_CONTROL_BUCKET": "<control>",
             "PIXEL_GATHER_CONCURRENCY": "128",
-            "PIXEL_GATHER_SHARD_MEMORY_MIB": "1769",
+            "PIXEL_GATHER_SHARD_MEMORY_MIB": "[1024,1769]",
             "POWERTOOLS_SERVICE_NAME": "pixel-gather",
             "POWERTOOLS_METRICS_NAMESPACE": "PixelGather",
             "POWERTOOLS_LOG_LEVEL": "INFO",
@@ -176,6 +180,6 @@ def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
     logs = stack.of("AWS::Logs::LogGroup")
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
 
-    assert len(set(used)) == 6
+    assert len(set(used)) == 7
     assert all(0 < each["Properties"]["RetentionInDays"] <= 365 for each in logs.values())
     assert all(each["DeletionPolicy"] == "Delete" for each in logs.values())

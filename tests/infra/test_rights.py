@@ -63,6 +63,11 @@ RIGHTS = {
     | {("s3:GetObject", "<control>/gathers/*")}
     | put("<control>/gathers/*/shards/*")
     | put("<arrays>/cubes/*"),
+    "small_gather_shard": OWN_LOG
+    | READ_SOURCES
+    | {("s3:GetObject", "<control>/gathers/*")}
+    | put("<control>/gathers/*/shards/*")
+    | put("<arrays>/cubes/*"),
     "finish_gather": OWN_LOG
     | {
         ("s3:GetObject", "<control>/gathers/*"),
@@ -74,6 +79,7 @@ RIGHTS = {
     "state machine": {
         ("lambda:InvokeFunction", "<plan_gather>"),
         ("lambda:InvokeFunction", "<gather_shard>"),
+        ("lambda:InvokeFunction", "<small_gather_shard>"),
         ("lambda:InvokeFunction", "<finish_gather>"),
         ("s3:GetObject", "<control>/gathers/*/manifests/*"),
         ("states:StartExecution", "<machine>"),

@@ -7,7 +7,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pixel_gather.errors import BudgetError
-from pixel_gather.plan.layout import MAX_SHARD_ROWS, MAX_SHARDS, SHARD_NBYTES, Layout, plan_layout
+from pixel_gather.plan.layout import (
+    FEW_SHARDS,
+    LARGE_SHARD_NBYTES,
+    MAX_SHARD_ROWS,
+    MAX_SHARDS,
+    SHARD_NBYTES,
+    Layout,
+    plan_layout,
+)
 from pixel_gather.request.request import ExplicitLayout, LayoutName
 
 MIB = 2**20
@@ -140,20 +148,35 @@ def test_plan_layout_fans_a_single_pixel_out() -> None:
 
 
 def test_plan_layout_makes_shards_larger_where_they_would_be_too_many() -> None:
-    """A million tiles are 9,804 tasks of 102, not 15,625 of 64: a map has 10,000 children at most."""
+    """A million tiles are 9,804 tasks of 102, not 15,625 of 64: each shard costs requests of its own."""
     layout = plan_layout(
         (1_000_000, 512, 512), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=512 * MIB
     )
 
-    assert MAX_SHARDS * 0.9 < layout.n_shards((1_000_000, 512, 512))[0] <= MAX_SHARDS
+    assert FEW_SHARDS * 0.9 < layout.n_shards((1_000_000, 512, 512))[0] <= FEW_SHARDS
     assert SHARD_NBYTES < task_nbytes(layout, 2, 1) < 2 * SHARD_NBYTES
+
+
+@pytest.mark.parametrize("max_task_nbytes", [139 * MIB, 512 * MIB])
+def test_plan_layout_cuts_ten_million_tiles_to_what_the_smallest_workers_hold(max_task_nbytes: int) -> None:
+    """Beyond 128 MiB shards are more, not larger: each child of the map fills several of them."""
+    layout = plan_layout(
+        (10_000_000, 512, 512),
+        itemsize=2,
+        n_measurements=1,
+        wanted="balanced",
+        max_task_nbytes=max_task_nbytes,
+    )
+
+    assert LARGE_SHARD_NBYTES * 0.9 < task_nbytes(layout, 2, 1) <= LARGE_SHARD_NBYTES
+    assert FEW_SHARDS < layout.n_shards((10_000_000, 512, 512))[0] <= MAX_SHARDS
 
 
 def test_plan_layout_says_to_make_shards_larger_where_the_request_made_them_too_many() -> None:
     """Who sets the rows of a shard is told that they are too few."""
-    wanted = ExplicitLayout(chunk=(10, 128, 128), shard_rows=50)
+    wanted = ExplicitLayout(chunk=(5, 128, 128), shard_rows=5)
 
-    with pytest.raises(BudgetError, match=r"20,000 tasks of 25 MiB; .*, or for more rows in a shard$"):
+    with pytest.raises(BudgetError, match=r"200,000 tasks of 2 MiB; .*, or for more rows in a shard$"):
         plan_layout(
             (1_000_000, 512, 512), itemsize=2, n_measurements=1, wanted=wanted, max_task_nbytes=512 * MIB
         )
@@ -171,7 +194,7 @@ def test_plan_layout_cuts_a_large_window_into_strips() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "max_task_nbytes"),
-    [((10, 100, 2**30), 512 * MIB), ((1_000_000, 4096, 4096), 512 * MIB), ((1, 1, 1), 1)],
+    [((10, 100, 2**30), 512 * MIB), ((1_000_000, 16_384, 16_384), 512 * MIB), ((1, 1, 1), 1)],
 )
 def test_plan_layout_refuses_what_cannot_be_cut(shape: tuple[int, int, int], max_task_nbytes: int) -> None:
     """The error says what it would take and what to ask for instead."""

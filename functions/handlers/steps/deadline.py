@@ -4,9 +4,10 @@ Without it one source that dawdles would cost its whole shard, at every try.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +31,51 @@ class ShardLateError(GatherError):
     """The first try of a shard took too long: a fresh worker is to fill it."""
 
     code = "shard_late"
+
+
+class ShardsLeftError(GatherError):
+    """A second try has filled some of its shards and has no time for the others: another is to go on."""
+
+    code = "shards_left"
+
+
+@dataclass(slots=True)
+class ShardTimes:
+    """Tells before each of a child's shards whether there is time for it. Times in seconds."""
+
+    left_s: float
+    """That the worker has to live, when the first shard begins."""
+
+    limit_s: float | None
+    """How long the state machine waits for a first try; None for a second one."""
+
+    late_s: float | None
+    """How long each shard of a second try may take; None for as long as there is."""
+
+    _began_s: float = field(default_factory=time.monotonic)
+    _last_began_s: float | None = None
+    _longest_s: float = 0.0
+
+    def begin(self) -> float:
+        """Begin the next shard, and return how long it may take.
+
+        Raises:
+            ShardLateError: Of a first try: there is hardly time for it.
+            ShardsLeftError: The same of a second one.
+        """
+        now_s = time.monotonic()
+        left_s = self.left_s - (now_s - self._began_s)
+        if self._last_began_s is not None:
+            self._longest_s = max(self._longest_s, now_s - self._last_began_s)
+            if (
+                self.limit_s is not None
+                and now_s - self._began_s + self._longest_s > self.limit_s * _OF_THE_LIMIT
+            ):
+                raise ShardLateError(f"some shards are filled, and {self.limit_s:g} s are too short for more")
+            if self.limit_s is None and left_s < max(self.late_s or 0.0, 2 * self._longest_s):
+                raise ShardsLeftError(f"some shards are filled, and {left_s:.0f} s are too short for more")
+        self._last_began_s = now_s
+        return left_s if self.late_s is None else min(left_s, self.late_s)
 
 
 async def in_time[T](work: Coroutine[Any, Any, T], *, limit_s: float | None) -> T:

@@ -19,10 +19,15 @@ _LARGEST_SHARD_MIB: Final = 1024
 _PYTHON_MIB: Final = 300
 """For all that is neither a shard nor GDAL's."""
 
+_CHILD_MIB: Final = 445
+"""For GDAL's child, in the smallest worker as in one of one vCPU: what the one reads, the other does."""
+
 
 def max_task_nbytes(memory_mib: int) -> int:
     """Return what one shard may hold decoded in a worker of so much memory."""
-    return min(memory_mib * _SHARD_MIB // _ONE_VCPU_MIB, _LARGEST_SHARD_MIB) * 2**20
+    by_size = memory_mib * _SHARD_MIB // _ONE_VCPU_MIB
+    left = (memory_mib - _PYTHON_MIB - _CHILD_MIB) // 2  # a shard, and as much again while it is put
+    return max(min(by_size, left, _LARGEST_SHARD_MIB), 1) * 2**20
 
 
 def gdal_settings(memory_mib: int, *, holds_a_shard: bool) -> GdalSettings:

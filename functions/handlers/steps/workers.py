@@ -1,15 +1,33 @@
 """Who does the work of this deployment, as estimates and bills take it. Pure."""
 
 from handlers.settings import Settings
-from pixel_gather.estimate.workload import Deployment
+from handlers.steps.memory import max_task_nbytes
+from pixel_gather.estimate.workload import Deployment, FarBucket, WorkerSize
 
 
 def workers_of(settings: Settings) -> Deployment:
-    """Return how many workers there may be, their size and how much each usually reads at a time."""
+    """Return how many workers there may be, their sizes and how much each usually reads at a time."""
     most = settings.limits.get("workers")
+    *smaller, largest = settings.shard_memories_mib
     return Deployment(
         is_deployed=True,
         max_workers=Deployment().max_workers if most is None else int(most),
-        worker_memory_mib=settings.shard_memory_mib,
+        worker_memory_mib=largest,
+        smaller=tuple(WorkerSize(memory_mib=each, max_task_nbytes=max_task_nbytes(each)) for each in smaller),
         in_flight=min(settings.concurrency, Deployment().in_flight),
+        region=settings.region,
+        far_buckets={
+            each.name: FarBucket(region=each.region, is_charged=not each.unsigned)
+            for each in settings.source_buckets
+            if each.region is not None and settings.region is not None and each.region != settings.region
+        },
     )
+
+
+def size_index(memory_mib: int, settings: Settings) -> int:
+    """Return which of the functions that fill shards has so much memory; the state machine names them by it.
+
+    The largest where none has: the deployment was changed after the plan was made.
+    """
+    sizes = settings.shard_memories_mib
+    return sizes.index(memory_mib) if memory_mib in sizes else len(sizes) - 1

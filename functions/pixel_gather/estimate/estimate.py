@@ -42,7 +42,27 @@ class Estimate:
     enough_workers: int = 10_000
     """With so many it takes at most 5 % longer than with all that there may be."""
 
+    worker_memory_mib: int = 1769
+    """Of each worker."""
+
+    tasks_per_child: int = 1
+    """Most shards that one child of the map fills, one after another."""
+
+    n_children: int = 0
+    """Of the map; the last of them fill fewer shards. 0 in plans of earlier versions."""
+
+    transfer_nbytes: int = 0
+    """That come from other Regions, and that the reader pays for."""
+
     usd: float
     usd_by_service: dict[str, float]
+    usd_at_most: float | None = None
+    """Where every worker is late at both of its tries and Lambda turns them away all the time."""
+
     figures: tuple[EstimatedFigure, ...] = ()
     """Every number above with what it rests on."""
+
+    @property
+    def transfer_usd_per_byte(self) -> float:
+        """What transfer between Regions costs, spread over all bytes."""
+        return self.usd_by_service.get("transfer", 0.0) / max(self.fetched_nbytes, 1)

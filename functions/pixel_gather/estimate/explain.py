@@ -2,9 +2,11 @@
 
 from typing import Final
 
+from pixel_gather import second_tries
 from pixel_gather.estimate import assumptions, pricing
 from pixel_gather.estimate.estimate import Estimate, EstimatedFigure
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
+from pixel_gather.estimate.worker import Share
 from pixel_gather.estimate.workload import Deployment, Workload
 
 ENOUGH: Final = "more make it hardly 5 % faster, and are paid for while they wait"
@@ -12,13 +14,23 @@ ENOUGH: Final = "more make it hardly 5 % faster, and are paid for while they wai
 type _Line = tuple[str, str, tuple[str, ...]]
 
 
-def figures_of(estimate: Estimate, work: Workload, deployment: Deployment) -> tuple[EstimatedFigure, ...]:
-    """Return every number of an estimate with what it rests on."""
+def figures_of(
+    estimate: Estimate, work: Workload, deployment: Deployment, *, share: Share
+) -> tuple[EstimatedFigure, ...]:
+    """Return every number of an estimate with what it rests on.
+
+    Args:
+        estimate: With all numbers.
+        work: What is to be done.
+        deployment: With what was chosen.
+        share: Of one task.
+    """
     lines = (
         *_work(work),
-        _workers(estimate, deployment),
+        *_workers(estimate, deployment),
         *_seconds(estimate, work, deployment),
         *_usd(estimate, deployment),
+        _at_most(estimate, work, deployment, share),
     )
     return tuple(
         EstimatedFigure(what=what, how_much=how_much, rests_on=rests_on) for what, how_much, rests_on in lines
@@ -31,7 +43,7 @@ def _work(work: Workload) -> list[_Line]:
     puts = "of each shard an object a measurement and two sidecars, then the coordinates; some 35 beside"
     return [
         ("sources", f"{work.n_sources:,}", ("counted in the list",)),
-        ("shards", f"{work.n_tasks:,}", ("the layout: each is one task, and a gather has 10,000 at most",)),
+        ("shards", f"{work.n_tasks:,}", ("the layout: each is one task and one object a measurement",)),
         ("GETs", f"{work.n_gets:,}", (gets,)),
         ("PUTs", f"{work.n_puts:,}", (puts,)),
         ("bytes to read", size(work.fetched_nbytes), ("mean size of the sample, by share of tiles",)),
@@ -60,13 +72,41 @@ def _side_by_side(parts: Parts) -> str:
     return "single" if parts.part_nbytes is None else f"{parts.n} of {size(parts.part_nbytes)}"
 
 
-def _workers(estimate: Estimate, deployment: Deployment) -> _Line:
+def _workers(estimate: Estimate, deployment: Deployment) -> list[_Line]:
     rests_on = (
         f"at most {deployment.n_workers:,}: {deployment.limit}",
         f"started as they are needed: {assumptions.CHILDREN}",
-        f"each of {deployment.worker_memory_mib:,} MiB, as deployed; one vCPU: {assumptions.ONE_VCPU}",
+        (
+            f"each of {deployment.worker_memory_mib:,} MiB, the smallest that is hardly slower; one vCPU: "
+            f"{assumptions.ONE_VCPU}"
+        ),
     )
-    return "workers", f"{estimate.n_workers:,}", rests_on
+    children = (
+        (
+            f"of the map: up to {_counted(estimate.tasks_per_child, 'shard')} each, one by one; the last "
+            "have fewer, so that all workers end at about the same time"
+        ),
+    )
+    return [
+        ("workers", f"{estimate.n_workers:,}", rests_on),
+        ("children", f"{estimate.n_children:,}", children),
+    ]
+
+
+def _at_most(estimate: Estimate, work: Workload, deployment: Deployment, share: Share) -> _Line:
+    first_s = second_tries.first_limit_s(share, deployment)
+    second_s = second_tries.second_limit_s(share, deployment, n_tasks=work.n_tasks)
+    rests_on = (
+        (
+            f"should every child be ended after {first_s:,} s, and each shard take {second_s:,} s at its "
+            "second try; there is no third"
+        ),
+        (
+            f"and should Lambda turn {deployment.n_workers:,} workers away, each every "
+            f"{second_tries.THROTTLED_PAUSE_S:.0f} s, for two days"
+        ),
+    )
+    return "dollars at most", f"${estimate.usd_at_most or 0.0:,.2f}", rests_on
 
 
 def _seconds(estimate: Estimate, work: Workload, deployment: Deployment) -> list[_Line]:
@@ -129,13 +169,24 @@ def _usd(estimate: Estimate, deployment: Deployment) -> list[_Line]:
             f"${pricing.USD_PER_INVOCATION * 1e6:.2f} per million invocations",
         ),
         "step_functions": (
-            f"{pricing.TRANSITIONS_PER_TASK} transitions a shard",
+            f"{pricing.TRANSITIONS_PER_CHILD} transitions a child of the map",
             f"${pricing.USD_PER_TRANSITION * 1000:.3f} per 1,000",
+        ),
+        "transfer": (
+            f"{size(estimate.transfer_nbytes)} from other Regions",
+            *(
+                f"{bucket} in {far.region}: "
+                f"${pricing.usd_per_gb_from(far.region, to=deployment.region or ''):.3f} per GB"
+                for bucket, far in deployment.far_buckets.items()
+                if far.is_charged
+            ),
         ),
     }
     total = (
         f"prices of {pricing.PRICES_OF}",
-        "sources in the workers' own Region: no transfer is charged",
+        "with transfer between Regions"
+        if estimate.transfer_nbytes
+        else "sources in the workers' own Region: no transfer is charged",
     )
     shares = [
         (f"dollars of {name}", f"${usd:,.5f}", rests_on[name])

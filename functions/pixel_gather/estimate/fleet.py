@@ -1,13 +1,14 @@
-"""Many workers on many tasks: a simulation of the map, task after task. Pure.
+"""Many workers on many tasks: a simulation of the map, child after child. Pure.
 
 Children are started at a rate; each takes a worker that is free, else a new one that starts cold, else it
-waits for one. Reading takes what the worker needs or, where all together ask more of S3 than it gives, what
-S3 needs. 10,000 tasks take some 20 ms.
+waits for one, and does its tasks one after another. Reading takes what the worker needs or, where all
+together ask more of S3 than it gives, what S3 needs. 10,000 children take some 20 ms.
 """
 
 import heapq
 from dataclasses import dataclass
 from math import floor, inf
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,9 @@ class Fleet:
     n_workers: int
     """Most at one time."""
 
+    tasks_per_child: int = 1
+    """Most; the last children have fewer, as `child_sizes` says."""
+
     children_per_s: float
     burst: float
     """Workers that may be new at once, and again every ``burst_every_s``."""
@@ -25,7 +29,7 @@ class Fleet:
     burst_every_s: float
     cold_start_s: float
     child_s: float
-    """Of a task, outside of its worker."""
+    """Of a child, outside of its worker."""
 
     round_trips_s: float
     """Of a task in its worker, neither reading nor storing."""
@@ -46,6 +50,8 @@ class Fleet:
 class Course:
     """What a fleet took."""
 
+    n_children: int
+
     seconds: float
     """Until the last task was done."""
 
@@ -63,28 +69,51 @@ class Course:
 _PARTS = ("dispatch", "start", "read", "store")
 
 
+_ROUNDS_TO_COME: Final = 1
+"""Of children, for each worker, while a child has as many tasks as it may."""
+
+
+def child_sizes(n_tasks: int, *, tasks_per_child: int, n_workers: int) -> list[int]:
+    """Return how many tasks each child has, in order: many at first, and single ones in the end.
+
+    So that a few tasks never have workers of their own while others wait in line, and that all workers end
+    at about the same time.
+    """
+    sizes = []
+    left = n_tasks
+    while left > 0:
+        sizes.append(max(min(tasks_per_child, left // (_ROUNDS_TO_COME * n_workers)), 1))
+        left -= sizes[-1]
+    return sizes
+
+
 def simulate(fleet: Fleet) -> Course:
     """Run all tasks and return what they took."""
     free: list[tuple[float, int]] = []
     spent: list[list[float]] = []
     s3_free_s = worker_s = 0.0
-    for task in range(fleet.n_tasks):
-        dispatched_s = (task + 1) / fleet.children_per_s
+    done = 0
+    sizes = child_sizes(fleet.n_tasks, tasks_per_child=fleet.tasks_per_child, n_workers=fleet.n_workers)
+    for child, n in enumerate(sizes):
+        dispatched_s = (child + 1) / fleet.children_per_s
         worker, free_s, started_cold_s = _worker(fleet, free, spent, dispatched_s)
         begun_s = max(free_s, dispatched_s)
         parts = spent[worker]
-        s3_free_s = max(s3_free_s, begun_s) + fleet.n_gets / fleet.gets_per_s
-        alone_s = fleet.round_trips_s + fleet.reading_s + fleet.late_s * _is_late(task, fleet.late_share)
+        s3_free_s = max(s3_free_s, begun_s) + n * fleet.n_gets / fleet.gets_per_s
+        alone_s = n * (fleet.round_trips_s + fleet.reading_s)
+        alone_s += fleet.late_s * _n_late(done, done + n, fleet.late_share)
         read_s = max(alone_s, s3_free_s - begun_s - started_cold_s)
         parts[0] += begun_s - free_s + fleet.child_s
         parts[1] += started_cold_s
         parts[2] += read_s
-        parts[3] += fleet.storing_s
-        paid_s = started_cold_s + read_s + fleet.storing_s
+        parts[3] += n * fleet.storing_s
+        paid_s = started_cold_s + read_s + n * fleet.storing_s
+        done += n
         worker_s += paid_s
         heapq.heappush(free, (begun_s + fleet.child_s + paid_s, worker))
     seconds, last = max(free, default=(0.0, -1))
     return Course(
+        n_children=len(sizes),
         seconds=seconds,
         n_workers=len(spent),
         worker_s=worker_s,
@@ -106,6 +135,6 @@ def _worker(
     return worker, free_s, 0.0
 
 
-def _is_late(task: int, share: float) -> bool:
-    """Whether an answer comes late in this task: spread evenly, so that equal plans have equal prices."""
-    return floor((task + 1) * share) > floor(task * share)
+def _n_late(start: int, stop: int, share: float) -> int:
+    """Return in how many tasks an answer is late: spread evenly, so that equal plans have equal prices."""
+    return floor(stop * share) - floor(start * share)

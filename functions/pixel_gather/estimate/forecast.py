@@ -8,32 +8,32 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import Final
 
+from pixel_gather import second_tries
 from pixel_gather.estimate import assumptions, pricing
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.explain import figures_of
-from pixel_gather.estimate.fleet import Course, Fleet, simulate
+from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
 from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.staffing import HARDLY_LONGER, fewest_workers, share_of, staff, worker_of
 
 BESIDE: Final = "plan and finish"
 """Binds where they take longer than all that lies between them."""
 
-_HARDLY_LONGER: Final = 1.05
-_ROOM: Final = 2
-"""Times what is enough: S3 may grant more than the model takes for granted, and a worker may be slow."""
-
-_NO_TASK: Final = Share(n_sources=0, n_gets=0, n_puts=0, fetched_nbytes=0, decoded_nbytes=0)
+_BYTES_PER_GB: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
     """What the model says, before it is put in words."""
 
+    deployment: Deployment
+    """With all that was chosen."""
+
     course: Course
     plan_s: float
     finish_s: float
     bound_by: str
-    enough_workers: int
 
     @property
     def seconds(self) -> float:
@@ -49,107 +49,77 @@ class Forecast:
 def estimate_on_aws(work: Workload, deployment: Deployment) -> Estimate:
     """Say what a gather takes on AWS, each number with what it rests on.
 
-    Where the request asks for no number of workers, the gather gets no more than could help it: those
-    beyond would only wait for S3, and be paid for it.
+    Where the request asks for no number of workers, the gather gets no more than help it: those beyond
+    would only wait for S3, and be paid for it.
     """
     found = forecast(work, deployment)
-    if deployment.asked_workers is None and _ROOM * found.enough_workers < found.course.n_workers:
-        deployment = replace(deployment, chosen_workers=_ROOM * found.enough_workers)
-        found = replace(forecast(work, deployment), enough_workers=found.enough_workers)
+    beside_s = found.plan_s + found.finish_s
+    all_of_them = staff(work, replace(deployment, asked_workers=deployment.n_workers), beside_s=beside_s)
+    enough = fewest_workers(
+        work,
+        deployment,
+        beside_s=beside_s,
+        longest_s=(all_of_them.course.seconds + beside_s) * HARDLY_LONGER,
+    )
+    chosen = found.deployment
     usd = pricing.usd_on_aws(
         n_gets=work.n_gets,
         n_puts=work.n_puts,
         n_tasks=work.n_tasks,
+        n_children=found.course.n_children,
         worker_s=found.course.worker_s,
-        worker_mib=deployment.worker_memory_mib,
-        beside_s=found.plan_s + found.finish_s + assumptions.DRAWING.value,
+        worker_mib=chosen.worker_memory_mib,
+        beside_s=beside_s + assumptions.DRAWING.value,
     )
+    transfer_nbytes, transfer_usd = _transfer(work, deployment)
+    if transfer_nbytes:
+        usd["transfer"] = transfer_usd
     estimate = Estimate(
         n_gets=work.n_gets,
         n_puts=work.n_puts,
         fetched_nbytes=work.fetched_nbytes,
         decoded_nbytes=work.decoded_nbytes,
         n_workers=found.course.n_workers,
-        most_workers=deployment.n_workers,
+        most_workers=chosen.n_workers,
         seconds=found.seconds,
         seconds_by_part=found.seconds_by_part,
         bound_by=found.bound_by,
-        enough_workers=found.enough_workers,
+        enough_workers=enough,
+        worker_memory_mib=chosen.worker_memory_mib,
+        tasks_per_child=chosen.tasks_per_child or 1,
+        n_children=found.course.n_children,
+        transfer_nbytes=transfer_nbytes,
         usd=sum(usd.values()),
         usd_by_service=usd,
+        usd_at_most=sum(usd.values())
+        + second_tries.most_usd(share_of(work), n_tasks=work.n_tasks, deployment=chosen),
         figures=(),
     )
-    return replace(estimate, figures=figures_of(estimate, work, deployment))
+    return replace(estimate, figures=figures_of(estimate, work, chosen, share=share_of(work)))
 
 
 def forecast(work: Workload, deployment: Deployment) -> Forecast:
-    """Simulate a gather, then again without each of its limits: the one that costs the most time binds."""
-    worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
-    fleet = fleet_of(work, deployment, worker)
-    course = simulate(fleet)
+    """Choose workers and simulate a gather with them, then without each of its limits: the dearest binds."""
     plan_s, finish_s = plan_s_of(work), finish_s_of(work)
+    staffed = staff(work, deployment, beside_s=plan_s + finish_s)
+    chosen, course = staffed.deployment, staffed.course
     if course.seconds < plan_s + finish_s:
         bound_by = BESIDE
     else:
+        limited = replace(chosen, chosen_workers=None)  # a choice of ours is no limit
+        fleet = replace(staffed.fleet, n_workers=limited.n_workers)
         seconds = {
             name: simulate(without).seconds
-            for name, without in _without_each(fleet, share_of(work), worker, deployment).items()
+            for name, without in _without_each(fleet, share_of(work), worker_of(chosen), limited).items()
         }
         bound_by = min(seconds, key=lambda name: seconds[name])
+    sizes = child_sizes(work.n_tasks, tasks_per_child=chosen.tasks_per_child or 1, n_workers=chosen.n_workers)
     return Forecast(
+        deployment=replace(chosen, tasks_per_child=max(sizes, default=1)),
         course=course,
         plan_s=plan_s,
         finish_s=finish_s,
         bound_by=bound_by,
-        enough_workers=_enough_workers(fleet, course, plan_s + finish_s),
-    )
-
-
-def _enough_workers(fleet: Fleet, course: Course, beside_s: float) -> int:
-    """Return the fewest workers with which a gather takes at most 5 % longer."""
-    longest_s = (course.seconds + beside_s) * _HARDLY_LONGER - beside_s
-    too_few, enough = 0, max(course.n_workers, 1)
-    while enough - too_few > 1:
-        n = (too_few + enough) // 2
-        if simulate(replace(fleet, n_workers=n)).seconds <= longest_s:
-            enough = n
-        else:
-            too_few = n
-    return enough
-
-
-def share_of(work: Workload) -> Share:
-    """Return what one task has to do."""
-    n = work.n_tasks
-    if not n:
-        return _NO_TASK
-    return Share(
-        n_sources=work.n_sources / n,
-        n_gets=work.n_gets / n,
-        n_puts=work.n_puts / n,
-        fetched_nbytes=work.fetched_nbytes / n,
-        decoded_nbytes=work.decoded_nbytes / n,
-    )
-
-
-def fleet_of(work: Workload, deployment: Deployment, worker: Worker) -> Fleet:
-    """Return the simulation's input."""
-    share = share_of(work)
-    return Fleet(
-        n_tasks=work.n_tasks,
-        n_workers=deployment.n_workers,
-        children_per_s=assumptions.CHILDREN.value,
-        burst=assumptions.BURST.value,
-        burst_every_s=assumptions.BURST_EVERY.value,
-        cold_start_s=assumptions.COLD_START.value,
-        child_s=assumptions.CHILD.value,
-        round_trips_s=assumptions.TASK_ROUND_TRIPS.value * worker.first_byte_s,
-        reading_s=worker.reading_s(share),
-        storing_s=worker.storing_s(share),
-        n_gets=share.n_gets,
-        gets_per_s=assumptions.S3_GETS.value * work.n_prefixes,
-        late_share=1 - (1 - 1 / assumptions.GETS_UNTIL_LATE.value) ** share.n_gets,
-        late_s=assumptions.LATE.value,
     )
 
 
@@ -166,7 +136,7 @@ def plan_s_of(work: Workload) -> float:
 
 def finish_s_of(work: Workload) -> float:
     """Return how long the finish takes until the cube is complete; the report is drawn after that."""
-    sidecars = 2 * ceil(work.n_tasks / assumptions.SIDECARS_AHEAD.value)
+    sidecars = ceil(work.n_tasks / assumptions.SIDECARS_AHEAD.value)
     headers = ceil(work.n_tasks / assumptions.HEADERS_AHEAD.value)
     chunks = ceil(work.n_sources / pricing.ROWS_PER_PUT) * assumptions.CHUNK_ROUND_TRIPS.value
     round_trips = assumptions.FINISH_ROUND_TRIPS.value + sidecars + headers + chunks
@@ -175,6 +145,18 @@ def finish_s_of(work: Workload) -> float:
         + round_trips * assumptions.FIRST_BYTE.value
         + work.n_sources * assumptions.FINISH_PER_SOURCE.value
     )
+
+
+def _transfer(work: Workload, deployment: Deployment) -> tuple[int, float]:
+    """Return how many bytes come from other Regions at the reader's expense, and what they cost."""
+    nbytes, usd = 0, 0.0
+    for bucket, of_bucket in work.nbytes_by_bucket.items():
+        far = deployment.far_buckets.get(bucket)
+        if far is not None and far.is_charged:
+            nbytes += of_bucket
+            per_gb = pricing.usd_per_gb_from(far.region, to=deployment.region or "")
+            usd += of_bucket / _BYTES_PER_GB * per_gb
+    return nbytes, usd
 
 
 def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: Deployment) -> Mapping[str, Fleet]:

@@ -13,14 +13,14 @@ USD_PER_GB_S: Final = 0.0000133334
 
 USD_PER_INVOCATION: Final = 0.20 / 1_000_000
 USD_PER_TRANSITION: Final = 0.025 / 1000
-TRANSITIONS_PER_TASK: Final = 3
-"""Start of a child, its one Task, its end."""
+TRANSITIONS_PER_CHILD: Final = 3
+"""Its start, its one Task, its end."""
 
 TRANSITIONS_BESIDE: Final = 5
 """Start, plan, choice, map, finish."""
 
-GETS_PER_TASK: Final = 8
-"""The claim, the plan, the task's part of the list, its sidecar looked for twice; by the finish its part of
+GETS_PER_TASK: Final = 9
+"""The claim, looked at twice, the plan, the task's part of the list, its sidecar looked for twice; by the finish its part of
 the list, its sidecar, its headers."""
 
 GETS_BESIDE: Final = 120
@@ -28,6 +28,32 @@ GETS_BESIDE: Final = 120
 
 PUTS_BESIDE: Final = 41
 """The plan's files, metadata of the cube and its coordinates, pictures and the report, about."""
+
+_NEAR: Final = {"us-east-1", "us-east-2"}
+_USD_PER_GB_FROM: Final = {
+    "us-east-1": 0.02,
+    "us-east-2": 0.02,
+    "us-west-1": 0.02,
+    "us-west-2": 0.02,
+    "ca-central-1": 0.02,
+    "eu-central-1": 0.02,
+    "eu-north-1": 0.02,
+    "eu-south-1": 0.02,
+    "eu-west-1": 0.02,
+    "eu-west-2": 0.02,
+    "eu-west-3": 0.02,
+    "ap-south-1": 0.086,
+    "ap-northeast-1": 0.09,
+    "ap-northeast-2": 0.08,
+    "ap-northeast-3": 0.09,
+    "ap-southeast-1": 0.09,
+    "ap-southeast-2": 0.098,
+    "ap-east-1": 0.09,
+    "sa-east-1": 0.138,
+    "me-south-1": 0.1105,
+    "af-south-1": 0.147,
+}
+"""Transfer out of S3 to another Region."""
 
 _BESIDE_GB: Final = 1769 / 1024
 """Memory of plan and finish."""
@@ -53,21 +79,40 @@ COORDINATES: Final = 20
 
 
 def usd_on_aws(
-    *, n_gets: int, n_puts: int, n_tasks: int, worker_s: float, worker_mib: int, beside_s: float
+    *,
+    n_gets: int,
+    n_puts: int,
+    n_tasks: int,
+    worker_s: float,
+    worker_mib: int,
+    beside_s: float,
+    n_children: int | None = None,
 ) -> dict[str, float]:
     """Price what was planned or done, by service.
 
     Args:
         n_gets: GET requests of sources; those of control files are added.
         n_puts: PUT requests.
-        n_tasks: Shards, each an invocation and a child of the map.
+        n_tasks: Shards.
         worker_s: Seconds that workers are paid for, their starts included.
         worker_mib: Memory of a worker.
         beside_s: Seconds of plan and finish, drawing included.
+        n_children: Of the map, each an invocation with some of the shards; None for one a shard.
     """
+    n_children = n_tasks if n_children is None else n_children
     gb_s = worker_s * worker_mib / 1024 + beside_s * _BESIDE_GB
     return {
         "s3": (n_gets + n_tasks * GETS_PER_TASK + GETS_BESIDE) * USD_PER_GET + n_puts * USD_PER_PUT,
-        "lambda": gb_s * USD_PER_GB_S + (n_tasks + 2) * USD_PER_INVOCATION,
-        "step_functions": (n_tasks * TRANSITIONS_PER_TASK + TRANSITIONS_BESIDE) * USD_PER_TRANSITION,
+        "lambda": gb_s * USD_PER_GB_S + (n_children + 2) * USD_PER_INVOCATION,
+        "step_functions": (n_children * TRANSITIONS_PER_CHILD + TRANSITIONS_BESIDE) * USD_PER_TRANSITION,
     }
+
+
+def usd_per_gb_from(region: str, *, to: str) -> float:
+    """Return what S3 charges for a GB of 10^9 bytes that is read from another Region.
+
+    Where the price is not known it is the highest that is.
+    """
+    if {region, to} == _NEAR:
+        return 0.01
+    return _USD_PER_GB_FROM.get(region, max(_USD_PER_GB_FROM.values()))

@@ -25,8 +25,19 @@ SHARD_NBYTES: Final = 32 * 1024 * 1024
 MAX_SHARD_ROWS: Final = 1024
 """Most sources in one shard, so that a window of one pixel still fans out."""
 
-MAX_SHARDS: Final = 10_000
-"""Most children that a Step Functions Distributed Map runs at one time."""
+MOST_CHILDREN: Final = 10_000
+"""That a Step Functions Distributed Map runs at one time."""
+
+MOST_TASKS_PER_CHILD: Final = 11
+"""One child's shards are filled one after another: more would spare hardly any transitions."""
+
+MAX_SHARDS: Final = MOST_CHILDREN * MOST_TASKS_PER_CHILD
+
+FEW_SHARDS: Final = 10_000
+"""Each shard costs requests of its own, so one grows beyond `SHARD_NBYTES` before there are more of them."""
+
+LARGE_SHARD_NBYTES: Final = 128 * 1024 * 1024
+"""Decoded size that a shard grows to for that reason alone: the smallest workers hold it with ease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +72,7 @@ def plan_layout(
             into strips along y.
 
     Raises:
-        BudgetError: The cube cannot be cut into at most 10,000 tasks of this size.
+        BudgetError: The cube cannot be cut into at most `MAX_SHARDS` tasks of this size.
     """
     pixel_nbytes = itemsize * n_measurements
     if isinstance(wanted, str):
@@ -152,8 +163,11 @@ def _shard_rows(
     n_rows: int, n_strips: int, object_row_nbytes: int, task_row_nbytes: int, max_task_nbytes: int
 ) -> int:
     rows = min(SHARD_NBYTES // object_row_nbytes, max_task_nbytes // task_row_nbytes, MAX_SHARD_ROWS)
+    larger = min(
+        -(-n_rows * n_strips // FEW_SHARDS), min(LARGE_SHARD_NBYTES, max_task_nbytes) // task_row_nbytes
+    )
     fewest = -(-n_rows * n_strips // MAX_SHARDS)
-    rows = min(max(rows, fewest, 1), n_rows)
+    rows = min(max(rows, larger, fewest, 1), n_rows)
     return -(-n_rows // -(-n_rows // rows))  # the same number of shards, evenly filled
 
 

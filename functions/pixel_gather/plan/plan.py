@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pixel_gather.errors import BudgetError, RequestError
+from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.forecast import estimate_on_aws
 from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
@@ -83,7 +84,15 @@ async def plan_cube(
         wanted=request.output.layout,
         max_task_nbytes=max_task_nbytes,
     )
-    work = _workload(drafts, table, layout, measurements, in_flight=(deployment or Deployment()).in_flight)
+    on_aws = replace(
+        deployment or Deployment(),
+        asked_workers=request.limits.workers,
+        cap_usd=request.limits.usd,
+        # where shards may be lost, the map counts those that are: so each is a child of its own
+        tasks_per_child=1 if request.limits.failed_shards else None,
+    )
+    work = _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight)
+    estimate = estimate_on_aws(work, on_aws)
     plan = CubePlan(
         digest=gather_digest(request, table),
         planned_at=now,
@@ -105,13 +114,12 @@ async def plan_cube(
         codec=request.output.codec,
         zfp_tolerance=request.output.zfp_tolerance,
         part_nbytes=_parts(work, deployment).part_nbytes,
-        estimate=estimate_on_aws(
-            work, replace(deployment or Deployment(), asked_workers=request.limits.workers)
-        ),
+        estimate=estimate,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
             *_of_list(request, table),
             *_of_index(request, table),
+            *_of_transfer(table, estimate, on_aws),
         ),
     )
     _check_codec(plan)
@@ -145,6 +153,24 @@ def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
         "overview, and each header is read as without it"
     )
     return (warning,)
+
+
+def _of_transfer(table: SourceTable, estimate: Estimate, deployment: Deployment) -> Sequence[str]:
+    """Warn of buckets in another Region than the workers, whether or not the reader pays for it."""
+    warnings = []
+    for bucket, n_sources in table.n_by_bucket.items():
+        if (far := deployment.far_buckets.get(bucket)) is None:
+            continue
+        paid = (
+            f"transfer is charged and in the price (${estimate.usd_by_service['transfer']:,.2f} in all)"
+            if far.is_charged
+            else "its owner pays for transfer, and each request takes longer"
+        )
+        warnings.append(
+            f"{n_sources:,} sources are in {bucket} in {far.region}, the workers in {deployment.region}: "
+            f"{paid}; a deployment in {far.region} would spare it"
+        )
+    return warnings
 
 
 def _check_one_size(slots: Sequence[SourceSlot]) -> None:
@@ -237,6 +263,10 @@ def _workload(
         n_side_by_side=max(min(n_of_task, in_flight // most_gets), 1),
         decoded_nbytes=shape[0] * shape[1] * shape[2] * pixel_nbytes,
         n_tasks=n_tasks,
+        task_nbytes=math.prod(layout.shard) * pixel_nbytes,
+        nbytes_by_bucket={
+            bucket: round(fetched * n / max(table.n_sources, 1)) for bucket, n in table.n_by_bucket.items()
+        },
         n_puts=n_puts(
             n_tasks=n_tasks,
             n_measurements=len(measurements),

@@ -1,5 +1,7 @@
 """What a finished gather cost: its report's counts times the prices of `estimate.pricing`. Pure."""
 
+from math import ceil
+
 from pixel_gather.estimate import assumptions
 from pixel_gather.estimate.forecast import finish_s_of, plan_s_of
 from pixel_gather.estimate.pricing import n_puts, usd_on_aws
@@ -15,7 +17,7 @@ def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) 
 
     Args:
         report: Of the gather.
-        worker_memory_mib: Of the deployment.
+        worker_memory_mib: Of the deployment, for reports that do not tell it.
         max_workers: Of the deployment; no more of them have started.
     """
     puts = n_puts(
@@ -29,13 +31,18 @@ def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) 
         n_tasks=report.n_shards,
         n_puts=puts,
     )
-    starts_s = min(report.n_shards, max_workers) * assumptions.COLD_START.value
+    n_children = ceil(report.n_shards / (report.tasks_per_child or 1))
+    starts_s = min(n_children, max_workers, report.most_workers or max_workers) * assumptions.COLD_START.value
     round_trips_s = report.n_shards * assumptions.TASK_ROUND_TRIPS.value * assumptions.FIRST_BYTE.value
-    return usd_on_aws(
+    usd = usd_on_aws(
         n_gets=report.requests,
         n_puts=puts,
         n_tasks=report.n_shards,
+        n_children=n_children,
         worker_s=report.worker_s + starts_s + round_trips_s,
-        worker_mib=worker_memory_mib,
+        worker_mib=report.worker_memory_mib or worker_memory_mib,
         beside_s=plan_s_of(work) + finish_s_of(work) + assumptions.DRAWING.value,
     )
+    if report.transfer_usd_per_byte:
+        usd["transfer"] = report.fetched_nbytes * report.transfer_usd_per_byte
+    return usd

@@ -134,6 +134,18 @@ class Report:
     measure_s: float = 0.0
     """Statistics, digests and small pictures, summed over shards."""
 
+    worker_memory_mib: int = 0
+    """Of each worker on AWS; 0 in process, as are the next three."""
+
+    tasks_per_child: int = 0
+    """Most shards that one child of the map filled."""
+
+    most_workers: int = 0
+    """That the plan allowed at one time."""
+
+    transfer_usd_per_byte: float = 0.0
+    """That the plan foresaw for transfer between Regions, spread over all bytes."""
+
     @property
     def n_failed(self) -> int:
         """Sources that gave no pixels."""
@@ -410,6 +422,10 @@ class Tally:
             typical_per_s=timings.typical_per_s,
             machines=dict(self.machines),
             schemes=dict(self.schemes),
+            worker_memory_mib=plan.estimate.worker_memory_mib,
+            tasks_per_child=plan.estimate.tasks_per_child,
+            most_workers=plan.estimate.most_workers,
+            transfer_usd_per_byte=plan.estimate.transfer_usd_per_byte,
         )
 
     def _timings(self) -> Timings:

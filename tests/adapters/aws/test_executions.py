@@ -30,6 +30,7 @@ from pixel_gather.errors import (
     ThrottledError,
     UnreachableError,
 )
+from pixel_gather.estimate.fleet import child_sizes
 from pixel_gather.request.naming import execution_name, forced
 from pixel_gather.request.request import parse_request
 
@@ -334,6 +335,19 @@ def test_status_before_the_plan_is_there_says_what_is_known(missing: str) -> Non
     assert found["state"] == "running"
     assert (found["cube"], found["shards"], found["sources"]) == (None, None, None)
     assert found["usd"] == {"planned": None, "so_far": None, "basis": "no plan, no price"}
+
+
+def test_status_counts_shards_where_the_map_run_counts_children_of_several() -> None:
+    """Ten shards for two workers are children of 4, 3, 1, 1 and 1, which end about in that order."""
+    machine = FakeStepFunctions(counts={"total": 5, "succeeded": 2, "running": 2, "pending": 1})
+    machine.add()
+
+    summary = SUMMARY | {"tasks_per_child": 4, "n_workers": 2}
+    found = gathers(machine, summary=summary).status(NAME)
+
+    assert child_sizes(10, tasks_per_child=4, n_workers=2) == [4, 3, 1, 1, 1]
+    assert found["shards"] == {"total": 10, "pending": 1, "running": 2, "succeeded": 7, "failed": 0}
+    assert found["sources"]["done"] == 700
 
 
 def test_status_after_the_plan_has_all_shards_pending() -> None:

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from fakes import FakeImage, FakeReader
-from handlers.steps.deadline import DeadlineReader, ShardLateError, in_time, reading_s
+from handlers.steps.deadline import (
+    DeadlineReader,
+    ShardLateError,
+    ShardsLeftError,
+    ShardTimes,
+    in_time,
+    reading_s,
+)
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.window import Window
@@ -96,3 +103,29 @@ def test_time_out_of_the_work_itself_is_no_lateness() -> None:
 
     with pytest.raises(TimeoutError, match="of its own"):
         asyncio.run(in_time(work(), limit_s=60))
+
+
+def test_first_try_begins_no_shard_that_it_has_hardly_time_for() -> None:
+    """So that what it has filled is not followed by a shard that is cut off in the middle."""
+    times = ShardTimes(left_s=900, limit_s=0.4, late_s=None)
+
+    assert times.begin() == pytest.approx(900, abs=0.1)
+    time.sleep(0.2)
+    with pytest.raises(ShardLateError, match="some shards are filled"):
+        times.begin()
+
+
+def test_second_try_that_has_no_time_for_a_whole_shard_leaves_it_to_another() -> None:
+    """The first of its shards is always begun, so that each try fills one."""
+    times = ShardTimes(left_s=100, limit_s=None, late_s=120)
+
+    assert times.begin() == pytest.approx(100, abs=0.1)
+    with pytest.raises(ShardsLeftError, match="some shards are filled"):
+        times.begin()
+
+
+def test_shard_of_a_second_try_takes_no_longer_than_its_limit() -> None:
+    """However long the worker has to live: what late shards cost is bounded."""
+    times = ShardTimes(left_s=900, limit_s=None, late_s=120)
+
+    assert [times.begin() for _ in range(3)] == [120, 120, 120]

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from pixel_gather.estimate.fleet import child_sizes
+
 STATES: Final = {
     "RUNNING": "running",
     "PENDING_REDRIVE": "running",
@@ -119,7 +121,9 @@ def _result(found: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _running_shards(counts: Mapping[str, int] | None, summary: Mapping[str, Any]) -> dict[str, int] | None:
-    """Count shards; those that an earlier attempt has committed are no items of this Map Run.
+    """Count shards, where the Map Run counts items, which have several.
+
+    A running item fills one shard at a time. What an earlier attempt has committed is in no item.
 
     The plan says how many there are: a Map Run's own total grows while it reads its manifest.
     """
@@ -128,11 +132,22 @@ def _running_shards(counts: Mapping[str, int] | None, summary: Mapping[str, Any]
     if total is None:
         return None
     earlier = total - summary.get("n_missing", total)
-    return _shards(
-        total=total,
-        running=counts.get("running", 0),
-        succeeded=earlier + counts.get("succeeded", 0),
-        failed=counts.get("failed", 0) + counts.get("timedOut", 0),
+    succeeded, running = counts.get("succeeded", 0), counts.get("running", 0)
+    failed = counts.get("failed", 0) + counts.get("timedOut", 0)
+    sizes = _items(summary)
+    if sizes is not None:  # items come in order, so those that have ended are mostly the first
+        ended = sum(sizes[: succeeded + failed])
+        failed = round(ended * failed / max(succeeded + failed, 1))
+        succeeded = ended - failed
+    return _shards(total=total, running=running, succeeded=earlier + succeeded, failed=failed)
+
+
+def _items(summary: Mapping[str, Any]) -> list[int] | None:
+    """Return how many shards each item of the Map Run has, or None of a gather of an earlier version."""
+    if "tasks_per_child" not in summary:
+        return None
+    return child_sizes(
+        summary["n_missing"], tasks_per_child=summary["tasks_per_child"], n_workers=summary["n_workers"]
     )
 
 

@@ -8,7 +8,8 @@ import hashlib
 import sqlite3
 import tempfile
 from array import array
-from collections.abc import Generator, Iterable, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import batched, groupby, repeat
@@ -25,6 +26,7 @@ from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.model.source import Column, CubeRow, Source
 
+_S3: Final = "s3://"
 _N_MAX_BANDS: Final = 1000
 _N_PER_BATCH: Final = 5000
 _N_KNOWN_PER_BATCH: Final = 256
@@ -98,6 +100,7 @@ class SqliteSourceTable:
         self._bands: dict[str, int] = {}
         self._types: dict[str, ColumnTypes] = {}
         self._n_sources = self._n_known = self._n_repeated = 0
+        self._n_by_bucket: Counter[str] = Counter()
         self._has_time = self._has_loose_times = self._has_scenes = False
         self._folder = tempfile.TemporaryDirectory(prefix="pixel-gather-")
         self._database = sqlite3.connect(
@@ -137,6 +140,11 @@ class SqliteSourceTable:
     def n_repeated(self) -> int:
         """Sources whose href stands further up in the list."""
         return self._n_repeated
+
+    @property
+    def n_by_bucket(self) -> Mapping[str, int]:
+        """Sources in each bucket of S3, by its name."""
+        return self._n_by_bucket
 
     @cached_property
     def n_rows(self) -> int:
@@ -281,6 +289,8 @@ class SqliteSourceTable:
                 record.append(_to_stored(value))
             batch.append(record)
             self._n_sources += 1
+            if source.href.startswith(_S3):
+                self._n_by_bucket[source.href[len(_S3) :].partition("/")[0]] += 1
             n_characters += sum(len(value) for value in record if isinstance(value, str))
             if len(batch) == _N_PER_BATCH or n_characters > _N_CHARACTERS_PER_BATCH:
                 self._insert(batch)

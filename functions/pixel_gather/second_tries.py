@@ -1,0 +1,75 @@
+"""How long a child of the map may take at its first and second try, and what that costs at most. Pure.
+
+One worker on a slow machine, or one that is stuck, would else decide the whole gather's time. So a child
+that takes far longer than foreseen is ended, and a fresh worker does what is left of it. The second try is
+bounded, too: sources that have not been read by then are timed out in the cube, and nothing is tried again.
+"""
+
+from math import ceil
+from typing import Final
+
+from pixel_gather.estimate import assumptions, pricing
+from pixel_gather.estimate.worker import Share, Worker
+from pixel_gather.estimate.workload import Deployment
+
+LEAST_S: Final = 120
+"""However small the shard: a store that throttles for a minute makes no worker late."""
+
+_TIMES: Final = 10
+"""As long as the model says; it knows nothing of what else goes on in the store and the network."""
+
+_OTHERS_TIMES: Final = 3
+"""The same for the other shards of a child: a stuck worker is to be noticed soon, however many they are."""
+
+_SECOND_TIMES: Final = 20
+"""The same for one shard of a second try."""
+
+MOST_S: Final = 900
+"""A Lambda function cannot run for longer."""
+
+THROTTLED_PAUSE_S: Final = 60.0
+"""On average, between two tries of a child that Lambda turns away: see `infra.workflow`."""
+
+LONGEST_GATHER_S: Final = 2 * 24 * 3600
+"""The state machine's own time-out, which ends such tries."""
+
+
+def first_limit_s(share: Share, deployment: Deployment) -> int:
+    """Return how long the first try of a whole child may take, its start included, in whole seconds."""
+    worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
+    task_s = worker.reading_s(share) + worker.storing_s(share)
+    one_s = max(ceil(_TIMES * (assumptions.COLD_START.value + task_s)), LEAST_S)
+    others_s = ceil(_OTHERS_TIMES * ((deployment.tasks_per_child or 1) - 1) * task_s)
+    return min(one_s + others_s, MOST_S)
+
+
+def second_limit_s(share: Share, deployment: Deployment, *, n_tasks: int) -> int:
+    """Return how long one shard may take at a second try, in whole seconds.
+
+    As long as Lambda lets it, where all shards together then cost no more than the gather may; else as
+    long as that pays for, but never less than many times what is usual.
+    """
+    worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
+    task_s = worker.reading_s(share) + worker.storing_s(share)
+    paid_s: float = MOST_S
+    if deployment.cap_usd is not None and n_tasks:
+        paid_s = min(deployment.cap_usd / (n_tasks * _usd_per_s(deployment)), MOST_S)
+    return min(max(ceil(_SECOND_TIMES * task_s), LEAST_S, int(paid_s)), MOST_S)
+
+
+def most_usd(share: Share, *, n_tasks: int, deployment: Deployment) -> float:
+    """Return what late workers and refused ones may cost beyond what is foreseen.
+
+    Every first try takes all of its time and commits nothing, every shard all of its time at the second, and
+    as many children as may run at one time are turned away for two days.
+    """
+    n_children = ceil(n_tasks / (deployment.tasks_per_child or 1))
+    second_s = n_tasks * second_limit_s(share, deployment, n_tasks=n_tasks)
+    late = (n_children * first_limit_s(share, deployment) + second_s) * _usd_per_s(deployment)
+    n_waiting = min(deployment.n_workers, n_children)
+    n_refused = n_waiting * LONGEST_GATHER_S / THROTTLED_PAUSE_S
+    return late + n_refused * pricing.USD_PER_TRANSITION
+
+
+def _usd_per_s(deployment: Deployment) -> float:
+    return deployment.worker_memory_mib / 1024 * pricing.USD_PER_GB_S

@@ -1,0 +1,148 @@
+"""Choose who does a gather: how large its workers are, how many, and how many tasks each child has. Pure.
+
+Every choice is made by the simulation. Smaller and fewer workers are cheaper; they are taken as long as they
+make a gather hardly slower. Children with more tasks are cheaper, too, and cost no time, as the last ones
+have few (`pixel_gather.estimate.fleet.child_sizes`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pixel_gather.estimate import assumptions
+from pixel_gather.estimate.fleet import Course, Fleet, simulate
+from pixel_gather.estimate.worker import Share, Worker
+from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.plan.layout import MOST_TASKS_PER_CHILD
+
+HARDLY_LONGER: Final = 1.05
+"""A smaller worker is taken where the whole gather takes no longer than this with it."""
+
+_AS_FAST: Final = 1.01
+"""The same for fewer workers."""
+
+_FEWER: Final = 0.95
+"""Of all workers; a choice that spares hardly any is none."""
+
+_LONGEST_CHILD_S: Final = 60.0
+"""Of all tasks of a child: no more than that is worth a second try of what is left of it."""
+
+_NO_TASK: Final = Share(n_sources=0, n_gets=0, n_puts=0, fetched_nbytes=0, decoded_nbytes=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staffed:
+    """A deployment with all choices made, and what a gather takes with them."""
+
+    deployment: Deployment
+    fleet: Fleet
+    course: Course
+
+
+def staff(work: Workload, deployment: Deployment, *, beside_s: float) -> Staffed:
+    """Choose what the request and the deployment leave open.
+
+    Args:
+        work: What is to be done.
+        deployment: Its ``chosen_workers`` is not looked at.
+        beside_s: Seconds of the gather in which no worker is needed.
+    """
+    of_sizes = [_with_all_workers(work, each) for each in _sizes(work, deployment)]
+    wanted_s = min(each.course.seconds + beside_s for each in of_sizes) * HARDLY_LONGER
+    found = next(each for each in of_sizes if each.course.seconds + beside_s <= wanted_s)
+    if deployment.asked_workers is not None:
+        return found
+    return _with_fewest_workers(found, (found.course.seconds + beside_s) * _AS_FAST - beside_s)
+
+
+def fewest_workers(work: Workload, deployment: Deployment, *, beside_s: float, longest_s: float) -> int:
+    """Return the smallest number that a request may ask for to be done within ``longest_s``, all counted."""
+
+    def seconds(n: int) -> float:
+        asked = replace(deployment, asked_workers=n)
+        return staff(work, asked, beside_s=beside_s).course.seconds + beside_s
+
+    too_few, enough = 0, max(min(deployment.n_workers, work.n_tasks), 1)
+    while enough - too_few > 1:
+        n = (too_few + enough) // 2
+        if seconds(n) <= longest_s:
+            enough = n
+        else:
+            too_few = n
+    return enough
+
+
+def share_of(work: Workload) -> Share:
+    """Return what one task has to do."""
+    n = work.n_tasks
+    if not n:
+        return _NO_TASK
+    return Share(
+        n_sources=work.n_sources / n,
+        n_gets=work.n_gets / n,
+        n_puts=work.n_puts / n,
+        fetched_nbytes=work.fetched_nbytes / n,
+        decoded_nbytes=work.decoded_nbytes / n,
+    )
+
+
+def worker_of(deployment: Deployment) -> Worker:
+    """Return one of the deployment's workers."""
+    return Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
+
+
+def fleet_of(work: Workload, deployment: Deployment, worker: Worker) -> Fleet:
+    """Return the simulation's input: a task of the fleet is a child, with all of its shards."""
+    share = share_of(work)
+    return Fleet(
+        n_tasks=work.n_tasks,
+        n_workers=deployment.n_workers,
+        tasks_per_child=deployment.tasks_per_child or 1,
+        children_per_s=assumptions.CHILDREN.value,
+        burst=assumptions.BURST.value,
+        burst_every_s=assumptions.BURST_EVERY.value,
+        cold_start_s=assumptions.COLD_START.value,
+        child_s=assumptions.CHILD.value,
+        round_trips_s=assumptions.TASK_ROUND_TRIPS.value * worker.first_byte_s,
+        reading_s=worker.reading_s(share),
+        storing_s=worker.storing_s(share),
+        n_gets=share.n_gets,
+        gets_per_s=assumptions.S3_GETS.value * work.n_prefixes,
+        late_share=1 - (1 - 1 / assumptions.GETS_UNTIL_LATE.value) ** share.n_gets,
+        late_s=assumptions.LATE.value,
+    )
+
+
+def _sizes(work: Workload, deployment: Deployment) -> Iterator[Deployment]:
+    """Yield the deployment with each size of worker that has room for the tasks, the smallest first."""
+    for size in deployment.smaller:
+        if size.memory_mib < deployment.worker_memory_mib and work.task_nbytes <= size.max_task_nbytes:
+            yield replace(deployment, worker_memory_mib=size.memory_mib)
+    yield deployment
+
+
+def _with_all_workers(work: Workload, deployment: Deployment) -> Staffed:
+    """Return what a gather takes with all workers that there may be."""
+    worker, share = worker_of(deployment), share_of(work)
+    task_s = worker.reading_s(share) + worker.storing_s(share)
+    in_a_child = min(MOST_TASKS_PER_CHILD, max(int(_LONGEST_CHILD_S / max(task_s, 1e-3)), 1))
+    chosen = replace(
+        deployment, chosen_workers=None, tasks_per_child=deployment.tasks_per_child or in_a_child
+    )
+    fleet = fleet_of(work, chosen, worker)
+    return Staffed(deployment=chosen, fleet=fleet, course=simulate(fleet))
+
+
+def _with_fewest_workers(staffed: Staffed, longest_s: float) -> Staffed:
+    """Return the same with as many workers as it takes to be done within ``longest_s``."""
+    too_few, enough = 0, staffed
+    while enough.course.n_workers - too_few > 1:
+        n = (too_few + enough.course.n_workers) // 2
+        fleet = replace(staffed.fleet, n_workers=n)
+        course = simulate(fleet)
+        if course.seconds <= longest_s:
+            chosen = replace(staffed.deployment, chosen_workers=n)
+            enough = Staffed(deployment=chosen, fleet=fleet, course=course)
+        else:
+            too_few = n
+    return enough if enough.course.n_workers < _FEWER * staffed.course.n_workers else staffed
