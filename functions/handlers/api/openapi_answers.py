@@ -113,8 +113,14 @@ _PLAN: Final = _object(
                     "description": "The limit without which it would be over soonest.",
                 },
                 "enough_workers": _COUNT,
+                "worker_memory_mib": _COUNT,
+                "tasks_per_child": _COUNT,
+                "n_children": _COUNT,
+                "transfer_nbytes": _COUNT,
                 "usd": _NUMBER,
                 "usd_by_service": {"type": "object", "additionalProperties": _NUMBER},
+                "usd_at_most": _or_null(_NUMBER)
+                | {"description": "Were all workers late at both of their tries, and refused for days."},
                 "figures": {
                     "type": "array",
                     "items": _object(
