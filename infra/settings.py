@@ -124,7 +124,7 @@ class Settings:
     """``retain_arrays``: whether the array bucket outlives the stack."""
 
     worker_memory_mib: int = LEAST_WORKER_MIB
-    """``worker_memory_mib``: 1,769 to 10,240.
+    """``worker_memory_mib``: 1,769 to 10,240, of the workers for shards that do not fit those of 1,024 MiB.
 
     1,769 is one vCPU. A worker's network carries 78 MB/s, some 190 tiles of 400 KB a second, which take 0.6
     seconds of CPU over TLS (measured on x86): more memory buys nothing but the wider network from 2,048 on.
