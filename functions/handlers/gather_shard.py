@@ -14,10 +14,10 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
-from handlers.spending import spending
 from handlers.steps.deadline import DeadlineReader, ShardTimes, in_time, reading_s
 from handlers.steps.measured import metrics_of_shard, summary_of_shard
 from handlers.steps.reading import reader_of
+from handlers.steps.spending import spending
 from handlers.wiring import Deployment, claim_in, cube_name
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector

@@ -14,7 +14,6 @@ from pixel_gather.version import __version__
 if TYPE_CHECKING:
     from pixel_gather.adapters.object_store.object_store import StoreSettings
     from pixel_gather.adapters.source_list.listing import ListedObject
-    from pixel_gather.drill_in_process import drill, drill_async
     from pixel_gather.errors import (
         ArrayExistsError,
         BudgetError,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         StoreError,
     )
     from pixel_gather.headers.drill import DrilledPixel
+    from pixel_gather.local.drill import drill, drill_async
     from pixel_gather.local.gather import (
         Gathered,
         Progress,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         gather_async,
     )
     from pixel_gather.local.index import Indexed, index, index_async
-    from pixel_gather.ls_in_process import ls
+    from pixel_gather.local.ls import ls
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
     from pixel_gather.report.report import Report
@@ -77,7 +77,7 @@ _MODULES: Final = {
     "pixel_gather.adapters.object_store.object_store": ("StoreSettings",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
     "pixel_gather.headers.drill": ("DrilledPixel",),
-    "pixel_gather.drill_in_process": ("drill", "drill_async"),
+    "pixel_gather.local.drill": ("drill", "drill_async"),
     "pixel_gather.errors": (
         "ArrayExistsError",
         "BudgetError",
@@ -97,7 +97,7 @@ _MODULES: Final = {
         "gather_async",
     ),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
-    "pixel_gather.ls_in_process": ("ls",),
+    "pixel_gather.local.ls": ("ls",),
     "pixel_gather.report.report": ("Report",),
     "pixel_gather.request.request": ("GatherRequest",),
     "pixel_gather.model.status": ("Status",),

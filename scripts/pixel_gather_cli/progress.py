@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from pixel_gather.counted import counted
 from pixel_gather.local.gather import Progress
+from pixel_gather.model.counted import counted
 
 _EVERY_S: Final = 5.0
 """Between two lines of a log."""

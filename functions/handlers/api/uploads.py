@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from handlers.api.wiring import ControlPlane
 from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
-from pixel_gather.adapters.uploaded_lists import is_uploaded, key_of_list
+from pixel_gather.adapters.aws.uploaded_lists import is_uploaded, key_of_list
 from pixel_gather.errors import RequestError
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from pixel_gather.estimate.estimate import Estimate
+from pixel_gather.estimate.second_tries import first_limit_s, second_limit_s
 from pixel_gather.estimate.worker import Share
 from pixel_gather.estimate.workload import Deployment
-from pixel_gather.second_tries import first_limit_s, second_limit_s
 
 
 def shard_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: Deployment) -> int:

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from pixel_gather import second_tries
-from pixel_gather.estimate import assumptions, pricing
+from pixel_gather.estimate import assumptions, pricing, second_tries
 from pixel_gather.estimate.estimate import Estimate, EstimatedFigure
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker import Share

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import Final
 
-from pixel_gather import second_tries
-from pixel_gather.estimate import assumptions, pricing
+from pixel_gather.estimate import assumptions, pricing, second_tries
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.explain import figures_of
 from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
+from pixel_gather.plan.staffing import HARDLY_LONGER, fewest_workers, share_of, staff, worker_of
 from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import Deployment, Workload
-from pixel_gather.staffing import HARDLY_LONGER, fewest_workers, share_of, staff, worker_of
 
 BESIDE: Final = "plan and finish"
 """Binds where they take longer than all that lies between them."""

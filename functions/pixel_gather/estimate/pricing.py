@@ -20,8 +20,8 @@ TRANSITIONS_BESIDE: Final = 5
 """Start, plan, choice, map, finish."""
 
 GETS_PER_TASK: Final = 9
-"""The claim, looked at twice, the plan, the task's part of the list, its sidecar looked for twice; by the finish its part of
-the list, its sidecar, its headers."""
+"""The claim, looked at twice; the plan; the task's part of the list; its sidecar, looked for twice. By the
+finish: its part of the list, its sidecar, its headers."""
 
 GETS_BESIDE: Final = 120
 """The plan's, the finish's of its own arrays' metadata and of what the report is drawn from, about."""

@@ -28,10 +28,10 @@ from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.counted import counted
 from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
+from pixel_gather.model.counted import counted
 from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.source import Source
 from pixel_gather.model.status import Status
@@ -454,7 +454,9 @@ async def _gather_shards(
                 on_source=counter.note,
                 claims=controls,
             )
-            _log.info("shard %d is written; %d of %d done", task.index, counter.progress.n_done, plan.n_sources)
+            _log.info(
+                "shard %d is written; %d of %d done", task.index, counter.progress.n_done, plan.n_sources
+            )
 
     for task in tasks:
         if task.index in done:

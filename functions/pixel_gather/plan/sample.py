@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
-from pixel_gather.counted import counted
 from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.model.counted import counted
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.cube_plan import SourceSlot
 from pixel_gather.plan.locate_window import Grid, place_window
+from pixel_gather.plan.sample_warnings import warnings_of_places, warnings_of_sample
 from pixel_gather.ports import Projector, SourceReader, SourceTable
-from pixel_gather.sample_warnings import warnings_of_places, warnings_of_sample
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request.request import GatherRequest

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.counted import counted
 from pixel_gather.errors import RequestError, SourceError, StaleHeaderError
+from pixel_gather.model.counted import counted
 from pixel_gather.model.outcome import Lookup, Outcome
 from pixel_gather.model.source import Cost, CubeRow, Header, Source
 from pixel_gather.model.status import Status

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
-from pixel_gather.counted import counted
+from pixel_gather.model.counted import counted
 from pixel_gather.model.outcome import Lookup, Outcome, ShardResult
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
@@ -231,8 +231,8 @@ def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
     }
     if report.n_known or report.n_stale or report.n_unfit:
         conditions["headers"] = (
-            f"{counted(report.n_known, 'source')} opened by a header index; {report.n_stale:,} of its entries were "
-            f"stale, {report.n_unfit:,} of no use"
+            f"{counted(report.n_known, 'source')} opened by a header index; {report.n_stale:,} of its entries "
+            f"were stale, {report.n_unfit:,} of no use"
         )
     return tuple((name, said) for name, said in conditions.items() if said)
 

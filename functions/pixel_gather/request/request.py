@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pixel_gather.errors import RequestError
 from pixel_gather.model.window import WindowRule
-from pixel_gather.wrong_values import in_words
+from pixel_gather.request.wrong_values import in_words
 
 type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 type Size = Annotated[int, Field(ge=1, le=1_000_000)]

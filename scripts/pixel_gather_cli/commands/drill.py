@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from pixel_gather.adapters.event_loop import run
-from pixel_gather.drill_in_process import drill_async
 from pixel_gather.errors import RequestError
 from pixel_gather.headers.drill import DrilledPixel, Value
+from pixel_gather.local.drill import drill_async
 from pixel_gather.model.status import Status
 from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.adapters.href_time import AUTO, time_finder
+from pixel_gather.adapters.source_list.href_time import AUTO, time_finder
 from pixel_gather.adapters.source_list.list_columns import format_time
 from pixel_gather.adapters.source_list.listing import ListedObject
-from pixel_gather.ls_in_process import ls
+from pixel_gather.local.ls import ls
 from pixel_gather_cli.request_options import in_home, store_options, stores_of
 
 type _Row = dict[str, str | int | None]
@@ -33,7 +33,9 @@ _N_LOOKED_AT: Final = 1000
     "parts, such as _%Y%m%d_.  [default: the names of Landsat, Sentinel, HLS, MODIS and VIIRS products]",
 )
 @click.option("--long", "is_long", is_flag=True, help="CSV with size and time of change.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: href, time, size, time of change.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line: href, time, size, time of change."
+)
 @store_options
 def ls_command(
     *,
@@ -75,8 +77,8 @@ def ls_command(
         lines.writerows(rows)
     if has_time and timed.n_timeless:
         click.echo(
-            f"{timed.n_timeless:,} of {timed.n:,} hrefs tell no time: a cube has a time axis only where all rows "
-            "have one; see --time",
+            f"{timed.n_timeless:,} of {timed.n:,} hrefs tell no time: a cube has a time axis only where all "
+            "rows have one; see --time",
             err=True,
         )
 

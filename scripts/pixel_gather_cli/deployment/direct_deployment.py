@@ -5,7 +5,7 @@ from typing import Any
 
 from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
 from pixel_gather.adapters.aws.executions import Executions
-from pixel_gather.adapters.uploaded_lists import is_uploaded, key_of_list
+from pixel_gather.adapters.aws.uploaded_lists import is_uploaded, key_of_list
 from pixel_gather.request.naming import execution_name, forced
 from pixel_gather.request.request import GatherRequest
 from pixel_gather_cli.deployment.aws_account import AwsAccount

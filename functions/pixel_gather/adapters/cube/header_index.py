@@ -16,7 +16,6 @@ import obstore
 
 from pixel_gather.adapters.geotiff.packed_header import MAX_PACKED_NBYTES, peek
 from pixel_gather.adapters.object_store.object_store import Objects, Store
-from pixel_gather.adapters.parquet_pages import check_pages
 from pixel_gather.adapters.source_list.list_file import (
     PARQUET_MAGIC,
     Check,
@@ -24,6 +23,7 @@ from pixel_gather.adapters.source_list.list_file import (
     open_list_file,
     parquet_errors,
 )
+from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.errors import RequestError
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ worth another try, and what every request cost.
 
 import asyncio
 import logging
+import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,8 +19,8 @@ from obstore.store import HTTPStore, LocalStore, S3Store
 from pixel_gather.adapters.object_store.back_end import STORE_ERRORS, Client, Pace, RangedGets, Wanted
 from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, FixedHost
+from pixel_gather.adapters.object_store.s3_credentials import find_credentials
 from pixel_gather.adapters.object_store.store_errors import EMPTY, judge
-from pixel_gather.adapters.s3_credentials import find_credentials
 from pixel_gather.errors import DeniedError, MissingExtraError, SourceError, StoreError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status

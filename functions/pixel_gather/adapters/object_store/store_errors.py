@@ -11,7 +11,7 @@ from obstore.exceptions import (
 )
 
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, HttpRefusedError
-from pixel_gather.adapters.s3_credentials import HOW_TO_SIGN_IN, NO_CREDENTIALS
+from pixel_gather.adapters.object_store.s3_credentials import HOW_TO_SIGN_IN, NO_CREDENTIALS
 from pixel_gather.model.status import Status
 
 _REFUSED: Final = (

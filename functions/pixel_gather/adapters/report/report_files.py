@@ -10,9 +10,9 @@ from typing import Any, Final
 import obstore
 from obstore.store import LocalStore
 
-from pixel_gather.adapters.findings import findings_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.report.cube_evidence import read_evidence
+from pixel_gather.adapters.report.findings import findings_of
 from pixel_gather.adapters.report.page import comparison_of, page_of
 from pixel_gather.adapters.report.plots.draw import draw_figures
 from pixel_gather.adapters.report.plots.drawn import Drawn

@@ -17,9 +17,9 @@ from typing import IO, Any, Final, NamedTuple, cast
 import arro3.io
 from arro3.core import Array, DataType, RecordBatch
 
-from pixel_gather.adapters.parquet_pages import check_pages
 from pixel_gather.adapters.source_list.list_columns import check_names, format_time
 from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
+from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.errors import RequestError, SourceError
 
 type Record = tuple[int, Mapping[str, object]]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Final
 
-from pixel_gather.adapters.href_time import time_finder
 from pixel_gather.adapters.object_store.object_store import Objects, Store, StoreSettings, open_store
+from pixel_gather.adapters.source_list.href_time import time_finder
 from pixel_gather.adapters.source_list.list_columns import (
     MEANINGFUL,
     Scalar,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixel_gather.adapters.href_time import AUTO, time_finder
+from pixel_gather.adapters.source_list.href_time import AUTO, time_finder
 from pixel_gather.adapters.source_list.list_columns import format_time
 from pixel_gather.errors import RequestError
 

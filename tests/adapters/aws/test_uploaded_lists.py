@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from pixel_gather.adapters.uploaded_lists import is_uploaded, key_of_list
+from pixel_gather.adapters.aws.uploaded_lists import is_uploaded, key_of_list
 
 
 @dataclass

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handlers.spending import spending
+from handlers.steps.spending import spending
 from lambda_functions import Context, StateMachine, records
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.telemetry import SPENT_USD

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pixel_gather.adapters.findings import findings_of
+from pixel_gather.adapters.report.findings import findings_of
 from pixel_gather.report.run import Run, Timings
 
 

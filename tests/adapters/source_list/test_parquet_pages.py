@@ -10,8 +10,8 @@ from arro3.io import write_parquet
 
 from pixel_gather.adapters.cube.header_index import read_index
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
-from pixel_gather.adapters.parquet_pages import unpacked_nbytes
 from pixel_gather.adapters.source_list.list_file import no_deadline
+from pixel_gather.adapters.source_list.parquet_pages import unpacked_nbytes
 from pixel_gather.adapters.source_list.source_list import open_source_list
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href import IN_PROCESS
