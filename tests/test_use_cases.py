@@ -10,17 +10,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from fakes import (
-    FakeControl,
-    FakeCube,
-    FakeImage,
-    FakeOpened,
-    FakeProjector,
-    FakeReader,
-    FakeSlots,
-    FakeTable,
-    table_of,
-)
 from pixel_gather.errors import ArrayExistsError, BudgetError, SourceError, StoreError
 from pixel_gather.model.source import Cost, CubeRow, Source
 from pixel_gather.model.status import Status
@@ -41,6 +30,17 @@ from pixel_gather.use_cases import (
     load_shard,
     load_tasks,
     plan_gather,
+)
+from support.fakes import (
+    FakeControl,
+    FakeCube,
+    FakeImage,
+    FakeOpened,
+    FakeProjector,
+    FakeReader,
+    FakeSlots,
+    FakeTable,
+    table_of,
 )
 
 NAMES = tuple(f"s3://b/{n}.tif" for n in range(7))

@@ -23,8 +23,8 @@ from typing import Any, Final
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from benchmarks.workload import default_folder, make_workload
 from infra.bundle.bundle import bundle, runtime
-from lambda_functions import ENVIRONMENT
 from pixel_gather_bench.machine import about_machine
+from support.lambda_functions import ENVIRONMENT
 
 _CHILD: Final = Path(__file__).with_name("startup_child.py")
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]

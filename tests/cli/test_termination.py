@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from local_server import Answer, Asked, serving
 from pixel_gather_cli.main import command, main
 from pixel_gather_cli.termination import ends_when_terminated
+from support.local_server import Answer, Asked, serving
 
 
 def test_sigterm_leaves_through_the_context_and_is_as_before_afterwards() -> None:

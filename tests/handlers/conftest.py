@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_functions import ENVIRONMENT, StateMachine, cold_start, emptied, s3_server
+from support.lambda_functions import ENVIRONMENT, StateMachine, cold_start, emptied, s3_server
 
 SERIES = Path(__file__).parents[1] / "data/series/files"
 

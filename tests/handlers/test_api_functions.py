@@ -14,7 +14,6 @@ from handlers.api.openapi import openapi_document
 from handlers.api.problems import KINDS
 from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
-from lambda_functions import ENVIRONMENT, Context, cold_start
 from pixel_gather import errors
 from pixel_gather.errors import (
     DeniedError,
@@ -29,6 +28,7 @@ from pixel_gather.errors import (
 )
 from pixel_gather.request.naming import execution_name
 from pixel_gather.request.request import parse_request
+from support.lambda_functions import ENVIRONMENT, Context, cold_start
 
 REQUEST: dict[str, Any] = {"sources": ["s3://sources/a.tif"], "window": "centre"}
 ADDRESS = "https://abc123.execute-api.eu-central-1.amazonaws.com/v1"

@@ -14,10 +14,10 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from handlers.settings import SourceBucket
-from lambda_functions import REGION, Context, StateMachine, records
 from pixel_gather import gather
 from pixel_gather.errors import StoreError
 from pixel_gather.request.request import parse_request
+from support.lambda_functions import REGION, Context, StateMachine, records
 
 SERIES = Path(__file__).parents[1] / "data/series/files"
 LANDSAT = sorted(SERIES.glob("gdalcubes/*_B2.TIF"))

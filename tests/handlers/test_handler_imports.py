@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lambda_functions import ENVIRONMENT
+from support.lambda_functions import ENVIRONMENT
 
 _ARRAYS = (
     "numpy",

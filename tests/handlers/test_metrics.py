@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fakes import FakeReader, table_of
 from handlers.steps.measured import metrics_of_gather, metrics_of_shard
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.model.outcome import Outcome, ShardResult
 from pixel_gather.model.status import Status
 from pixel_gather.report.report import Tally
-from plans import planned
+from support.fakes import FakeReader, table_of
+from support.plans import planned
 
 N_SOURCES = 1024
 A = np.ones((1, 50, 40), "uint16")

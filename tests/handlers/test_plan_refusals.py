@@ -7,8 +7,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from infra.monitoring import REFUSALS
-from lambda_functions import Context, StateMachine, cold_start, records
 from pixel_gather.request.request import parse_request
+from support.lambda_functions import Context, StateMachine, cold_start, records
 
 LANDSAT: dict[str, Any] = {
     "sources": {"prefix": "s3://sources/landsat"},

@@ -4,7 +4,7 @@ import pytest
 
 from handlers.settings import Settings, SettingsError, SourceBucket
 from handlers.steps.memory import gdal_settings, max_task_nbytes
-from lambda_functions import ENVIRONMENT, cold_start
+from support.lambda_functions import ENVIRONMENT, cold_start
 
 MIB = 2**20
 

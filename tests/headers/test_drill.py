@@ -4,13 +4,13 @@ import asyncio
 
 import numpy as np
 
-from fakes import FakeImage, FakeProjector, FakeReader, FakeSlots
 from pixel_gather.errors import SourceError
 from pixel_gather.headers.drill import drill
 from pixel_gather.headers.indexing import index_sources
 from pixel_gather.model.source import Cost, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import WindowRule
+from support.fakes import FakeImage, FakeProjector, FakeReader, FakeSlots
 
 A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)
 SOURCES = (Source(href="a"), Source(href="missing"), Source(href="b"))

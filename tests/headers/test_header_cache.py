@@ -8,16 +8,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from fakes import (
-    FakeControl,
-    FakeCube,
-    FakeImage,
-    FakeProjector,
-    FakeReader,
-    FakeSlots,
-    FakeTable,
-    table_of,
-)
 from pixel_gather.errors import SourceError
 from pixel_gather.headers import header_cache
 from pixel_gather.model.outcome import Lookup, Outcome, ShardResult, merged
@@ -29,6 +19,16 @@ from pixel_gather.read.read_shard import ShardBuffers, ignore, read_shard
 from pixel_gather.report.report import Report
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import FilledShard, finish_gather, gather_shard, plan_gather
+from support.fakes import (
+    FakeControl,
+    FakeCube,
+    FakeImage,
+    FakeProjector,
+    FakeReader,
+    FakeSlots,
+    FakeTable,
+    table_of,
+)
 
 NAMES = tuple(f"s3://b/{n}.tif" for n in range(5))
 RNG = np.random.default_rng(7)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from synthesized import REQUEST_SCHEMA, Synthesized, synthesized
+from support.synthesized import REQUEST_SCHEMA, Synthesized, synthesized
 
 ROUTES = {
     "POST /gathers": "submit",

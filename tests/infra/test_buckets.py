@@ -3,7 +3,7 @@
 import pytest
 
 from pixel_gather.adapters.aws.uploaded_lists import YOUNG_FOR
-from synthesized import Synthesized, synthesized
+from support.synthesized import Synthesized, synthesized
 
 REDRIVE_WINDOW_DAYS = 14
 

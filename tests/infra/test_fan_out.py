@@ -10,7 +10,7 @@ import pytest
 
 from pixel_gather import errors
 from pixel_gather.plan.layout import MOST_TASKS_PER_CHILD
-from synthesized import Synthesized, synthesized
+from support.synthesized import Synthesized, synthesized
 
 BY_SIZE = "States.ArrayGetItem(States.Array('<small_gather_shard>', '<gather_shard>'), $.size)"
 """The functions that fill shards: the plan says which one, and none but these can be named."""

@@ -8,7 +8,7 @@ import pytest
 from handlers.settings import SourceBucket as HandlerBucket
 from infra.context import SettingsError
 from pixel_gather.request.request import Limits
-from synthesized import SOURCES, Synthesized, synthesized
+from support.synthesized import SOURCES, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "dry_run")
 STEPS = ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather")

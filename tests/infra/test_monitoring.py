@@ -10,7 +10,7 @@ from ministack.services import eventbridge
 from pixel_gather import telemetry
 from pixel_gather.model.status import Status
 from pixel_gather.telemetry import NAMESPACE, SERVICE, SOURCES_FAILED_BY_STATUS, Metric
-from synthesized import Synthesized, synthesized
+from support.synthesized import Synthesized, synthesized
 
 
 @pytest.fixture(scope="module")

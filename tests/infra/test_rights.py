@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from synthesized import Synthesized, synthesized
+from support.synthesized import Synthesized, synthesized
 
 EXECUTIONS = "arn:<partition>:states:<region>:<accountid>:execution:<machine>:*"
 CHILDREN = "arn:<partition>:states:<region>:<accountid>:execution:<machine>/Shards:*"

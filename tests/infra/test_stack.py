@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Template
 
-from synthesized import ROOT, add_stack, app_of, stub_in, synthesized
+from support.synthesized import ROOT, add_stack, app_of, stub_in, synthesized
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "as it is": {},
@@ -33,7 +33,7 @@ STUBBED_APP = f"""
 import sys
 from pathlib import Path
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
-from synthesized import add_stack, stub_in
+from support.synthesized import add_stack, stub_in
 from aws_cdk import App
 app = App()
 add_stack(app, stub_in(Path(sys.argv[1])))

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fakes import FakeControl, FakeCube, FakeOpened, FakeProjector, FakeReader, FakeSlots, table_of
 from pixel_gather.local.gather import Progress, _gather_shards
 from pixel_gather.model.source import Cost
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import plan_gather
+from support.fakes import FakeControl, FakeCube, FakeOpened, FakeProjector, FakeReader, FakeSlots, table_of
 
 N_SHARDS = 4
 NAMES = tuple(f"s3://b/{n}.tif" for n in range(N_SHARDS))

@@ -12,7 +12,7 @@ from pixel_gather.model.outcome import BandStats, Outcome, ShardResult, merged
 from pixel_gather.model.status import Status
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.read.statistics import measure_row
-from strategies import transforms
+from support.strategies import transforms
 
 numbers = st.floats(allow_nan=True)
 stats = st.builds(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixel_gather.model.window import Transform, Window
-from strategies import transforms, windows
+from support.strategies import transforms, windows
 
 positions = st.integers(-1000, 1000)
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fakes import UTM, FakeProjector, header_of
 from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.model.source import Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform, Window, WindowRule
 from pixel_gather.plan.locate_window import Grid, Placement, place_like, place_window
-from strategies import headers, transforms, windows_touching
+from support.fakes import UTM, FakeProjector, header_of
+from support.strategies import headers, transforms, windows_touching
 
 HEADER = header_of(np.zeros((1, 50, 40), "uint8"), "s3://bucket/a.tif")
 PROJECTOR = FakeProjector()

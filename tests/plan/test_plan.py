@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, table_of
 from pixel_gather.errors import BudgetError, RequestError, SourceError
 from pixel_gather.model.source import CubeRow, Source
 from pixel_gather.model.status import Status
@@ -21,7 +20,8 @@ from pixel_gather.plan.plan import gather_digest
 from pixel_gather.plan.sample import SAMPLED_HEADERS
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.request.request import parse_request
-from plans import planned
+from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, table_of
+from support.plans import planned
 
 A = np.arange(2 * 50 * 40, dtype="uint16").reshape(2, 50, 40)
 

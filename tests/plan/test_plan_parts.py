@@ -6,11 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from fakes import FakeImage, FakeProjector, FakeReader, table_of
 from pixel_gather.estimate.workload import Deployment
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.request.request import parse_request
+from support.fakes import FakeImage, FakeProjector, FakeReader, table_of
 
 MIB = 2**20
 A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)

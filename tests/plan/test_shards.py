@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import FakeReader, table_of
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
-from plans import planned
-from strategies import layouts
+from support.fakes import FakeReader, table_of
+from support.plans import planned
+from support.strategies import layouts
 
 PLAN = planned(FakeReader({"a": np.zeros((1, 8, 8), "uint8")}), table_of("a"))
 

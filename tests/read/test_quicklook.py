@@ -7,11 +7,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import FakeReader, table_of
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import cut_tasks
 from pixel_gather.read.quicklook import QuicklookAlbum, quicklook_rows, quicklook_step, take_quicklooks
-from plans import planned
+from support.fakes import FakeReader, table_of
+from support.plans import planned
 
 
 @given(n_rows=st.integers(1, 100_000), nbytes=st.sampled_from([1, 32_768, 200_000, 2**30]))

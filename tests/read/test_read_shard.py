@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
 from pixel_gather.errors import SourceError
 from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.source import CubeRow, Source
@@ -18,8 +17,9 @@ from pixel_gather.model.window import Window
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.read.read_shard import Pixels, ShardBuffers, read_shard
-from plans import planned
-from strategies import COMPLEXES, FLOATS, INTEGERS, images, layouts, windows_touching
+from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from support.plans import planned
+from support.strategies import COMPLEXES, FLOATS, INTEGERS, images, layouts, windows_touching
 
 A = np.arange(2 * 50 * 40, dtype="uint16").reshape(2, 50, 40) + 1
 WINDOW = {"pixels": [3, 4, 6, 5]}

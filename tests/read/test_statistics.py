@@ -12,7 +12,7 @@ from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.status import Status
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.read.statistics import digest_of, measure_row
-from strategies import COMPLEXES, FLOATS, INTEGERS, images
+from support.strategies import COMPLEXES, FLOATS, INTEGERS, images
 
 
 def whole(pixels: Pixels, nodata: float | None = None) -> Outcome:

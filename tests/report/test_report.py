@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from fakes import FakeReader, table_of
 from pixel_gather.model.outcome import BandStats, Outcome, ShardResult
 from pixel_gather.model.source import CubeRow, Source
 from pixel_gather.model.status import Status
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.report.run import Spread
-from plans import planned
+from support.fakes import FakeReader, table_of
+from support.plans import planned
 
 PLAN = planned(FakeReader({"a": np.ones((1, 8, 8), "uint8")}), table_of("a"))
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fakes import FakeReader, FakeTable, table_of
 from pixel_gather.adapters.source_list.list_columns import RESERVED, check_name
 from pixel_gather.model.outcome import BandStats, Outcome
 from pixel_gather.model.source import Column, CubeRow, Source
@@ -23,7 +22,8 @@ from pixel_gather.report.row_coordinates import (
     difference_coordinates,
     difference_values,
 )
-from plans import planned
+from support.fakes import FakeReader, FakeTable, table_of
+from support.plans import planned
 
 A = np.ones((2, 8, 8), "uint8")
 OK = Outcome(status=Status.OK, transform=Transform(1, 2, 3, 4, 5, 6), nbytes=7, open_s=0.5, bands=[])

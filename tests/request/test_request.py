@@ -11,7 +11,7 @@ from hypothesis import given
 from pixel_gather.errors import RequestError
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.request import GatherRequest, Limits, parse_request, request_schema
-from strategies import requests
+from support.strategies import requests
 
 PLAIN: dict[str, Any] = {"sources": ["/a.tif"], "window": "centre"}
 

@@ -19,7 +19,7 @@ from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
 from pixel_gather.adapters.cube.zarr_metadata import zarr_codecs
 from pixel_gather.plan.layout import Layout
 from pixel_gather.read.read_shard import Pixels
-from strategies import CODECS, COMPLEXES, FLOATS, INTEGERS, images, layouts
+from support.strategies import CODECS, COMPLEXES, FLOATS, INTEGERS, images, layouts
 
 register_codecs("imagecodecs_zfp")
 

@@ -21,7 +21,6 @@ import xarray as xr
 from geozarr_toolkit.helpers import validate_attrs
 from obstore.store import LocalStore, MemoryStore, S3Store
 
-from fakes import FakeControl, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY, ZarrCube
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
@@ -35,7 +34,8 @@ from pixel_gather.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
-from plans import planned
+from support.fakes import FakeControl, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from support.plans import planned
 
 A = np.arange(1, 401, dtype="uint16").reshape(1, 20, 20)
 UTM_ROTATED = Transform(10.0, 2.0, 500_000.0, 3.0, -10.0, 4_600_000.0)

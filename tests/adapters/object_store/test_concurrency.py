@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from pixel_gather.adapters.object_store.concurrency import MOST_AT_ALL, MOST_IN_FLIGHT, AdaptiveSlots
-from simulated_back_ends import ROOT, BackEnd, Counters, Crowded, Store, gather_from
-from virtual_time import run_virtually
+from support.simulated_back_ends import ROOT, BackEnd, Counters, Crowded, Store, gather_from
+from support.virtual_time import run_virtually
 
 FIXED = (1, 2, 4, 8, 16, 32, 64, 96, 128)
 N_SOURCES = 1278

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
-from fakes import FakePace
-from local_server import Answer, Asked, LocalServer, ranged, serving
 from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
 from pixel_gather.adapters.object_store.object_store import Fetched, Objects, StoreSettings
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
+from support.fakes import FakePace
+from support.local_server import Answer, Asked, LocalServer, ranged, serving
 
 CONTENT = bytes(range(256)) * 400
 HANGS = Answer(delay_s=30)

@@ -11,11 +11,11 @@ from typing import override
 
 import pytest
 
-from local_server import Answer, Asked, Script, ranged, serving
 from pixel_gather.adapters.object_store.object_store import Fetched, Objects, StoreSettings
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
+from support.local_server import Answer, Asked, Script, ranged, serving
 
 CONTENT = bytes(range(256)) * 40
 FAST = StoreSettings(stays_on_host=True, request_timeout_s=0.5, max_retries=2, first_backoff_s=0.001)

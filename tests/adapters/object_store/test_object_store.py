@@ -11,8 +11,6 @@ import pytest
 from obstore.exceptions import PermissionDeniedError
 from obstore.store import HTTPStore, S3Store
 
-from fakes import FakePace
-from local_server import Answer, Asked, LocalServer, Script, ranged, serving
 from pixel_gather.adapters.object_store.object_store import (
     Fetched,
     Objects,
@@ -26,6 +24,8 @@ from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather.request.href import IN_PROCESS, check_href
+from support.fakes import FakePace
+from support.local_server import Answer, Asked, LocalServer, Script, ranged, serving
 
 CONTENT = bytes(range(256)) * 4
 FAST = StoreSettings(first_backoff_s=0.001, max_retries=4, request_timeout_s=0.5, connect_timeout_s=0.5)

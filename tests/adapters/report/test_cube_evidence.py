@@ -14,7 +14,7 @@ from pixel_gather.adapters.cube.zarr_metadata import put_array
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.errors import StoreError
 from pixel_gather.report.row_coordinates import NO_TIME
-from report_cubes import REPORT, MadeCube, put_root
+from support.report_cubes import REPORT, MadeCube, put_root
 
 
 def test_evidence_has_the_timings_of_the_sources_that_were_read() -> None:

@@ -22,7 +22,7 @@ from pixel_gather.adapters.report.plots.draw import draw_figures
 from pixel_gather.adapters.report.plots.theme import LIGHT
 from pixel_gather.report.evidence import Evidence, MaskedQuicklooks
 from pixel_gather.report.run_table import columns_of
-from report_cubes import REPORT, MadeCube
+from support.report_cubes import REPORT, MadeCube
 
 HOSTILE = "s3://b/\"><script>alert(1)</script>'<img src=x onerror=alert(2)>{{ 7 * 7 }}.tif"
 LOADING = ("src", "href", "xlink:href", "srcset", "action", "data", "poster", "formaction")

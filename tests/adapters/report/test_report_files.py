@@ -11,7 +11,7 @@ from obstore.store import LocalStore
 
 from pixel_gather.adapters.report.report_files import write_report_files
 from pixel_gather.errors import StoreError
-from report_cubes import MadeCube
+from support.report_cubes import MadeCube
 
 
 def test_report_files_lie_in_the_cube_with_their_types() -> None:

@@ -9,9 +9,9 @@ from handlers.api.api import address
 from handlers.api.policy import check_sources, checked_index
 from handlers.settings import Settings
 from handlers.wiring import Deployment
-from lambda_functions import ENVIRONMENT
 from pixel_gather.errors import RequestError
 from pixel_gather.request.request import Sources
+from support.lambda_functions import ENVIRONMENT
 
 BUCKETS = [
     {"name": "sources", "region": None, "requester_pays": False, "unsigned": False},

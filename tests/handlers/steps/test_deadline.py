@@ -6,7 +6,6 @@ import time
 import numpy as np
 import pytest
 
-from fakes import FakeImage, FakeReader
 from handlers.steps.deadline import (
     DeadlineReader,
     ShardLateError,
@@ -18,6 +17,7 @@ from handlers.steps.deadline import (
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.window import Window
+from support.fakes import FakeImage, FakeReader
 
 IMAGE = np.ones((1, 8, 8), dtype="uint8")
 _TOO_LATE = "TIMED_OUT: not read before the worker's time was up"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from handlers.steps import planning
-from lambda_functions import Context, StateMachine, cold_start
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.model.source import Source
+from support.lambda_functions import Context, StateMachine, cold_start
 
 WINDOW: dict[str, Any] = {"window": {"pixels": [0, 0, 40, 30]}}
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from handlers.steps.spending import spending
-from lambda_functions import Context, StateMachine, records
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.telemetry import SPENT_USD
+from support.lambda_functions import Context, StateMachine, records
 
 LANDSAT: dict[str, Any] = {
     "sources": {"prefix": "s3://sources/landsat"},

@@ -18,8 +18,8 @@ import infra
 from infra.bundle.bundle import FUNCTIONS, LARGEST_NBYTES, _forget_old, bundle, runtime, unzipped_nbytes
 from infra.bundle.elf import segments_of
 from infra.bundle.wheels import BundleError, locked_requirements
-from lambda_functions import ENVIRONMENT
 from pixel_gather import gather
+from support.lambda_functions import ENVIRONMENT
 
 HERE: Final = platform.machine()
 DATA: Final = Path(__file__).parents[2] / "data"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pixel_gather.adapters.object_store.limiter.climb import Bounds
 from pixel_gather.adapters.object_store.limiter.gate import Gate
-from virtual_time import run_virtually
+from support.virtual_time import run_virtually
 
 
 def gate_of(n: int) -> Gate:

@@ -21,7 +21,7 @@ from infra.functions import SMALL_WORKER_MIB
 from infra.gather_stack import GatherStack
 from infra.settings import Settings
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 REQUEST_SCHEMA: Mapping[str, Any] = {
     "$schema": "http://json-schema.org/draft-04/schema#",
     "type": "object",
