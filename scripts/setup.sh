@@ -15,6 +15,7 @@ if [ ! -f "$root/scripts/setup.sh" ] || [ ! -f "$root/uv.lock" ]; then
   return 1 2>/dev/null || exit 1
 fi
 cd "$root"
+unset PYTHONDONTWRITEBYTECODE # what is compiled once need not be compiled at every start of Python
 
 if ! uv --version >/dev/null 2>&1; then
   if [ ! -x "$root/.uv/bin/uv" ]; then
