@@ -14,7 +14,7 @@ import click
 from pixel_gather.errors import GatherError
 from pixel_gather.version import __version__
 from pixel_gather_cli.lazy_commands import LazyCommands
-from pixel_gather_cli.termination import TerminatedError, ends_when_terminated
+from pixel_gather_cli.termination import TerminatedError, answer_interrupts, ends_when_terminated
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -63,6 +63,7 @@ def command() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit; an error that was foreseen is one line on standard error."""
+    answer_interrupts()
     try:
         with ends_when_terminated():
             code: Any = command.main(args=arguments, standalone_mode=False)

@@ -17,6 +17,15 @@ class TerminatedError(SystemExit):
     """The process was told to end; what it leaves with is the exit code that shells give."""
 
 
+def answer_interrupts() -> None:
+    """Have Ctrl-C end this process, and those that it starts, even if it was started in the background.
+
+    A shell without job control has such a process ignore SIGINT, and every child would inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextmanager
 def ends_when_terminated() -> Generator[None]:
     """Leave through every context on SIGTERM and when the terminal goes, as on Ctrl-C.

@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import resource
+import signal
 import socket
 import sys
 import tempfile
@@ -24,6 +25,8 @@ from pixel_gather_emulator.tied import kill_group, wait_until_input_closes
 
 def main() -> None:
     """Serve until killed; follow the supervisor when it goes."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # the supervisor ignores them; Lambda workers must not
     threading.Thread(target=_end_with_the_supervisor, daemon=True).start()
     listening = socket.create_server((HOST, int(os.environ["PIXEL_GATHER_EMULATOR_PORT"])), backlog=1024)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,16 @@ import pytest
 from pixel_gather_cli.main import command, main
 from pixel_gather_cli.termination import ends_when_terminated
 from support.local_server import Answer, Asked, serving
+
+
+@contextmanager
+def ignored(number: signal.Signals) -> Iterator[None]:
+    """Ignore a signal, as a process does that was started in the background or by ``nohup``."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def test_sigterm_leaves_through_the_context_and_is_as_before_afterwards() -> None:
@@ -27,17 +39,6 @@ def test_sigterm_leaves_through_the_context_and_is_as_before_afterwards() -> Non
     assert caught.value.code == 143
     assert closed.closed
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_sighup_stays_ignored_where_it_was() -> None:
-    """A run under nohup outlives its terminal."""
-    earlier = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with ends_when_terminated():
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, earlier)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -99,3 +100,24 @@ def test_a_defect_is_not_mistaken_for_sources_that_failed(
     assert ended.value.code == 70
     assert "KeyError: 'bug'" in said
     assert "defect of Pixel Gather" in said
+
+
+def test_hangup_that_is_ignored_stays_so() -> None:
+    """What was started by ``nohup`` outlives its terminal."""
+    with ignored(signal.SIGHUP):
+        with ends_when_terminated():
+            os.kill(os.getpid(), signal.SIGHUP)
+
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+
+
+def test_command_started_in_the_background_and_its_children_answer_interrupts() -> None:
+    """A shell has it ignore them: neither a benchmark nor a gather could be ended in good order."""
+    code = "import signal; print(signal.getsignal(signal.SIGINT) == signal.default_int_handler)"
+    with ignored(signal.SIGINT):
+        with pytest.raises(SystemExit):
+            main(["--version"])
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 # our own code
+
+        assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+        assert said.stdout == "True\n"

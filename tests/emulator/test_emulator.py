@@ -109,6 +109,16 @@ def test_emulator_listens_on_one_loopback_port(running: Emulator) -> None:
     assert "0100007F:01BB" not in listening
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+def test_emulator_ignores_no_signal_that_lambda_does_not(running: Emulator) -> None:
+    """Its supervisor does, and workers would inherit that: a handler's own children could not be ended."""
+    (server,) = (pid for pid in named(running.work) if pid == os.getpgid(pid))
+    status = Path(f"/proc/{server}/status").read_text().splitlines()
+    (ignored,) = (int(line.split()[1], 16) for line in status if line.startswith("SigIgn:"))
+
+    assert not [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if ignored >> (n - 1) & 1]
+
+
 def test_emulator_leaves_nothing_when_it_ends() -> None:
     """No folder and no process."""
     with emulator() as started:
