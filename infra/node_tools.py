@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from infra.file_lock import file_lock
+
 _NODE: Final = Path(__file__).parent / "node"
 _LOCK: Final = _NODE / "package-lock.json"
 _INSTALLED: Final = _NODE / "node_modules" / ".installed"
@@ -27,19 +29,24 @@ def node_tools() -> Path:
     Raises:
         NodeToolsError: With what npm said.
     """
-    if not _INSTALLED.is_file() or _INSTALLED.read_bytes() != _LOCK.read_bytes():
-        done = subprocess.run(
-            ["npm", "ci", "--no-audit", "--no-fund", "--loglevel", "error"],  # noqa: S607 # _with_node says which
-            cwd=_NODE,
-            env=_with_node(os.environ),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise NodeToolsError(f"npm cannot set up {_NODE}:\n{done.stdout}{done.stderr}")
-        shutil.copyfile(_LOCK, _INSTALLED)
+    with file_lock(_NODE / ".lock"):
+        if not _INSTALLED.is_file() or _INSTALLED.read_bytes() != _LOCK.read_bytes():
+            _install()
     return _NODE / "node_modules" / ".bin"
+
+
+def _install() -> None:
+    done = subprocess.run(
+        ["npm", "ci", "--no-audit", "--no-fund", "--loglevel", "error"],  # noqa: S607 # _with_node says which
+        cwd=_NODE,
+        env=_with_node(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise NodeToolsError(f"npm cannot set up {_NODE}:\n{done.stdout}{done.stderr}")
+    shutil.copyfile(_LOCK, _INSTALLED)
 
 
 def _with_node(environment: Mapping[str, str]) -> dict[str, str]:

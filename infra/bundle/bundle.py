@@ -27,6 +27,7 @@ from infra.bundle.wheels import (
     runtime_requirements,
     unpack,
 )
+from infra.file_lock import file_lock
 
 FUNCTIONS: Final = ("submit", "status", "plan", "shard", "finish")
 MACHINES: Final = ("aarch64", "x86_64")
@@ -140,18 +141,13 @@ def _kept(below: Path, name: str, parts: list[bytes], make: Callable[[Path], Non
     for part in [*parts, *(path.read_bytes() for path in sorted(_HERE.glob("bundle*.py")))]:
         digest.update(f"{len(part)}\n".encode() + part)
     folder = below / f"{name}-{digest.hexdigest()[:16]}"
-    if folder.is_dir():
-        return folder
-    below.mkdir(parents=True, exist_ok=True)
-    _forget_old(below)
-    with tempfile.TemporaryDirectory(dir=below, prefix=f".{name}-") as scratch:
-        made = Path(scratch) / "made"
-        make(made)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process was as fast
-                raise
+    with file_lock(below / f".{name}.lock"):
+        if not folder.is_dir():
+            _forget_old(below)
+            with tempfile.TemporaryDirectory(dir=below, prefix=f".{name}-") as scratch:
+                made = Path(scratch) / "made"
+                make(made)
+                made.rename(folder)
     return folder
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,15 @@ import numpy as np
 import pytest
 
 import infra
-from infra.bundle.bundle import FUNCTIONS, LARGEST_NBYTES, _forget_old, bundle, runtime, unzipped_nbytes
+from infra.bundle.bundle import (
+    FUNCTIONS,
+    LARGEST_NBYTES,
+    _forget_old,
+    _kept,
+    bundle,
+    runtime,
+    unzipped_nbytes,
+)
 from infra.bundle.elf import segments_of
 from infra.bundle.wheels import BundleError, locked_requirements
 from pixel_gather import gather
@@ -84,14 +93,29 @@ def test_bundle_holds_no_sdk_no_tests_and_no_command_line() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_emulated", [False, True])
-def test_bundle_made_twice_has_the_same_bytes(tmp_path: Path, is_emulated: bool) -> None:  # noqa: FBT001 # a parameter
+@pytest.mark.parametrize(("function", "is_emulated"), [("plan", False), ("submit", True)])
+def test_bundle_made_twice_has_the_same_bytes(tmp_path: Path, function: str, is_emulated: bool) -> None:  # noqa: FBT001 # a parameter
     """Contents, modes and times are the same wherever and whenever it is made: so is CDK's hash."""
-    first = bundle("plan", machine="aarch64", is_emulated=is_emulated, below=tmp_path / "one")
-    second = bundle("plan", machine="aarch64", is_emulated=is_emulated, below=tmp_path / "the other")
+    first = bundle(function, machine="aarch64", is_emulated=is_emulated)
+    second = bundle(function, machine="aarch64", is_emulated=is_emulated, below=tmp_path / "the other")
 
     assert first.name == second.name
     assert listing(first) == listing(second)
+
+
+def test_bundle_is_made_once_by_all_who_ask_for_it_at_a_time(tmp_path: Path) -> None:
+    """Another process waits for what one is making, instead of making it as well."""
+    made = []
+
+    def make(folder: Path) -> None:
+        time.sleep(0.1)
+        folder.mkdir()
+        made.append(folder)
+
+    with ThreadPoolExecutor() as threads:
+        folders = {*threads.map(lambda _: _kept(tmp_path, "plan", [b"parts"], make), range(4))}
+
+    assert len(folders) == len(made) == 1
 
 
 @pytest.mark.slow
