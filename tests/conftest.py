@@ -1,12 +1,15 @@
 """What holds for every test: marks by folder, which tests share a worker, and a sound start for processes."""
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, override
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 _TESTS: Final = Path(__file__).parent
 _MARKS: Final = {"e2e/": "e2e", "infra/test_bundle": "bundle"}
@@ -33,20 +36,32 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return (os.process_cpu_count() or 1) if is_whole else 0
 
 
-@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Hand the workers one group of tests after the other."""
+    return _ByGroup(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folder, say which of them share a worker, and put those that take longest first."""
+    """Mark tests by their folder, and put those that take longest first."""
     for item in items:
         path = item.path.relative_to(_TESTS).as_posix()
         for beginning, mark in _MARKS.items():
             if path.startswith(beginning):
                 item.add_marker(mark)
-        item.add_marker(pytest.mark.xdist_group(_group_of(path)))
-    items.sort(key=lambda item: _rank_of(item.path.relative_to(_TESTS).as_posix()))
+    ranks = {item: _rank_of(item.path.relative_to(_TESTS).as_posix()) for item in items}
+    items.sort(key=ranks.__getitem__)
 
 
-def _group_of(path: str) -> str:
-    return next((beginning for beginning in _SHARED if path.startswith(beginning)), path)
+class _ByGroup(LoadScopeScheduling):
+    """One worker runs the tests of a module, or of modules that share something, in order."""
+
+    @override
+    def _split_scope(self, nodeid: str) -> str:
+        module, _, test = nodeid.partition("::")
+        path = module.removeprefix(f"{_TESTS.name}/")
+        reader = re.search(r"\[(joined|gdal)-", test) if path == "parity/test_parity.py" else None
+        group = next((beginning for beginning in _SHARED if path.startswith(beginning)), path)
+        return f"{group} {reader[1]}" if reader else group
 
 
 def _rank_of(path: str) -> int:
