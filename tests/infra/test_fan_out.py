@@ -3,8 +3,9 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -37,15 +38,64 @@ def tasks_of(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from tasks_of(state["ItemProcessor"]["States"])
 
 
+REQUEST: Final = {"sources": ["s3://scenes/a.tif"], "window": "centre"}
+PLANNED: Final = {
+    "verdict": "planned",
+    "n_missing": 2,
+    "gather": {"name": "a"},
+    "manifest": {"bucket": "control", "key": "a/manifest.json"},
+    "workers": 7,
+    "shard_limit_s": 60,
+    "tolerated_failure_percentage": 2.5,
+}
+"""What plan answers, in small."""
+
+ITEM: Final = {"index": 4}
+"""One shard of a manifest."""
+
+
+def filled(template: Any, given: Any, context: Any = None) -> Any:
+    """Return what Step Functions makes of a template: paths are looked up in the input or the context."""
+    if not isinstance(template, dict):
+        return template
+    return {
+        name.removesuffix(".$"): looked_up(value, given, context)
+        if name.endswith(".$")
+        else filled(value, given, context)
+        for name, value in template.items()
+    }
+
+
+def looked_up(path: str, given: Any, context: Any = None) -> Any:
+    """Return what a path leads to, such as ``$.a.b``, or ``$$.a`` of the context."""
+    root, *names = path.split(".")
+    return reduce(lambda value, name: value[name], names, context if root == "$$" else given)
+
+
+def told(task: dict[str, Any], given: Any, context: Any = None) -> tuple[str, Any]:
+    """Return which function a Task calls, and the event that it gets."""
+    parameters = filled(task["Parameters"], given, context)
+    return parameters["FunctionName"].strip("<>"), parameters["Payload"]
+
+
+@pytest.fixture
+def shards(definition: dict[str, Any]) -> dict[str, Any]:
+    """Its only map."""
+    (found,) = (state for state in definition["States"].values() if state["Type"] == "Map")
+    return dict(found)
+
+
 def test_input_is_the_plain_request(definition: dict[str, Any]) -> None:
-    """What is given in the console reaches plan as it is, beside the execution's name."""
+    """What is given in the console reaches plan as it is, beside the execution's name; its answer decides."""
     plan = definition["States"][definition["StartAt"]]
 
-    assert plan["Parameters"] == {
-        "FunctionName": "<plan_gather>",
-        "Payload": {"request.$": "$$.Execution.Input", "execution.$": "$$.Execution.Name"},
-    }
-    assert plan["OutputPath"] == "$.Payload"
+    execution = {"Input": REQUEST, "Name": "by-hand"}
+
+    assert told(plan, REQUEST, {"Execution": execution}) == (
+        "plan_gather",
+        {"request": REQUEST, "execution": "by-hand"},
+    )
+    assert looked_up(plan["OutputPath"], {"Payload": PLANNED, "StatusCode": 200}) == PLANNED
 
 
 def test_refused_request_ends_in_a_failure_with_plans_own_words(definition: dict[str, Any]) -> None:
@@ -69,75 +119,54 @@ def test_gather_of_which_no_shard_is_missing_goes_straight_to_finish(definition:
     verdict = states[states[definition["StartAt"]]["Next"]]
     *_, nothing_to_do = verdict["Choices"]
 
-    assert nothing_to_do == {
-        "Variable": "$.n_missing",
-        "NumericEquals": 0,
-        "Next": states[verdict["Default"]]["Next"],
-    }
-    assert states[nothing_to_do["Next"]]["Parameters"]["FunctionName"] == "<finish_gather>"
+    after = states[nothing_to_do["Next"]]
+    assert looked_up(nothing_to_do["Variable"], PLANNED | {"n_missing": 0}) == nothing_to_do["NumericEquals"]
+    assert looked_up(nothing_to_do["Variable"], PLANNED) != nothing_to_do["NumericEquals"]
+    assert nothing_to_do["Next"] == states[verdict["Default"]]["Next"]
+    assert told(after, PLANNED)[0] == "finish_gather"
 
 
-def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(definition: dict[str, Any]) -> None:
+def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(shards: dict[str, Any]) -> None:
     """One STANDARD child for each item; plan says how many at a time, and how many may fail."""
-    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
+    reader = shards["ItemReader"]
 
     assert shards["ItemProcessor"]["ProcessorConfig"] == {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}
-    assert shards["ItemReader"] == {
-        "Resource": "arn:<partition>:states:::s3:getObject",
-        "ReaderConfig": {"InputType": "JSON"},
-        "Parameters": {"Bucket.$": "$.manifest.bucket", "Key.$": "$.manifest.key"},
-    }
-    assert shards["ItemSelector"] == {
-        "gather.$": "$.gather",
-        "tasks.$": "$$.Map.Item.Value",
-        "size.$": "$.worker_size",
-        "limit_s.$": "$.shard_limit_s",
-        "late_s.$": "$.late_shard_s",
-    }
-    assert shards["MaxConcurrencyPath"] == "$.workers"
-    assert shards["ToleratedFailurePercentagePath"] == "$.tolerated_failure_percentage"
-    assert shards["ResultPath"] is None
+    assert reader["Resource"].endswith(":states:::s3:getObject")
+    assert filled(reader["Parameters"], PLANNED) == {"Bucket": "control", "Key": "a/manifest.json"}
+    assert looked_up(shards["MaxConcurrencyPath"], PLANNED) == 7
+    assert looked_up(shards["ToleratedFailurePercentagePath"], PLANNED) == 2.5
     assert not {"MaxConcurrency", "ToleratedFailurePercentage", "ToleratedFailureCount"} & shards.keys()
 
 
-def test_map_is_never_retried_or_caught(definition: dict[str, Any]) -> None:
-    """A Retry would run all shards again; a Catch would leave nothing to redrive."""
-    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
+def test_shard_is_told_its_item_and_its_limit_and_leaves_no_output(shards: dict[str, Any]) -> None:
+    """A child's history is as short as can be: its result is the sidecar, and the plan goes on to finish."""
+    states = shards["ItemProcessor"]["States"]
+    first = states[shards["ItemProcessor"]["StartAt"]]
+    late = states[first["Catch"][0]["Next"]]
+    given = filled(shards["ItemSelector"], PLANNED, {"Map": {"Item": {"Value": ITEM}}})
 
+    assert told(first, given) == ("gather_shard", {"gather": {"name": "a"}, "task": ITEM, "limit_s": 60})
+    assert told(late, given) == ("gather_shard", {"gather": {"name": "a"}, "task": ITEM})
+    assert looked_up(first["TimeoutSecondsPath"], given) == 60
+    assert all(state["OutputPath"] is None and state["End"] is True for state in states.values())
+    assert shards["ResultPath"] is None
+
+
+def test_map_is_never_retried_or_caught(shards: dict[str, Any]) -> None:
+    """A Retry would run all shards again; a Catch would leave nothing to redrive."""
     assert not {"Retry", "Catch", "ResultWriter", "ItemBatcher"} & shards.keys()
 
 
-def test_child_is_one_task_whose_output_is_dropped(definition: dict[str, Any]) -> None:
-    """A child's history is as short as can be, and its result is the sidecar, not a payload."""
-    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
-    child = shards["ItemProcessor"]["States"][shards["ItemProcessor"]["StartAt"]]
-
-    assert child["Parameters"] == {
-        "FunctionName.$": BY_SIZE,
-        "Payload": {"gather.$": "$.gather", "tasks.$": "$.tasks", "limit_s.$": "$.limit_s"},
-    }
-    assert child["OutputPath"] is None
-    assert child["End"] is True
-
-
-def test_late_shard_gets_a_fresh_worker_at_once(definition: dict[str, Any]) -> None:
-    """One try within the plan's limit, then one that may take its time and is not told of it."""
-    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
+def test_late_shard_gets_a_fresh_worker_at_once(shards: dict[str, Any]) -> None:
+    """One try within the plan's limit, then one that may take its time, with the same input."""
     states = shards["ItemProcessor"]["States"]
     first = states[shards["ItemProcessor"]["StartAt"]]
     (caught,) = first["Catch"]
     second = states[caught["Next"]]
 
-    assert first["TimeoutSecondsPath"] == "$.limit_s"
     assert "TimeoutSeconds" not in first
     assert set(caught["ErrorEquals"]) == {"ShardLateError", "States.Timeout", "Sandbox.Timedout"}
     assert caught["ResultPath"] is None
-    assert second["Parameters"] == {
-        "FunctionName.$": BY_SIZE,
-        "Payload": {"gather.$": "$.gather", "tasks.$": "$.tasks", "late_s.$": "$.late_s"},
-    }
-    assert second["OutputPath"] is None
-    assert second["End"] is True
     assert "Catch" not in second
     assert set(states) == {shards["ItemProcessor"]["StartAt"], caught["Next"]}
 
@@ -153,16 +182,14 @@ def test_second_try_goes_on_with_what_it_had_no_time_for(definition: dict[str, A
     )
 
 
-def test_finish_is_told_what_it_needs_and_its_result_is_the_gathers(definition: dict[str, Any]) -> None:
+def test_finish_is_told_what_it_needs_and_its_result_is_the_gathers(
+    definition: dict[str, Any], shards: dict[str, Any]
+) -> None:
     """Finish gets the gather and the tolerance, and what it returns is the execution's output."""
-    (shards,) = [state for state in definition["States"].values() if state["Type"] == "Map"]
     finish = definition["States"][shards["Next"]]
 
-    assert finish["Parameters"] == {
-        "FunctionName": "<finish_gather>",
-        "Payload": {"gather.$": "$.gather", "failed_shards.$": "$.tolerated_failure_percentage"},
-    }
-    assert finish["OutputPath"] == "$.Payload"
+    assert told(finish, PLANNED) == ("finish_gather", {"gather": {"name": "a"}, "failed_shards": 2.5})
+    assert looked_up(finish["OutputPath"], {"Payload": {"digest": "1"}}) == {"digest": "1"}
     assert finish["End"] is True
 
 
