@@ -57,6 +57,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the packages ru
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # it builds them all, where no other test has
 def test_bundle_of_every_function_fits_in_lambda() -> None:
     """Below 240 MB unzipped, each; the sizes are printed."""
     sizes = {name: unzipped_nbytes(bundle(name, machine="aarch64", is_emulated=False)) for name in FUNCTIONS}

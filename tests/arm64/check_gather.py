@@ -1,0 +1,105 @@
+"""Gather with the arm64 packages under QEMU, and compare with the library on this machine.
+
+``scripts/check-arm64`` sets QEMU up and runs this: plan, shards and finish, each from its package, against
+an S3 on loopback. TIFF takes the fast path, JPEG 2000 GDAL's processes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from infra.bundle.bundle import bundle, runtime
+from pixel_gather import Settings, gather
+from support.lambda_functions import ENVIRONMENT, emptied, s3_server
+
+SERIES: Final = Path(__file__).parents[1] / "data/series/files"
+CASES: Final = {"landsat": "gdalcubes/*_B2.TIF", "jp2": "mapchete-eo/*.jp2"}
+"""Names of gathers, and their sources."""
+
+PACKAGES: Final = {"plan_gather": "plan", "gather_shard": "shard", "finish_gather": "finish"}
+"""The package of each handler."""
+
+
+class CheckError(Exception):
+    """A package does not do on arm64 what it does here."""
+
+
+def handled(python: str, url: str, module: str, events: Sequence[Any]) -> list[Any]:
+    """Return what a handler answers to each event, in one process under QEMU."""
+    folder = bundle(PACKAGES[module], machine="aarch64", is_emulated=False)
+    words = [python, "-I", "-S", str(Path(__file__).with_name("handle.py"))]
+    environment = dict(ENVIRONMENT) | {
+        "AWS_ENDPOINT_URL": url,
+        "LAMBDA_TASK_ROOT": str(folder),
+        "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 # as on Lambda
+        "PATH": os.defpath,
+    }
+    done = subprocess.run(  # noqa: S603 # our own words
+        [*words, str(folder), str(runtime("aarch64")), module, python],
+        input="".join(f"{json.dumps(event)}\n" for event in events),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    answers = [
+        json.loads(line.removeprefix("answer:"))
+        for line in done.stdout.splitlines()
+        if line.startswith("answer:")
+    ]
+    if done.returncode or len(answers) < len(events):
+        raise CheckError(
+            f"{module} ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
+    return answers
+
+
+def gathered(python: str, url: str, s3: Any, name: str, files: Sequence[Path]) -> dict[str, Any]:
+    """Return what finish answers of a gather of some files, and check that the report is drawn."""
+    for file in files:
+        s3.upload_file(str(file), "sources", f"{name}/{file.name}")
+    hrefs = [f"s3://sources/{name}/{file.name}" for file in files]
+    request = {"sources": hrefs, "window": "centre", "output": {"name": name}}
+    (plan,) = handled(python, url, "plan_gather", [{"request": request, "execution": name}])
+    if plan["verdict"] != "planned":
+        raise CheckError(f"{name}: {plan}")
+    manifest = s3.get_object(Bucket=plan["manifest"]["bucket"], Key=plan["manifest"]["key"])["Body"].read()
+    shards = [
+        {"gather": plan["gather"], "task": task, "limit_s": plan["shard_limit_s"]}
+        for task in json.loads(manifest)
+    ]
+    handled(python, url, "gather_shard", shards)
+    event = {"gather": plan["gather"], "failed_shards": plan["tolerated_failure_percentage"]}
+    (finished,) = handled(python, url, "finish_gather", [event])
+    listed = s3.list_objects_v2(Bucket="cubes", Prefix=f"out/{name}.zarr/report")["Contents"]
+    kinds = {Path(each["Key"]).suffix for each in listed}
+    if not {".html", ".json", ".svg"} <= kinds:
+        raise CheckError(f"{name}: the report has only {kinds}")
+    answer: dict[str, Any] = finished
+    return answer
+
+
+def main() -> None:
+    """Run all cases; the first that differs ends it."""
+    os.environ.update(ENVIRONMENT)
+    (python,) = sys.argv[1:]
+    with s3_server() as url:
+        s3 = emptied(url)
+        for name, pattern in CASES.items():
+            files = sorted(SERIES.glob(pattern))
+            with tempfile.TemporaryDirectory() as folder:
+                request = {"sources": [str(file) for file in files], "window": "centre"}
+                here = gather(request, to=folder, settings=Settings(draws_report=False)).report
+            there = gathered(python, url, s3, name, files)
+            if there["digest"] != here.digest or there["n_failed"] != here.n_failed:
+                raise CheckError(f"{name}: {there} on arm64, {here.digest} here")
+            sys.stdout.write(f"{name}: {len(files)} sources, digest {here.digest} on arm64 and here\n")
+
+
+if __name__ == "__main__":
+    main()
