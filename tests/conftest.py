@@ -5,15 +5,27 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import Final, override
+from typing import Final
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 _TESTS: Final = Path(__file__).parent
-_MARKS: Final = {"e2e/": "e2e", "infra/test_bundle": "bundle"}
-"""Beginnings of paths below this folder, and the mark of all tests there."""
+_MARKS: Final = {
+    "e2e/": "e2e",
+    "infra/test_bundle": "bundle",
+    "benchmarks/test_assemble.py": "slow",
+    "benchmarks/test_index.py": "slow",
+    "benchmarks/test_late_answers.py": "slow",
+    "bench/test_bench_suite_command.py::test_bench_of_a_list": "slow",
+    "bench/test_bench_suite_command.py::test_bench_that_is_interrupted_says": "slow",
+    "bench/test_blocks.py::test_trial_runs_several_processes": "slow",
+    "bench/test_ingest.py::test_bench_ingest_writes": "slow",
+    "cli/test_cli.py::test_docs_are": "slow",
+    "cli/test_report.py::test_report_of": "slow",
+}
+"""Beginnings of tests' names below this folder, and the mark of them all; slow takes 3 s of CPU, or more."""
 
 _SHARED: Final = ("e2e", "emulator", "infra/test_bundle")
 """Beginnings of paths whose tests share what takes long to make: one worker runs them all.
@@ -38,31 +50,31 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Hand the workers one group of tests after the other."""
-    return _ByGroup(config, log)
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = _group_of
+    return scheduler
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by their folder, and put those that take longest first."""
     for item in items:
-        path = item.path.relative_to(_TESTS).as_posix()
         for beginning, mark in _MARKS.items():
-            if path.startswith(beginning):
+            if _name_of(item.nodeid).startswith(beginning):
                 item.add_marker(mark)
-    ranks = {item: _rank_of(item.path.relative_to(_TESTS).as_posix()) for item in items}
-    items.sort(key=ranks.__getitem__)
+    items.sort(key=lambda item: _rank_of(_name_of(item.nodeid)))
 
 
-class _ByGroup(LoadScopeScheduling):
-    """One worker runs the tests of a module, or of modules that share something, in order."""
-
-    @override
-    def _split_scope(self, nodeid: str) -> str:
-        module, _, test = nodeid.partition("::")
-        path = module.removeprefix(f"{_TESTS.name}/")
-        reader = re.search(r"\[(joined|gdal)-", test) if path == "parity/test_parity.py" else None
-        group = next((beginning for beginning in _SHARED if path.startswith(beginning)), path)
-        return f"{group} {reader[1]}" if reader else group
+def _group_of(nodeid: str) -> str:
+    """Return the group of a test: one worker runs all of it, in order."""
+    name = _name_of(nodeid)
+    shared = next((beginning for beginning in _SHARED if name.startswith(beginning)), None)
+    reader = re.match(r"parity/test_parity.*\[(joined|gdal)-", name)  # one fixture for all tests of each
+    return shared or (reader[1] if reader else name.partition("::")[0])
 
 
-def _rank_of(path: str) -> int:
-    return next((i for i, beginning in enumerate(_SHARED) if path.startswith(beginning)), len(_SHARED))
+def _name_of(nodeid: str) -> str:
+    return nodeid.removeprefix(f"{_TESTS.name}/")
+
+
+def _rank_of(name: str) -> int:
+    return next((i for i, beginning in enumerate(_SHARED) if name.startswith(beginning)), len(_SHARED))
