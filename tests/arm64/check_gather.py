@@ -5,6 +5,7 @@ an S3 on loopback. TIFF takes the fast path, JPEG 2000 GDAL's processes.
 """
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -87,6 +88,7 @@ def gathered(python: str, url: str, s3: Any, name: str, files: Sequence[Path]) -
 def main() -> None:
     """Run all cases; the first that differs ends it."""
     os.environ.update(ENVIRONMENT)
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # S3 here tells of each request
     (python,) = sys.argv[1:]
     with s3_server() as url:
         s3 = emptied(url)
