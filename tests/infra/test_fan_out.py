@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from pixel_gather import errors
-from pixel_gather.plan.layout import MOST_TASKS_PER_CHILD
+from pixel_gather.estimate.staffing import MOST_TASKS_PER_CHILD
 from support.synthesized import Synthesized, synthesized
 
 BY_SIZE = "States.ArrayGetItem(States.Array('<small_gather_shard>', '<gather_shard>'), $.size)"

@@ -12,7 +12,7 @@ from pixel_gather.estimate import assumptions, pricing, second_tries
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.explain import figures_of
 from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
-from pixel_gather.plan.staffing import HARDLY_LONGER, fewest_workers, share_of, staff, worker_of
+from pixel_gather.estimate.staffing import HARDLY_LONGER, fewest_workers, share_of, staff, worker_of
 from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import Deployment, Workload
 

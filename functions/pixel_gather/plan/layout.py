@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.errors import BudgetError
+from pixel_gather.estimate.staffing import MOST_TASKS_PER_CHILD
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request.request import ExplicitLayout, LayoutName
@@ -27,9 +28,6 @@ MAX_SHARD_ROWS: Final = 1024
 
 MOST_CHILDREN: Final = 10_000
 """That a Step Functions Distributed Map runs at one time."""
-
-MOST_TASKS_PER_CHILD: Final = 11
-"""One child's shards are filled one after another: more would spare hardly any transitions."""
 
 MAX_SHARDS: Final = MOST_CHILDREN * MOST_TASKS_PER_CHILD
 

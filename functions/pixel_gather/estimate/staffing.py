@@ -13,7 +13,9 @@ from pixel_gather.estimate import assumptions
 from pixel_gather.estimate.fleet import Course, Fleet, simulate
 from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import Deployment, Workload
-from pixel_gather.plan.layout import MOST_TASKS_PER_CHILD
+
+MOST_TASKS_PER_CHILD: Final = 11
+"""One child's shards are filled one after another: more would spare hardly any transitions."""
 
 HARDLY_LONGER: Final = 1.05
 """A smaller worker is taken where the whole gather takes no longer than this with it."""
