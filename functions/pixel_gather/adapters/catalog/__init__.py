@@ -1,0 +1,1 @@
+"""Catalogs in a store: made from items, searched by their columns."""

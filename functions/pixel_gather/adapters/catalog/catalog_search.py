@@ -1,0 +1,271 @@
+"""Searches a catalog by its columns; items are read for the scenes that are answered, and no others.
+
+A catalog of up to 4,000,000 scenes is held in memory (40 bytes a scene). Of a larger one the table of blocks is
+held, and blocks are fetched by range when a query needs them.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import batched
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import obstore
+
+from pixel_gather.adapters.catalog.catalog_format import (
+    HEAD_NBYTES,
+    N_PER_GROUP,
+    Header,
+    Parts,
+    group_of_bytes,
+    header_nbytes_of,
+    header_of,
+)
+from pixel_gather.adapters.catalog.catalog_writer import columns_key
+from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.catalog.area import check_box, unwrapped
+from pixel_gather.catalog.columns import (
+    N_PER_BLOCK,
+    BlockTable,
+    Columns,
+    Matches,
+    block_nbytes,
+    block_of_bytes,
+    matches_in,
+)
+from pixel_gather.catalog.query import Position, SceneQuery
+from pixel_gather.errors import StoreError
+
+type Item = dict[str, Any]
+
+MOST_IN_MEMORY: Final = 4_000_000
+_N_BLOCKS_KEPT: Final = 256
+_N_GROUPS_KEPT: Final = 256
+_N_AT_A_TIME: Final = 16
+_N_LOOKED_AT: Final = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some scenes of an answer, newest first."""
+
+    items: tuple[Item, ...]
+    next: Position | None
+    """Where the next page begins; None where this is the last one."""
+
+
+@dataclass(slots=True)
+class _Kept[K, V]:
+    """What was fetched last, up to a number."""
+
+    most: int
+    values: OrderedDict[K, V] = field(default_factory=OrderedDict)
+
+    def get(self, key: K) -> V | None:
+        """Return a value and keep it longer."""
+        if key in self.values:
+            self.values.move_to_end(key)
+        return self.values.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Keep a value; the one that was not asked for longest goes."""
+        self.values[key] = value
+        if len(self.values) > self.most:
+            self.values.popitem(last=False)
+
+
+class Catalog:
+    """One version of a catalog, open for searches; belongs to one event loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        key: str,
+        etag: str | None,
+        header: Header,
+        table: BlockTable,
+        offsets: np.ndarray[Any, Any],
+        parts: Parts,
+        blocks: memoryview | None,
+    ) -> None:
+        """Use `open_catalog`."""
+        self.header = header
+        self.etag = etag
+        """Of the columns: it changes with every version."""
+
+        self._store = store
+        self._key = key
+        self._items_key = str(PurePosixPath(key).with_name(header.items_key))
+        self._table = table
+        self._offsets = offsets
+        self._parts = parts
+        self._blocks = blocks
+        self._fetched = _Kept[int, Columns](_N_BLOCKS_KEPT)
+        self._groups = _Kept[int, list[bytes]](_N_GROUPS_KEPT)
+
+    async def matches(self, query: SceneQuery) -> Matches:
+        """Return the scenes whose columns fit a query; of some, footprint or properties may still decide."""
+        query = replace(query, known_collections=self.header.collections)
+        found = []
+        numbers = self._table.may_match(query).tolist()
+        for some in batched(numbers, _N_AT_A_TIME, strict=False):
+            blocks = await self._blocks_of(some)
+            for number, block in zip(some, blocks, strict=True):
+                first_row = number * N_PER_BLOCK
+                found.append(
+                    matches_in(block, query, first_row=first_row, collections=self.header.collections)
+                )
+        return Matches.joined(found)
+
+    async def scenes(
+        self, query: SceneQuery, *, n_expected: int = _N_LOOKED_AT
+    ) -> AsyncIterator[tuple[Position, Item]]:
+        """Yield the scenes of a query, newest first.
+
+        Args:
+            query: What is wanted.
+            n_expected: How many scenes the caller will most likely take; so many items are read at first.
+        """
+        matches = await self.matches(query)
+        n = n_expected
+        ordered = matches.newest_first()
+        while some := _take(ordered, n):
+            items = await self._items([row for row, _, _ in some])
+            for (_, position, is_exact), item in zip(some, items, strict=True):
+                if _fits(item, query, is_exact=is_exact):
+                    yield position, item
+            n = _N_LOOKED_AT
+
+    async def page(self, query: SceneQuery, *, limit: int) -> Page:
+        """Return the first scenes of a query.
+
+        Args:
+            query: Begins behind its ``after``.
+            limit: Most scenes of the page.
+        """
+        found: list[Item] = []
+        last = None
+        async for position, item in self.scenes(query, n_expected=limit + 1):
+            if len(found) == limit:
+                return Page(items=tuple(found), next=last)
+            found.append(item)
+            last = position
+        return Page(items=tuple(found), next=None)
+
+    async def _blocks_of(self, numbers: tuple[int, ...]) -> list[Columns]:
+        return await asyncio.gather(*(self._block(number) for number in numbers))
+
+    async def _block(self, number: int) -> Columns:
+        n = self.header.n_in_block(number)
+        start = block_nbytes(number * N_PER_BLOCK)
+        stop = start + block_nbytes(n)
+        if self._blocks is not None:
+            return block_of_bytes(self._blocks[start:stop], n)
+        if (kept := self._fetched.get(number)) is not None:
+            return kept
+        first = self._parts.blocks
+        content = await _range(self._store, columns_key(self._key), first + start, first + stop, self.etag)
+        block = block_of_bytes(content, n)
+        self._fetched.put(number, block)
+        return block
+
+    async def _items(self, rows: list[int]) -> list[Item]:
+        numbers = sorted({row // N_PER_GROUP for row in rows})
+        groups = dict(zip(numbers, await asyncio.gather(*map(self._group, numbers)), strict=True))
+        return [msgspec.json.decode(groups[row // N_PER_GROUP][row % N_PER_GROUP]) for row in rows]
+
+    async def _group(self, number: int) -> list[bytes]:
+        if (kept := self._groups.get(number)) is not None:
+            return kept
+        start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
+        content = await _range(self._store, self._items_key, start, stop, None)
+        group = group_of_bytes(content, name=self._items_key)
+        self._groups.put(number, group)
+        return group
+
+
+async def open_catalog(store: Store, key: str, *, most_in_memory: int = MOST_IN_MEMORY) -> Catalog:
+    """Open the newest version of a catalog.
+
+    Args:
+        store: Where it lies.
+        key: Of its Parquet file; the search reads the files beside it.
+        most_in_memory: Scenes up to which all columns are held.
+
+    Raises:
+        StoreError: There is none, or it is damaged.
+    """
+    name = columns_key(key)
+    try:
+        answer = await obstore.get_async(store, name, options={"range": (0, HEAD_NBYTES)})
+        etag = answer.meta["e_tag"]
+        nbytes = answer.meta["size"]
+        header_nbytes = header_nbytes_of(bytes(await answer.bytes_async()), name=name)
+    except FileNotFoundError as error:
+        raise StoreError(f"there is no catalog at {name}; make one with pixel-gather catalog") from error
+    except (obstore.exceptions.BaseError, OSError) as error:
+        raise _in_words(name, error) from error
+    header = header_of(await _range(store, name, HEAD_NBYTES, HEAD_NBYTES + header_nbytes, etag), name=name)
+    parts = Parts.after(header_nbytes, header)
+    if nbytes != parts.stop:
+        raise StoreError(f"{name} is damaged: it has {nbytes:,} bytes instead of {parts.stop:,}")
+    is_held = header.n_scenes <= most_in_memory
+    content = memoryview(
+        await _range(store, name, parts.table, parts.stop if is_held else parts.blocks, etag)
+    )
+    n_before_blocks = parts.blocks - parts.table
+    return Catalog(
+        store,
+        key=key,
+        etag=etag,
+        header=header,
+        table=BlockTable.of_bytes(content, header.n_blocks),
+        offsets=np.frombuffer(content, "<u8", count=header.n_groups + 1, offset=parts.offsets - parts.table),
+        parts=parts,
+        blocks=content[n_before_blocks:] if is_held else None,
+    )
+
+
+def _fits(item: Item, query: SceneQuery, *, is_exact: bool) -> bool:
+    """Look at what the columns do not tell: properties, the id itself, the footprint."""
+    if query.ids and item["id"] not in query.ids:
+        return False
+    if not all(condition.holds_for(item["properties"]) for condition in query.where):
+        return False
+    if is_exact or query.area is None:
+        return True
+    from shapely.geometry import box, shape  # noqa: PLC0415 # a quarter of a function's start, seldom needed
+
+    geometry = item.get("geometry")
+    if geometry is None:
+        return query.area.meets(box(*unwrapped(check_box(item["bbox"], field="bbox"))))
+    return query.area.meets(shape(geometry))
+
+
+def _take[T](values: Iterator[T], n: int) -> list[T]:
+    return [value for _, value in zip(range(n), values, strict=False)]
+
+
+async def _range(store: Store, key: str, start: int, stop: int, etag: str | None) -> bytes:
+    """Read bytes [start, stop) of one version of a file."""
+    if start == stop:
+        return b""
+    options: dict[str, Any] = {"range": (start, stop)}
+    if etag is not None and not etag.startswith("W/"):
+        options["if_match"] = etag
+    try:
+        answer = await obstore.get_async(store, key, options=options)  # type: ignore[arg-type] # a plain dict
+        return bytes(await answer.bytes_async())
+    except FileNotFoundError as error:
+        raise StoreError(f"{key} is gone: the catalog was replaced; search again") from error
+    except (obstore.exceptions.BaseError, OSError) as error:
+        raise _in_words(key, error) from error
+
+
+def _in_words(key: str, error: Exception) -> StoreError:
+    return StoreError(f"{key} could not be read: {str(error).partition(chr(10))[0]}")

@@ -1,0 +1,1 @@
+"""Catalogs of scenes: which images lie in an area, and when. Pure."""

@@ -1,0 +1,203 @@
+"""Scenes as STAC items: what a search needs of them, checked. Pure.
+
+A scene is kept as the STAC item that described it, without its links. A hostile item is refused with a sentence.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from pixel_gather.catalog.area import Box, check_box
+from pixel_gather.catalog.time_range import parse_period
+from pixel_gather.catalog.where import CLOUD_COVER
+from pixel_gather.errors import RequestError
+
+UNKNOWN_CLOUD: Final = 255
+_LONGEST_ID: Final = 1024
+_FIELDS: Final = (
+    "type",
+    "stac_version",
+    "stac_extensions",
+    "id",
+    "collection",
+    "geometry",
+    "bbox",
+    "properties",
+    "assets",
+)
+_NO_COLLECTION: Final = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneKey:
+    """What a search looks at before it looks at the item itself."""
+
+    id: str
+    collection: str
+    """Empty where the item names none."""
+
+    box: Box
+    """West > east where the footprint crosses the antimeridian."""
+
+    is_box: bool
+    """Whether the footprint is all of its box, so that it need not be looked at."""
+
+    start_us: int
+    stop_us: int
+    """When the scene was taken, in microseconds since 1970-01-01 UTC, both included."""
+
+    cloud_percent: int
+    """Rounded down; UNKNOWN_CLOUD where the item does not say."""
+
+    @property
+    def hash(self) -> int:
+        """64 bits that are the same for the same collection and id, in whichever catalog."""
+        return scene_hash(self.collection, self.id)
+
+
+def scene_hash(collection: str, id_: str) -> int:
+    """Return 64 bits of a scene's collection and id."""
+    return int.from_bytes(hashlib.blake2b(f"{collection}\n{id_}".encode(), digest_size=8).digest(), "little")
+
+
+def scene_key(item: Mapping[str, Any], *, name: str) -> SceneKey:
+    """Return what a search needs of an item.
+
+    Args:
+        item: A STAC item, of any version.
+        name: What errors call it.
+
+    Raises:
+        RequestError: It is no item, has no place on the Earth or no time.
+    """
+    id_ = item.get("id")
+    if not isinstance(id_, str) or not 0 < len(id_) <= _LONGEST_ID:
+        raise RequestError(
+            f"its id is {str(id_)[:80]!r}; an item needs a text of 1 to {_LONGEST_ID} characters", field=name
+        )
+    name = f"{name} {id_[:80]}"
+    properties = item.get("properties")
+    if not isinstance(properties, Mapping) or not isinstance(item.get("assets"), Mapping):
+        raise RequestError("it has no properties or no assets, so it is no STAC item", field=name)
+    box = _box_of(item, name)
+    start_us, stop_us = _times_of(properties, name)
+    collection = item.get("collection")
+    return SceneKey(
+        id=id_,
+        collection=collection if isinstance(collection, str) else _NO_COLLECTION,
+        box=box,
+        is_box=_is_box(item.get("geometry"), box),
+        start_us=start_us,
+        stop_us=stop_us,
+        cloud_percent=_cloud_of(properties.get(CLOUD_COVER)),
+    )
+
+
+def kept(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item without its links and without what is no part of the STAC specification's item."""
+    found = {field: item[field] for field in _FIELDS if item.get(field) is not None}
+    return {"type": "Feature", "stac_version": "1.0.0"} | found
+
+
+def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """Return (name, href) of an item's assets.
+
+    Args:
+        item: A STAC item.
+        names: Asset keys or common names of bands; all assets with the role ``data``, or without any role, if
+            none are given.
+    """
+    assets = [
+        (key, each)
+        for key, each in item["assets"].items()
+        if isinstance(each, Mapping) and isinstance(each.get("href"), str)
+    ]
+    if not names:
+        return [(key, each["href"]) for key, each in assets if "data" in each.get("roles", ("data",))]
+    found = []
+    for name in names:
+        match = next((each for key, each in assets if key == name), None)
+        match = match or next((each for _, each in assets if name in common_names(each)), None)
+        if match is not None:
+            found.append((name, match["href"]))
+    return found
+
+
+def common_names(asset: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the common names of an asset's bands, in STAC 1.1 and with the ``eo`` extension before it."""
+    bands = [*_mappings(asset.get("bands")), *_mappings(asset.get("eo:bands"))]
+    names = [band.get("eo:common_name") or band.get("common_name") or band.get("name") for band in bands]
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
+def _box_of(item: Mapping[str, Any], name: str) -> Box:
+    given = item.get("bbox")
+    if isinstance(given, list | tuple):
+        return check_box(tuple(given), field=f"{name}: bbox")
+    geometry = item.get("geometry")
+    if not isinstance(geometry, Mapping):
+        raise RequestError("it has no bbox and no geometry", field=name)
+    positions = list(_positions(geometry.get("coordinates")))
+    if not positions:
+        raise RequestError("its geometry has no position", field=name)
+    longitudes, latitudes = [p[0] for p in positions], [p[1] for p in positions]
+    return check_box(
+        (min(longitudes), min(latitudes), max(longitudes), max(latitudes)), field=f"{name}: geometry"
+    )
+
+
+def _positions(coordinates: Any) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = []
+    waiting = [coordinates]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, list | tuple) or not part:
+            continue
+        if isinstance(part[0], list | tuple):
+            waiting.extend(part)
+        elif len(part) > 1 and all(isinstance(value, int | float) for value in part[:2]):
+            found.append((float(part[0]), float(part[1])))
+    return found
+
+
+def _is_box(geometry: object, box: Box) -> bool:
+    """Tell whether a geometry is a ring around exactly its box, or is missing."""
+    if geometry is None:
+        return True
+    if not isinstance(geometry, Mapping) or geometry.get("type") != "Polygon":
+        return False
+    rings = geometry.get("coordinates")
+    if not isinstance(rings, list | tuple) or len(rings) != 1 or len(rings[0]) != 5:  # noqa: PLR2004 # closed box
+        return False
+    west, south, east, north = box
+    ring = _positions(rings)
+    corners = {(west, south), (east, south), (east, north), (west, north)}
+    turns_once = all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(ring))
+    return set(ring) == corners and turns_once and west <= east
+
+
+def _times_of(properties: Mapping[str, Any], name: str) -> tuple[int, int]:
+    moment = properties.get("datetime")
+    start, stop = properties.get("start_datetime"), properties.get("end_datetime")
+    if isinstance(start, str) and isinstance(stop, str):
+        first = parse_period(start, field=f"{name}: start_datetime").start_us
+        last = parse_period(stop, field=f"{name}: end_datetime").stop_us
+        if first <= last:
+            return first, last
+    if not isinstance(moment, str):
+        raise RequestError("it has neither datetime nor start_datetime and end_datetime", field=name)
+    period = parse_period(moment, field=f"{name}: datetime")
+    return period.start_us, period.stop_us
+
+
+def _cloud_of(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return UNKNOWN_CLOUD
+    return int(min(max(value, 0), 100))

@@ -1,0 +1,185 @@
+"""Conditions on the properties of a scene: a closed grammar that runs no code. Pure.
+
+As an object, it is that of the STAC API's query extension: ``{"eo:cloud_cover": {"lt": 40}}``. As text, a
+condition is ``eo:cloud_cover<40``; several are joined by ``and``.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.errors import RequestError
+
+type Value = str | int | float | bool
+
+CLOUD_COVER: Final = "eo:cloud_cover"
+_MOST_CONDITIONS: Final = 50
+_LONGEST_LIST: Final = 10_000
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def holds(found: Any, wanted: Any) -> bool:
+        is_text = isinstance(found, str), isinstance(wanted, str)
+        is_truth = isinstance(found, bool) or isinstance(wanted, bool)
+        return is_text[0] == is_text[1] and not is_truth and compare(found, wanted)
+
+    return holds
+
+
+def _equal(found: Any, wanted: Any) -> bool:
+    return isinstance(found, bool) == isinstance(wanted, bool) and bool(found == wanted)
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "eq": _equal,
+    "neq": lambda found, wanted: not _equal(found, wanted),
+    "lt": _ordered(lambda found, wanted: found < wanted),
+    "lte": _ordered(lambda found, wanted: found <= wanted),
+    "gt": _ordered(lambda found, wanted: found > wanted),
+    "gte": _ordered(lambda found, wanted: found >= wanted),
+    "startsWith": lambda found, wanted: isinstance(found, str) and found.startswith(wanted),
+    "endsWith": lambda found, wanted: isinstance(found, str) and found.endswith(wanted),
+    "contains": lambda found, wanted: isinstance(found, str) and wanted in found,
+    "in": lambda found, wanted: any(_equal(found, each) for each in wanted),
+}
+_SYMBOLS: Final = {
+    "<": "lt",
+    "<=": "lte",
+    ">": "gt",
+    ">=": "gte",
+    "=": "eq",
+    "==": "eq",
+    "!=": "neq",
+    "<>": "neq",
+}
+_CONDITION: Final = re.compile(
+    r"\s*([A-Za-z_][\w:.\-]*)\s*(<=|>=|<>|!=|==|=|<|>|\bin\b)\s*(.+?)\s*",
+    re.ASCII | re.DOTALL | re.IGNORECASE,
+)
+_AND: Final = re.compile(r"\s+and\s+(?=[A-Za-z_][\w:.\-]*\s*(?:[<>=!]|in\b))", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One comparison of one property."""
+
+    name: str
+    operator: str
+    """One of the query extension's: eq, neq, lt, lte, gt, gte, startsWith, endsWith, contains, in."""
+
+    value: Value | tuple[Value, ...]
+
+    def holds_for(self, properties: Mapping[str, Any]) -> bool:
+        """Tell whether a scene meets it; a scene without the property does not."""
+        found = properties.get(self.name)
+        return found is not None and _OPERATORS[self.operator](found, self.value)
+
+
+type Where = tuple[Condition, ...]
+"""Conditions that must all hold."""
+
+
+def parse_where(given: str | Mapping[str, Any] | None, *, field: str = "where") -> Where:
+    """Return the conditions of a text, or of an object in the query extension's form.
+
+    Raises:
+        RequestError: It has an unknown operator or a value that cannot be compared.
+    """
+    if given is None:
+        return ()
+    found = tuple(_of_text(given, field) if isinstance(given, str) else _of_object(given, field))
+    if len(found) > _MOST_CONDITIONS:
+        raise RequestError(f"it has more than {_MOST_CONDITIONS} conditions", field=field)
+    return found
+
+
+def to_query(where: Where) -> dict[str, dict[str, Any]]:
+    """Return conditions as the STAC API's query extension takes them."""
+    query: dict[str, dict[str, Any]] = {}
+    for each in where:
+        query.setdefault(each.name, {})[each.operator] = (
+            list(each.value) if isinstance(each.value, tuple) else each.value
+        )
+    return query
+
+
+def most_cloud(where: Where) -> float | None:
+    """Return the cloud cover in percent above which no scene can meet the conditions; None where any can."""
+    bounds = [
+        float(each.value)
+        for each in where
+        if each.name == CLOUD_COVER
+        and each.operator in ("lt", "lte", "eq")
+        and isinstance(each.value, int | float)
+    ]
+    return min(bounds, default=None)
+
+
+def _of_object(given: Mapping[str, Any], field: str) -> list[Condition]:
+    found = []
+    for name, operators in given.items():
+        if not isinstance(operators, Mapping):
+            operators = {"eq": operators}  # noqa: PLW2901 # {"platform": "sentinel-2a"} says the same
+        for operator, value in operators.items():
+            if operator not in _OPERATORS:
+                raise RequestError(
+                    f"there is no operator {operator!r}; there are {', '.join(_OPERATORS)}",
+                    field=f"{field}.{name}",
+                )
+            found.append(
+                Condition(name=name, operator=operator, value=_checked(value, operator, f"{field}.{name}"))
+            )
+    return found
+
+
+def _checked(value: Any, operator: str, field: str) -> Value | tuple[Value, ...]:
+    if operator == "in":
+        if not isinstance(value, list | tuple) or not 0 < len(value) <= _LONGEST_LIST:
+            raise RequestError(f"write an array of 1 to {_LONGEST_LIST:,} values after in", field=field)
+        return tuple(_scalar(each, field) for each in value)
+    scalar = _scalar(value, field)
+    if operator in ("startsWith", "endsWith", "contains") and not isinstance(scalar, str):
+        raise RequestError(f"write text after {operator}", field=field)
+    return scalar
+
+
+def _scalar(value: Any, field: str) -> Value:
+    if not isinstance(value, str | int | float | bool) or value != value:  # noqa: PLR0124 # NaN
+        raise RequestError(
+            f"{value!r} cannot be compared with; write text, a number, true or false", field=field
+        )
+    return value
+
+
+def _of_text(text: str, field: str) -> list[Condition]:
+    return [_condition(part, field) for part in _AND.split(text.strip()) if part]
+
+
+def _condition(text: str, field: str) -> Condition:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise RequestError(f"{text!r} is no condition; write one such as eo:cloud_cover<40", field=field)
+    name, symbol, written = match.groups()
+    if symbol.lower() != "in":
+        return Condition(name=name, operator=_SYMBOLS[symbol], value=_literal(written))
+    values = written.strip()
+    if not (values.startswith(("(", "[")) and values.endswith((")", "]"))):
+        raise RequestError(f"{text!r}: write in (A, B, C)", field=field)
+    return Condition(
+        name=name, operator="in", value=tuple(_literal(each) for each in values[1:-1].split(","))
+    )
+
+
+def _literal(text: str) -> Value:
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
