@@ -86,3 +86,19 @@ def _moment(match: re.Match[str]) -> TimeRange:
 
 def _us(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
+
+
+def format_moment(time_us: int) -> str:
+    """Return a moment as RFC 3339 in UTC, with a fraction only where there is one."""
+    return (_EPOCH + timedelta(microseconds=time_us)).replace(tzinfo=None).isoformat() + "Z"
+
+
+def format_range(times: TimeRange) -> str | None:
+    """Return a range as a STAC API takes it; None where it is open at both ends."""
+    if times == ALL_TIMES:
+        return None
+    if times.start_us == times.stop_us:
+        return format_moment(times.start_us)
+    start = ".." if times.start_us == FIRST_US else format_moment(times.start_us)
+    stop = ".." if times.stop_us == LAST_US else format_moment(times.stop_us)
+    return f"{start}/{stop}"

@@ -1,0 +1,84 @@
+"""Scenes of the public Sentinel-2 index, a CSV of one line a granule.
+
+Columns as Google publishes them with its copy of Sentinel-2: GRANULE_ID, PRODUCT_ID, DATATAKE_IDENTIFIER, MGRS_TILE, SENSING_TIME,
+TOTAL_SIZE, CLOUD_COVER, GEOMETRIC_QUALITY_FLAG, GENERATION_TIME, NORTH_LAT, SOUTH_LAT, WEST_LON, EAST_LON, BASE_URL. The index names
+folders, not images: an item's one asset ``images`` is the folder of its images, which a search may list.
+"""
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Final
+
+from pixel_gather.errors import RequestError
+
+COLLECTION: Final = "sentinel-2"
+FOLDER_ASSET: Final = "images"
+FOLDER_TYPE: Final = "application/x-directory"
+_NEEDED: Final = ("GRANULE_ID", "SENSING_TIME", "NORTH_LAT", "SOUTH_LAT", "WEST_LON", "EAST_LON", "BASE_URL")
+_GZIP: Final = b"\x1f\x8b"
+
+
+def items_of_index(file: BinaryIO, *, name: str) -> Iterator[dict[str, Any]]:
+    """Yield one item a line.
+
+    Args:
+        file: The CSV, gzipped or not.
+        name: What errors call it.
+
+    Raises:
+        RequestError: A column is missing, or a line has no place or no time.
+    """
+    buffered = io.BufferedReader(file) if not isinstance(file, io.BufferedReader) else file  # type: ignore[arg-type] # any binary file
+    is_gzipped = buffered.peek(2)[:2] == _GZIP
+    text = io.TextIOWrapper(gzip.GzipFile(fileobj=buffered) if is_gzipped else buffered, "utf-8", newline="")  # type: ignore[arg-type] # as above
+    lines = csv.DictReader(text)
+    names = lines.fieldnames or ()
+    if missing := [column for column in _NEEDED if column not in names]:
+        raise RequestError(f"this is no Sentinel-2 index: it has no column {', '.join(missing)}", field=name)
+    for line in lines:
+        try:
+            yield _item(line)
+        except (ValueError, TypeError) as error:
+            raise RequestError(
+                f"a number cannot be read: {error}", field=f"{name} line {lines.line_num}"
+            ) from error
+
+
+def _item(line: Mapping[str, str]) -> dict[str, Any]:
+    granule = line["GRANULE_ID"]
+    west, south, east, north = (
+        float(line[name]) for name in ("WEST_LON", "SOUTH_LAT", "EAST_LON", "NORTH_LAT")
+    )
+    properties: dict[str, Any] = {"datetime": line["SENSING_TIME"]}
+    optional = {
+        "eo:cloud_cover": ("CLOUD_COVER", float),
+        "s2:mgrs_tile": ("MGRS_TILE", str),
+        "s2:datatake_id": ("DATATAKE_IDENTIFIER", str),
+        "s2:product_uri": ("PRODUCT_ID", str),
+        "created": ("GENERATION_TIME", str),
+    }
+    for name, (column, kind) in optional.items():
+        if line.get(column):
+            properties[name] = kind(line[column])
+    href = line["BASE_URL"].replace("gs://", "https://storage.googleapis.com/", 1).rstrip("/")
+    return {
+        "type": "Feature",
+        "stac_version": "1.0.0",
+        "id": granule,
+        "collection": COLLECTION,
+        "bbox": [west, south, east, north],
+        "geometry": {
+            "type": "Polygon",
+            "coordinates": [[[west, south], [east, south], [east, north], [west, north], [west, south]]],
+        },
+        "properties": properties,
+        "assets": {
+            FOLDER_ASSET: {
+                "href": f"{href}/GRANULE/{granule}/IMG_DATA/",
+                "type": FOLDER_TYPE,
+                "roles": ["data"],
+            }
+        },
+    }
