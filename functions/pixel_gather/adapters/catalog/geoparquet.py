@@ -1,0 +1,242 @@
+"""STAC items as STAC-GeoParquet 1.0, written and read.
+
+Properties are columns of their own, ``geometry`` is WKB, ``bbox`` a struct with statistics, assets a struct of structs, as
+https://github.com/stac-utils/stac-geoparquet/blob/main/spec/stac-geoparquet-spec.md describes.
+"""
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from pixel_gather.adapters.catalog.item_types import (
+    Kind,
+    arrow_type,
+    conformed,
+    kind_of,
+    merged,
+    of_json_text,
+    settled,
+)
+from pixel_gather.adapters.catalog.spooled_items import SpooledItems
+from pixel_gather.adapters.source_list.list_file import no_deadline, parquet_errors
+from pixel_gather.catalog.time_range import format_moment, parse_period
+from pixel_gather.errors import RequestError
+
+if TYPE_CHECKING:
+    from arro3.core import RecordBatch, Schema
+
+_TIMES: Final = (
+    "datetime",
+    "start_datetime",
+    "end_datetime",
+    "created",
+    "updated",
+    "published",
+    "expires",
+    "unpublished",
+)
+_FIXED: Final = ("type", "stac_version", "stac_extensions", "id", "collection")
+_NOT_PROPERTIES: Final = frozenset({*_FIXED, "geometry", "bbox", "links", "assets"})
+_N_PER_BATCH: Final = 2048
+_N_PER_GROUP: Final = 50_000
+_BBOX: Final = ("xmin", "ymin", "xmax", "ymax")
+
+
+def write_geoparquet(spooled: SpooledItems, which: np.ndarray[Any, Any], file: IO[bytes]) -> None:
+    """Write items in an order, holding one group of rows at a time.
+
+    Args:
+        spooled: The items.
+        which: Their numbers, in the order of the rows.
+        file: Written to, from where it stands.
+    """
+    from arro3.core import RecordBatchReader  # noqa: PLC0415 # only a catalog's writer needs it
+    from arro3.io import write_parquet  # noqa: PLC0415 # as above
+
+    kinds = _kinds(spooled, which)
+    schema = _schema(kinds)
+    write_parquet(
+        RecordBatchReader.from_batches(schema, _batches(spooled, which, kinds, schema)),
+        file,
+        compression="zstd(3)",
+        max_row_group_size=_N_PER_GROUP,
+        key_value_metadata={"geo": json.dumps(_GEO), "stac-geoparquet": '{"version":"1.0.0"}'},
+    )
+
+
+def items_of_geoparquet(file: IO[bytes], *, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the items of a STAC-GeoParquet file.
+
+    Raises:
+        RequestError: It is no such file.
+    """
+    import arro3.io  # noqa: PLC0415 # as above
+
+    with parquet_errors("the file is damaged", field=name, check=no_deadline):
+        batches = arro3.io.read_parquet(file, batch_size=_N_PER_BATCH)
+        if missing := {"id", "geometry", "assets"} - set(batches.schema.names):
+            raise RequestError(
+                f"this is no STAC-GeoParquet: it has no column {', '.join(sorted(missing))}", field=name
+            )
+        for batch in batches:
+            yield from _items(batch)
+
+
+_GEO: Final = {
+    "version": "1.1.0",
+    "primary_column": "geometry",
+    "columns": {
+        "geometry": {
+            "encoding": "WKB",
+            "geometry_types": [],
+            "covering": {"bbox": {side: ["bbox", side] for side in _BBOX}},
+        }
+    },
+}
+
+
+def _kinds(spooled: SpooledItems, which: np.ndarray[Any, Any]) -> dict[str, Kind]:
+    """Return the kind of each column but geometry, bbox and links."""
+    found: dict[str, Kind] = {}
+    for start in range(0, len(which), _N_PER_BATCH):
+        for content in spooled.read(which[start : start + _N_PER_BATCH]):
+            for name, value in _columns(msgspec.json.decode(content)).items():
+                found[name] = merged(found.get(name, "null"), kind_of(value))
+    return {name: "time" if name in _TIMES else settled(kind) for name, kind in found.items()}
+
+
+def _columns(item: Mapping[str, Any]) -> dict[str, Any]:
+    fixed = {name: item.get(name) for name in _FIXED}
+    properties = {name: value for name, value in item["properties"].items() if name not in _NOT_PROPERTIES}
+    return fixed | {"assets": item["assets"]} | properties
+
+
+def _schema(kinds: Mapping[str, Kind]) -> "Schema":
+    from arro3.core import DataType, Field, Schema  # noqa: PLC0415 # as above
+
+    def field(name: str, kind: Kind) -> Field:
+        type_ = DataType.timestamp("us", tz="UTC") if kind == "time" else arrow_type(kind)
+        return Field(name, type_, nullable=True)
+
+    bbox = DataType.struct([Field(side, DataType.float64(), nullable=True) for side in _BBOX])
+    link = DataType.struct(
+        [Field(name, DataType.string(), nullable=True) for name in ("href", "rel", "type", "title")]
+    )
+    return Schema(
+        [
+            *(field(name, kind) for name, kind in kinds.items()),
+            Field("bbox", bbox, nullable=True),
+            Field("links", DataType.list(Field("element", link, nullable=True)), nullable=True),
+            Field("geometry", DataType.binary(), nullable=True),
+        ]
+    )
+
+
+def _batches(
+    spooled: SpooledItems, which: np.ndarray[Any, Any], kinds: Mapping[str, Kind], schema: "Schema"
+) -> "Iterator[RecordBatch]":
+    from arro3.core import Array, DataType, RecordBatch, Schema  # noqa: PLC0415 # as above
+    from arro3.io import read_json  # noqa: PLC0415 # as above
+
+    without_geometry = Schema([schema.field(name) for name in schema.names if name != "geometry"])
+    for start in range(0, len(which), _N_PER_BATCH):
+        items = [
+            msgspec.json.decode(content) for content in spooled.read(which[start : start + _N_PER_BATCH])
+        ]
+        lines = b"\n".join(msgspec.json.encode(_row(item, kinds)) for item in items)
+        for batch in read_json(io.BytesIO(lines), without_geometry, batch_size=_N_PER_BATCH):
+            geometry = Array([_wkb(item) for item in items], DataType.binary())
+            yield RecordBatch.from_arrays([*batch.columns, geometry], schema=schema)
+
+
+def _row(item: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    columns = _columns(item)
+    row = {
+        name: _time(columns.get(name)) if kind == "time" else conformed(columns.get(name), kind)
+        for name, kind in kinds.items()
+    }
+    box = item.get("bbox")
+    flat = [*box[:2], *box[3:5]] if box and len(box) == 6 else box  # noqa: PLR2004 # with heights
+    return row | {"bbox": dict(zip(_BBOX, flat, strict=True)) if flat else None, "links": []}
+
+
+def _time(value: object) -> str | None:
+    """Return a time in the one spelling that the writer reads; what is no time is left out."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return format_moment(parse_period(value).start_us)
+    except RequestError:
+        return None
+
+
+def _wkb(item: Mapping[str, Any]) -> bytes | None:
+    from shapely import to_wkb  # noqa: PLC0415 # as above
+    from shapely.geometry import shape  # noqa: PLC0415 # as above
+
+    geometry = item.get("geometry")
+    return None if geometry is None else to_wkb(shape(geometry))
+
+
+def _items(batch: "RecordBatch") -> Iterator[dict[str, Any]]:
+    columns = {name: batch[name].to_pylist() for name in batch.schema.names}
+    for n in range(batch.num_rows):
+        yield _item({name: values[n] for name, values in columns.items()})
+
+
+def _item(row: Mapping[str, Any]) -> dict[str, Any]:
+    from shapely import from_wkb  # noqa: PLC0415 # as above
+    from shapely.geometry import mapping  # noqa: PLC0415 # as above
+
+    box = row.get("bbox")
+    properties = {
+        name: _plain(value)
+        for name, value in row.items()
+        if name not in _NOT_PROPERTIES and value is not None
+    }
+    assets = row["assets"]
+    assets = json.loads(assets) if isinstance(assets, str) else assets
+    geometry = row["geometry"]
+    return {
+        "type": "Feature",
+        "stac_version": row.get("stac_version") or "1.0.0",
+        "stac_extensions": row.get("stac_extensions") or [],
+        "id": row["id"],
+        "collection": row.get("collection"),
+        "geometry": None if geometry is None else _as_lists(mapping(from_wkb(bytes(geometry)))),
+        "bbox": _box(box),
+        "properties": properties,
+        "assets": {name: _without_none(asset) for name, asset in assets.items() if asset is not None},
+    }
+
+
+def _box(box: Any) -> list[float] | None:
+    if isinstance(box, Mapping):
+        return [box[side] for side in _BBOX]
+    return list(box) if isinstance(box, Sequence) else None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, datetime):
+        moment = value.isoformat()
+        return moment.replace("+00:00", "Z") if value.tzinfo else f"{moment}Z"
+    if isinstance(value, Mapping):
+        return _without_none(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return of_json_text(value) if isinstance(value, str) else value
+
+
+def _without_none(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(each) for name, each in value.items() if each is not None}
+
+
+def _as_lists(geometry: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(geometry))
+    return found

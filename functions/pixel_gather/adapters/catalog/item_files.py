@@ -1,0 +1,149 @@
+"""Items from files: a collection of items, one item a line, STAC-GeoParquet, or a static catalog that links to its items."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any, Final
+from urllib.parse import urljoin
+
+import msgspec
+
+from pixel_gather.adapters.catalog.geoparquet import items_of_geoparquet
+from pixel_gather.adapters.object_store.object_store import Objects
+from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no_deadline, open_list_file
+from pixel_gather.errors import RequestError
+from pixel_gather.request.href import parent_of
+
+_LARGEST_JSON_NBYTES: Final = 1 << 30
+_MOST_DOCUMENTS: Final = 1_000_000
+
+type ReadDocument = Callable[[str], Any]
+"""Returns the JSON at an href that passed the policy."""
+
+
+def items_of_file(
+    href: str, *, objects: Objects, read_document: ReadDocument, check: Check = no_deadline
+) -> Iterator[dict[str, Any]]:
+    """Yield the items of a file, whichever of the four kinds it is.
+
+    Args:
+        href: Of the file, checked.
+        objects: Reads what is remote; belongs to the caller.
+        read_document: Reads the documents that a static catalog links to; it refuses hrefs that may not be read.
+        check: Called again and again; raises TimeoutError once time is up.
+
+    Raises:
+        RequestError: It is none of the four, or cannot be read.
+    """
+    name, file = open_list_file(href, objects=objects, check=check, what="catalog")
+    with closing(file):
+        start = file.peek(len(PARQUET_MAGIC))
+        if start[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
+            yield from _with_hrefs_made_whole(items_of_geoparquet(file, name=name), href)
+            return
+        first_line = file.readline(_LARGEST_JSON_NBYTES)
+        first = _decoded(first_line)
+        if isinstance(first, dict) and first.get("type") == "Feature":
+            yield from _with_hrefs_made_whole(_lines(first, file, name, check), href)
+            return
+        content = first_line + file.read(_LARGEST_JSON_NBYTES)
+    document = first if isinstance(first, dict) else _decoded(content)
+    if not isinstance(document, dict):
+        raise RequestError("this is neither JSON nor Parquet; give STAC items", field=name)
+    yield from _items_of_document(document, href, name, read_document, check)
+
+
+def _items_of_document(
+    document: Mapping[str, Any], href: str, name: str, read_document: ReadDocument, check: Check
+) -> Iterator[dict[str, Any]]:
+    features = document.get("features")
+    if isinstance(features, list):
+        yield from _with_hrefs_made_whole((each for each in features if isinstance(each, dict)), href)
+    elif document.get("type") == "Feature":
+        yield from _with_hrefs_made_whole(iter((dict(document),)), href)
+    elif document.get("type") in ("Catalog", "Collection"):
+        yield from _linked(document, href, read_document, check)
+    else:
+        raise RequestError(
+            "it holds no STAC items; give a collection of items, one item a line, or a catalog", field=name
+        )
+
+
+def _lines(first: dict[str, Any], file: Any, name: str, check: Check) -> Iterator[dict[str, Any]]:
+    yield first
+    for number, line in enumerate(file, 2):
+        check()
+        if not line.strip():
+            continue
+        item = _decoded(line)
+        if not isinstance(item, dict):
+            raise RequestError("this line is no JSON object", field=f"{name} line {number}")
+        yield item
+
+
+def _linked(
+    document: Mapping[str, Any], href: str, read_document: ReadDocument, check: Check
+) -> Iterator[dict[str, Any]]:
+    """Follow the links of a static catalog, each document once."""
+    waiting = deque(_links(document, href))
+    seen = {href}
+    while waiting:
+        check()
+        rel, linked = waiting.popleft()
+        if linked in seen:
+            continue
+        seen.add(linked)
+        if len(seen) > _MOST_DOCUMENTS:
+            raise RequestError(
+                f"the catalog links to more than {_MOST_DOCUMENTS:,} documents", field="catalog"
+            )
+        found = read_document(linked)
+        if not isinstance(found, dict):
+            raise RequestError(f"{linked[:200]} is no JSON object", field="catalog")
+        if rel == "item":
+            yield from _with_hrefs_made_whole(iter((found,)), linked)
+        else:
+            waiting.extend(_links(found, linked))
+
+
+def _links(document: Mapping[str, Any], href: str) -> Iterator[tuple[str, str]]:
+    links = document.get("links")
+    for link in links if isinstance(links, list) else ():
+        if (
+            isinstance(link, dict)
+            and link.get("rel") in ("item", "child")
+            and isinstance(link.get("href"), str)
+        ):
+            yield link["rel"], _whole(link["href"], href)
+
+
+def _with_hrefs_made_whole(items: Iterator[dict[str, Any]], href: str) -> Iterator[dict[str, Any]]:
+    """Let relative hrefs of assets start from the document that names them."""
+    for item in items:
+        assets = item.get("assets")
+        for asset in assets.values() if isinstance(assets, dict) else ():
+            if isinstance(asset, dict) and isinstance(asset.get("href"), str):
+                asset["href"] = _whole(asset["href"], href)
+        yield item
+
+
+def _whole(href: str, start: str) -> str:
+    if "://" in href or href.startswith("/"):
+        return href
+    scheme, _, rest = start.partition("://")  # urljoin knows no s3://
+    return (
+        f"{scheme}://{urljoin(f'http://{rest}', href).removeprefix('http://')}"
+        if rest
+        else f"{parent_of(start)}/{href}"
+    )
+
+
+def _decoded(content: bytes) -> Any:
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        try:
+            return json.loads(content)  # NaN, which some writers leave
+        except (ValueError, RecursionError):
+            return None

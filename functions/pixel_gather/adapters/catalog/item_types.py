@@ -1,0 +1,106 @@
+"""The types of a Parquet file's columns, found from the items that it will hold.
+
+Items of several collections seldom agree on everything. What they do not agree on becomes a column of JSON text.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from arro3.core import DataType
+
+type Kind = str | tuple[str, "Kind"] | dict[str, "Kind"]
+"""``null``, ``bool``, ``int``, ``float``, ``text``, ``json``; ("list", kind); or the kinds of an object's fields."""
+
+_MOST_FIELDS: Final = 1000
+_SCALARS: Final = {bool: "bool", int: "int", float: "float", str: "text"}
+_LARGEST_INT: Final = 2**63
+_JSON_STARTS: Final = ("[", "{", '"')
+
+
+def of_json_text(text: str) -> Any:
+    """Return the value of a column of kind ``json``, as `conformed` wrote it."""
+    if text[:1] not in _JSON_STARTS:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:  # text of somebody else's file
+        return text
+
+
+def kind_of(value: Any) -> Kind:
+    """Return the kind of a value that came from JSON."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return ("list", _common([kind_of(each) for each in value]))
+    if isinstance(value, Mapping):
+        return {str(name): kind_of(each) for name, each in value.items()}
+    if type(value) is int and not -_LARGEST_INT <= value < _LARGEST_INT:
+        return "float"
+    return _SCALARS.get(type(value), "json")
+
+
+def merged(one: Kind, other: Kind) -> Kind:
+    """Return the kind that holds values of both."""
+    if one in (other, "null"):
+        return other
+    if other == "null":
+        return one
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return ("list", merged(one[1], other[1]))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return _merged_fields(one, other)
+    return "float" if one in ("int", "float") and other in ("int", "float") else "json"
+
+
+def _common(kinds: Sequence[Kind]) -> Kind:
+    found: Kind = "null"
+    for kind in kinds:
+        found = merged(found, kind)
+    return found
+
+
+def _merged_fields(one: dict[str, Kind], other: dict[str, Kind]) -> Kind:
+    names = dict.fromkeys((*one, *other))
+    if len(names) > _MOST_FIELDS:
+        return "json"
+    return {name: merged(one.get(name, "null"), other.get(name, "null")) for name in names}
+
+
+def settled(kind: Kind) -> Kind:
+    """Return a kind that Parquet can store: without empty objects, and text where nothing was ever said."""
+    if kind == "null":
+        return "text"
+    if isinstance(kind, tuple):
+        return ("list", settled(kind[1]))
+    if isinstance(kind, dict):
+        return {name: settled(each) for name, each in kind.items()} or "json"
+    return kind
+
+
+def conformed(value: Any, kind: Kind) -> Any:
+    """Return a value as a column of this kind takes it."""
+    if value is None:
+        return None
+    if kind == "json":
+        is_plain = isinstance(value, str) and value[:1] not in _JSON_STARTS
+        return value if is_plain else json.dumps(value, separators=(",", ":"))
+    if isinstance(kind, tuple):
+        return [conformed(each, kind[1]) for each in value]
+    if isinstance(kind, dict):
+        return {name: conformed(value.get(name), each) for name, each in kind.items()}
+    return value
+
+
+def arrow_type(kind: Kind) -> "DataType":
+    """Return the Arrow type of a settled kind."""
+    from arro3.core import DataType, Field  # noqa: PLC0415 # only writing a catalog needs it
+
+    if isinstance(kind, tuple):
+        return DataType.list(Field("element", arrow_type(kind[1]), nullable=True))
+    if isinstance(kind, dict):
+        return DataType.struct([Field(name, arrow_type(each), nullable=True) for name, each in kind.items()])
+    simple = {"bool": DataType.bool, "int": DataType.int64, "float": DataType.float64}
+    return simple.get(kind, DataType.string)()

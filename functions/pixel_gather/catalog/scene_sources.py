@@ -1,0 +1,165 @@
+"""From scenes to the sources of a gather: one source for each asset that is wanted. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pixel_gather.catalog.item import common_names, scene_key
+from pixel_gather.errors import RequestError
+
+type Item = Mapping[str, Any]
+type Address = Literal["asset", "s3", "https"]
+
+_ALTERNATES: Final = ("alternate", "alternates")
+_COLUMNS: Final[dict[str, str]] = {
+    "eo:cloud_cover": "cloud_cover",
+    "platform": "platform",
+    "grid:code": "grid_code",
+    "s2:mgrs_tile": "mgrs_tile",
+    "view:sun_elevation": "sun_elevation",
+    "s2:processing_baseline": "processing_baseline",
+}
+"""Properties that become columns of the list, and so coordinates of the cube."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetChoice:
+    """One band of the cube: which asset it is read from."""
+
+    band: str
+    """The measurement's name in the cube."""
+
+    asset: str
+    """An asset's key, or the common name of a band of it."""
+
+    number: int | None = None
+    """Which band of an asset with several, from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneSource:
+    """One row of the list that a search leaves."""
+
+    href: str | None
+    """None where the scene has no such asset: the row is absent in the cube."""
+
+    time_us: int
+    band: str
+    scene: str
+    columns: Mapping[str, str | float | int | bool | None]
+    """Among them the scale, offset and nodata that the item claims, where it does."""
+
+
+def asset_choices(
+    given: Mapping[str, str] | tuple[str, ...], *, field: str = "assets"
+) -> tuple[AssetChoice, ...]:
+    """Return the wanted assets: a mapping of band to asset, or names that are both.
+
+    ``visual:2`` means the second band of the asset ``visual``.
+
+    Raises:
+        RequestError: There is none, or one is no name.
+    """
+    pairs = (
+        given.items()
+        if isinstance(given, Mapping)
+        else ((name.partition(":")[0] if _number(name) else name, name) for name in given)
+    )
+    choices = tuple(
+        AssetChoice(band=band, asset=_asset(asset), number=_number(asset)) for band, asset in pairs
+    )
+    if not choices:
+        raise RequestError("name at least one asset, such as red or B04", field=field)
+    return choices
+
+
+def sources_of(
+    item: Item, choices: tuple[AssetChoice, ...], *, address: Address = "asset"
+) -> Iterator[SceneSource]:
+    """Yield one source for each wanted asset of a scene; those that it lacks come without an href."""
+    key = scene_key(item, name="item")
+    properties = item["properties"]
+    columns = {
+        column: properties[name]
+        for name, column in _COLUMNS.items()
+        if isinstance(properties.get(name), str | int | float)
+    }
+    for choice in choices:
+        asset = _found(item, choice.asset)
+        claims = {} if asset is None else _claims(asset, choice)
+        yield SceneSource(
+            href=None if asset is None else address_of(asset, address),
+            time_us=key.start_us,
+            band=choice.band,
+            scene=key.id,
+            columns={"collection": key.collection or None} | columns | claims,
+        )
+
+
+def address_of(asset: Mapping[str, Any], wanted: Address) -> str:
+    """Return an asset's address; the one it is known by first where it has none of the wanted kind.
+
+    Alternate addresses are those of the alternate-assets extension.
+    """
+    first = str(asset["href"])
+    if wanted == "asset" or first.startswith(f"{wanted}://"):
+        return first
+    for name in _ALTERNATES:
+        alternates = asset.get(name)
+        for each in alternates.values() if isinstance(alternates, Mapping) else ():
+            href = each.get("href") if isinstance(each, Mapping) else None
+            if isinstance(href, str) and href.startswith(f"{wanted}://"):
+                return href
+    return _as_s3(first) if wanted == "s3" else first
+
+
+def _as_s3(href: str) -> str:
+    """Return the S3 address of an object that is named by its web address on AWS."""
+    host, _, key = href.removeprefix("https://").partition("/")
+    bucket, dot, rest = host.partition(".s3")
+    is_aws = href.startswith("https://") and dot and rest.endswith("amazonaws.com") and key and "?" not in key
+    return f"s3://{bucket}/{key}" if is_aws else href
+
+
+def _found(item: Item, name: str) -> Mapping[str, Any] | None:
+    assets = item["assets"]
+    asset = assets.get(name)
+    if asset is None:
+        asset = next(
+            (each for each in assets.values() if isinstance(each, Mapping) and name in common_names(each)),
+            None,
+        )
+    return asset if isinstance(asset, Mapping) and isinstance(asset.get("href"), str) else None
+
+
+def _claims(asset: Mapping[str, Any], choice: AssetChoice) -> dict[str, float]:
+    """Return the scale, offset and nodata that an item claims of a band, in STAC 1.1 or by its extensions."""
+    position = (choice.number or 1) - 1
+    places = [asset]
+    for field in ("bands", "raster:bands"):
+        bands = asset.get(field)
+        if isinstance(bands, list) and position < len(bands) and isinstance(bands[position], Mapping):
+            places.insert(0, bands[position])
+    found: dict[str, float] = {}
+    for name, column in (
+        ("scale", "scale_claimed"),
+        ("offset", "offset_claimed"),
+        ("nodata", "nodata_claimed"),
+    ):
+        values = [place.get(key) for place in places for key in (f"raster:{name}", name)]
+        number = next(
+            (value for value in values if isinstance(value, int | float) and not isinstance(value, bool)),
+            None,
+        )
+        if number is not None:
+            found[column] = float(number)
+    return found
+
+
+def _asset(text: str) -> str:
+    return text.rpartition(":")[0] if _number(text) is not None else text
+
+
+def _number(text: str) -> int | None:
+    name, _, number = text.rpartition(":")
+    return int(number) if name and number.isdigit() and int(number) > 0 else None
