@@ -24,6 +24,7 @@ _ONCE_MORE = "the same run again goes on where it stopped, all else starts anew"
 SUMMARIES = {
     "bench": "Measure how fast your files are read, by what engine and how many at a time.",
     "cancel": "Stop a gather on AWS.",
+    "catalog": "Make a catalog of scenes, which search answers from in a millisecond.",
     "drill": "Read one pixel of every file in LIST: a list file, or - for standard input.",
     "emulate": (
         "Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM."
@@ -37,6 +38,7 @@ SUMMARIES = {
     "redrive": "Run again what is missing of a gather that failed, timed out or was stopped within 14 days.",
     "report": "Lay finished gathers and benchmarks side by side: a page, a table and all figures.",
     "run": "Gather in this process, to a folder or S3.",
+    "search": "Find the scenes that lie in an area and a time.",
     "status": "Say how far a gather on AWS is, what it has cost, and what became of it.",
     "submit": "Gather on AWS, beside the data.",
     "watch": "Show a gather on AWS until it ends.",

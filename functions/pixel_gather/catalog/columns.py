@@ -1,8 +1,8 @@
 """What a search needs of every scene, as plain columns in blocks of 4,096 scenes.
 
-A query looks at the box, the times and the least cloud of each block, then at the columns of the blocks that are
-left. So a small area among a million scenes costs a few blocks. One scene takes 40 bytes. A file has the layout of
-memory: block after block, in each block column after column. Pure.
+A query looks at the box, the times and the least cloud of each block, then at the columns of the blocks that
+are left. So a small area among a million scenes costs a few blocks. One scene takes 40 bytes. A file has the
+layout of memory: block after block, in each block column after column. Pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -260,7 +260,7 @@ def _meets(columns: Columns, query: SceneQuery) -> np.ndarray[Any, Any]:
 def _is_inside_rounding(
     block: Columns, rows: np.ndarray[Any, Any], query: SceneQuery
 ) -> np.ndarray[Any, Any]:
-    """Tell of which rows the rounded box decides: not of those that touch the query's box by rounding alone."""
+    """Tell of which rows the rounded box decides; others may touch the query by rounding alone."""
     assert query.area is not None  # noqa: S101 # the caller's
     west, south, east, north = unwrapped(query.area.box)
     x0, x1 = block["x0"][rows].astype(np.float64), block["x1"][rows].astype(np.float64)

@@ -1,7 +1,7 @@
 """Scenes that a provider has processed several times: which one counts. Pure.
 
-Two scenes are duplicates where platform, collection, time (to the second) and place are the same. The place is the
-grid cell where both name one, otherwise a footprint box that is almost the same.
+Two scenes are duplicates where platform, collection, time (to the second) and place are the same. The place
+is the grid cell where both name one, otherwise a footprint box that is almost the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,7 @@
 """Scenes as STAC items: what a search needs of them, checked. Pure.
 
-A scene is kept as the STAC item that described it, without its links. A hostile item is refused with a sentence.
+A scene is kept as the STAC item that described it, without its links. A hostile item is refused with a
+sentence.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
 """The two files that a search reads, beside a catalog's Parquet file.
 
-``NAME.columns`` begins with a header in JSON, then the table of blocks, the offsets of the groups of items, and
-the blocks themselves (`catalog.columns`). ``NAME.DIGEST.items`` holds the items: groups of 64, each MessagePack
-compressed by zlib. The columns name their items file. So whoever has read the columns of one version finds the
-items of that version.
+``NAME.columns`` begins with a header in JSON, then the table of blocks, the offsets of the groups of items,
+and the blocks themselves (`catalog.columns`). ``NAME.DIGEST.items`` holds the items: groups of 64, each
+MessagePack compressed by zlib. The columns name their items file. So whoever has read the columns of one
+version finds the items of that version.
 """
 
 import zlib

@@ -1,7 +1,7 @@
 """STAC items as STAC-GeoParquet 1.0, written and read.
 
-Properties are columns of their own, ``geometry`` is WKB, ``bbox`` a struct with statistics, assets a struct of structs, as
-https://github.com/stac-utils/stac-geoparquet/blob/main/spec/stac-geoparquet-spec.md describes.
+Properties are columns of their own, ``geometry`` is WKB, ``bbox`` a struct with statistics, assets a struct
+of structs, as https://github.com/stac-utils/stac-geoparquet/blob/main/spec/stac-geoparquet-spec.md describes.
 """
 
 import io

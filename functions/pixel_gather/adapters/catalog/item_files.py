@@ -1,4 +1,4 @@
-"""Items from files: a collection of items, one item a line, STAC-GeoParquet, or a static catalog that links to its items."""
+"""Items from files: a collection of items, one item a line, STAC-GeoParquet, or a static catalog."""
 
 import json
 from collections import deque
@@ -30,7 +30,7 @@ def items_of_file(
     Args:
         href: Of the file, checked.
         objects: Reads what is remote; belongs to the caller.
-        read_document: Reads the documents that a static catalog links to; it refuses hrefs that may not be read.
+        read_document: Reads what a static catalog links to; it refuses hrefs that may not be read.
         check: Called again and again; raises TimeoutError once time is up.
 
     Raises:

@@ -1,6 +1,7 @@
 """The types of a Parquet file's columns, found from the items that it will hold.
 
-Items of several collections seldom agree on everything. What they do not agree on becomes a column of JSON text.
+Items of several collections seldom agree on everything. What they do not agree on becomes a column of JSON
+text.
 """
 
 import json
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from arro3.core import DataType
 
 type Kind = str | tuple[str, "Kind"] | dict[str, "Kind"]
-"""``null``, ``bool``, ``int``, ``float``, ``text``, ``json``; ("list", kind); or the kinds of an object's fields."""
+"""``null``, ``bool``, ``int``, ``float``, ``text``, ``json``; ("list", kind); or an object's fields."""
 
 _MOST_FIELDS: Final = 1000
 _SCALARS: Final = {bool: "bool", int: "int", float: "float", str: "text"}

@@ -58,7 +58,7 @@ def same_host_only(url: str, *, field: str) -> CheckUrl:
 
 
 def hosts_only(hosts: frozenset[str], *, field: str) -> CheckUrl:
-    """Return a check that allows https to the hosts of a deployment's settings, each ``host`` or ``host:port``."""
+    """Return a check that allows https to some hosts, each ``host`` or ``host:port``."""
 
     def check(asked: str) -> None:
         address = urlsplit(asked)
@@ -66,7 +66,7 @@ def hosts_only(hosts: frozenset[str], *, field: str) -> CheckUrl:
             raise RequestError(f"{asked[:200]!r} is not asked here; write https://host/path", field=field)
         if address.netloc.lower() not in hosts:
             raise RequestError(
-                f"the host {address.netloc[:200]} is not allowed here; the deployment's setting catalog_hosts names "
+                f"the host {address.netloc[:200]} is not allowed here; the setting catalog_hosts names "
                 "those that are",
                 field=field,
             )
@@ -167,9 +167,7 @@ def _bounded(answer: Any, url: str) -> bytes:
         n += len(part)
         if n > _LARGEST_ANSWER_NBYTES:
             answer.close()
-            raise StoreError(
-                f"{url[:200]} answers with more than {_LARGEST_ANSWER_NBYTES >> 20} MiB; ask for smaller pages"
-            )
+            raise StoreError(f"{url[:200]} answers with more than {_LARGEST_ANSWER_NBYTES >> 20} MiB")
         if time.monotonic() > until:
             answer.close()
             raise UnreachableError(f"{url[:200]} takes longer than {_ANSWER_S:.0f} s to answer")

@@ -1,8 +1,9 @@
 """Scenes of the public Sentinel-2 index, a CSV of one line a granule.
 
-Columns as Google publishes them with its copy of Sentinel-2: GRANULE_ID, PRODUCT_ID, DATATAKE_IDENTIFIER, MGRS_TILE, SENSING_TIME,
-TOTAL_SIZE, CLOUD_COVER, GEOMETRIC_QUALITY_FLAG, GENERATION_TIME, NORTH_LAT, SOUTH_LAT, WEST_LON, EAST_LON, BASE_URL. The index names
-folders, not images: an item's one asset ``images`` is the folder of its images, which a search may list.
+Columns as Google publishes them with its copy of Sentinel-2: GRANULE_ID, PRODUCT_ID, DATATAKE_IDENTIFIER,
+MGRS_TILE, SENSING_TIME, TOTAL_SIZE, CLOUD_COVER, GEOMETRIC_QUALITY_FLAG, GENERATION_TIME, NORTH_LAT,
+SOUTH_LAT, WEST_LON, EAST_LON, BASE_URL. The index names folders, not images: an item's one asset ``images``
+is the folder of its images, which a search may list.
 """
 
 import csv

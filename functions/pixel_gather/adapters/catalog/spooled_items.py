@@ -43,6 +43,11 @@ class SpooledItems:
         """Remove the temporary file."""
         self._file.close()
 
+    @property
+    def n_items(self) -> int:
+        """Items so far."""
+        return sum(map(len, self._stops)) + len(self._keys)
+
     def add(self, items: Iterable[Mapping[str, Any]], *, name: str) -> None:
         """Take items; each is checked.
 

@@ -1,7 +1,7 @@
 """Searches of a STAC API, page by page, as one stream of items.
 
-What the server cannot filter is filtered here, so a condition never does nothing. A server that repeats a page, that never
-ends or that sends us elsewhere is stopped.
+What the server cannot filter is filtered here, so a condition never does nothing. A server that repeats a
+page, that never ends or that sends us elsewhere is stopped.
 """
 
 import hashlib
@@ -73,7 +73,7 @@ def search_items(search: StacSearch, client: JsonClient) -> Iterator[dict[str, A
             n += 1
             if n > search.most:
                 raise BudgetError(
-                    f"the search finds more than {search.most:,} scenes; narrow the area or the time, or raise `most`"
+                    f"more than {search.most:,} scenes are found; narrow the area or the time, or raise `most`"
                 )
             yield item
 

@@ -1,0 +1,146 @@
+"""``pixel-gather search``: which images lie in my area, and when."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+
+from pixel_gather.catalog.item import asset_hrefs, scene_key
+from pixel_gather.catalog.scene_sources import Address
+from pixel_gather.catalog.time_range import format_moment
+from pixel_gather.errors import RequestError
+from pixel_gather.local.catalog import write_items
+from pixel_gather.local.search import FoundScenes, Item, found_scenes
+from pixel_gather_cli.request_options import store_options, stores_of
+from pixel_gather_cli.search_options import search_of, search_options
+
+_FORMATS = ("csv", "hrefs", "json", "jsonl", "table", "parquet")
+
+
+@click.command("search")
+@click.option("--catalog", metavar="FILE", help="What pixel-gather catalog wrote, here or on S3.")
+@click.option("--stac", metavar="URL", help="A STAC API instead.")
+@search_options
+@click.option(
+    "--assets", metavar="NAMES", help="One line for each asset of a scene, such as red,nir or visual:2."
+)
+@click.option(
+    "--address",
+    type=click.Choice(("asset", "s3", "https")),
+    default="asset",
+    show_default=True,
+    help="Which of an asset's addresses.",
+)
+@click.option(
+    "--duplicates",
+    type=click.Choice(("latest", "all", "fail")),
+    default="latest",
+    show_default=True,
+    help="Scenes that were processed several times.",
+)
+@click.option(
+    "--format", "format_", type=click.Choice(_FORMATS), help="[default: csv with --assets, otherwise table]"
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--to", metavar="FILE", help="Parquet file to write with --format parquet.")
+@store_options
+def search_command(**options: Any) -> int:
+    """Find the scenes that lie in an area and a time.
+
+    With --assets, what it prints is a list file: it goes straight into plan, run and submit.
+
+    \b
+    pixel-gather search --catalog catalog.parquet --bbox 11.2,46.4,11.5,46.6 --datetime 2024
+    pixel-gather search --catalog catalog.parquet --point 11.35,46.5 --assets red,nir > list.csv
+    """
+    names = ("catalog", "stac", "assets", "address", "duplicates", "format_", "as_json", "to")
+    given = {name: options.pop(name) for name in names}
+    assets = tuple(name.strip() for name in (given["assets"] or "").split(",") if name.strip())
+    format_ = "json" if given["as_json"] else given["format_"] or ("csv" if assets else "table")
+    if (format_ == "parquet") != (given["to"] is not None):
+        raise RequestError("--format parquet and --to go together", field="--to")
+    found = found_scenes(
+        search_of(options),
+        catalog=given["catalog"],
+        stac=given["stac"],
+        duplicates=given["duplicates"],
+        stores=stores_of(options),
+    )
+    for scene, instead in found.dropped:
+        click.echo(f"{scene['id']}: left out, {instead['id']} is the same scene processed later", err=True)
+    if not found.items:
+        click.echo("no scene was found", err=True)
+    if format_ == "parquet":
+        write_items(found.items, given["to"], stores=stores_of(options))
+        return 0
+    for line in _lines(found, format_, assets, given["address"]):
+        click.echo(line, nl=False)
+    return 0
+
+
+def _lines(found: FoundScenes, format_: str, assets: tuple[str, ...], address: Address) -> Iterator[str]:
+    if format_ == "json":
+        yield json.dumps({"type": "FeatureCollection", "features": list(found.items)}, indent=2) + "\n"
+    elif format_ == "jsonl":
+        yield from (json.dumps(item) + "\n" for item in found.items)
+    elif format_ == "hrefs":
+        yield from (f"{href}\n" for item in found.items for _, href in asset_hrefs(item, assets))
+    elif format_ == "csv" and assets:
+        yield from _as_csv(_source_rows(found, assets, address))
+    elif format_ == "csv":
+        yield from _as_csv(_scene_rows(found.items))
+    else:
+        yield from _as_table(list(_scene_rows(found.items)))
+
+
+def _source_rows(found: FoundScenes, assets: tuple[str, ...], address: Address) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a list file, all with the same columns; a missing asset has no line."""
+    sources = [each for each in found.sources(assets, address=address) if each.href is not None]
+    columns = dict.fromkeys(name for each in sources for name in each.columns)
+    for each in sources:
+        fixed = {
+            "href": each.href,
+            "time": format_moment(each.time_us),
+            "band": each.band,
+            "scene": each.scene,
+        }
+        yield fixed | {name: each.columns.get(name) for name in columns}
+
+
+def _scene_rows(items: Iterable[Item]) -> Iterator[dict[str, Any]]:
+    for item in items:
+        key = scene_key(item, name="item")
+        cloud = item["properties"].get("eo:cloud_cover")
+        yield {
+            "time": format_moment(key.start_us),
+            "collection": key.collection,
+            "id": key.id,
+            "cloud_cover": "" if cloud is None else f"{cloud:g}",
+            "bbox": " ".join(f"{side:g}" for side in key.box),
+            "assets": len(item["assets"]),
+        }
+
+
+def _as_csv(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    text = io.StringIO()
+    writer: csv.DictWriter[str] | None = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(text, row.keys(), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow(row)
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+
+
+def _as_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    widths = {name: max(len(name), *(len(str(row[name])) for row in rows)) for name in rows[0]}
+    yield "  ".join(f"{name:<{width}}" for name, width in widths.items()).rstrip() + "\n"
+    for row in rows:
+        yield "  ".join(f"{row[name]!s:<{width}}" for name, width in widths.items()).rstrip() + "\n"

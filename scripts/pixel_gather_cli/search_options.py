@@ -1,0 +1,60 @@
+"""The options that say which scenes are looked for."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pixel_gather.errors import RequestError
+from pixel_gather.local.search import SceneSearch
+from pixel_gather_cli.request_options import Numbers
+
+_NAMES = ("bbox", "point", "geojson", "datetime", "where", "collections", "ids", "most")
+
+
+def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add them to a command."""
+    for option in reversed(
+        (
+            click.option(
+                "--bbox", type=Numbers("W,S,E,N", kind=float), help="Box in degrees; W > E crosses 180°."
+            ),
+            click.option("--point", type=Numbers("LON,LAT", kind=float), help="Scenes that hold this point."),
+            click.option("--geojson", metavar="FILE", help="Scenes that meet a GeoJSON shape."),
+            click.option("--datetime", metavar="TIME", help="2024, 2024-06/2024-08, 2024-06-01T00:00:00Z/.."),
+            click.option(
+                "--where",
+                metavar="TEXT",
+                help="Conditions, such as 'eo:cloud_cover<40 and platform=landsat-8'.",
+            ),
+            click.option(
+                "--collection", "collections", multiple=True, metavar="ID", help="May be given again."
+            ),
+            click.option("--id", "ids", multiple=True, metavar="ID", help="Of a scene; may be given again."),
+            click.option(
+                "--most", default=100_000, show_default=True, metavar="N", help="More scenes are refused."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def search_of(options: dict[str, Any]) -> SceneSearch:
+    """Take the options out and return what they look for.
+
+    Raises:
+        RequestError: One of them is wrong.
+    """
+    given = {name: options.pop(name) for name in _NAMES}
+    given["geojson"] = None if given["geojson"] is None else _shape(given["geojson"])
+    return SceneSearch.of(**given)
+
+
+def _shape(path: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{path} is no GeoJSON file: {error}", field="--geojson") from error
