@@ -64,6 +64,9 @@ class Settings:
     region: str | None = None
     """Where this function runs, as Lambda tells it."""
 
+    catalog: str | None = None
+    """``s3://bucket/key`` of the catalog that is searched, where the deployment has one."""
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Read all variables.
@@ -86,6 +89,7 @@ class Settings:
             endpoint=next((environment[name] for name in _ENDPOINTS if environment.get(name)), None),
             state_machine_arn=environment.get(f"{_PREFIX}STATE_MACHINE_ARN") or None,
             region=environment.get("AWS_REGION") or None,
+            catalog=environment.get(f"{_PREFIX}CATALOG") or None,
         )
 
     @property

@@ -14,6 +14,7 @@
     │
     │   and of a deployment on AWS:
     ├── GatherNotFoundError   no gather of this id: list them
+    ├── SceneNotFoundError    the catalog has no such scene or collection: search for it
     ├── NotRedrivableError    nothing to run again: the message says what to do instead
     ├── ThrottledError        asked too often: ask again later
     ├── DeniedError           credentials are missing or too weak: get others
@@ -104,6 +105,12 @@ class GatherNotFoundError(GatherError):
     """There is no gather of this id, or it ended more than 90 days ago."""
 
     code = "gather_not_found"
+
+
+class SceneNotFoundError(GatherError):
+    """The catalog has no scene, or no collection, of this id."""
+
+    code = "scene_not_found"
 
 
 class NotRedrivableError(GatherError):

@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.api.problems import BodyError, answer_with_problems
 from pixel_gather.errors import RequestError
 
-_ROUTE: Final = r"/(?:gathers|plans|lists|openapi\.json)(?:/|$)"
+_ROUTE: Final = r"/(?:gathers|plans|lists|area|scenes|search|collections|conformance|openapi\.json)(?:/|$)"
 _BASE_PATH: Final = re.compile(rf"^(?!{_ROUTE})(?:/[^/]+)+?(?={_ROUTE})")
 """Of a domain of one's own, which API Gateway leaves in an event's path."""
 

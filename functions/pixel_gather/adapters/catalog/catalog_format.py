@@ -23,6 +23,20 @@ _MOST_HEADER_NBYTES: Final = 16 << 20
 _MOST_GROUP_NBYTES: Final = 256 << 20
 
 
+class CollectionExtent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a catalog holds of one collection."""
+
+    id: str
+    """Empty for scenes that name no collection."""
+
+    n_scenes: int
+    box: tuple[float, float, float, float]
+    """Of all its scenes, unwrapped."""
+
+    start_us: int
+    stop_us: int
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """What the columns file says first."""
 
@@ -30,14 +44,16 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     items_key: str
     """Name of the items file, in the same folder."""
 
-    collections: tuple[str, ...]
-    box: tuple[float, float, float, float]
-    """Of all scenes, unwrapped."""
+    extents: tuple[CollectionExtent, ...]
+    """In the order of the column ``collection``'s numbers."""
 
-    start_us: int
-    stop_us: int
     assets: tuple[str, ...] = ()
     """Keys of assets that scenes have."""
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """Names behind the column ``collection``."""
+        return tuple(each.id for each in self.extents)
 
     @property
     def n_blocks(self) -> int:

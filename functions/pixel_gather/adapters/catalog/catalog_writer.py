@@ -11,6 +11,7 @@ import obstore
 
 from pixel_gather.adapters.catalog.catalog_format import (
     N_PER_GROUP,
+    CollectionExtent,
     Header,
     group_to_bytes,
     head_to_bytes,
@@ -91,20 +92,28 @@ def _columns_file(head: bytes, columns: Columns) -> Iterator[bytes]:
 
 
 def _header(columns: Columns, spooled: SpooledItems, items_key: str) -> Header:
-    stops = columns["start_us"] + columns["duration_s"].astype(np.int64) * _SECOND_US
     return Header(
         n_scenes=len(columns["hash"]),
         items_key=items_key,
-        collections=tuple(spooled.collections),
-        box=(
-            float(columns["x0"].min()),
-            float(columns["y0"].min()),
-            float(columns["x1"].max()),
-            float(columns["y1"].max()),
-        ),
-        start_us=int(columns["start_us"].min()),
-        stop_us=int(stops.max()),
+        extents=tuple(_extent(columns, number, name) for name, number in spooled.collections.items()),
         assets=tuple(sorted(spooled.asset_keys)),
+    )
+
+
+def _extent(columns: Columns, number: int, name: str) -> CollectionExtent:
+    of_it = {column: values[columns["collection"] == number] for column, values in columns.items()}
+    stops = of_it["start_us"] + of_it["duration_s"].astype(np.int64) * _SECOND_US
+    return CollectionExtent(
+        id=name,
+        n_scenes=len(stops),
+        box=(
+            float(of_it["x0"].min()),
+            float(of_it["y0"].min()),
+            float(of_it["x1"].max()),
+            float(of_it["y1"].max()),
+        ),
+        start_us=int(of_it["start_us"].min()),
+        stop_us=int(stops.max()),
     )
 
 

@@ -1,0 +1,189 @@
+"""What the search function answers: links, scenes, and the documents of a STAC API. Pure.
+
+Links of items and pages start from the API's own address. A page ends before it is larger than Lambda can
+answer.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from pixel_gather.catalog.item import asset_hrefs, scene_key
+from pixel_gather.catalog.query import Position
+from pixel_gather.catalog.time_range import format_moment
+
+type Item = Mapping[str, Any]
+
+GEOJSON: Final = "application/geo+json"
+LARGEST_ANSWER_NBYTES: Final = 5_000_000
+"""Lambda answers 6 MB at most, and escapes quotes."""
+
+CONFORMANCE: Final = (
+    "https://api.stacspec.org/v1.0.0/core",
+    "https://api.stacspec.org/v1.0.0/collections",
+    "https://api.stacspec.org/v1.0.0/item-search",
+    "https://api.stacspec.org/v1.0.0/item-search#query",
+    "http://www.opengis.net/spec/ogcapi-features-1/1.0/conf/core",
+    "http://www.opengis.net/spec/ogcapi-features-1/1.0/conf/geojson",
+    "http://www.opengis.net/spec/ogcapi-features-1/1.0/conf/oas30",
+)
+_VERSION: Final = "1.0.0"
+_JSON: Final = "application/json"
+_NO_COLLECTION: Final = "none"
+_OPENAPI: Final = "application/vnd.oai.openapi+json;version=3.0"
+
+
+def landing_page(root: str, *, title: str, collections: Iterable[str]) -> dict[str, Any]:
+    """Return the catalog's first document."""
+    children = [_link("child", f"{root}/collections/{quote(name, safe='')}", _JSON) for name in collections]
+    return {
+        "type": "Catalog",
+        "stac_version": _VERSION,
+        "id": "pixel-gather",
+        "title": title,
+        "description": "Scenes that Pixel Gather can find and gather.",
+        "conformsTo": list(CONFORMANCE),
+        "links": [
+            _link("self", f"{root}/", _JSON),
+            _link("root", f"{root}/", _JSON),
+            _link("conformance", f"{root}/conformance", _JSON),
+            _link("data", f"{root}/collections", _JSON),
+            _link("service-desc", f"{root}/openapi.json", _OPENAPI),
+            _link("service-doc", f"{root}/openapi.json", _OPENAPI),
+            _link("search", f"{root}/search", GEOJSON) | {"method": "GET"},
+            _link("search", f"{root}/search", GEOJSON) | {"method": "POST"},
+            *children,
+        ],
+    }
+
+
+def collection(
+    root: str, *, name: str, box: tuple[float, float, float, float], start_us: int, stop_us: int
+) -> dict[str, Any]:
+    """Return the document of one collection.
+
+    Args:
+        root: The API's address.
+        name: The collection's id.
+        box: Of its scenes, unwrapped.
+        start_us: Of its first scene.
+        stop_us: Of its last scene.
+    """
+    west, south, east, north = box
+    sides = (
+        [-180.0, south, 180.0, north]
+        if east - west >= 360
+        else [west, south, east - 360 if east > 180 else east, north]
+    )  # degrees
+    address = f"{root}/collections/{quote(name, safe='')}"
+    return {
+        "type": "Collection",
+        "stac_version": _VERSION,
+        "id": name,
+        "description": f"Scenes of {name}",
+        "license": "other",
+        "extent": {
+            "spatial": {"bbox": [sides]},
+            "temporal": {"interval": [[format_moment(start_us), format_moment(stop_us)]]},
+        },
+        "links": [
+            _link("self", address, _JSON),
+            _link("root", f"{root}/", _JSON),
+            _link("parent", f"{root}/", _JSON),
+            _link("items", f"{address}/items", GEOJSON),
+        ],
+    }
+
+
+def collections_document(root: str, collections: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return all collections."""
+    return {
+        "collections": list(collections),
+        "links": [_link("self", f"{root}/collections", _JSON), _link("root", f"{root}/", _JSON)],
+    }
+
+
+def item_document(root: str, item: Item) -> dict[str, Any]:
+    """Return a scene as the API answers it, with links of its own."""
+    name = item.get("collection") or _NO_COLLECTION
+    above = f"{root}/collections/{quote(name, safe='')}"
+    links = [
+        _link("self", f"{above}/items/{quote(item['id'], safe='')}", GEOJSON),
+        _link("parent", above, _JSON),
+        _link("collection", above, _JSON),
+        _link("root", f"{root}/", _JSON),
+    ]
+    return {"geometry": _box_geometry(item)} | dict(item) | {"collection": name, "links": links}
+
+
+def item_page(
+    root: str,
+    items: Iterable[Item],
+    *,
+    after: Position | None,
+    method: str,
+    path: str,
+    asked: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return one page of a search.
+
+    Args:
+        root: The API's address.
+        items: Of the page.
+        after: Where the next page begins; None where this is the last.
+        method: GET or POST, as the page was asked for.
+        path: Which was asked.
+        asked: The parameters or the body, for the link to the next page.
+    """
+    documents = [item_document(root, item) for item in items]
+    links = [_link("root", f"{root}/", _JSON), _link("self", f"{root}{path}", GEOJSON)]
+    if after is not None:
+        links.append(_next_link(f"{root}{path}", method, {**asked, "token": after.to_token()}))
+    return {
+        "type": "FeatureCollection",
+        "features": documents,
+        "links": links,
+        "numberReturned": len(documents),
+    }
+
+
+def scene_summary(item: Item, assets: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the few fields of a scene that most callers want, and its links by asset."""
+    key = scene_key(item, name="item")
+    return {
+        "id": key.id,
+        "collection": key.collection or None,
+        "datetime": format_moment(key.start_us),
+        "bbox": list(key.box),
+        "cloud_cover": item["properties"].get("eo:cloud_cover"),
+        "links": dict(asset_hrefs(item, assets)),
+    }
+
+
+def nbytes_of(value: Any) -> int:
+    """Return how many bytes a value takes in Lambda's answer, in which each quote is escaped."""
+    text = json.dumps(value, separators=(",", ":"))
+    return len(text.encode()) + text.count('"')
+
+
+def _next_link(href: str, method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    if method == "POST":
+        return _link("next", href, GEOJSON) | {"method": "POST", "body": dict(asked)}
+    return _link("next", f"{href}?{urlencode(asked)}", GEOJSON) | {"method": "GET"}
+
+
+def _link(rel: str, href: str, type_: str) -> dict[str, Any]:
+    return {"rel": rel, "href": href, "type": type_}
+
+
+def _box_geometry(item: Item) -> dict[str, Any]:
+    west, south, east, north = scene_key(item, name="item").box
+    if west <= east:
+        return {"type": "Polygon", "coordinates": [_ring(west, south, east, north)]}
+    halves = [[_ring(west, south, 180.0, north)], [_ring(-180.0, south, east, north)]]
+    return {"type": "MultiPolygon", "coordinates": halves}
+
+
+def _ring(west: float, south: float, east: float, north: float) -> list[list[float]]:
+    return [[west, south], [east, south], [east, north], [west, north], [west, south]]
