@@ -1,0 +1,168 @@
+"""Areas in longitude and latitude, across the antimeridian and at the poles."""
+
+from dataclasses import dataclass
+
+import pytest
+import shapely
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixel_gather.catalog.area import Area, Box, box_of_corners, check_box, unwrapped, unwrapped_shape
+from pixel_gather.errors import RequestError
+
+_LATITUDES = st.floats(-90, 90, allow_nan=False)
+_LONGITUDES = st.floats(-180, 180, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A box that is refused."""
+
+    id: str
+    values: tuple[object, ...]
+    says: str
+
+
+WRONG = (
+    Wrong("three numbers", (1, 2, 3), "four numbers"),
+    Wrong("north first", (0, 10, 1, 5), "south first"),
+    Wrong("beyond the pole", (0, 0, 1, 91), "latitudes from -90 to 90"),
+    Wrong("beyond the antimeridian", (0, 0, 181, 1), "longitudes from -180 to 180"),
+    Wrong("not a number", (float("nan"), 0, 1, 1), "is no number"),
+    Wrong("text", ("0", 0, 1, 1), "is no number"),
+    Wrong("truth", (True, 0, 1, 1), "is no number"),
+)
+
+
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: case.id)
+def test_check_box_says_what_is_wrong(case: Wrong) -> None:
+    """A box that is none is refused with the field and what to write."""
+    with pytest.raises(RequestError, match=case.says) as raised:
+        check_box(case.values, field="bbox")
+
+    assert raised.value.field == "bbox"
+
+
+def test_check_box_drops_heights() -> None:
+    """A box with heights is the box without them."""
+    assert check_box((1, 2, 0, 3, 4, 100), field="bbox") == (1, 2, 3, 4)
+
+
+@given(_LATITUDES, _LONGITUDES, _LATITUDES, _LONGITUDES)
+def test_corners_may_come_in_any_order(lat1: float, lng1: float, lat2: float, lng2: float) -> None:
+    """The published interface takes two corners, whichever they are."""
+    boxes = {
+        box_of_corners(lat1, lng1, lat2, lng2),
+        box_of_corners(lat2, lng2, lat1, lng1),
+        box_of_corners(lat1, lng2, lat2, lng1),
+        box_of_corners(lat2, lng1, lat1, lng2),
+    }
+
+    assert len(boxes) == 1
+    assert check_box(boxes.pop(), field="bbox")
+
+
+def test_corners_that_are_equal_are_a_point() -> None:
+    """The published address has both corners equal."""
+    area = Area(box_of_corners(55.66, 12.58, 55.66, 12.58))
+
+    assert area.meets(shapely.box(12, 55, 13, 56))
+    assert not area.meets(shapely.box(13, 55, 14, 56))
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """An area and a footprint."""
+
+    id: str
+    area: Box
+    footprint: object
+    meet: bool
+
+
+FIJI = shapely.MultiPolygon([shapely.box(177, -19, 180, -16), shapely.box(-180, -19, -178, -16)])
+MEETINGS = (
+    Meeting("side by side", (0, 0, 1, 1), shapely.box(2, 0, 3, 1), meet=False),
+    Meeting("edges touch", (0, 0, 1, 1), shapely.box(1, 0, 2, 1), meet=True),
+    Meeting("both cross", (179, -18, -179, -17), FIJI, meet=True),
+    Meeting("footprint crosses, east of it", (-179, -18, -178.5, -17), FIJI, meet=True),
+    Meeting("footprint crosses, west of it", (177.5, -18, 178, -17), FIJI, meet=True),
+    Meeting("footprint crosses, far away", (0, -18, 10, -17), FIJI, meet=False),
+    Meeting(
+        "area crosses, footprint east of it",
+        (170, -20, -170, -10),
+        shapely.box(-175, -15, -174, -14),
+        meet=True,
+    ),
+    Meeting(
+        "area crosses, footprint west of it",
+        (170, -20, -170, -10),
+        shapely.box(174, -15, 175, -14),
+        meet=True,
+    ),
+    Meeting("whole Earth", (-180, -90, 180, 90), shapely.box(5, 5, 6, 6), meet=True),
+    Meeting("pole", (-180, 80, 180, 90), shapely.box(-180, 85, 180, 90), meet=True),
+    Meeting(
+        "corner of the box alone", (0, 0, 1, 1), shapely.Polygon([(0.9, 2), (2, 0.9), (2, 2)]), meet=False
+    ),
+)
+
+
+@pytest.mark.parametrize("case", MEETINGS, ids=lambda case: case.id)
+def test_area_meets_a_footprint(case: Meeting) -> None:
+    """Footprints are looked at, not only their boxes, and the antimeridian is no edge."""
+    assert Area(case.area).meets(case.footprint) is case.meet
+
+
+def test_a_ring_that_steps_over_the_antimeridian_is_one_piece() -> None:
+    """Some providers write the ring of a crossing footprint as if the Earth were flat."""
+    stepped = shapely.Polygon([(179, 0), (-179, 0), (-179, 1), (179, 1)])
+
+    assert unwrapped_shape(stepped).bounds == (179, 0, 181, 1)
+
+
+def test_a_wide_footprint_does_not_cross() -> None:
+    """A footprint around the whole Earth is left as it is."""
+    wide = shapely.box(-180, 60, 180, 90)
+
+    assert unwrapped_shape(wide).bounds == (-180, 60, 180, 90)
+
+
+def test_geojson_of_several_features_is_one_area() -> None:
+    """A feature collection is the union of its features."""
+    features = [
+        {"type": "Feature", "geometry": {"type": "Point", "coordinates": [x, 0]}, "properties": {}}
+        for x in (0, 10)
+    ]
+
+    area = Area.of_geojson({"type": "FeatureCollection", "features": features}, field="geojson")
+
+    assert area.box == (0, 0, 10, 0)
+    assert not area.meets(shapely.box(4, -1, 6, 1))
+
+
+@pytest.mark.parametrize(
+    ("given_", "says"),
+    [
+        ({}, "GeoJSON geometry"),
+        ({"type": "Point", "coordinates": [200, 0]}, "longitude and latitude in degrees"),
+        ({"type": "Point", "coordinates": ["x", 0]}, "is no number"),
+        ({"type": "Polygon", "coordinates": []}, "empty"),
+        ({"type": "FeatureCollection", "features": []}, "no feature"),
+        ({"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}, "cannot be used"),
+        ({"type": "MultiPoint", "coordinates": [[0, 0]] * 100_001}, "simplify"),
+    ],
+)
+def test_geojson_that_is_none_is_refused(given_: dict[str, object], says: str) -> None:
+    """What is no shape on the Earth is refused with a sentence."""
+    with pytest.raises(RequestError, match=says):
+        Area.of_geojson(given_, field="geojson")
+
+
+@given(_LONGITUDES, _LONGITUDES)
+def test_unwrapped_boxes_never_go_backwards(west: float, east: float) -> None:
+    """East is never less than west, and the same meridian as before."""
+    found = unwrapped((west, 0, east, 1))
+
+    assert found[0] <= found[2]
+    assert (found[2] - east) in (0, 360)

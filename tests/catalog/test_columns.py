@@ -1,0 +1,199 @@
+"""The columns of a catalog, against looking at every scene by itself."""
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog.scenes import item
+from pixel_gather.catalog.area import Area, Box, unwrapped
+from pixel_gather.catalog.columns import (
+    N_PER_BLOCK,
+    BlockTable,
+    block_of_bytes,
+    block_to_bytes,
+    columns_of,
+    hilbert,
+    matches_in,
+    order_of,
+)
+from pixel_gather.catalog.item import SceneKey, scene_key
+from pixel_gather.catalog.query import Position, SceneQuery
+from pixel_gather.catalog.time_range import parse_time_range
+from pixel_gather.catalog.where import parse_where
+
+
+@st.composite
+def boxes(draw: st.DrawFn) -> Box:
+    """Any box, also one that crosses the antimeridian or is a point."""
+    west, east = draw(st.floats(-180, 180)), draw(st.floats(-180, 180))
+    south, north = sorted((draw(st.floats(-90, 90)), draw(st.floats(-90, 90))))
+    return (west, south, east, north)
+
+
+def key(name: str, box: Box, **given_: object) -> SceneKey:
+    """Return the key of a made-up scene."""
+    return scene_key(item(name, box=box, **given_), name="item")  # type: ignore[arg-type] # a test's own
+
+
+def found(keys: list[SceneKey], query: SceneQuery) -> set[int]:
+    """Return the rows that the columns find."""
+    collections: dict[str, int] = {}
+    columns = columns_of(keys, collections)
+    return set(matches_in(columns, query, first_row=0, collections=tuple(collections)).row.tolist())
+
+
+def meets(one: Box, other: Box) -> bool:
+    """Tell by shapely whether two boxes meet, whichever turn they are written in."""
+    a, b = shapely.box(*unwrapped(one)), unwrapped(other)
+    return any(a.intersects(shapely.box(b[0] + turn, b[1], b[2] + turn, b[3])) for turn in (-360, 0, 360))
+
+
+@settings(deadline=None)
+@given(st.lists(boxes(), min_size=1, max_size=20), boxes())
+def test_no_scene_that_meets_the_area_is_missed(scenes: list[Box], area: Box) -> None:
+    """Rounding to float32 may find a scene too many, never one too few."""
+    keys = [key(f"s{n}", box) for n, box in enumerate(scenes)]
+
+    rows = found(keys, SceneQuery(area=Area(area)))
+
+    assert rows >= {n for n, box in enumerate(scenes) if meets(box, area)}
+
+
+@settings(deadline=None)
+@given(st.lists(boxes(), min_size=1, max_size=20), boxes())
+def test_a_box_that_decides_is_never_wrong(scenes: list[Box], area: Box) -> None:
+    """Where the footprint is not looked at, the scene does meet the area."""
+    keys = [key(f"s{n}", box) for n, box in enumerate(scenes)]
+    columns = columns_of(keys, {})
+
+    matches = matches_in(columns, SceneQuery(area=Area(area)), first_row=0, collections=("sentinel-2-l2a",))
+
+    for row, is_exact in zip(matches.row.tolist(), matches.is_exact.tolist(), strict=True):
+        assert not is_exact or meets(scenes[row], area)
+
+
+def test_times_clouds_collections_and_ids_are_looked_at() -> None:
+    """Each narrows the search by itself."""
+    keys = [
+        key("a", (0, 0, 1, 1), time="2023-01-01", eo__cloud_cover=10),
+        key("b", (0, 0, 1, 1), time="2024-01-01", eo__cloud_cover=90),
+        key("c", (0, 0, 1, 1), time="2024-01-01", collection="landsat"),
+    ]
+
+    assert found(keys, SceneQuery(times=parse_time_range("2024"))) == {1, 2}
+    assert found(keys, SceneQuery(where=parse_where("eo:cloud_cover<50"))) == {0}
+    assert found(keys, SceneQuery(collections=frozenset({"landsat"}))) == {2}
+    by_id = SceneQuery(ids=frozenset({"b"}), known_collections=("sentinel-2-l2a", "landsat"))
+    assert found(keys, by_id) == {1}
+
+
+def test_a_period_meets_a_time_within_it() -> None:
+    """A scene with a beginning and an end is found at any time between."""
+    period = item(time=None, start_datetime="2024-01-01T00:00:00Z", end_datetime="2024-12-31T23:59:59Z")
+    keys = [scene_key(period, name="item")]
+
+    assert found(keys, SceneQuery(times=parse_time_range("2024-06-15"))) == {0}
+    assert found(keys, SceneQuery(times=parse_time_range("2025-06-15"))) == set()
+
+
+def test_pages_begin_behind_a_position() -> None:
+    """What a page ended with is not in the next one; what has the same time and a later hash is."""
+    keys = [key(f"s{n}", (0, 0, 1, 1)) for n in range(20)]
+    columns = columns_of(keys, {})
+    matches = matches_in(columns, SceneQuery(), first_row=0, collections=("sentinel-2-l2a",))
+    ordered = [position for _, position, _ in matches.newest_first()]
+
+    after = matches_in(columns, SceneQuery(after=ordered[7]), first_row=0, collections=("sentinel-2-l2a",))
+
+    assert [position for _, position, _ in after.newest_first()] == ordered[8:]
+
+
+def test_newest_first_is_the_same_for_few_and_for_many() -> None:
+    """More scenes than are sorted at a time come in the same order."""
+    random = np.random.default_rng(1)
+    keys = [
+        SceneKey(
+            id=f"s{n}",
+            collection="",
+            box=(0, 0, 1, 1),
+            is_box=True,
+            start_us=int(t),
+            stop_us=int(t),
+            cloud_percent=0,
+        )
+        for n, t in enumerate(random.integers(0, 50, 25_000))
+    ]
+    columns = columns_of(keys, {})
+    matches = matches_in(columns, SceneQuery(), first_row=0, collections=("",))
+
+    rows = [row for row, _, _ in matches.newest_first()]
+
+    assert rows == np.lexsort((columns["hash"], -columns["start_us"])).tolist()
+
+
+def test_blocks_come_back_from_a_file() -> None:
+    """A block's bytes are its columns."""
+    columns = columns_of([key(f"s{n}", (n, 0, n + 1, 1)) for n in range(10)], {})
+
+    block = block_of_bytes(block_to_bytes(columns, 2, 7), 5)
+
+    assert {name: values.tolist() for name, values in block.items()} == {
+        name: values[2:7].tolist() for name, values in columns.items()
+    }
+
+
+@settings(deadline=None, max_examples=25)
+@given(boxes())
+def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
+    """The table of blocks leaves out only what holds no match."""
+    random = np.random.default_rng(2)
+    west, south = random.uniform(-180, 179, 3 * N_PER_BLOCK), random.uniform(-90, 89, 3 * N_PER_BLOCK)
+    keys = [
+        SceneKey(
+            id=f"s{n}",
+            collection="",
+            box=(float(x), float(y), float(x) + 1, float(y) + 1),
+            is_box=True,
+            start_us=n,
+            stop_us=n,
+            cloud_percent=n % 101,
+        )
+        for n, (x, y) in enumerate(zip(west, south, strict=True))
+    ]
+    columns = columns_of(keys, {})
+    columns = {name: values[order_of(columns)] for name, values in columns.items()}
+    query = SceneQuery(area=Area(area), where=parse_where("eo:cloud_cover<30"))
+
+    kept = set(BlockTable.of(columns).may_match(query).tolist())
+
+    for number in {0, 1, 2} - kept:
+        start = number * N_PER_BLOCK
+        block = {name: values[start : start + N_PER_BLOCK] for name, values in columns.items()}
+        assert not len(matches_in(block, query, first_row=0, collections=("",)).row)
+
+
+def test_hilbert_visits_every_cell_once_and_never_jumps() -> None:
+    """Neighbours along the curve are neighbours on the grid."""
+    x, y = np.meshgrid(np.arange(32), np.arange(32))
+    distance = hilbert(x.ravel(), y.ravel(), 5)
+    order = np.argsort(distance)
+
+    assert sorted(distance.tolist()) == list(range(1024))
+    steps = np.abs(np.diff(x.ravel()[order])) + np.abs(np.diff(y.ravel()[order]))
+    assert (steps == 1).all()
+
+
+def test_tokens_come_back() -> None:
+    """A page token is a position."""
+    position = Position(start_us=-5, hash=2**64 - 1)
+
+    assert Position.of_token(position.to_token()) == position
+
+
+@pytest.mark.parametrize("token", ["", "x", "A" * 23, "ä"])
+def test_made_up_tokens_are_refused(token: str) -> None:
+    """A token that no answer had is the caller's mistake."""
+    with pytest.raises(ValueError, match="no answer had this token"):
+        Position.of_token(token)

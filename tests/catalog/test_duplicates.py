@@ -1,0 +1,57 @@
+"""Scenes that were processed several times."""
+
+from catalog.scenes import item
+from pixel_gather.catalog.duplicates import without_duplicates
+
+
+def names(*items: dict[str, object]) -> list[object]:
+    """Return the ids of the scenes that count."""
+    return [each["id"] for each in without_duplicates(items).items]
+
+
+def test_the_highest_version_counts() -> None:
+    """5.10 is later than 5.9, whatever the alphabet says."""
+    old = item("a", s2__mgrs_tile="33TWL", s2__processing_baseline="05.09", updated="2025-01-01")
+    new = item("b", s2__mgrs_tile="33TWL", s2__processing_baseline="05.10", updated="2024-01-01")
+
+    assert names(old, new) == names(new, old) == ["b"]
+
+
+def test_the_latest_update_counts_where_versions_are_equal() -> None:
+    """A provider that names no version names at least when it wrote the item."""
+    old, new = item("b", updated="2024-01-01T00:00:00Z"), item("a", updated="2024-02-01T00:00:00Z")
+
+    assert names(old, new) == ["a"]
+
+
+def test_other_tiles_times_platforms_and_collections_are_other_scenes() -> None:
+    """Only the same acquisition of the same place is a duplicate."""
+    scenes = (
+        item("a", s2__mgrs_tile="33TWL"),
+        item("b", s2__mgrs_tile="33TWM"),
+        item("c", s2__mgrs_tile="33TWL", time="2024-06-01T10:20:31Z"),
+        item("d", s2__mgrs_tile="33TWL", platform="sentinel-2b"),
+        item("e", s2__mgrs_tile="33TWL", collection="other"),
+    )
+
+    assert names(*scenes) == ["a", "b", "c", "d", "e"]
+
+
+def test_fractions_of_a_second_do_not_matter() -> None:
+    """Two processings may write the same moment with and without a fraction."""
+    assert names(item("a"), item("b", time="2024-06-01T10:20:30.024Z")) == ["b"]
+
+
+def test_without_a_cell_almost_the_same_box_is_the_same_place() -> None:
+    """Boxes that share 95 % of their union are one place; neighbours are not."""
+    scene = item("a", box=(0, 0, 1, 1))
+
+    assert names(scene, item("b", box=(0, 0, 1, 1.01))) == ["b"]
+    assert names(scene, item("b", box=(0, 0.5, 1, 1.5))) == ["a", "b"]
+
+
+def test_what_was_dropped_is_told() -> None:
+    """Each dropped scene comes with the one that counts."""
+    old, new = item("a"), item("b")
+
+    assert without_duplicates((old, new)).dropped == ((old, new),)

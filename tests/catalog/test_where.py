@@ -1,0 +1,89 @@
+"""Conditions on properties."""
+
+from typing import Any
+
+import pytest
+
+from pixel_gather.catalog.where import most_cloud, parse_where, to_query
+from pixel_gather.errors import RequestError
+
+SCENE = {"eo:cloud_cover": 39.5, "platform": "sentinel-2a", "grid:code": "MGRS-33TWL", "good": True, "n": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("eo:cloud_cover<40", True),
+        ("eo:cloud_cover < 39.5", False),
+        ("eo:cloud_cover<=39.5", True),
+        ("eo:cloud_cover>=40", False),
+        ("platform=sentinel-2a", True),
+        ("platform != 'sentinel-2a'", False),
+        ("platform in (sentinel-2b, sentinel-2a)", True),
+        ("platform in ('landsat-8')", False),
+        ("eo:cloud_cover<40 and platform=sentinel-2a", True),
+        ("eo:cloud_cover<40 AND platform=sentinel-2b", False),
+        ("good=true", True),
+        ("good=1", False),
+        ("n=3", True),
+        ("platform<3", False),
+        ("missing=1", False),
+        ("missing!=1", False),
+    ],
+)
+def test_text_conditions(text: str, holds: bool) -> None:  # noqa: FBT001 # a table
+    """A scene without the property meets no condition on it; text and numbers are never compared."""
+    assert all(each.holds_for(SCENE) for each in parse_where(text)) is holds
+
+
+@pytest.mark.parametrize(
+    ("given", "holds"),
+    [
+        ({"eo:cloud_cover": {"lt": 40, "gte": 39}}, True),
+        ({"platform": {"startsWith": "sentinel"}}, True),
+        ({"platform": {"endsWith": "b"}}, False),
+        ({"platform": {"contains": "2"}}, True),
+        ({"grid:code": {"in": ["MGRS-33TWL"]}}, True),
+        ({"platform": "sentinel-2a"}, True),
+    ],
+)
+def test_conditions_of_the_query_extension(given: dict[str, Any], holds: bool) -> None:  # noqa: FBT001 # a table
+    """An object is taken as the STAC API's query extension writes it."""
+    assert all(each.holds_for(SCENE) for each in parse_where(given)) is holds
+
+
+def test_conditions_go_to_a_server_as_they_came() -> None:
+    """What is parsed can be sent on."""
+    given = {"eo:cloud_cover": {"lt": 40}, "platform": {"in": ["a", "b"]}}
+
+    assert to_query(parse_where(given)) == given
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "eo:cloud_cover",
+        "__import__('os')",
+        "a in 3",
+        {"a": {"like": "x"}},
+        {"a": {"in": []}},
+        {"a": {"in": 3}},
+        {"a": {"eq": None}},
+        {"a": {"lt": float("nan")}},
+        {"a": {"startsWith": 3}},
+        {f"p{n}": 1 for n in range(51)},
+    ],
+)
+def test_what_is_no_condition_is_refused(given: Any) -> None:
+    """Nothing is evaluated, and nothing is ignored."""
+    with pytest.raises(RequestError):
+        parse_where(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "most"),
+    [({"eo:cloud_cover": {"lt": 40, "lte": 30}}, 30), ({"eo:cloud_cover": {"gt": 4}}, None), ({}, None)],
+)
+def test_most_cloud_is_what_blocks_are_skipped_by(given: dict[str, Any], most: float | None) -> None:
+    """The lowest upper bound counts."""
+    assert most_cloud(parse_where(given)) == most
