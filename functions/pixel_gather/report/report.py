@@ -231,7 +231,7 @@ def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
     }
     if report.n_known or report.n_stale or report.n_unfit:
         conditions["headers"] = (
-            f"{counted(report.n_known, 'source')} opened by a header index; {report.n_stale:,} of its entries "
+            f"{counted(report.n_known, 'source')} opened by an index; {report.n_stale:,} of its entries "
             f"were stale, {report.n_unfit:,} of no use"
         )
     return tuple((name, said) for name, said in conditions.items() if said)

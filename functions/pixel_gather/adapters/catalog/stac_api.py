@@ -73,7 +73,7 @@ def search_items(search: StacSearch, client: JsonClient) -> Iterator[dict[str, A
             n += 1
             if n > search.most:
                 raise BudgetError(
-                    f"more than {search.most:,} scenes are found; narrow the area or the time, or raise `most`"
+                    f"more than {search.most:,} scenes are found: narrow the area or the time, or raise most"
                 )
             yield item
 
