@@ -27,7 +27,9 @@ def test_every_public_name_is_there_and_seen_by_tab() -> None:
     )
 
 
-@pytest.mark.parametrize("first", ["gather", "drill", "DrilledPixel", "ls", "Settings", "Report"])
+@pytest.mark.parametrize(
+    "first", ["gather", "drill", "DrilledPixel", "ls", "search", "make_catalog", "Report"]
+)
 def test_no_name_turns_into_a_module(first: str) -> None:
     """Whichever is used first: a module of the same name may come with it."""
     program = (
@@ -98,13 +100,13 @@ def test_drill_and_ls_are_functions_of_python() -> None:
     """What the commands of these names do."""
     found = [each.href for each in pixel_gather.ls(SERIES, glob="heat_content_anomaly_0-2000*.tif")]
 
-    pixels = pixel_gather.headers.drill(found, pixel=(90, 180), bands=[1])
+    pixels = pixel_gather.drill(found, pixel=(90, 180), bands=[1])
 
     assert [href.rpartition("/")[2] for href in found] == [file.name for file in FILES]
     assert [pixel.status for pixel in pixels] == [pixel_gather.Status.OK] * len(FILES)
     assert {(pixel.row, pixel.col, len(pixel.values)) for pixel in pixels} == {(90, 180, 1)}
     with pytest.raises(pixel_gather.RequestError, match="exactly one of lonlat, xy and pixel"):
-        pixel_gather.headers.drill(found, pixel=(0, 0), lonlat=(1, 2))
+        pixel_gather.drill(found, pixel=(0, 0), lonlat=(1, 2))
 
 
 def test_gathered_opens_as_a_dataset(tmp_path: Path) -> None:

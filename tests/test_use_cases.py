@@ -625,41 +625,6 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
     assert asyncio.run(gathered_indexes(gather.control.below(plan.claim))) == {0}
 
 
-def test_plans_of_earlier_versions_are_still_read() -> None:
-    """A gather that was begun before a deployment, or an upgrade, goes on; with all workers there may be."""
-    gather = Gather()
-    plan, _ = gather.plan()
-    old = msgspec.to_builtins(plan)
-    for name in ("most_workers", "seconds_by_part", "bound_by", "enough_workers", "figures"):
-        del old["estimate"][name]
-    old["estimate"]["assumptions"] = ["a model"]
-    control = gather.control.below(plan.claim)
-    asyncio.run(control.put("plan.msgpack", msgspec.msgpack.encode(old)))
-
-    again, _ = gather.plan()
-
-    assert again.measurements == plan.measurements
-    assert again.estimate.usd == plan.estimate.usd
-    assert again.estimate.most_workers >= 1000
-
-
-def test_plan_of_an_earlier_version_is_told_of_its_crs_for_the_finish() -> None:
-    """The finish cannot ask PROJ: a cube that was begun before an upgrade has its CRS all the same."""
-    gather = Gather()
-    plan, _ = gather.plan()
-    old = msgspec.to_builtins(plan)
-    del old["crs"], old["part_nbytes"]
-    control = gather.control.below(plan.claim)
-    asyncio.run(control.put("plan.msgpack", msgspec.msgpack.encode(old)))
-
-    again, _ = gather.plan()
-
-    assert plan.crs is not None
-    assert again.crs == plan.crs
-    assert again.part_nbytes is None
-    assert asyncio.run(load_plan(control)) == again
-
-
 def test_report_is_kept_in_the_cube_and_read_back() -> None:
     """What an earlier run reported is a report again."""
     gather = Gather()

@@ -26,6 +26,9 @@ _REMOVED: Final = "the cube has been removed since it was planned: submit its re
 class FoundCube:
     """A cube that is at the place already."""
 
+    place: str
+    """Where it is, as the user wrote it."""
+
     digest: str
     """Of the plan that it was made by."""
 
@@ -39,6 +42,32 @@ class FoundCube:
     def claim(self) -> str:
         """As `CubePlan.claim`."""
         return claim_of(self.planned_at)
+
+    def check_is_of(self, digest: str) -> None:
+        """Refuse a cube of another request or another list.
+
+        Args:
+            digest: `pixel_gather.plan.plan.gather_digest` of the gather at hand.
+
+        Raises:
+            ArrayExistsError: The cube has another digest.
+        """
+        if self.digest != digest:
+            raise ArrayExistsError(
+                f"{self.place}: a cube of another request or another list is there: choose another place"
+            )
+
+    def check_can_continue(self, digest: str) -> None:
+        """Refuse a cube that a gather cannot continue.
+
+        Raises:
+            ArrayExistsError: The cube has another digest, or it is complete.
+        """
+        self.check_is_of(digest)
+        if self.report is not None:
+            raise ArrayExistsError(
+                f"{self.place}: the cube of this request is complete: there is nothing to gather"
+            )
 
     def complete_report(self) -> "Report | None":
         """Return what a complete cube tells of itself, or None of one that is not."""

@@ -34,7 +34,7 @@ from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
 from pixel_gather.read.quicklook import QuicklookAlbum, take_quicklooks
 from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.statistics import measure_row
-from pixel_gather.stores import PLANNED_ANEW, ControlStore, CubeStore, FoundCube, checked_claim
+from pixel_gather.stores import PLANNED_ANEW, ControlStore, CubeStore, checked_claim
 from pixel_gather.usage import machine, peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
@@ -97,8 +97,8 @@ async def plan_gather(
 
     found = await cube.found()
     if found is not None:
-        _check_is_unfinished(found, gather_digest(request, table))
-        if (earlier := await _planned(control.below(found.claim), projector)) is not None:
+        found.check_can_continue(gather_digest(request, table))
+        if (earlier := await _planned(control.below(found.claim))) is not None:
             return earlier
     plan = await plan_cube(
         request,
@@ -112,7 +112,7 @@ async def plan_gather(
     plan = await cube.create(_described(plan, projector))
     await control.put(_CLAIM_KEY, plan.claim.encode())
     control = control.below(plan.claim)
-    if (earlier := await _planned(control, projector)) is not None:  # by whoever claimed the place meanwhile
+    if (earlier := await _planned(control)) is not None:  # another run has claimed the place meanwhile
         return earlier
     stops: list[int] = []
     await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
@@ -125,18 +125,12 @@ async def plan_gather(
     return plan, tasks
 
 
-async def _planned(
-    control: ControlStore, projector: Projector
-) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
-    """Return the plan that is there; one of an earlier version is told its CRS, which finish cannot ask."""
+async def _planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+    """Return the plan and the tasks that an earlier run wrote, or None."""
     content = await control.get(_PLAN_KEY)
     if content is None:
         return None
-    found = _decoded_plan(content)
-    plan = found if found.crs is not None else _described(found, projector)
-    if plan != found:
-        await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))
-    return plan, await load_tasks(control)
+    return _decoded_plan(content), await load_tasks(control)
 
 
 def _described(plan: CubePlan, projector: Projector) -> CubePlan:
@@ -349,13 +343,6 @@ _PLAN_KEY: Final = "plan.msgpack"
 _TASKS_KEY: Final = "tasks.json"
 _LIST_KEY: Final = "sources.msgpack"
 _SIDECARS: Final = "shards/"
-
-
-def _check_is_unfinished(found: FoundCube, digest: str) -> None:
-    if found.digest != digest:
-        raise ArrayExistsError("a cube of another request or another list is there: choose another place")
-    if found.report is not None:
-        raise ArrayExistsError("the cube of this request is complete: there is nothing to gather")
 
 
 async def _committed_meanwhile(

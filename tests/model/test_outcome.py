@@ -1,6 +1,7 @@
 """Outcomes travel, and those of strips become one."""
 
 import math
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from pixel_gather.model.outcome import BandStats, Outcome, ShardResult, merged
+from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.read.statistics import measure_row
@@ -27,7 +29,7 @@ outcomes = st.builds(
     crs=st.none() | st.just("EPSG:4326"),
     nodata=st.none() | numbers | st.integers(-(2**63), 2**64 - 1),
     is_aligned=st.booleans(),
-    nbytes=st.integers(0, 2**40),
+    cost=st.builds(Cost, nbytes=st.integers(0, 2**40)),
     bands=st.lists(stats, max_size=2),
 )
 
@@ -71,26 +73,27 @@ def test_merged_statistics_are_those_of_the_whole(pixels: Pixels, cut: int, noda
     assert found.mean == pytest.approx(whole.mean, nan_ok=True)
 
 
-def strip(**changes: object) -> Outcome:
+def strip(**changes: Any) -> Outcome:
     """Return the outcome of one strip."""
-    plain: dict[str, object] = {
+    plain: dict[str, Any] = {
         "status": Status.OK,
         "etag": '"1"',
-        "requests": 2,
-        "nbytes": 10,
-        "header_nbytes": 4,
-        "read_s": 0.5,
+        "cost": Cost(requests=2, nbytes=10, header_nbytes=4, read_s=0.5),
         "bands": [BandStats(n_valid=1, min=1, max=1, mean=1, digest="aa")],
     }
-    return msgspec.convert(plain | changes, Outcome)
+    return Outcome(**plain | changes)
 
 
 def test_merged_adds_up_the_cost() -> None:
     """Each strip opened its source anew, and that was paid for."""
-    found = merged([strip(start_s=3.0, hedges=1), strip(start_s=2.0, retries=1, hedges=1)], y_starts=[0, 8])
+    parts = [strip(start_s=3.0), strip(start_s=2.0)]
+    parts[0].cost.hedges = 1
+    parts[1].cost.retries = parts[1].cost.hedges = 1
 
-    assert (found.requests, found.nbytes, found.retries, found.hedges) == (4, 20, 1, 2)
-    assert (found.start_s, found.read_s, found.header_nbytes) == (2.0, 1.0, 8)
+    found = merged(parts, y_starts=[0, 8])
+
+    assert found.cost == Cost(requests=4, nbytes=20, header_nbytes=8, read_s=1.0, retries=1, hedges=2)
+    assert found.start_s == 2.0
     assert found.status is Status.OK
 
 

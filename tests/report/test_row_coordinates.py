@@ -9,7 +9,7 @@ import pytest
 
 from pixel_gather.adapters.source_list.list_columns import RESERVED, check_name
 from pixel_gather.model.outcome import BandStats, Outcome
-from pixel_gather.model.source import Column, CubeRow, Source
+from pixel_gather.model.source import Column, Cost, CubeRow, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
@@ -26,7 +26,9 @@ from support.fakes import FakeReader, FakeTable, table_of
 from support.plans import planned
 
 A = np.ones((2, 8, 8), "uint8")
-OK = Outcome(status=Status.OK, transform=Transform(1, 2, 3, 4, 5, 6), nbytes=7, open_s=0.5, bands=[])
+OK = Outcome(
+    status=Status.OK, transform=Transform(1, 2, 3, 4, 5, 6), cost=Cost(nbytes=7, open_s=0.5), bands=[]
+)
 ABSENT = Outcome(status=Status.ABSENT)
 
 
@@ -182,9 +184,7 @@ def test_coordinate_values_hold_the_outcomes_evidence() -> None:
         crs="EPSG:4326",
         start_s=1.5,
         end_s=36_000.001,
-        nbytes=900,
-        header_nbytes=512,
-        retries=2,
+        cost=Cost(nbytes=900, header_nbytes=512, retries=2),
         bands=[BandStats(n_valid=16, min=1, max=3, mean=2)],
     )
     values = values_of(plan, (CubeRow(time_us=None, sources=(Source(href="a"),)),), [outcome])

@@ -28,7 +28,7 @@ from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.errors import ArrayExistsError, RequestError
+from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
 from pixel_gather.model.counted import counted
@@ -127,7 +127,7 @@ class _Counter:
             else:
                 self.failed.add(row * len(self.plan.slots) + slot)
                 self.progress.n_failed = len(self.failed)
-        self.progress.fetched_nbytes += outcome.nbytes
+        self.progress.fetched_nbytes += outcome.cost.nbytes
         self.on_progress(self.progress)
 
     def _add_parts(self, n: int) -> None:
@@ -244,14 +244,12 @@ async def gather_async(
         controls = ObjectControlStore(store, CONTROL_FOLDER)
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
         found = await cube.found()
-        if found is not None and found.digest != gather_digest(request, job.table):
-            raise ArrayExistsError(
-                f"{shown(place)}: a cube of another request or another list is there: choose another place"
-            )
-        if found is not None and (report := found.complete_report()) is not None:
-            return await _ended(
-                cube, report, was_complete=True, settings=job.settings, on_complete=on_complete
-            )
+        if found is not None:
+            found.check_is_of(gather_digest(request, job.table))
+            if (report := found.complete_report()) is not None:
+                return await _ended(
+                    cube, report, was_complete=True, settings=job.settings, on_complete=on_complete
+                )
         plan, tasks = await plan_gather(
             request,
             table=job.table,

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import xxhash
 
-from pixel_gather.model.source import CubeRow
+from pixel_gather.model.source import Cost, CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform
 
@@ -76,16 +76,9 @@ class Outcome:
     end_s: float = 0.0
     """When it ended, since the gather was planned."""
 
-    open_s: float = 0.0
-    read_s: float = 0.0
-    decode_s: float = 0.0
-    nbytes: int = 0
-    header_nbytes: int = 0
-    """Of ``nbytes``, those received until the header was known."""
+    cost: Cost = field(default_factory=Cost)
+    """What opening and reading it took."""
 
-    requests: int = 0
-    retries: int = 0
-    hedges: int = 0
     lookup: Lookup = Lookup.NONE
     known: bytes | None = None
     """What opens this version again without reading its header; apart from the sidecar, see `ShardResult`."""
@@ -94,8 +87,13 @@ class Outcome:
 
     @property
     def reading_s(self) -> float:
-        """Waiting for tiles and decoding them, by the clock: where the two overlap, less than their sum."""
-        return min(self.read_s + self.decode_s, max(self.end_s - self.start_s - self.open_s, self.read_s))
+        """Time from the known header to the decoded pixels.
+
+        Waiting and decoding overlap where a window touches several tiles. This is then less than their sum.
+        """
+        cost = self.cost
+        by_clock = self.end_s - self.start_s - cost.open_s
+        return min(cost.read_s + cost.decode_s, max(by_clock, cost.read_s))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -177,14 +175,7 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
         extent=_merged_extent([part.extent for part in parts], y_starts),
         start_s=min(part.start_s for part in parts),
         end_s=max(part.end_s for part in parts),
-        open_s=sum(part.open_s for part in parts),
-        read_s=sum(part.read_s for part in parts),
-        decode_s=sum(part.decode_s for part in parts),
-        nbytes=sum(part.nbytes for part in parts),
-        header_nbytes=sum(part.header_nbytes for part in parts),
-        requests=sum(part.requests for part in parts),
-        retries=sum(part.retries for part in parts),
-        hedges=sum(part.hedges for part in parts),
+        cost=Cost.of_parts(part.cost for part in parts),
         lookup=max(part.lookup for part in parts),
         bands=[
             _merged_stats(strips, is_ok=failed is None)

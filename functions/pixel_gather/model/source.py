@@ -1,6 +1,6 @@
 """What the steps know of one source: where it is, what its header tells, what reading it cost."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pixel_gather.model.window import Transform
@@ -119,6 +119,17 @@ class Cost:
 
     decode_s: float = 0.0
     """Spent in decoders, summed over threads."""
+
+    @classmethod
+    def of_parts(cls, parts: Iterable["Cost"]) -> "Cost":
+        """Return the sum of what the parts of one source cost."""
+        each = tuple(parts)
+        return cls(**{name: sum(getattr(part, name) for part in each) for name in cls.__slots__})
+
+    @property
+    def data_nbytes(self) -> int:
+        """Bytes received for pixels, after the header was known."""
+        return self.nbytes - self.header_nbytes
 
     @property
     def needed_requests(self) -> int:

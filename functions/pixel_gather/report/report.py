@@ -18,7 +18,7 @@ from pixel_gather.model.outcome import Lookup, Outcome, ShardResult
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
-from pixel_gather.report.run import Spread, Timings
+from pixel_gather.report.run import Timings, TimingSummary
 from pixel_gather.report.run_table import LABEL_WIDTH, Column, open_share, rows_of
 
 _MOST_CAUSES: Final = 100
@@ -42,7 +42,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(TimingSummary):
     """All that a gather tells of itself. Times in seconds, sizes in bytes."""
 
     digest: str
@@ -77,20 +77,6 @@ class Report:
     requests: int
     retries: int
     stored_nbytes: int
-    bytes_per_source: Spread
-    """Without headers; with them where ``data_nbytes`` is None."""
-
-    total_s: Spread
-    open_s: Spread
-    read_s: Spread
-    """Waiting and decoding, by the clock."""
-
-    wait_s: float
-    """Summed over all sources."""
-
-    wall_s: float
-    """From the first source's start to the last one's end, pauses of an interrupted run included."""
-
     write_s: float
     """Compressing and storing, summed over shards."""
 
@@ -113,23 +99,17 @@ class Report:
     """Sources of which the index told what could not be used: broken, of another overview, or of a window
     that is not on them."""
 
-    data_nbytes: int | None = None
-    """Received for windows of sources that were read, without headers; None in cubes of earlier versions."""
-
     shares_crs: bool = False
-    """Whether all rows have one CRS, also where their grids differ. False in cubes of earlier versions."""
+    """Whether all rows have one CRS, also where their grids differ."""
 
     n_overhanging: int = 0
     """Sources that were read and do not hold the whole window: what lies outside of them was filled."""
 
-    typical_per_s: float | None = None
-    """Sources by time passed, noted whenever one is done: the median. None as above."""
-
     machines: dict[str, int] = field(default_factory=dict)
-    """What workers ran on, in words, and how many shards each of these read; empty as above."""
+    """What workers ran on, in words, and how many shards each of these read."""
 
     schemes: dict[str, int] = field(default_factory=dict)
-    """Where the sources lie, ``s3``, ``https`` or ``file``, and how many of them; empty as above."""
+    """Where the sources lie, ``s3``, ``https`` or ``file``, and how many of them."""
 
     measure_s: float = 0.0
     """Statistics, digests and small pictures, summed over shards."""
@@ -173,8 +153,8 @@ def column_of_report(report: Report, *, name: str) -> Column:
     """Return the gather's column in the table of runs."""
     rows, height, width = report.shape
     grid = "on one grid" if report.is_aligned else "not on one grid: each row has its own transform"
-    is_told = report.data_nbytes is not None and report.wall_s > 0
     return Column(
+        **report.figures(),
         name=name,
         window=f"{height} x {width} pixels of {counted(rows, 'row')}, {grid}",
         bands=report.bands,
@@ -184,16 +164,8 @@ def column_of_report(report: Report, *, name: str) -> Column:
         digest=report.digest,
         n_read=report.status_counts.get("ok", 0),
         n_sources=report.n_sources,
-        data_nbytes=report.data_nbytes,
-        bytes_per_source=report.bytes_per_source,
-        total_s=report.total_s,
-        open_s=report.open_s,
-        read_s=report.read_s,
-        open_share=open_share(report.open_s, report.read_s),
-        wait_s=report.wait_s,
-        wall_s=report.wall_s,
-        typical_per_s=report.typical_per_s,
-        mib_per_s=(report.data_nbytes or 0) / 2**20 / report.wall_s if is_told else None,
+        open_share=open_share(report),
+        mib_per_s=report.data_nbytes / 2**20 / report.wall_s if report.wall_s else None,
         peak_rss_mib=report.peak_rss_mib,
         n_failed=report.n_failed,
         machine=machine_of(report) or None,
@@ -304,9 +276,9 @@ class Tally:
             self.lookups[outcome.lookup] += 1
             if source is not None:
                 self.schemes[source.href.partition("://")[0]] += 1
-            self.requests += outcome.requests
-            self.retries += outcome.retries
-            self.fetched_nbytes += outcome.nbytes
+            self.requests += outcome.cost.requests
+            self.retries += outcome.cost.retries
+            self.fetched_nbytes += outcome.cost.nbytes
             if outcome.status is Status.OK:
                 self._add_read(outcome, slot)
             elif source is not None:
@@ -331,9 +303,9 @@ class Tally:
     def _add_read(self, outcome: Outcome, slot: int) -> None:
         self._starts.append(outcome.start_s)
         self._ends.append(outcome.end_s)
-        self._opens.append(outcome.open_s)
+        self._opens.append(outcome.cost.open_s)
         self._reads.append(outcome.reading_s)
-        self._bytes.append(outcome.nbytes - outcome.header_nbytes)
+        self._bytes.append(outcome.cost.data_nbytes)
         self.is_aligned = self.is_aligned and outcome.is_aligned
         self.shares_crs = self.shares_crs and outcome.crs == self.plan.placement.crs
         ours = self.plan.nodata(slot)
@@ -380,6 +352,7 @@ class Tally:
                 "scale_factor and add_offset"
             )
         return Report(
+            **timings.summary().figures(),
             digest=xxhash.xxh3_128_hexdigest("".join(each.hexdigest() for each in self._hashers).encode()),
             measurements=tuple(each.name for each in plan.measurements),
             shape=plan.shape,
@@ -403,12 +376,6 @@ class Tally:
             requests=self.requests,
             retries=self.retries,
             stored_nbytes=self.stored_nbytes,
-            bytes_per_source=Spread.of(timings.nbytes),
-            total_s=Spread.of(timings.total_s),
-            open_s=Spread.of(timings.open_s),
-            read_s=Spread.of(timings.read_s),
-            wait_s=float(timings.total_s.sum()),
-            wall_s=timings.wall_s,
             write_s=self.write_s,
             measure_s=self.measure_s,
             worker_s=self.worker_s,
@@ -418,8 +385,6 @@ class Tally:
             n_known=self.lookups[Lookup.USED],
             n_stale=self.lookups[Lookup.STALE],
             n_unfit=self.lookups[Lookup.UNFIT],
-            data_nbytes=int(timings.nbytes.sum()),
-            typical_per_s=timings.typical_per_s,
             machines=dict(self.machines),
             schemes=dict(self.schemes),
             worker_memory_mib=plan.estimate.worker_memory_mib,

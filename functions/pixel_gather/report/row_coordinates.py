@@ -5,7 +5,7 @@ What exists, how it is described, and how a batch of rows becomes their values. 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -55,8 +55,14 @@ class _Field(_Kind):
 
 
 def _moment(name: str, what: str) -> _Field:
-    """Describe when something was; after five hours float32 knows but every other millisecond."""
-    return replace(_seconds(name, f"when {what}, since the gather was planned"), dtype="float64")
+    """Describe a moment. Its dtype is float64: after five hours float32 is only exact to 2 ms."""
+    return _Field(
+        name=name,
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"units": "s", "long_name": f"when {what}, since the gather was planned"},
+        value=lambda _, outcome: getattr(outcome, f"{name}_s"),
+    )
 
 
 def _seconds(name: str, what: str) -> _Field:
@@ -65,7 +71,7 @@ def _seconds(name: str, what: str) -> _Field:
         dtype="float32",
         fill=float("nan"),
         attributes={"units": "s", "long_name": what},
-        value=lambda _, outcome: getattr(outcome, f"{name}_s"),
+        value=lambda _, outcome: getattr(outcome.cost, f"{name}_s"),
     )
 
 
@@ -75,7 +81,7 @@ def _count(name: str, attribute: str, what: str) -> _Field:
         dtype="int64",
         fill=0,
         attributes={"units": "1", "long_name": what},
-        value=lambda _, outcome: getattr(outcome, attribute),
+        value=lambda _, outcome: getattr(outcome.cost, attribute),
     )
 
 

@@ -6,7 +6,7 @@ finished, sources done by the time that has passed; its median over the run is t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,37 @@ class Spread:
             return cls(median=0.0, min=0.0, max=0.0)
         known = np.asarray(values, dtype="float64")
         return cls(median=float(np.median(known)), min=float(known.min()), max=float(known.max()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingSummary:
+    """The figures that all tables of timings show. Times in seconds."""
+
+    data_nbytes: int
+    """Received for windows of sources that were read, without headers."""
+
+    bytes_per_source: Spread
+    """Without headers."""
+
+    total_s: Spread
+    """Opening and reading of each source."""
+
+    open_s: Spread
+    read_s: Spread
+    """Waiting and decoding, by the clock."""
+
+    wait_s: float
+    """Opening and reading, summed over all sources."""
+
+    wall_s: float
+    """From the first source's start to the last one's end, pauses of an interrupted run included."""
+
+    typical_per_s: float
+    """Median throughput over the run, in sources per second; see `Timings.typical_per_s`."""
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures by name, to build a table's column or a report with them."""
+        return {each.name: getattr(self, each.name) for each in fields(TimingSummary)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,6 +121,19 @@ class Timings:
     def typical_per_s(self) -> float:
         """Median of the throughput over the run: a late answer near the end does not change it."""
         return float(np.median(self.throughput_per_s)) if len(self) else 0.0
+
+    def summary(self) -> TimingSummary:
+        """Return the figures that tables show."""
+        return TimingSummary(
+            data_nbytes=int(self.nbytes.sum()),
+            bytes_per_source=Spread.of(self.nbytes),
+            total_s=Spread.of(self.total_s),
+            open_s=Spread.of(self.open_s),
+            read_s=Spread.of(self.read_s),
+            wait_s=float(self.total_s.sum()),
+            wall_s=self.wall_s,
+            typical_per_s=self.typical_per_s,
+        )
 
     @cached_property
     def most_in_flight(self) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 from pixel_gather.report import published
 from pixel_gather.report.published import PublishedRun, PublishedSpread
-from pixel_gather.report.run import Run, Spread
+from pixel_gather.report.run import Run, Spread, TimingSummary
 
 LABEL_WIDTH: Final = 22
 """Characters before the first column."""
@@ -28,8 +28,8 @@ _UNKNOWN: Final = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """The figures of one run; times in seconds, None where it is not known."""
+class Column(TimingSummary):
+    """One run's figures in the table. None stands for what is not known."""
 
     name: str
     engine: str | None = None
@@ -43,20 +43,8 @@ class Column:
     digest: str | None = None
     n_read: int
     n_sources: int
-    data_nbytes: int | None
-    """Without headers."""
-
-    bytes_per_source: Spread
-    total_s: Spread
-    open_s: Spread
-    read_s: Spread
     open_share: float
     """Of opening and reading together, 0 to 1."""
-
-    wait_s: float
-    wall_s: float
-    typical_per_s: float | None
-    """Sources a second: median over the run."""
 
     cpu_s: float | None = None
     peak_rss_mib: float | None = None
@@ -84,8 +72,9 @@ class TableRow:
 def column_of_run(run: Run) -> Column:
     """Summarise a run."""
     timings = run.timings
-    open_s, read_s = Spread.of(timings.open_s), Spread.of(timings.read_s)
+    summary = timings.summary()
     return Column(
+        **summary.figures(),
         name=run.name,
         engine=run.engine,
         window=run.window,
@@ -96,15 +85,7 @@ def column_of_run(run: Run) -> Column:
         digest=run.digest or None,
         n_read=len(timings),
         n_sources=run.n_sources,
-        data_nbytes=run.data_nbytes,
-        bytes_per_source=Spread.of(timings.nbytes),
-        total_s=Spread.of(timings.total_s),
-        open_s=open_s,
-        read_s=read_s,
-        open_share=open_share(open_s, read_s),
-        wait_s=run.wait_s,
-        wall_s=timings.wall_s,
-        typical_per_s=run.typical_per_s,
+        open_share=open_share(summary),
         cpu_s=run.cpu_s,
         peak_rss_mib=run.peak_rss_mib,
         mib_per_s=run.mib_per_s,
@@ -146,10 +127,10 @@ def columns_of(runs: Sequence[Run], *, with_published: bool) -> tuple[Column, ..
     return (*map(column_of_run, runs), *map(column_of_published, reference))
 
 
-def open_share(open_s: Spread, read_s: Spread) -> float:
+def open_share(summary: TimingSummary) -> float:
     """Return the share of opening in opening and reading, by their medians; 0 to 1."""
-    both = open_s.median + read_s.median
-    return open_s.median / both if both else 0.0
+    both = summary.open_s.median + summary.read_s.median
+    return summary.open_s.median / both if both else 0.0
 
 
 def rows_of(columns: Sequence[Column]) -> tuple[TableRow, ...]:
@@ -222,8 +203,7 @@ def _in_ms(spread: Spread) -> str:
 
 
 def _per_worker(column: Column) -> str:
-    rate = column.by_wall_per_s if column.typical_per_s is None else column.typical_per_s
-    return f"{rate / max(column.concurrency, 1):,.1f} sources/s"
+    return f"{column.typical_per_s / max(column.concurrency, 1):,.1f} sources/s"
 
 
 def _known(value: float | None, form: str) -> str:
@@ -240,7 +220,7 @@ _LINES: Final[dict[str, Callable[[Column], str]]] = {
     "sources in flight": lambda each: f"{each.concurrency:,}",
     _DIGEST: lambda each: each.digest or "",
     "sources read": lambda each: f"{each.n_read:,} of {each.n_sources:,}",
-    "data without headers": lambda each: _known(each.data_nbytes, "{:,} bytes"),
+    "data without headers": lambda each: f"{each.data_nbytes:,} bytes",
     "bytes per source": lambda each: _in_bytes(each.bytes_per_source),
     "time per source": lambda each: _in_ms(each.total_s),
     "  open": lambda each: f"{_in_ms(each.open_s)}  {each.open_share:.1%}",
@@ -248,7 +228,7 @@ _LINES: Final[dict[str, Callable[[Column], str]]] = {
     "total wait": lambda each: f"{each.wait_s:,.2f} s",
     "wall time": lambda each: f"{each.wall_s:,.2f} s",
     "throughput": lambda each: f"{each.by_wall_per_s:,.1f} sources/s",
-    "  typical": lambda each: _known(each.typical_per_s, "{:,.1f} sources/s"),
+    "  typical": lambda each: f"{each.typical_per_s:,.1f} sources/s",
     "  per source in flight": _per_worker,
     "  data": lambda each: _known(each.mib_per_s, "{:,.1f} MiB/s"),
     "CPU": lambda each: _known(each.cpu_s, "{:,.2f} s"),
@@ -261,7 +241,7 @@ _LINES: Final[dict[str, Callable[[Column], str]]] = {
 
 _SUMMARY: Final[dict[str, Callable[[Column], str]]] = {
     "at a time": lambda each: f"{each.concurrency:,}",
-    "typical, sources/s": lambda each: _known(each.typical_per_s, "{:,.1f}"),
+    "typical, sources/s": lambda each: f"{each.typical_per_s:,.1f}",
     "for each at a time": lambda each: _per_worker(each).removesuffix(" sources/s"),
     "MiB/s": lambda each: _known(each.mib_per_s, "{:,.1f}"),
     "ms a source": lambda each: f"{each.total_s.median * 1000:,.1f}",

@@ -479,7 +479,7 @@ def test_create_refuses_the_claim_of_another() -> None:
     asyncio.run(ZarrCube(store, "place").create(plan_of()))
     before = bytes(obstore.get(store, ROOT_KEY).bytes())
 
-    with pytest.raises(ArrayExistsError, match="another gather has just begun"):
+    with pytest.raises(ArrayExistsError, match="place: a cube of another request"):
         asyncio.run(ZarrCube(store, "place").create(plan_of(window={"pixels": [0, 0, 1, 1]})))
 
     assert bytes(obstore.get(store, ROOT_KEY).bytes()) == before
