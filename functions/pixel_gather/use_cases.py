@@ -201,8 +201,8 @@ async def gather_shard(
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by writing its sidecar.
 
-    Safe to run twice: a committed shard is never changed. So an abandoned worker whose sources time out cannot
-    overwrite what another worker has read.
+    Safe to run twice: a committed shard is never changed. So an abandoned worker, whose sources time out,
+    cannot overwrite what another worker has read.
 
     Args:
         task: The shard.

@@ -1,4 +1,4 @@
-"""Puts an estimate in words: each number, and beside it what was counted or what is assumed. Pure."""
+"""Write an estimate as text: each number with the counts or assumptions behind it. Pure."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker import Share
 from pixel_gather.estimate.workload import Deployment, Workload
 
-ENOUGH: Final = "more make it hardly 5 % faster, and are paid for while they wait"
+ENOUGH: Final = "more workers would save less than 5 % of the time and are billed while they wait"
 
 type _Line = tuple[str, str, tuple[str, ...]]
 
@@ -16,13 +16,13 @@ type _Line = tuple[str, str, tuple[str, ...]]
 def figures_of(
     estimate: Estimate, work: Workload, deployment: Deployment, *, share: Share
 ) -> tuple[EstimatedFigure, ...]:
-    """Return every number of an estimate with what it rests on.
+    """Return every number of an estimate with its basis.
 
     Args:
-        estimate: With all numbers.
-        work: What is to be done.
-        deployment: With what was chosen.
-        share: Of one task.
+        estimate: The numbers.
+        work: The work.
+        deployment: The workers, with all choices made.
+        share: The average work of one task.
     """
     lines = (
         *_work(work),
@@ -52,7 +52,7 @@ def _work(work: Workload) -> list[_Line]:
 
 
 def _parts(work: Workload) -> _Line:
-    """Say how one source's bytes are fetched on AWS and, where it differs, in a gather in process."""
+    """Say how one source's bytes are fetched on AWS and, if different, in process."""
     there, here = (
         choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
         for link in (LAMBDA, HERE)

@@ -126,8 +126,8 @@ def search(
     """Find scenes in your own catalog or in a STAC API.
 
     Args:
-        catalog: A catalog that `make_catalog` wrote: a path, or ``s3://bucket/key``. Give either ``catalog`` or
-            ``stac``.
+        catalog: A catalog that `make_catalog` wrote: a path, or ``s3://bucket/key``. Exactly one of
+            ``catalog`` and ``stac`` is needed.
         stac: Address of a STAC API's landing page.
         bbox: [west, south, east, north] in degrees. If west > east, it crosses the antimeridian.
         point: [longitude, latitude].
