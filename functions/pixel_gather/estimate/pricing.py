@@ -22,7 +22,8 @@ TRANSITIONS_BESIDE: Final = 5
 GETS_PER_TASK: Final = 9
 """By the worker: the claim twice, the plan, the task's part of the list, and its sidecar twice.
 
-By the finish: the task's part of the list, its sidecar and its headers."""
+By the finish: the task's part of the list, its sidecar and its headers.
+"""
 
 GETS_BESIDE: Final = 120
 """Approximate other GETs: by the plan, and by the finish for array metadata and for the report."""

@@ -1,6 +1,6 @@
-"""What was gathered, what failed, what it took: the evidence that every gather ends with.
+"""The report of a gather: what was gathered, what failed, and what it cost.
 
-The first lines of `Report.to_text` are those of `report.run_table`, as in the published report that
+The first lines of `Report.to_text` come from `report.run_table`. They are those of the published report that
 this tool is compared with.
 """
 
@@ -23,7 +23,7 @@ from pixel_gather.report.run_table import LABEL_WIDTH, Column, open_share, rows_
 
 _MOST_CAUSES: Final = 100
 _MOST_HREFS: Final = 20
-"""Kept per cause; the cube's ``status`` and ``href`` name them all."""
+"""Hrefs kept per cause. The cube's ``status`` and ``href`` name all of them."""
 
 _SHOWN_HREFS: Final = 3
 
@@ -32,24 +32,24 @@ _SHOWN_MACHINES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Sources that failed for one reason."""
+    """Sources that failed for the same reason."""
 
     status: str
     reason: str
     n_sources: int
     hrefs: tuple[str, ...]
-    """The first twenty."""
+    """The first twenty hrefs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(TimingSummary):
-    """All that a gather tells of itself. Times in seconds, sizes in bytes."""
+    """Report of a gather. Times in seconds, sizes in bytes."""
 
     digest: str
-    """Of all pixels of all measurements: equal digests, equal pixels.
+    """Digest of all pixels of all measurements: equal digests mean equal pixels.
 
-    It does not depend on how many rows a shard holds; a window so large that it is read in strips has
-    another digest for another height of the strips.
+    It does not depend on the number of rows in a shard. If windows are read in strips, it depends on the
+    strips' height.
     """
 
     measurements: tuple[str, ...]
@@ -61,88 +61,86 @@ class Report(TimingSummary):
 
     is_aligned: bool
     nodata_differs: bool
-    """Whether rows have nodata of their own, which the coordinate ``nodata`` then tells."""
+    """Whether rows have different nodata values. They are then in the coordinate ``nodata``."""
 
     scaling_differs: bool
-    """Whether rows have scale and offset of their own, which then are coordinates, not attributes."""
+    """Whether rows have different scales or offsets. They are then coordinates, not attributes."""
 
     n_sources: int
     status_counts: dict[str, int]
     causes: tuple[Cause, ...]
     warnings: tuple[str, ...]
     concurrency: int
-    """Most sources that were being read at one time, by all workers together: by their starts and ends."""
+    """Most sources read at one time by all workers together, computed from their starts and ends."""
 
     fetched_nbytes: int
     requests: int
     retries: int
     stored_nbytes: int
     write_s: float
-    """Compressing and storing, summed over shards."""
+    """Time to compress and store, summed over shards."""
 
     worker_s: float
-    """Reading, measuring, compressing and storing, summed over shards: what workers are paid for beside their
-    starts."""
+    """Time to read, measure, compress and store, summed over shards: the billed time without starts."""
 
     n_shards: int
     n_lost_shards: int
-    """Shards that no worker committed, as the request's ``limits.failed_shards`` allowed."""
+    """Shards that no worker committed. The request's ``limits.failed_shards`` allowed them."""
 
     peak_rss_mib: float
     n_known: int = 0
-    """Sources whose header was not read, for a header index told it, and held."""
+    """Sources whose header came from a header index and was valid. It was not read."""
 
     n_stale: int = 0
-    """Sources that were replaced after the index was made, and were read anew."""
+    """Sources that were replaced after the index was made. Their headers were read again."""
 
     n_unfit: int = 0
-    """Sources of which the index told what could not be used: broken, of another overview, or of a window
-    that is not on them."""
+    """Sources whose index entry could not be used: broken, for another overview, or not verifiable."""
 
     shares_crs: bool = False
     """Whether all rows have one CRS, also where their grids differ."""
 
     n_overhanging: int = 0
-    """Sources that were read and do not hold the whole window: what lies outside of them was filled."""
+    """Sources that were read but do not contain the whole window. The rest was filled."""
 
     machines: dict[str, int] = field(default_factory=dict)
-    """What workers ran on, in words, and how many shards each of these read."""
+    """Number of shards by description of the machine that read them."""
 
     schemes: dict[str, int] = field(default_factory=dict)
-    """Where the sources lie, ``s3``, ``https`` or ``file``, and how many of them."""
+    """Number of sources by scheme of their href: ``s3``, ``https``, ``http`` or ``file``."""
 
     measure_s: float = 0.0
-    """Statistics, digests and small pictures, summed over shards."""
+    """Time for statistics, digests and quicklooks, summed over shards."""
 
     worker_memory_mib: int = 0
-    """Of each worker on AWS; 0 in process, as are the next three."""
+    """Memory of each worker, as planned for AWS."""
 
     tasks_per_child: int = 0
-    """Most shards that one child of the map filled."""
+    """Most shards that one child of the map fills, as planned for AWS."""
 
     most_workers: int = 0
-    """That the plan allowed at one time."""
+    """Most workers at one time, as planned for AWS."""
 
     transfer_usd_per_byte: float = 0.0
-    """That the plan foresaw for transfer between Regions, spread over all bytes."""
+    """Planned price of transfer between Regions, divided by all bytes."""
 
     @property
     def n_failed(self) -> int:
-        """Sources that gave no pixels."""
+        """Sources of the list that gave no pixels."""
         return sum(count for name, count in self.status_counts.items() if Status[name.upper()].is_failure)
 
     @property
     def sources_per_s(self) -> float:
-        """Throughput over the wall time."""
+        """Sources divided by wall time."""
         return self.n_sources / self.wall_s if self.wall_s else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, derived ones among them."""
+        """Return plain values, with derived ones."""
         derived = {"n_failed": self.n_failed, "sources_per_s": self.sources_per_s}
         return asdict(self) | derived
 
     def to_text(self) -> str:
-        """Return the report as text, one figure a line."""
+        """Return the report as text, one figure per line."""
         table = [
             f"{row.label:<{LABEL_WIDTH}} {row.cells[0]}" for row in rows_of([column_of_report(self, name="")])
         ]
@@ -173,7 +171,7 @@ def column_of_report(report: Report, *, name: str) -> Column:
 
 
 def own_lines(report: Report) -> list[str]:
-    """Return the lines of a report that only a gather has: they stand below the table of runs."""
+    """Return the lines below the table of runs, which only a gather's report has."""
     named = (f"{name} ({dtype})" for name, dtype in zip(report.measurements, report.dtypes, strict=True))
     figures = {
         "measurements": ", ".join(named),
@@ -191,12 +189,12 @@ def own_lines(report: Report) -> list[str]:
 
 
 def machine_of(report: Report) -> str:
-    """Return what a gather ran on, in words; empty where nobody noted it."""
+    """Return the description of the gather's machines; empty if unknown."""
     return _counted(report.machines, "shards")
 
 
 def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
-    """Return by name what a gather's speed depends on beside its machine."""
+    """Return the conditions of a gather's speed besides its machine, by name."""
     conditions = {
         "sources on": _counted({_STORES.get(name, name): n for name, n in report.schemes.items()}, "sources"),
         "headers": "read anew from every source",
@@ -213,7 +211,7 @@ _STORES: Final = {"s3": "S3", "https": "HTTPS", "http": "HTTP", "file": "this ma
 
 
 def _counted(counts: Mapping[str, int], noun: str) -> str:
-    """Return the commonest first, with their counts where they are several."""
+    """Return the names in words, the most frequent first, with counts if there are several."""
     ordered = sorted(counts.items(), key=lambda each: -each[1])
     if len(ordered) == 1:
         return ordered[0][0]
@@ -222,13 +220,13 @@ def _counted(counts: Mapping[str, int], noun: str) -> str:
 
 
 def _doubles() -> "array[float]":
-    """Return an array of eight bytes a number, a quarter of what a list of a million takes."""
+    """Return an empty array of doubles: 8 bytes per number, a quarter of a list's memory."""
     return array("d")
 
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Adds up outcomes in the order of rows, a shard at a time."""
+    """Adds up outcomes in the order of the rows, and the results of shards."""
 
     plan: CubePlan
     status_counts: Counter[str] = field(default_factory=Counter)
@@ -238,7 +236,7 @@ class Tally:
     scaling_differs: bool = False
     n_overhanging: int = 0
     n_filled_with_zero: int = 0
-    """Of those, integers without nodata."""
+    """The part of ``n_overhanging`` with integer pixels and no nodata value."""
 
     stored_nbytes: int = 0
     write_s: float = 0.0
@@ -263,11 +261,11 @@ class Tally:
     _hashers: list[xxhash.xxh3_128] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Start one digest per measurement."""
+        """Start one hash per measurement."""
         self._hashers = [xxhash.xxh3_128() for _ in self.plan.measurements]
 
     def add_row(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
-        """Take in one row of the cube."""
+        """Add one row of the cube."""
         digests = [band.digest for outcome in outcomes for band in outcome.bands]
         for hasher, digest in zip(self._hashers, digests, strict=True):
             hasher.update(digest.encode())
@@ -285,7 +283,7 @@ class Tally:
                 self._add_failure(source.href, outcome)
 
     def add_shard(self, result: ShardResult) -> None:
-        """Take in what a task tells of itself."""
+        """Add the result of one task."""
         self.stored_nbytes += result.stored_nbytes
         self.write_s += result.write_s
         self.measure_s += result.measure_s
@@ -296,7 +294,7 @@ class Tally:
         self.peak_rss_mib = max(self.peak_rss_mib, result.peak_rss_mib)
 
     def add_lost_shard(self) -> None:
-        """Count a task that left no evidence; its rows come as outcomes of status lost."""
+        """Count a task without a sidecar. Its rows are added as outcomes with status lost."""
         self.n_shards += 1
         self.n_lost_shards += 1
 
@@ -328,7 +326,7 @@ class Tally:
             hrefs.append(href)
 
     def report(self) -> Report:
-        """Return what was added up."""
+        """Return the report of everything added so far."""
         plan = self.plan
         grid = plan.slots[0].grid
         timings = self._timings()
@@ -337,7 +335,9 @@ class Tally:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
         if self.n_overhanging:
             which = OVERHANG_IS_ZERO if self.n_filled_with_zero else OVERHANG_IS_NODATA
-            warnings = [each for each in warnings if not each.startswith(PARTLY_OUTSIDE)]  # of the sample
+            warnings = [
+                each for each in warnings if not each.startswith(PARTLY_OUTSIDE)
+            ]  # replaces the warning from the sample
             warnings.append(
                 f"{PARTLY_OUTSIDE} {self.n_overhanging:,} of {len(timings):,} sources that were read: {which}"
             )
