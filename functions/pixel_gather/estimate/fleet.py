@@ -62,7 +62,7 @@ class Course:
     """Billed seconds of all workers, their starts included."""
 
     parts_s: dict[str, float]
-    """Parts of ``seconds`` for the worker that ended last: dispatch (its wait for tasks), start, read, store."""
+    """Parts of ``seconds`` for the worker that ended last: dispatch (its waits), start, read, store."""
 
 
 _PARTS = ("dispatch", "start", "read", "store")

@@ -1,8 +1,8 @@
 """The published result that runs are compared with: one tile of each of 1,278 Landsat 8 scenes, in 2018.
 
 Source: the report of 2018 on reading Cloud Optimized GeoTIFFs from S3 with rasterio in threads. It ran on an
-m5.xlarge (4 vCPU) in the data's Region. Each configuration ran three times, and the best run was kept. Warm-up
-is not counted.
+m5.xlarge (4 vCPU) in the data's Region. Each configuration ran three times, and the best run was kept. The
+warm-up is not counted.
 """
 
 from dataclasses import dataclass

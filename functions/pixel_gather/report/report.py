@@ -335,9 +335,8 @@ class Tally:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
         if self.n_overhanging:
             which = OVERHANG_IS_ZERO if self.n_filled_with_zero else OVERHANG_IS_NODATA
-            warnings = [
-                each for each in warnings if not each.startswith(PARTLY_OUTSIDE)
-            ]  # replaces the warning from the sample
+            # This replaces the warning that the sample gave.
+            warnings = [each for each in warnings if not each.startswith(PARTLY_OUTSIDE)]
             warnings.append(
                 f"{PARTLY_OUTSIDE} {self.n_overhanging:,} of {len(timings):,} sources that were read: {which}"
             )

@@ -1,4 +1,4 @@
-"""What the caller asks for. One model serves the command line, the API and Python alike.
+"""The request of a gather. The command line, the API and Python use the same model.
 
 Its JSON Schema is ``docs/request.schema.json``.
 """
@@ -18,7 +18,7 @@ from pixel_gather.request.wrong_values import in_words
 type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 type Size = Annotated[int, Field(ge=1, le=1_000_000)]
 type Offset = Annotated[int, Field(ge=-(2**31) + 1, le=2**31 - 1)]
-"""No raster that is read has more columns or rows."""
+"""Offset in pixels. No supported raster has more columns or rows."""
 
 
 _SOURCE_KINDS: Final = ("hrefs", "list", "prefix")
@@ -57,7 +57,7 @@ class Sources(_Model):
     @model_validator(mode="before")
     @classmethod
     def _from_shorthand(cls, given: Any) -> Any:
-        """Take a plain text for a list file and an array for hrefs; a path is a text."""
+        """Accept a plain text as a list file and an array as hrefs. Paths count as text."""
         if isinstance(given, str | PathLike):
             return {"list": _as_text(given)}
         if isinstance(given, list | tuple):
@@ -105,7 +105,7 @@ class WindowRequest(_Model):
     @model_validator(mode="before")
     @classmethod
     def _from_shorthand(cls, given: Any) -> Any:
-        """Take the plain word centre for the centre tile."""
+        """Accept the plain word centre as the centre tile."""
         if isinstance(given, str) and given not in ("centre", "center"):
             raise ValueError(
                 f"it is {given[:60]!r}; write centre, or an object with one of {', '.join(_WINDOW_KINDS)}"
@@ -126,7 +126,7 @@ class WindowRequest(_Model):
         return self
 
     def rule(self) -> WindowRule:
-        """Return the window as the steps use it."""
+        """Return the window as a `WindowRule`, which the steps use."""
         is_centre = self.tile == "centre"
         on_map = self.bbox is not None or self.point is not None
         return WindowRule(
@@ -213,7 +213,7 @@ class Limits(_Model):
     )
 
     def within(self, caps: Self) -> Self:
-        """Return these limits, none of them above a deployment's; what is not given is the deployment's."""
+        """Return the lower one of each pair of limits. A limit that only one of them has is kept."""
         lower = {}
         for name in type(self).model_fields:
             given = [value for value in (getattr(self, name), getattr(caps, name)) if value is not None]
@@ -271,22 +271,21 @@ class GatherRequest(_Model):
 
     @property
     def cube_name(self) -> str:
-        """What a deployment calls the cube."""
+        """The cube's name in a deployment."""
         return self.output.name or self.digest()
 
     def to_json(self) -> dict[str, Any]:
-        """Return what makes the same request again, without what was left to defaults; NaN is a text."""
+        """Return the request as JSON values, without defaults. NaN becomes a text."""
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
         return found
 
     def digest(self) -> str:
-        """Return 16 hexadecimal digits that two requests share only if they ask for the same thing.
+        """Return 16 hexadecimal digits that are equal only for requests of the same cube.
 
-        Limits do not count: they decide whether a gather may run, not what it makes. Nor does a header
-        index, which makes it faster, nor the cube's name, which is where it lies.
+        Limits, the header index and the cube's name are left out: they do not change the cube's content.
         """
         made_of = self.model_dump(mode="json", exclude={"limits": True, "index": True, "output": {"name"}})
-        if self.sources.time is None:  # as in earlier versions, whose cubes are gone on with
+        if self.sources.time is None:  # the digest of a request without it stays the same
             del made_of["sources"]["time"]
         canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
@@ -296,7 +295,7 @@ def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
     """Check a request that came from outside.
 
     Raises:
-        RequestError: Naming the field, what is wrong with it and, where there are several, how many more.
+        RequestError: The message names the field, its mistake, and other wrong fields.
     """
     if isinstance(given, GatherRequest):
         return given
@@ -321,7 +320,7 @@ def parse_sources(given: Any) -> Sources:
 
 
 def request_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a request, shorthands included."""
+    """Return the JSON Schema of a request, with its shorthands."""
     schema = GatherRequest.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     fields, parts = schema["properties"], schema["$defs"]
     parts["Sources"]["oneOf"] = [{"required": [name]} for name in _SOURCE_KINDS]
@@ -333,16 +332,16 @@ def request_schema() -> dict[str, Any]:
 
 
 def _as_text(value: Any) -> Any:
-    """Return a path as the text that it is, and anything else as it came."""
+    """Return a path as text and any other value unchanged."""
     return fspath(value) if isinstance(value, PathLike) else value
 
 
 def _in_words(error: ValidationError, *, within: str = "") -> RequestError:
-    """Name the field that is wrong, leaving out the model's own branch names.
+    """Return an error that names the wrong field, without the names of the model's branches.
 
-    Of a field that may be several things, the branch that got furthest is the one that was meant.
+    If a field accepts several types, the branch with the deepest mistake was probably meant.
     """
-    if error.error_count() > _MOST_MISTAKES:  # each takes 1 KB to be looked at
+    if error.error_count() > _MOST_MISTAKES:  # each takes 1 KB of memory
         return RequestError(
             f"it has {error.error_count():,} mistakes, too many to name; a request takes {_fields_at([])}",
             field="request",
@@ -378,7 +377,7 @@ def _shown(part: object) -> str:
 
 
 def _is_branch_name(part: object) -> bool:
-    """Tell what pydantic adds to a location to name the branch of a union."""
+    """Return whether pydantic added this part to a location to name a branch of a union."""
     text = str(part)
     return (
         "[" in text or text in ("ExplicitLayout", "int", "float", "LayoutName") or text.startswith("literal")
