@@ -1,6 +1,7 @@
 """What a user finds in ``pixel_gather``: by import, by TAB, by a type checker."""
 
 import ast
+import json
 import subprocess
 import sys
 from importlib import import_module, resources
@@ -120,4 +121,4 @@ def test_gathered_opens_as_a_dataset(tmp_path: Path) -> None:
     cube = gathered.open()
 
     assert cube.band_1.shape == (len(FILES), 6, 5)
-    assert cube.attrs["pixel_gather"]["report"]["digest"] == gathered.report.digest
+    assert json.loads(cube.attrs["pixel_gather"])["report"]["digest"] == gathered.report.digest

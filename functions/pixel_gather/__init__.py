@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pixel_gather.errors import (
         ArrayExistsError,
         BudgetError,
+        BusyError,
         DeniedError,
         GatherError,
         MissingExtraError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrayExistsError",
     "BudgetError",
+    "BusyError",
     "CubePlan",
     "DeniedError",
     "DrilledPixel",
@@ -85,6 +87,7 @@ _MODULES: Final = {
     "pixel_gather.errors": (
         "ArrayExistsError",
         "BudgetError",
+        "BusyError",
         "DeniedError",
         "GatherError",
         "MissingExtraError",

@@ -154,14 +154,17 @@ def test_plan_cube_warns_of_sources_that_are_unlike(case: Warned) -> None:
 
 def test_plan_cube_takes_the_nodata_that_most_sources_declare() -> None:
     """One header decides nothing: what is masked by another's nodata would be lost to every reader."""
-    images = {"a": like(nodata=255), "b": like(nodata=0), "c": like(nodata=0), "d": A}
+    images: dict[str, Pixels | FakeImage] = {
+        "a": like(nodata=255),
+        "b": like(nodata=0),
+        "c": like(nodata=0),
+        "d": A,
+    }
 
     plan = planned(reader_of(**images), hrefs("a", "b", "c", "d"), nodata=9)
     of_none = planned(reader_of(a=like(nodata=255), b=A, c=A), hrefs("a", "b", "c"))
-    of_nan = planned(
-        reader_of(**{name: FakeImage(pixels=A / 2, header={"nodata": math.nan}) for name in "ab"}, c=A / 2),
-        hrefs("a", "b", "c"),
-    )
+    nan = FakeImage(pixels=A / 2, header={"nodata": math.nan})
+    of_nan = planned(reader_of(a=nan, b=nan, c=A / 2), hrefs("a", "b", "c"))
 
     assert [each.nodata for each in plan.measurements] == [0, 0]
     assert [each.nodata for each in of_none.measurements] == [None, None]

@@ -116,7 +116,7 @@ def test_every_measurement_has_its_own_pictures() -> None:
     album.add(were_read, [take_quicklooks(arrays, plan=plan, task=task, were_read=were_read)])
 
     found = {each.measurement: each for each in album.quicklooks()}
-    assert {name: (each.rows.tolist(), each.pixels.dtype) for name, each in found.items()} == {
+    assert {name: (each.rows.tolist(), each.pixels.dtype.name) for name, each in found.items()} == {
         "red": ([0, 1], "uint16"),
         "nir": ([0], "uint8"),
     }

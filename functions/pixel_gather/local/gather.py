@@ -161,10 +161,12 @@ class Gathered:
         import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
 
         if "://" not in self.place:
-            return xr.open_zarr(self.place)
+            dataset: xr.Dataset = xr.open_zarr(self.place)
+            return dataset
         from zarr.storage import ObjectStore  # noqa: PLC0415 # 0.2 s, for cubes on S3 alone
 
-        return xr.open_zarr(ObjectStore(open_place(self.place, self.stores), read_only=True))
+        dataset = xr.open_zarr(ObjectStore(open_place(self.place, self.stores), read_only=True))
+        return dataset
 
 
 def gather(

@@ -49,8 +49,8 @@ class Sources(_Model):
     time: str | None = Field(
         None,
         min_length=1,
-        description="Where hrefs tell the time, if the list does not: a regular expression in which %Y, %m, "
-        "%d, %j, %H, %M and %S stand for its parts, such as _%Y%m%d_; or auto for the names of Landsat, "
+        description="Takes the time from hrefs if the list has none: a regular expression with %Y, %m, "
+        "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_; or auto for the names of Landsat, "
         "Sentinel, HLS, MODIS and VIIRS products.",
     )
 
@@ -89,10 +89,10 @@ class WindowRequest(_Model):
         None, description="[col_off, row_off, width, height]."
     )
     bbox: tuple[Coordinate, Coordinate, Coordinate, Coordinate] | None = Field(
-        None, description="[west, south, east, north] in crs; every pixel that it touches is read."
+        None, description="[west, south, east, north] in crs. Every pixel that it touches is read."
     )
     point: tuple[Coordinate, Coordinate] | None = Field(
-        None, description="[x, y] in crs; the pixel that holds it is the window's centre."
+        None, description="[x, y] in crs. The pixel that contains it is the window's centre."
     )
     size: tuple[Size, Size] | None = Field(None, description="[width, height] in pixels, around point.")
     crs: str | None = Field(
@@ -141,11 +141,11 @@ class WindowRequest(_Model):
 
 
 class ExplicitLayout(_Model):
-    """Chunks and shards by number, for who knows how the cube will be read."""
+    """Explicit sizes of chunks and shards, if you know how the cube will be read."""
 
     chunk: tuple[Size, Size, Size] = Field(description="[rows, y, x] of the unit of reading.")
     shard_rows: Size | None = Field(
-        None, description="Rows in one object; rounded up to whole chunks. Planned if not given."
+        None, description="Rows in one object, rounded up to whole chunks. Planned if not given."
     )
 
 
@@ -160,20 +160,20 @@ class Output(_Model):
         None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$",
         description="The cube's name in a deployment's bucket; made from the request if not given. "
-        "In process, the place says it.",
+        "Not used in process.",
     )
     layout: LayoutName | ExplicitLayout = Field(
         "balanced",
-        description="balanced: both a time slice and one pixel's series read few bytes; "
-        "slice or series: one of them reads the fewest.",
+        description="balanced: a time slice and one pixel's series both read few bytes. "
+        "slice, series: that one reads the fewest bytes.",
     )
     codec: CodecName = Field(
         "blosc-lz4",
-        description="blosc-lz4 and blosc-zstd shuffle bits first; zfp is for floats only, loses digits "
-        "unless zfp_tolerance is 0, and needs imagecodecs to be read.",
+        description="blosc-lz4 and blosc-zstd shuffle bits first. zfp is for floats only and is lossy "
+        "unless zfp_tolerance is 0. Readers need imagecodecs for it.",
     )
     zfp_tolerance: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp; 0 is lossless."
+        None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp. 0 is lossless."
     )
 
     @model_validator(mode="after")
@@ -184,9 +184,9 @@ class Output(_Model):
 
 
 class Limits(_Model):
-    """What the plan must stay below, or it refuses before a pixel is read; and how the work is spread."""
+    """Limits of the plan, checked before a pixel is read, and how the work is distributed."""
 
-    usd: float | None = Field(None, ge=0, description="Dollars by the plan's own estimate.")
+    usd: float | None = Field(None, ge=0, description="Dollars, as estimated by the plan.")
     files: int | None = Field(None, ge=1, description="Sources in the list.")
     pixels: int | None = Field(None, ge=1, description="Pixels of all sources together.")
     fetched_bytes: int | None = Field(None, ge=1, description="Bytes to be read, as estimated.")
@@ -194,22 +194,22 @@ class Limits(_Model):
         None,
         ge=1,
         allow_inf_nan=False,
-        description="How many times as many pixels as the largest source that the plan looks at a window may "
-        "have, if it has more than 1,048,576; 16 if not given. What lies outside of a source is empty.",
+        description="Largest ratio of the window's pixels to those of the largest sampled source; 16 if not "
+        "given. Windows of up to 1,048,576 pixels are always allowed. Pixels outside a source are empty.",
     )
     workers: int | None = Field(
         None,
         ge=1,
         le=10_000,
-        description="Workers at one time on AWS; if not given, twice as many as the plan finds enough, "
-        "within the deployment's number.",
+        description="Workers at one time on AWS. If not given, twice as many as the plan finds enough, "
+        "up to the deployment's number.",
     )
     failed_shards: float = Field(
         0,
         ge=0,
         le=1,
-        description="Share of the shards, 0 to 1, that may be lost to workers that fail, on AWS; their "
-        "sources are then lost in status. A gather that loses more stops, and can be redriven.",
+        description="Share of the shards, 0 to 1, that may be lost to failing workers on AWS. Their sources "
+        "get the status lost. A gather that loses more stops and can be redriven.",
     )
 
     def within(self, caps: Self) -> Self:
@@ -222,7 +222,7 @@ class Limits(_Model):
 
 
 class GatherRequest(_Model):
-    """One small window out of every one of many sources, as one cube."""
+    """One small window of each of many sources, as one cube."""
 
     sources: Sources
     window: WindowRequest
@@ -236,17 +236,17 @@ class GatherRequest(_Model):
         None,
         ge=0,
         le=63,
-        description="Read from this overview, 0 being the largest; full resolution if not given.",
+        description="Read from this overview; 0 is the largest. Full resolution if not given.",
     )
     masked: bool = Field(
-        default=False, description="Set pixels that a source's own mask or alpha band hides to nodata."
+        default=False, description="Set pixels to nodata that a source's own mask or alpha band hides."
     )
     nodata: float | int | None = Field(
-        None, description="The cube's nodata where the sources declare none. Pixels are never changed by it."
+        None, description="The cube's nodata if the sources declare none. It never changes pixels."
     )
     grid: Literal["any", "same"] = Field(
         "any",
-        description="same: a source whose pixels do not coincide with the first one's is recorded as unlike; "
+        description="same: a source whose pixels do not coincide with the first one's gets the status unlike. "
         "any: it is kept, and the cube says that its rows are not aligned.",
     )
     output: Output = Output()
@@ -254,8 +254,8 @@ class GatherRequest(_Model):
     index: str | None = Field(
         None,
         min_length=1,
-        description="A header index: Parquet, a path or an href, such as the headers.parquet in an earlier "
-        "cube of the same files. Spares a request for each file; what has changed since is read anew.",
+        description="A header index: a path or an href of a Parquet file, such as headers.parquet in an "
+        "earlier cube of the same files. Saves a request per file. Changed files are read again.",
     )
 
     @field_validator("index", mode="before")
