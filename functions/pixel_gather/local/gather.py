@@ -161,12 +161,13 @@ class Gathered:
         import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
 
         if "://" not in self.place:
-            dataset: xr.Dataset = xr.open_zarr(self.place)
-            return dataset
+            local: xr.Dataset = xr.open_zarr(self.place)
+            return local
         from zarr.storage import ObjectStore  # noqa: PLC0415 # 0.2 s, for cubes on S3 alone
 
-        dataset = xr.open_zarr(ObjectStore(open_place(self.place, self.stores), read_only=True))
-        return dataset
+        store = ObjectStore(open_place(self.place, self.stores), read_only=True)
+        on_s3: xr.Dataset = xr.open_zarr(store)
+        return on_s3
 
 
 def gather(

@@ -50,8 +50,8 @@ class Sources(_Model):
         None,
         min_length=1,
         description="Takes the time from hrefs if the list has none: a regular expression with %Y, %m, "
-        "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_; or auto for the names of Landsat, "
-        "Sentinel, HLS, MODIS and VIIRS products.",
+        "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_; or auto for the names of "
+        "Landsat, Sentinel, HLS, MODIS and VIIRS products.",
     )
 
     @model_validator(mode="before")
@@ -208,8 +208,8 @@ class Limits(_Model):
         0,
         ge=0,
         le=1,
-        description="Share of the shards, 0 to 1, that may be lost to failing workers on AWS. Their sources "
-        "get the status lost. A gather that loses more stops and can be redriven.",
+        description="Share of the shards, 0 to 1, that may be lost to failing workers on AWS. Their "
+        "sources get the status lost. A gather that loses more stops and can be redriven.",
     )
 
     def within(self, caps: Self) -> Self:
@@ -246,8 +246,8 @@ class GatherRequest(_Model):
     )
     grid: Literal["any", "same"] = Field(
         "any",
-        description="same: a source whose pixels do not coincide with the first one's gets the status unlike. "
-        "any: it is kept, and the cube says that its rows are not aligned.",
+        description="same: a source whose pixels do not coincide with the first one's gets the status "
+        "unlike. any: it is kept, and the cube says that its rows are not aligned.",
     )
     output: Output = Output()
     limits: Limits = Limits()
