@@ -264,8 +264,8 @@ def test_plan_cube_warns_of_sources_that_are_named_twice() -> None:
     twice = planned(reader_of(a=A, b=A), hrefs("a", "b", "a"))
     often = planned(reader_of(a=A, b=A), hrefs("a", "b", "a", "a"))
 
-    assert twice.warnings == ("1 of 3 line names a source that the list named before, to be read again",)
-    assert often.warnings[0].startswith("2 of 4 lines name a source that the list named before")
+    assert twice.warnings == ("1 of 3 lines repeats an earlier source, which is read and stored again",)
+    assert often.warnings[0].startswith("2 of 4 lines repeat an earlier source")
 
 
 def test_plan_cube_warns_of_an_index_that_knows_none_of_the_sources() -> None:
@@ -279,7 +279,7 @@ def test_plan_cube_warns_of_an_index_that_knows_none_of_the_sources() -> None:
         return planned(reader_of(a=A, b=A), table, window=window, index=index).warnings
 
     assert warnings(rows, None) == ()
-    assert warnings(rows, "x.parquet")[0].startswith("the index knows none of these sources")
+    assert warnings(rows, "x.parquet")[0].startswith("the header index has no entry for these sources")
     assert warnings(replace(rows, index={first.href: b"what its header told"}), "x.parquet") == ()
 
 

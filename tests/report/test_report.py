@@ -168,7 +168,7 @@ class Overhang:
 @pytest.mark.parametrize(
     "case",
     [
-        Overhang("integers", "uint8", None, None, "holds 0, which nobody can tell from a value"),
+        Overhang("integers", "uint8", None, None, "holds 0, which looks like a value"),
         Overhang("the source's nodata", "uint8", 7, 7, "holds nodata or NaN"),
         Overhang("the cube's nodata", "uint8", 7, None, "holds nodata or NaN"),
         Overhang("floats", "float32", None, None, "holds nodata or NaN"),

@@ -16,8 +16,8 @@ PARTLY_OUTSIDE: Final = "the window lies partly outside"
 _SEE_INSIDE: Final = "the coordinates inside_x_start to inside_y_stop tell which pixels lie inside"
 OVERHANG_IS_NODATA: Final = f"what lies outside holds nodata or NaN, and {_SEE_INSIDE}"
 OVERHANG_IS_ZERO: Final = (
-    "what lies outside holds 0, which nobody can tell from a value, as no nodata is declared: give nodata a "
-    f"value that no pixel has, which it then holds; {_SEE_INSIDE}"
+    "what lies outside holds 0, which looks like a value because no nodata is declared: set nodata to a "
+    f"value that no pixel has; {_SEE_INSIDE}"
 )
 
 

@@ -140,8 +140,8 @@ def _of_list(request: "GatherRequest", table: SourceTable) -> Iterator[str]:
     n = table.n_repeated
     if not n:
         return
-    lines = "line names" if n == 1 else "lines name"
-    yield f"{n:,} of {table.n_sources:,} {lines} a source that the list named before, to be read again"
+    verb = "repeats" if n == 1 else "repeat"
+    yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is read and stored again"
 
 
 def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
@@ -149,8 +149,8 @@ def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
     if request.index is None or table.n_known:
         return ()
     warning = (
-        "the index knows none of these sources as they are to be read: it is of other files or of another "
-        "overview, and each header is read as without it"
+        "the header index has no entry for these sources: it was made for other files or another overview, "
+        "so every header is read"
     )
     return (warning,)
 

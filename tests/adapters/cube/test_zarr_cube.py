@@ -280,7 +280,7 @@ def test_cube_tells_what_was_filled_from_what_was_read(tmp_path: Path, max_task_
     np.testing.assert_array_equal(found.transpose("source", "y", "x"), expected)
     assert cube["inside_y_stop"].dtype == "int32"
     assert cube["band_1"].where(found).count() == 16 * 20 + 14 * 15
-    assert "holds 0, which nobody can tell from a value" in cube["band_1"].attrs["comment"]
+    assert "holds 0, which looks like a value" in cube["band_1"].attrs["comment"]
     (said,) = (each for each in report.warnings if each.startswith("the window"))
     assert said.startswith("the window lies partly outside 2 of 2 sources that were read")
 
