@@ -111,7 +111,7 @@ def test_drill_and_ls_are_functions_of_python() -> None:
 
 
 def test_gathered_opens_as_a_dataset(tmp_path: Path) -> None:
-    """xarray opens it without further arguments."""
+    """It opens with xarray, without further arguments."""
     gathered = pixel_gather.gather(
         {"sources": FILES, "window": {"pixels": [3, 4, 5, 6]}},
         to=tmp_path / "cube.zarr",

@@ -247,7 +247,7 @@ def test_late_workers_cost_no_more_than_the_estimate_says() -> None:
     assert of_few.usd_at_most is not None
     assert of_few.usd_at_most < 1
     [told] = [each for each in estimate.figures if each.what == "dollars at most"]
-    assert "each shard take 120 s at its second try" in " ".join(told.rests_on)
+    assert "each shard takes 120 s at its second try" in " ".join(told.rests_on)
 
 
 def test_a_million_files_cost_what_their_requests_do_and_little_more() -> None:

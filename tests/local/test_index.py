@@ -206,7 +206,7 @@ def test_index_replaces_an_earlier_one(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, -1, "8", 1.5])
 def test_settings_with_which_nothing_would_be_read_are_refused(number: Any) -> None:
-    """Sources that do not answer end at the time limit."""
+    """They are refused at once. Otherwise the gather would wait for ever."""
     with pytest.raises(RequestError, match=r"^settings\.concurrency: "):
         Settings(concurrency=number)
     with pytest.raises(RequestError, match=r"^settings\.header_nbytes: "):

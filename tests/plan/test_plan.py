@@ -192,7 +192,7 @@ class Overhang:
 @pytest.mark.parametrize(
     "case",
     [
-        Overhang("integers", [30, 0, 20, 20], A, r"s3://b/a 50\.00% of it: .* holds 0, which nobody"),
+        Overhang("integers", [30, 0, 20, 20], A, r"s3://b/a 50\.00% of it: .* holds 0, which looks"),
         Overhang("nodata", [30, 0, 20, 20], like(nodata=7), "50.00% of it: what lies outside holds nodata"),
         Overhang("floats", [39, 49, 100, 100], A / 2, r"99\.99% of it: .* holds nodata or NaN"),
     ],
