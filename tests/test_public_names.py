@@ -1,6 +1,7 @@
-"""What a user finds in ``pixel_gather``: by import, by TAB, by a type checker."""
+"""The public names of ``pixel_gather``: by import, by TAB, by a type checker."""
 
 import ast
+import json
 import subprocess
 import sys
 from importlib import import_module, resources
@@ -16,7 +17,7 @@ FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
 
 
 def test_every_public_name_is_there_and_seen_by_tab() -> None:
-    """And none that is not public, but for Python's own."""
+    """No other names are seen except Python's own."""
     seen = dir(pixel_gather)
 
     assert {name for name in seen if not name.startswith("__")} == set(pixel_gather.__all__) - {"__version__"}
@@ -27,9 +28,11 @@ def test_every_public_name_is_there_and_seen_by_tab() -> None:
     )
 
 
-@pytest.mark.parametrize("first", ["gather", "drill", "DrilledPixel", "ls", "Settings", "Report"])
+@pytest.mark.parametrize(
+    "first", ["gather", "drill", "DrilledPixel", "ls", "search", "make_catalog", "Report"]
+)
 def test_no_name_turns_into_a_module(first: str) -> None:
-    """Whichever is used first: a module of the same name may come with it."""
+    """This holds whichever name is used first."""
     program = (
         f"import pixel_gather, types; pixel_gather.{first}; "
         "print([name for name in pixel_gather.__all__ "
@@ -44,7 +47,7 @@ def test_no_name_turns_into_a_module(first: str) -> None:
 
 
 def test_type_checkers_see_the_same_names() -> None:
-    """The imports for them are those that happen."""
+    """The imports for type checkers are the same as those at run time."""
     tree = ast.parse(Path(pixel_gather.__file__).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
@@ -54,7 +57,7 @@ def test_type_checkers_see_the_same_names() -> None:
 
 
 def test_every_error_that_a_gather_raises_is_public() -> None:
-    """So that it can be caught by name."""
+    """Callers can catch it by name."""
     errors = import_module("pixel_gather.errors")
     documented = pixel_gather.gather.__doc__ or ""
 
@@ -64,13 +67,13 @@ def test_every_error_that_a_gather_raises_is_public() -> None:
 
 
 def test_unknown_name_is_an_attribute_error() -> None:
-    """As of any module."""
+    """An unknown name fails as in any module."""
     with pytest.raises(AttributeError, match="nosuch"):
         pixel_gather.nosuch  # noqa: B018 # looking it up is the test
 
 
 def test_paths_are_taken_wherever_texts_are(tmp_path: Path) -> None:
-    """In a request, for a list, and for places."""
+    """Paths work in requests, for lists and for output locations."""
     listed = tmp_path / "list.txt"
     listed.write_text("".join(f"{file}\n" for file in FILES))
     settings = pixel_gather.Settings(draws_report=False)
@@ -95,20 +98,20 @@ def test_paths_are_taken_wherever_texts_are(tmp_path: Path) -> None:
 
 
 def test_drill_and_ls_are_functions_of_python() -> None:
-    """What the commands of these names do."""
+    """They do the same as the commands of these names."""
     found = [each.href for each in pixel_gather.ls(SERIES, glob="heat_content_anomaly_0-2000*.tif")]
 
-    pixels = pixel_gather.headers.drill(found, pixel=(90, 180), bands=[1])
+    pixels = pixel_gather.drill(found, pixel=(90, 180), bands=[1])
 
     assert [href.rpartition("/")[2] for href in found] == [file.name for file in FILES]
     assert [pixel.status for pixel in pixels] == [pixel_gather.Status.OK] * len(FILES)
     assert {(pixel.row, pixel.col, len(pixel.values)) for pixel in pixels} == {(90, 180, 1)}
     with pytest.raises(pixel_gather.RequestError, match="exactly one of lonlat, xy and pixel"):
-        pixel_gather.headers.drill(found, pixel=(0, 0), lonlat=(1, 2))
+        pixel_gather.drill(found, pixel=(0, 0), lonlat=(1, 2))
 
 
 def test_gathered_opens_as_a_dataset(tmp_path: Path) -> None:
-    """By xarray, with nothing else said."""
+    """It opens with xarray, without further arguments."""
     gathered = pixel_gather.gather(
         {"sources": FILES, "window": {"pixels": [3, 4, 5, 6]}},
         to=tmp_path / "cube.zarr",
@@ -118,4 +121,4 @@ def test_gathered_opens_as_a_dataset(tmp_path: Path) -> None:
     cube = gathered.open()
 
     assert cube.band_1.shape == (len(FILES), 6, 5)
-    assert cube.attrs["pixel_gather"]["report"]["digest"] == gathered.report.digest
+    assert json.loads(cube.attrs["pixel_gather"])["report"]["digest"] == gathered.report.digest

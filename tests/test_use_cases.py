@@ -1,4 +1,4 @@
-"""A whole gather over fakes: what it makes, how it goes on after a crash, what it refuses."""
+"""Whole gathers with fakes: their result, how they resume after a crash, and what they refuse."""
 
 import asyncio
 import time
@@ -50,7 +50,7 @@ IMAGES = {name: RNG.integers(1, 999, (1, 20, 16), "uint16") for name in NAMES}
 
 @dataclass
 class Gather:
-    """One gather over fakes; its control files and its cube outlive a crash."""
+    """A gather with fakes. Its control files and its cube survive a crash."""
 
     images: dict[str, Any] = field(default_factory=lambda: dict(IMAGES))
     table: FakeTable = field(default_factory=lambda: table_of(*NAMES))
@@ -125,7 +125,7 @@ class Gather:
 
 
 def test_gather_makes_a_cube_of_the_sources_pixels() -> None:
-    """Rows are in the order of the list, and the report counts them."""
+    """Rows have the order of the list, and the report counts them."""
     gather = Gather()
 
     report = gather.run()
@@ -141,7 +141,7 @@ def test_gather_makes_a_cube_of_the_sources_pixels() -> None:
 
 
 def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
-    """Claim, shards, their sidecars, coordinates, and last of all that it is complete."""
+    """The order is: claim, shards, sidecars, coordinates, and at the end the mark of a complete cube."""
     gather = Gather()
 
     gather.run()
@@ -156,7 +156,7 @@ def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
 
 
 def test_gather_in_strips_makes_the_same_cube() -> None:
-    """A window that no worker can hold is read in parts, each source opened once for each."""
+    """A window that is too large for a worker is read in strips. Each strip opens the source once."""
     output = {"layout": {"chunk": [1, 8, 8], "shard_rows": 1}}
     whole, strips = Gather(), Gather(max_task_nbytes=8 * 16 * 2, request={"output": output})
 
@@ -175,14 +175,14 @@ def test_gather_in_strips_makes_the_same_cube() -> None:
 
 @pytest.mark.parametrize("shard_rows", [1, 2, 3, 7])
 def test_digest_does_not_depend_on_the_rows_in_a_shard(shard_rows: int) -> None:
-    """Equal pixels have equal digests however the cube was cut along its rows."""
+    """Equal pixels have equal digests, however many rows a shard has."""
     layout = {"chunk": [1, 20, 16], "shard_rows": shard_rows}
 
     assert Gather(request={"output": {"layout": layout}}).run().digest == Gather().run().digest
 
 
 def test_digest_changes_with_one_pixel() -> None:
-    """And with the order of the rows."""
+    """The digest changes with the order of the rows."""
     changed = IMAGES[NAMES[3]].copy()
     changed[0, 19, 15] += 1
 
@@ -197,7 +197,7 @@ def test_digest_changes_with_one_pixel() -> None:
 
 @dataclass(frozen=True)
 class Crash:
-    """The file whose writing failed, and what is read again afterwards."""
+    """A file whose writing fails, and the sources that are read again afterwards."""
 
     fails_on: str
     rows_read_again: int
@@ -216,7 +216,7 @@ class Crash:
     ids=lambda crash: crash.fails_on,
 )
 def test_gather_goes_on_after_a_crash(crash: Crash) -> None:
-    """The second run repeats only what was not committed, and makes the same cube."""
+    """The second run repeats only uncommitted shards and makes the same cube."""
     gather = Gather(control=FakeControl(failing=[crash.fails_on]))
     with pytest.raises(OSError, match="switched off"):
         gather.run()
@@ -231,7 +231,7 @@ def test_gather_goes_on_after_a_crash(crash: Crash) -> None:
 
 
 def test_plan_gather_keeps_the_plan_that_was_written_first() -> None:
-    """A retry of the plan changes nothing that workers may have read."""
+    """A retry of the plan changes no file that workers may have read."""
     gather = Gather()
     first = gather.plan()
     gather.reader.opened.clear()
@@ -244,7 +244,7 @@ def test_plan_gather_keeps_the_plan_that_was_written_first() -> None:
 
 @pytest.mark.parametrize("is_same", [True, False])
 def test_plan_gather_beside_another_leaves_what_that_has_made(is_same: bool) -> None:  # noqa: FBT001 # a case
-    """Whoever claims the place first decides; the other goes on with its plan, or is refused."""
+    """The first claim wins. The other run continues with that plan or is refused."""
     first = Gather()
     other = Gather(cube=first.cube, control=first.control)
     if not is_same:
@@ -274,7 +274,7 @@ def test_plan_gather_beside_another_leaves_what_that_has_made(is_same: bool) -> 
 
 
 def test_plan_gather_starts_anew_where_the_cube_is_gone() -> None:
-    """Sidecars of a cube that was deleted commit nothing of the next one."""
+    """Sidecars of a deleted cube do not commit shards of the next one."""
     gather = Gather()
     plan, tasks = gather.plan()
     gather.shard(tasks[0], plan)
@@ -287,7 +287,7 @@ def test_plan_gather_starts_anew_where_the_cube_is_gone() -> None:
 
 
 def test_plan_gather_starts_anew_where_the_control_files_are_anothers() -> None:
-    """A plan of another request is not this one's."""
+    """The plan of another request is not used."""
     gather = Gather()
     gather.plan()
     gather.cube, gather.request = FakeCube(), {"window": {"pixels": [0, 0, 3, 3]}}
@@ -313,7 +313,7 @@ def test_plan_gather_leaves_another_gathers_cube_alone() -> None:
 
 
 def test_plan_gather_writes_nothing_where_the_plan_is_refused() -> None:
-    """A gather over its limit leaves no trace."""
+    """A gather over its limit writes nothing."""
     gather = Gather(request={"limits": {"files": 1}})
 
     with pytest.raises(BudgetError):
@@ -324,7 +324,7 @@ def test_plan_gather_writes_nothing_where_the_plan_is_refused() -> None:
 
 
 def test_gather_shard_is_the_same_when_it_is_run_twice() -> None:
-    """A retry leaves what has been committed as it is."""
+    """A retry does not change a committed shard."""
     gather = Gather()
     plan, tasks = gather.plan()
     for task in (*tasks, tasks[1]):
@@ -337,7 +337,7 @@ def test_gather_shard_is_the_same_when_it_is_run_twice() -> None:
 
 
 def test_gather_shard_of_a_late_worker_leaves_what_another_has_committed() -> None:
-    """A worker whom nobody waits for any more, and whose sources fail, does not blank a complete cube."""
+    """An abandoned worker, whose sources fail, does not overwrite a complete cube."""
     gather = Gather()
     report = gather.run()
     plan, tasks = gather.plan_of_the_claim()
@@ -352,7 +352,7 @@ def test_gather_shard_of_a_late_worker_leaves_what_another_has_committed() -> No
 
 
 def test_gather_shard_looks_again_before_it_writes() -> None:
-    """What was committed while it read its own sources stays, too."""
+    """A shard that was committed while it read its sources is not changed, either."""
     gather = Gather()
     plan, tasks = gather.plan()
     slow = Gather(images={}, cube=gather.cube, control=gather.control)
@@ -373,7 +373,7 @@ def test_gather_shard_looks_again_before_it_writes() -> None:
 
 @pytest.mark.parametrize("missing", [0, 3])
 def test_finish_gather_refuses_where_a_shard_is_missing(missing: int) -> None:
-    """A cube with a hole never says that it is complete."""
+    """A cube with a missing shard is never marked as complete."""
     gather = Gather()
     plan, tasks = gather.plan()
     for task in tasks:
@@ -390,7 +390,7 @@ def test_finish_gather_refuses_where_a_shard_is_missing(missing: int) -> None:
 
 
 def test_finish_gather_marks_the_rows_of_lost_shards() -> None:
-    """Where the request allows as many, the cube is complete and their sources are lost in status."""
+    """If the request allows that many, the cube is complete and their sources have the status lost."""
     gather = Gather()
     plan, tasks = gather.plan()
     for task in tasks[1:]:
@@ -407,7 +407,7 @@ def test_finish_gather_marks_the_rows_of_lost_shards() -> None:
 
 
 def test_finish_gather_takes_a_share_as_decimals_spell_it() -> None:
-    """58 % of 50 shards are 29, though not in binary fractions."""
+    """58 % of 50 shards are 29, despite the rounding of binary fractions."""
     names = [f"{index:02d}.tif" for index in range(50)]
     gather = Gather(
         table=table_of(*names),
@@ -423,13 +423,13 @@ def test_finish_gather_takes_a_share_as_decimals_spell_it() -> None:
 
 
 def test_load_plan_says_where_there_is_none() -> None:
-    """A worker of a gather that was cleared away stops with a sentence."""
+    """A worker whose control files are gone stops with a clear error."""
     with pytest.raises(StoreError, match=r"plan\.msgpack is not there"):
         asyncio.run(load_plan(FakeControl()))
 
 
 def test_gather_keeps_the_other_rows_when_one_source_fails() -> None:
-    """Its row is fill, its status says why, and the report names it."""
+    """Its row has the fill value, its status tells the reason, and the report names it."""
     broken = SourceError("its bytes cannot be decoded", href=NAMES[2], status=Status.CORRUPT)
     images = IMAGES | {NAMES[2]: FakeImage(pixels=IMAGES[NAMES[2]], read_error=broken)}
     gather = Gather(images=images, request={"nodata": 0})
@@ -455,7 +455,7 @@ def test_gather_keeps_the_other_rows_when_one_source_fails() -> None:
 
 
 def test_gather_of_nothing_but_failures_still_finishes() -> None:
-    """The cube says what became of each source."""
+    """The cube has a status for each source."""
     gather = Gather()
     plan, tasks = gather.plan()
     gather.images.clear()
@@ -470,7 +470,7 @@ def test_gather_of_nothing_but_failures_still_finishes() -> None:
 
 
 def test_gather_writes_nodata_of_rows_only_where_they_differ() -> None:
-    """Most cubes have one nodata, which their metadata says."""
+    """Most cubes have one nodata value, in their metadata."""
     plain = Gather(
         images={name: FakeImage(pixels=image, header={"nodata": 5}) for name, image in IMAGES.items()}
     )
@@ -485,7 +485,7 @@ def test_gather_writes_nodata_of_rows_only_where_they_differ() -> None:
 
 
 def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
-    """Bands of one scene share a row; one that a scene lacks is fill and absent."""
+    """Bands of one scene share a row. A missing band has the fill value and the status absent."""
     rows = tuple(
         CubeRow(
             time_us=1000 + row,
@@ -511,7 +511,7 @@ def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
 
 
 def test_finish_gather_writes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches that are no whole number of shards leave no row out."""
+    """No row is left out if batches are not a whole number of shards."""
     monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
     gather = Gather()
 
@@ -535,7 +535,7 @@ class _RunsOfRows(FakeCube):
 
 
 def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chunk that were written a shard at a time would be read and written again for each of them."""
+    """A chunk written shard by shard would be read and written again for each shard."""
     monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
     cube = _RunsOfRows()
     images: dict[str, Any] = {
@@ -552,7 +552,7 @@ def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch
 
 @dataclass
 class _MeetingControl(FakeControl):
-    """Answers only once two files are asked for at one time."""
+    """Answers only when two files are requested at one time."""
 
     asked: asyncio.Barrier = field(default_factory=lambda: asyncio.Barrier(2))
 
@@ -570,7 +570,7 @@ class _MeetingControl(FakeControl):
 
 
 def test_load_shard_asks_for_sidecar_and_list_at_one_time() -> None:
-    """A worker waits once for both, not twice."""
+    """The requests run at one time, so a worker waits only once."""
     gather = Gather()
     plan, tasks = gather.plan()
     control = gather.control.below(plan.claim)
@@ -583,7 +583,7 @@ def test_load_shard_asks_for_sidecar_and_list_at_one_time() -> None:
 
 
 def test_load_shard_of_a_committed_task_needs_no_list() -> None:
-    """What has been stored is not read again, whatever has become of the list."""
+    """A committed shard is not read again, even if the list is missing."""
     gather = Gather()
     gather.run()
     plan, tasks = gather.plan_of_the_claim()
@@ -598,7 +598,7 @@ def test_load_shard_of_a_committed_task_needs_no_list() -> None:
 
 
 def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
-    """Progress is one call for each source, absent ones among them."""
+    """There is one call per source, also for absent ones."""
     gather = Gather()
     plan, tasks = gather.plan()
     seen: list[tuple[int, int]] = []
@@ -625,43 +625,8 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
     assert asyncio.run(gathered_indexes(gather.control.below(plan.claim))) == {0}
 
 
-def test_plans_of_earlier_versions_are_still_read() -> None:
-    """A gather that was begun before a deployment, or an upgrade, goes on; with all workers there may be."""
-    gather = Gather()
-    plan, _ = gather.plan()
-    old = msgspec.to_builtins(plan)
-    for name in ("most_workers", "seconds_by_part", "bound_by", "enough_workers", "figures"):
-        del old["estimate"][name]
-    old["estimate"]["assumptions"] = ["a model"]
-    control = gather.control.below(plan.claim)
-    asyncio.run(control.put("plan.msgpack", msgspec.msgpack.encode(old)))
-
-    again, _ = gather.plan()
-
-    assert again.measurements == plan.measurements
-    assert again.estimate.usd == plan.estimate.usd
-    assert again.estimate.most_workers >= 1000
-
-
-def test_plan_of_an_earlier_version_is_told_of_its_crs_for_the_finish() -> None:
-    """The finish cannot ask PROJ: a cube that was begun before an upgrade has its CRS all the same."""
-    gather = Gather()
-    plan, _ = gather.plan()
-    old = msgspec.to_builtins(plan)
-    del old["crs"], old["part_nbytes"]
-    control = gather.control.below(plan.claim)
-    asyncio.run(control.put("plan.msgpack", msgspec.msgpack.encode(old)))
-
-    again, _ = gather.plan()
-
-    assert plan.crs is not None
-    assert again.crs == plan.crs
-    assert again.part_nbytes is None
-    assert asyncio.run(load_plan(control)) == again
-
-
 def test_report_is_kept_in_the_cube_and_read_back() -> None:
-    """What an earlier run reported is a report again."""
+    """The stored report of an earlier run can be read."""
     gather = Gather()
     report = gather.run()
 
@@ -683,7 +648,7 @@ def _planned_anew(gather: Gather) -> CubePlan:
 
 
 def test_finish_gather_leaves_a_cube_alone_that_was_planned_anew() -> None:
-    """All shards of one making are there, but the cube is another's by now, and that has none yet."""
+    """All shards of the removed cube are there, but the new cube has none yet."""
     gather = Gather()
     plan, tasks = gather.plan()
     for task in tasks:
@@ -699,7 +664,7 @@ def test_finish_gather_leaves_a_cube_alone_that_was_planned_anew() -> None:
 
 
 def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works() -> None:
-    """It looks again before the last write."""
+    """The claim is checked again before the last write."""
     gather = Gather()
     plan, tasks = gather.plan()
     for task in tasks:
@@ -719,7 +684,7 @@ def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works()
 
 
 def test_finish_gather_refuses_where_the_cube_was_removed() -> None:
-    """Shards without the arrays that they belong to make no cube."""
+    """Shards without their arrays are not a cube."""
     gather = Gather()
     plan, tasks = gather.plan()
     for task in tasks:
@@ -742,7 +707,7 @@ def test_finish_gather_of_a_complete_cube_returns_its_report() -> None:
 
 
 def test_gather_shard_writes_nothing_into_a_cube_that_was_planned_anew_while_it_read() -> None:
-    """A worker of a gather that was cancelled goes on for a while; its pixels are not the new one's."""
+    """A worker of a cancelled gather runs on for a while. Its pixels do not belong to the new cube."""
     gather = Gather()
     plan, tasks = gather.plan()
     opens = gather.reader.open_
@@ -763,7 +728,7 @@ def test_gather_shard_writes_nothing_into_a_cube_that_was_planned_anew_while_it_
 
 
 def test_gather_shard_tells_measuring_from_writing() -> None:
-    """What stores takes is no part of what measures, and all of it is the worker's time."""
+    """The times to measure and to store are separate, and both count as the worker's time."""
     gather = Gather()
     plan, tasks = gather.plan()
     write = gather.cube.write_shard

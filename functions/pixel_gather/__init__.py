@@ -6,7 +6,6 @@
 """
 
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.version import __version__
@@ -17,13 +16,16 @@ if TYPE_CHECKING:
     from pixel_gather.errors import (
         ArrayExistsError,
         BudgetError,
+        BusyError,
         DeniedError,
         GatherError,
         MissingExtraError,
         RequestError,
+        SceneNotFoundError,
         StoreError,
     )
     from pixel_gather.headers.drill import DrilledPixel
+    from pixel_gather.local.catalog import MadeCatalog, make_catalog
     from pixel_gather.local.drill import drill, drill_async
     from pixel_gather.local.gather import (
         Gathered,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     )
     from pixel_gather.local.index import Indexed, index, index_async
     from pixel_gather.local.ls import ls
+    from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
     from pixel_gather.report.report import Report
@@ -44,18 +47,22 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrayExistsError",
     "BudgetError",
+    "BusyError",
     "CubePlan",
     "DeniedError",
     "DrilledPixel",
+    "FoundScenes",
     "GatherError",
     "GatherRequest",
     "Gathered",
     "Indexed",
     "ListedObject",
+    "MadeCatalog",
     "MissingExtraError",
     "Progress",
     "Report",
     "RequestError",
+    "SceneNotFoundError",
     "Settings",
     "Status",
     "StoreError",
@@ -70,23 +77,27 @@ __all__ = [
     "index",
     "index_async",
     "ls",
+    "make_catalog",
+    "search",
 ]
 
 _MODULES: Final = {
-    "pixel_gather.adapters.source_list.listing": ("ListedObject",),
     "pixel_gather.adapters.object_store.object_store": ("StoreSettings",),
-    "pixel_gather.plan.cube_plan": ("CubePlan",),
-    "pixel_gather.headers.drill": ("DrilledPixel",),
-    "pixel_gather.local.drill": ("drill", "drill_async"),
+    "pixel_gather.adapters.source_list.listing": ("ListedObject",),
     "pixel_gather.errors": (
         "ArrayExistsError",
         "BudgetError",
+        "BusyError",
         "DeniedError",
         "GatherError",
         "MissingExtraError",
         "RequestError",
+        "SceneNotFoundError",
         "StoreError",
     ),
+    "pixel_gather.headers.drill": ("DrilledPixel",),
+    "pixel_gather.local.catalog": ("MadeCatalog", "make_catalog"),
+    "pixel_gather.local.drill": ("drill", "drill_async"),
     "pixel_gather.local.gather": (
         "Gathered",
         "Progress",
@@ -98,29 +109,23 @@ _MODULES: Final = {
     ),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
     "pixel_gather.local.ls": ("ls",),
+    "pixel_gather.local.search": ("FoundScenes", "search"),
+    "pixel_gather.model.status": ("Status",),
+    "pixel_gather.plan.cube_plan": ("CubePlan",),
     "pixel_gather.report.report": ("Report",),
     "pixel_gather.request.request": ("GatherRequest",),
-    "pixel_gather.model.status": ("Status",),
 }
-"""Where each public name is defined; imported where it is used, for a worker needs none of it."""
+"""The module that defines each public name. It is imported on first use: Lambda workers need none of them."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module that defines a public name; all of its names are then there."""
+    """Import the module that defines a public name and keep the name here."""
     for module, names in _MODULES.items():
         if name in names:
-            found = import_module(module)
-            globals().update({each: getattr(found, each) for each in names})
-            _forget_modules()
-            return getattr(found, name)
+            found = getattr(import_module(module), name)
+            globals()[name] = found
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _forget_modules() -> None:
-    """Take away modules that importing has put under a public name, which means what is in them."""
-    for name in __all__:
-        if isinstance(globals().get(name), ModuleType):
-            del globals()[name]
 
 
 def __dir__() -> list[str]:

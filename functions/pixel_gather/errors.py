@@ -5,21 +5,21 @@
     GatherError
     ├── RequestError       the request or the list is wrong: fix it (also a ValueError)
     ├── BudgetError        the plan is over a limit: ask for less or raise the limit
-    ├── SourceError        one source cannot be used: recorded in ``status``, and the gather goes on
-    │   └── StaleHeaderError   it is not what an index says: open it anew
-    ├── StoreError         the place that the cube is written to refused: mend it, run again
-    ├── BusyError          this machine or a store could not just now: run again, nothing needs mending
-    ├── ArrayExistsError   something else lies at the cube's place: choose another
-    ├── MissingExtraError  a package that is optional is needed: the message says what to install
+    ├── SourceError        one source cannot be used: it is recorded in ``status`` and the gather continues
+    │   └── StaleHeaderError   a cached header is out of date: read the header again
+    ├── StoreError         the cube's store failed: repair it and run again
+    ├── BusyError          this machine or a store is busy: run again, nothing needs repair
+    ├── ArrayExistsError   the output location is in use: choose another
+    ├── MissingExtraError  an optional package is needed: the message says what to install
     │
-    │   and of a deployment on AWS:
-    ├── GatherNotFoundError   no gather of this id: list them
+    │   and for a deployment on AWS:
+    ├── GatherNotFoundError   no gather has this id: list them
     ├── SceneNotFoundError    the catalog has no such scene or collection: search for it
-    ├── NotRedrivableError    nothing to run again: the message says what to do instead
-    ├── ThrottledError        asked too often: ask again later
-    ├── DeniedError           credentials are missing or too weak: get others
-    ├── UnreachableError      no answer: mend the network, the address or the certificate
-    └── DeploymentError       it is not there, or not as it should be: deploy it again
+    ├── NotRedrivableError    nothing can be run again: the message says what to do instead
+    ├── ThrottledError        too many requests: ask again later
+    ├── DeniedError           credentials are missing or insufficient: get others
+    ├── UnreachableError      no answer: check the network, the address and the certificate
+    └── DeploymentError       the deployment is missing or wrongly configured: deploy it again
 """
 
 from typing import ClassVar
@@ -28,7 +28,7 @@ from pixel_gather.model.status import Status
 
 
 class GatherError(Exception):
-    """Base of all errors below; ``code`` is stable and meant for programs."""
+    """Base of all errors below. Programs can rely on ``code``, which never changes."""
 
     code: ClassVar[str] = "gather_error"
 
@@ -43,25 +43,25 @@ class RequestError(GatherError, ValueError):
 
         Args:
             message: One sentence that says what to do.
-            field: Where it stands: a dotted field of the request, or ``LIST line N``.
+            field: Where the mistake is: a dotted field of the request, or ``LIST line N``.
         """
         super().__init__(f"{field}: {message}")
         self.field = field
 
 
 class BudgetError(GatherError):
-    """The plan exceeds the request's or the deployment's limit; nothing was read or written."""
+    """The plan exceeds a limit of the request or of the deployment. Nothing was read or written."""
 
     code = "budget_error"
 
 
 class SourceError(GatherError):
-    """One source cannot be used; ``status`` says why, in the cube's own codes."""
+    """One source cannot be used. ``status`` is the code that the cube stores for it."""
 
     code = "source_error"
 
     def __init__(self, message: str, *, href: str, status: Status) -> None:
-        """Name the source and what became of it."""
+        """Name the source, its status and the reason."""
         super().__init__(f"{href}: {message}")
         self.href = href
         self.status = status
@@ -69,80 +69,80 @@ class SourceError(GatherError):
 
 
 class StaleHeaderError(SourceError):
-    """A header that was known beforehand does not hold for what lies there now: open the source anew.
+    """A cached header does not match the object that is there now: read the header again.
 
-    Never recorded: what opening it anew tells decides.
+    The cube never records this error. It records the result of the second try.
     """
 
     code = "stale_header"
 
 
 class StoreError(GatherError):
-    """The place that the cube or its control files are kept in could not be read or written."""
+    """The store of the cube or of its control files could not be read or written."""
 
     code = "store_error"
 
 
 class BusyError(GatherError):
-    """This machine, or a store, could not do it just now: the same run again goes on where it stopped."""
+    """This machine or a store is busy at the moment. Repeat the run: it continues where it stopped."""
 
     code = "busy"
 
 
 class ArrayExistsError(GatherError):
-    """The cube's place holds another cube, or half of one that this request cannot continue."""
+    """The output location holds another cube, or an unfinished one that this request cannot continue."""
 
     code = "array_exists"
 
 
 class MissingExtraError(GatherError, ImportError):
-    """A package is needed that is installed with an extra, such as ``pixel-gather[aws]``."""
+    """A package is missing that an extra installs, such as ``pixel-gather[aws]``."""
 
     code = "missing_extra"
 
 
 class GatherNotFoundError(GatherError):
-    """There is no gather of this id, or it ended more than 90 days ago."""
+    """No gather has this id, or it ended more than 90 days ago."""
 
     code = "gather_not_found"
 
 
 class SceneNotFoundError(GatherError):
-    """The catalog has no scene, or no collection, of this id."""
+    """No scene or collection of the catalog has this id."""
 
     code = "scene_not_found"
 
 
 class NotRedrivableError(GatherError):
-    """The gather has nothing that could be run again: the message says what to do instead."""
+    """Nothing of this gather can be run again. The message says what to do instead."""
 
     code = "not_redrivable"
 
 
 class ThrottledError(GatherError):
-    """Asked too often: ask again later."""
+    """Too many requests: ask again later."""
 
     code = "throttled"
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        """Say who is busy, and when to come back where that was said."""
+        """Say who is busy and, if the server told it, after how many seconds to ask again."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
 
 class DeniedError(GatherError):
-    """Credentials are missing or expired, or do not allow this."""
+    """Credentials are missing, expired or insufficient."""
 
     code = "access_denied"
 
 
 class UnreachableError(GatherError):
-    """No answer: the network, the address or the certificate is wrong."""
+    """The server does not answer: check the network, the address and the certificate."""
 
     code = "unreachable"
 
 
 class DeploymentError(GatherError):
-    """The deployment is not there, not configured, or answered what it should not."""
+    """The deployment is missing, not configured, or gave an unexpected answer."""
 
     code = "deployment_error"

@@ -1,4 +1,4 @@
-"""Packages that come with an extra, such as ``pixel-gather[aws]``, and what to say without them."""
+"""Checks for packages that an extra installs, such as ``pixel-gather[aws]``."""
 
 from importlib.util import find_spec
 from typing import Final, Literal
@@ -11,18 +11,18 @@ _PACKAGES: Final[dict[Extra, tuple[str, ...]]] = {
     "report": ("matplotlib", "jinja2", "PIL"),
     "xarray": ("xarray",),
 }
-"""What is imported of each; a test holds it to pyproject.toml."""
+"""Modules that each extra provides. A test compares them with pyproject.toml."""
 
 
 def check_extra(extra: Extra, what: str) -> None:
-    """Refuse to go on without the packages of an extra; imports none of them.
+    """Raise an error if a package of an extra is not installed. Imports none of them.
 
     Args:
         extra: Its name.
-        what: What needs it, as the subject of a sentence, in the plural.
+        what: What needs it: the plural subject of the message.
 
     Raises:
-        MissingExtraError: One of them is not installed.
+        MissingExtraError: A package is not installed.
     """
     for package in _PACKAGES[extra]:
         if not _is_there(package):
@@ -34,5 +34,5 @@ def check_extra(extra: Extra, what: str) -> None:
 def _is_there(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ValueError:  # the program has said that it is not to be imported
+    except ValueError:  # the program has blocked its import
         return False

@@ -1,4 +1,4 @@
-"""What the steps need from the world. Adapters implement these; tests have fakes of them."""
+"""Interfaces to the outside world. Adapters implement them; tests use fakes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,18 +15,18 @@ class OpenedSource(Protocol):
 
     @property
     def header(self) -> Header:
-        """What opening it told."""
+        """The header of the version that was opened."""
 
     @property
     def known(self) -> bytes | None:
-        """What opens this version again without reading its header; None where nothing does.
+        """The packed header: it opens this version again without a read. None if there is none.
 
-        Only its reader knows what is in it. Asking may take 0.1 ms.
+        Only the reader that made it can decode it. Packing may take 0.1 ms.
         """
 
     @property
     def was_known(self) -> bool:
-        """Whether it was opened by such bytes, so that its header is not to be believed before a read."""
+        """Whether a packed header opened it. Its header is unverified until the first read of pixels."""
 
     async def read_into(
         self,
@@ -41,17 +41,17 @@ class OpenedSource(Protocol):
 
         Args:
             out: Shape (band, y, x) of the window, C order in its last two axes, dtype of the
-                header. Wholly overwritten where the source has pixels; what overhangs is left as it is.
-            window: In pixels of the header's grid; part of it lies on the raster.
+                header. Every pixel inside the source is overwritten; pixels outside keep their value.
+            window: In pixels of the header's grid. Part of it lies on the raster.
             bands: Which bands, from 1, in the order of ``out``.
-            masked: Also leave as they are the pixels that GDAL's masks of these bands hide: the source's own
-                mask, alpha, or nodata. What holds the nodata value exactly may be written as well.
-            part_nbytes: Longer ranges are better fetched in parts of this size side by side, as
-                `pixel_gather.estimate.range_parts` says; None for single ranges. Changes no pixel.
+            masked: Pixels that GDAL's masks of these bands hide keep their value, too. The masks are the
+                source's own mask, alpha, or nodata. Pixels that hold nodata exactly may be written.
+            part_nbytes: Fetch longer ranges in parts of this size, in parallel; see
+                `pixel_gather.estimate.range_parts`. None for one request per range. Changes no pixel.
 
         Raises:
-            StaleHeaderError: It was known, and is another now; ``out`` may hold anything.
-            SourceError: The pixels cannot be had.
+            StaleHeaderError: The packed header is out of date. ``out`` may hold anything.
+            SourceError: The pixels cannot be read.
         """
 
 
@@ -65,10 +65,10 @@ class SourceReader(Protocol):
 
         Args:
             href: A checked href.
-            overview: Read from this overview, 0 being the largest; None for full resolution.
-            cost: Adds up what this source costs, here and in later reads.
-            known: What it has told of itself before, as `OpenedSource.known`, from wherever: what does not
-                fit or is broken is as good as None.
+            overview: Read from this overview; 0 is the largest. None for full resolution.
+            cost: Counts what this source costs, here and in later reads.
+            known: A packed header from an earlier gather; see `OpenedSource.known`. Untrusted: ignored if
+                it does not fit.
 
         Raises:
             SourceError: It cannot be opened.
@@ -76,39 +76,39 @@ class SourceReader(Protocol):
 
 
 class Place(Protocol):
-    """What one source holds while it is being read."""
+    """Permission to read one source, held while it is read."""
 
     def was_read(self, *, n_requests: int) -> None:
-        """Say that the source was read.
+        """Report that the source was read.
 
-        How long it took then counts for how many are read at a time. What is missing or denied is answered
-        too soon to be a measure of the others.
+        Its duration then helps to set the number of concurrent reads. Do not report missing or denied
+        sources: their answers come too fast to be a measure.
 
         Args:
-            n_requests: How many it needed, without retries and hedges.
+            n_requests: Requests that it needed, without retries and hedges.
         """
 
 
 class Slots(Protocol):
-    """Bounds how many sources are being read at one time, of each back end by itself."""
+    """Limits how many sources are read at one time. Each back end has its own limit."""
 
     def slot(self, href: str, *, weight: int) -> AbstractAsyncContextManager[Place]:
-        """Wait for a free place at a source's back end and hold it.
+        """Wait until the source's back end may be read, and hold that permission.
 
         Args:
             href: A checked href.
-            weight: How many requests at a time the source wants to send, about.
+            weight: Approximate number of requests that the source sends at one time.
         """
 
 
 class Projector(Protocol):
-    """Transforms coordinates between CRSs; x is always easting or longitude."""
+    """Transforms coordinates between CRSs. x is always easting or longitude."""
 
     def check(self, crs: str, *, field: str) -> None:
-        """Refuse a CRS that is not known, naming the request's field."""
+        """Raise a RequestError, which names the field, if the CRS is unknown."""
 
     def describe(self, crs: str) -> DescribedCrs | None:
-        """Return what a cube's readers are told of a source's CRS; None where it is not known."""
+        """Return the description of a CRS that the cube stores; None if the CRS is unknown."""
 
     def points(
         self, xs: Sequence[float], ys: Sequence[float], *, source_crs: str, target_crs: str
@@ -134,37 +134,37 @@ class SourceTable(Protocol):
 
     @property
     def n_repeated(self) -> int:
-        """Sources whose href stands further up in the list."""
+        """Sources whose href is in an earlier line of the list, too."""
 
     @property
     def n_rows(self) -> int:
-        """Rows of the cube: sources, or scenes where several bands share one."""
+        """Rows of the cube: one per source, or one per scene if the list has a ``band`` column."""
 
     @property
     def bands(self) -> tuple[str, ...]:
-        """Names in the ``band`` column in order of first appearance; empty where there is no such column."""
+        """Names in the ``band`` column in order of first appearance; empty if there is no such column."""
 
     @property
     def has_time(self) -> bool:
-        """Whether every row has a time, so that the cube's first axis is ``time``."""
+        """Whether every row has a time. The cube's first axis is then ``time``."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The list's other columns, ``scene`` and, where only some rows have one, ``time`` among them."""
+        """The list's other columns, with ``scene`` and, if only some rows have a time, ``time``."""
 
     def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
         """Yield rows [start, stop) in the cube's order."""
 
     @property
     def n_by_bucket(self) -> Mapping[str, int]:
-        """Sources in each bucket of S3, by its name."""
+        """Number of sources in each S3 bucket, by its name."""
 
     @property
     def n_known(self) -> int:
-        """Sources of which a header index tells."""
+        """Sources that the header index has a packed header for."""
 
     def known(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
-        """Yield for rows [start, stop) what a header index tells of each of their sources."""
+        """Yield the packed headers of each row's sources for rows [start, stop); None where there is none."""
 
     def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
         """Return up to ``n`` sources spread evenly over the rows, first and last among them."""

@@ -1,4 +1,4 @@
-"""Where a gather keeps what it makes: the cube, and the control files of a run that is under way."""
+"""Interfaces to the stores of a gather: the cube, and the control files of a run."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from pixel_gather.errors import ArrayExistsError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement, claim_of
 from pixel_gather.read.read_shard import Pixels
 
-if TYPE_CHECKING:  # what only plan and finish need is not in a worker's start
+if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster without them
     from pixel_gather.read.quicklook import Quicklooks
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate, Values
@@ -24,34 +24,63 @@ _REMOVED: Final = "the cube has been removed since it was planned: submit its re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCube:
-    """A cube that is at the place already."""
+    """A cube that is already at the output location."""
+
+    place: str
+    """Its location, as the user wrote it."""
 
     digest: str
-    """Of the plan that it was made by."""
+    """Digest of its plan."""
 
     planned_at: float
-    """When that was made, in seconds since 1970-01-01 UTC."""
+    """When the plan was made, in seconds since 1970-01-01 UTC."""
 
     report: Mapping[str, Any] | None
-    """Its report, where it is complete."""
+    """Its report; None if the cube is not complete."""
 
     @property
     def claim(self) -> str:
-        """As `CubePlan.claim`."""
+        """The same as `CubePlan.claim`."""
         return claim_of(self.planned_at)
 
+    def check_is_of(self, digest: str) -> None:
+        """Refuse a cube of another request or another list.
+
+        Args:
+            digest: `pixel_gather.plan.plan.gather_digest` of the gather at hand.
+
+        Raises:
+            ArrayExistsError: The cube has another digest.
+        """
+        if self.digest != digest:
+            raise ArrayExistsError(
+                f"{self.place}: a cube of another request or another list is there: choose another place"
+            )
+
+    def check_can_continue(self, digest: str) -> None:
+        """Refuse a cube that a gather cannot continue.
+
+        Raises:
+            ArrayExistsError: The cube has another digest, or it is complete.
+        """
+        self.check_is_of(digest)
+        if self.report is not None:
+            raise ArrayExistsError(
+                f"{self.place}: the cube of this request is complete: there is nothing to gather"
+            )
+
     def complete_report(self) -> "Report | None":
-        """Return what a complete cube tells of itself, or None of one that is not."""
-        from pixel_gather.report.report import Report  # noqa: PLC0415 # see above
+        """Return the report of a complete cube, or None."""
+        from pixel_gather.report.report import Report  # noqa: PLC0415 # as above
 
         return None if self.report is None else msgspec.convert(self.report, Report)
 
 
 def checked_claim(found: FoundCube | None, plan: CubePlan) -> FoundCube:
-    """Return what is at a cube's place, if it is still the making of the cube that was planned.
+    """Return the cube at the location if it still belongs to this plan.
 
     Raises:
-        ArrayExistsError: It was removed, and may have been planned anew since.
+        ArrayExistsError: The cube was removed. It may have been planned again since.
     """
     if found is None or found.claim != plan.claim:
         raise ArrayExistsError(_REMOVED if found is None else PLANNED_ANEW)
@@ -59,24 +88,24 @@ def checked_claim(found: FoundCube | None, plan: CubePlan) -> FoundCube:
 
 
 class CubeStore(Protocol):
-    """One cube, written in an order that leaves none that looks complete before it is."""
+    """One cube. Its order of writing ensures that no unfinished cube looks complete."""
 
     async def found(self) -> FoundCube | None:
-        """Return what cube is at the place, or None where the place is empty.
+        """Return the cube at the location, or None if the location is empty.
 
         Raises:
             ArrayExistsError: Something else is there.
         """
 
     async def create(self, plan: CubePlan) -> CubePlan:
-        """Claim the place and describe the measurements.
+        """Claim the location and describe the measurements.
 
         Returns:
-            The plan, or as it was made by whoever has claimed the place for the same digest before.
+            The plan. If another run of the same digest was first, with that run's ``planned_at``.
 
         Raises:
-            ArrayExistsError: Another gather has claimed it meanwhile, or the cube is complete.
-            BusyError: Others are at it, and none of them gets through.
+            ArrayExistsError: Another gather has claimed the location meanwhile, or the cube is complete.
+            BusyError: Other runs write there at the same time.
         """
 
     async def write_shard(
@@ -87,33 +116,32 @@ class CubeStore(Protocol):
         Args:
             plan: The cube.
             measurement: Which array.
-            key: Place of the shard in the array's grid.
-            pixels: Shape (row, y, x), at most that of a shard.
+            key: Position of the shard in the array's grid of shards.
+            pixels: Shape (row, y, x). At most as large as a shard.
         """
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
-        """Describe the arrays along the first axis, in place of any from an earlier try."""
+        """Describe the arrays along the first axis. Replaces those of an earlier try."""
 
     async def write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
         """Write a run of rows of several coordinates."""
 
     async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
-        """Write what opens each source again without reading its header, for other gathers to use.
+        """Write the header index, which spares later gathers the reading of headers.
 
         Args:
-            entries: Hrefs, each with its source's `pixel_gather.ports.OpenedSource.known`, some at a time;
-                nothing is written where there is none.
+            entries: Batches of (href, packed header). Nothing is written if there are none.
         """
 
     async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> None:
         """Write small pictures of some windows beside the arrays."""
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
-        """Place the cube on the map, consolidate its metadata and, last of all, say that it is complete.
+        """Write the georeference, consolidate the metadata and then mark the cube as complete.
 
         Raises:
-            ArrayExistsError: The cube was removed, and may have been planned anew since: what is there says
-                nothing of being complete.
+            ArrayExistsError: The cube was removed, and may have been planned again since. Nothing is marked
+                as complete.
         """
 
 
@@ -121,22 +149,22 @@ class ControlStore(Protocol):
     """Small files of one gather: the plan, the list in shard order, the sidecars."""
 
     async def put(self, key: str, content: bytes) -> None:
-        """Write a file whole, in place of any earlier one."""
+        """Write a file. Replaces an earlier one."""
 
     async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
-        """Write a file of any length from parts, holding a few of them at a time."""
+        """Write a file of any length from parts. A few parts are in memory at a time."""
 
     async def get(self, key: str) -> bytes | None:
-        """Read a file, or None where there is none."""
+        """Return a file's content, or None if there is no such file."""
 
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
-        """Read bytes [start, stop) of a file that is there."""
+        """Return bytes [start, stop) of an existing file."""
 
     async def list_(self, prefix: str) -> set[str]:
         """Return the keys below a prefix."""
 
     async def clear(self) -> None:
-        """Remove every file: the cube is complete and says itself what they said."""
+        """Remove every file. A complete cube does not need them."""
 
     def below(self, folder: str) -> Self:
-        """Return the store of the files in one folder."""
+        """Return a store for the files in one folder."""

@@ -1,7 +1,6 @@
-"""Work that is done at one time. What fails leaves as one error, never as an ``ExceptionGroup``.
+"""Run coroutines concurrently. A failure leaves as one exception, never as an ``ExceptionGroup``.
 
-This is the only place that makes a task group: callers catch errors by their class, and the state machine
-retries them by it.
+Callers and the state machine select errors by their class. So all task groups are made here.
 """
 
 import asyncio
@@ -12,11 +11,11 @@ from pixel_gather.errors import GatherError
 
 
 async def all_of[T](works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Do everything at one time and return the results in order. After a failure the rest is cancelled.
+    """Run all coroutines concurrently and return their results in order. A failure cancels the others.
 
     Raises:
-        GatherError: One of them raised it.
-        Exception: Otherwise the first that one of them raised.
+        GatherError: The first one, if any of the coroutines raised one.
+        Exception: Otherwise the first exception.
     """
     try:
         async with asyncio.TaskGroup() as group:

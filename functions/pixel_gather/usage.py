@@ -1,4 +1,4 @@
-"""What this process has used until now, and the machine that it runs on."""
+"""Memory and CPU time of this process, and a description of its machine."""
 
 import os
 import platform
@@ -11,8 +11,8 @@ from pathlib import Path
 
 
 def peak_rss_mib() -> float:
-    """Return the most memory that this process has held; elsewhere than on Linux, its parent's may count."""
-    if sys.platform == "linux":  # where getrusage tells of the process before exec, too
+    """Return this process's peak memory. On other systems than Linux the parent's may be included."""
+    if sys.platform == "linux":  # there getrusage includes the process before exec
         status = Path("/proc/self/status").read_text(encoding="ascii")
         return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) / 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -26,7 +26,7 @@ def cpu_s() -> float:
 
 @cache
 def machine() -> str:
-    """Return in words what this process runs on: what every figure of speed depends on."""
+    """Describe the machine in words. Every measured speed depends on it."""
     n_cores = os.process_cpu_count() or 1
     cores = "1 core" if n_cores == 1 else f"{n_cores} cores"
     python = f"Python {platform.python_version()}"
@@ -42,7 +42,7 @@ def machine() -> str:
 
 
 def cpu_name() -> str:
-    """Return what the system calls its processor."""
+    """Return the system's name for its processor."""
     with suppress(OSError):
         if found := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
             return found[1]
@@ -50,7 +50,7 @@ def cpu_name() -> str:
 
 
 def meminfo_mib(name: str) -> float | None:
-    """Return one of the system's figures of memory, such as ``MemTotal``; None where it does not tell."""
+    """Return a value of ``/proc/meminfo``, such as ``MemTotal``; None if the system has no such file."""
     with suppress(OSError):
         if found := re.search(rf"{name}:\s+(\d+) kB", Path("/proc/meminfo").read_text()):
             return int(found[1]) / 1024

@@ -1,8 +1,8 @@
-"""The three steps of a gather, joined up: plan it, gather each shard, finish it.
+"""The three steps of a gather: plan it, gather each shard, finish it.
 
-They run in process, on AWS and in its emulation, and nothing else differs. Data enters as the list
-and the sources' bytes; it becomes shards of the cube, whose evidence lies in sidecars until
-`finish_gather` makes coordinates of them and says that the cube is complete.
+The same steps run in process, on AWS and in the AWS emulator. `gather_shard` writes the pixels of one shard
+and a sidecar file with its results. `finish_gather` turns all sidecars into coordinates and marks the cube as
+complete.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
 from pixel_gather.read.quicklook import QuicklookAlbum, take_quicklooks
 from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.statistics import measure_row
-from pixel_gather.stores import PLANNED_ANEW, ControlStore, CubeStore, FoundCube, checked_claim
+from pixel_gather.stores import PLANNED_ANEW, ControlStore, CubeStore, checked_claim
 from pixel_gather.usage import machine, peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
@@ -46,30 +46,30 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedShard:
-    """What the control files say of one task."""
+    """What the control files contain for one task."""
 
     committed: ShardResult | None
-    """Its result where somebody has filled it."""
+    """Its result if a worker has filled it; else None."""
 
     rows: tuple[CubeRow, ...]
-    """What to read; empty where it is filled."""
+    """What to read. Empty if the shard is filled."""
 
     known: Known = ()
-    """What a header index tells of it."""
+    """Packed headers from a header index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilledShard:
-    """A shard that is committed."""
+    """A committed shard."""
 
     result: ShardResult
     is_new: bool
-    """Whether this call filled it; else another had, and it was left as it was."""
+    """Whether this call filled it. If not, another worker had, and nothing was changed."""
 
 
 _SIDECARS_AHEAD: Final = 32
 _ROUNDING: Final = 1e-6
-"""Of a share that decimal fractions spell, so that seven of a thousand are 0.007 of them."""
+"""Tolerance for shares written as decimal fractions: 7 of 1,000 tasks must pass a limit of 0.007."""
 
 
 async def plan_gather(
@@ -83,22 +83,22 @@ async def plan_gather(
     max_task_nbytes: int,
     deployment: "Deployment | None" = None,
 ) -> tuple[CubePlan, tuple[ShardTask, ...]]:
-    """Plan a gather, claim the cube's place and write down what each worker has to do.
+    """Plan a gather, claim the output location and write the control files for the workers.
 
-    Safe to run twice, one after the other or at the same time: whoever claims the place first decides, and
-    the control files lie below that claim. What an earlier cube of this place has left there is ignored.
+    Safe to run twice, also at the same time: the first claim of the location wins. The control files are in a
+    folder named after the claim. Files of an earlier cube at this location are ignored.
 
     Raises:
         RequestError: The request does not fit the sources.
         BudgetError: The plan is over a limit.
-        ArrayExistsError: Another gather has claimed the place, or this one is complete.
+        ArrayExistsError: Another gather has claimed the location, or this one is complete.
     """
     from pixel_gather.plan.plan import gather_digest, plan_cube  # noqa: PLC0415 # not in a worker's start
 
     found = await cube.found()
     if found is not None:
-        _check_is_unfinished(found, gather_digest(request, table))
-        if (earlier := await _planned(control.below(found.claim), projector)) is not None:
+        found.check_can_continue(gather_digest(request, table))
+        if (earlier := await _planned(control.below(found.claim))) is not None:
             return earlier
     plan = await plan_cube(
         request,
@@ -112,7 +112,7 @@ async def plan_gather(
     plan = await cube.create(_described(plan, projector))
     await control.put(_CLAIM_KEY, plan.claim.encode())
     control = control.below(plan.claim)
-    if (earlier := await _planned(control, projector)) is not None:  # by whoever claimed the place meanwhile
+    if (earlier := await _planned(control)) is not None:  # another run has claimed the place meanwhile
         return earlier
     stops: list[int] = []
     await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
@@ -121,45 +121,39 @@ async def plan_gather(
         await control.put_stream(KNOWN_KEY, known_in_shard_order(plan, table, known_stops))
     tasks = cut_tasks(plan, stops, known_stops)
     await control.put(_TASKS_KEY, msgspec.json.encode(tasks))
-    await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it says that the rest is there
+    await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it marks the other files as complete
     return plan, tasks
 
 
-async def _planned(
-    control: ControlStore, projector: Projector
-) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
-    """Return the plan that is there; one of an earlier version is told its CRS, which finish cannot ask."""
+async def _planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+    """Return the plan and the tasks that an earlier run wrote, or None."""
     content = await control.get(_PLAN_KEY)
     if content is None:
         return None
-    found = _decoded_plan(content)
-    plan = found if found.crs is not None else _described(found, projector)
-    if plan != found:
-        await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))
-    return plan, await load_tasks(control)
+    return _decoded_plan(content), await load_tasks(control)
 
 
 def _described(plan: CubePlan, projector: Projector) -> CubePlan:
-    """Return a plan that says what the cube's readers will be told of its CRS, if it has one."""
+    """Return the plan with the description of its CRS, if it has one."""
     crs = plan.placement.crs
     return plan if crs is None else replace(plan, crs=projector.describe(crs))
 
 
 async def is_planned(control: ControlStore) -> bool:
-    """Tell whether the control files of a gather are there; those of one that is long over are not."""
+    """Return whether a gather's control files exist. They expire some time after its end."""
     return await control.get(_PLAN_KEY) is not None
 
 
 async def check_claim(control: ControlStore, claim: str) -> None:
-    """Refuse to go on with a gather whose cube was removed and has been planned anew since.
+    """Raise an error if the cube was removed and planned again since.
 
     Args:
-        control: As it was given to `plan_gather`.
-        claim: Of the plan at hand.
+        control: The store that was given to `plan_gather`.
+        claim: Claim of the current plan.
 
     Raises:
-        ArrayExistsError: The cube is another's now.
-        StoreError: Nobody has planned it, or the control files have expired.
+        ArrayExistsError: The location has another claim now.
+        StoreError: The gather was not planned, or its control files have expired.
     """
     if await _needed(control, _CLAIM_KEY) != claim.encode():
         raise ArrayExistsError(PLANNED_ANEW)
@@ -176,10 +170,10 @@ async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
 
 
 async def load_shard(task: ShardTask, control: ControlStore) -> LoadedShard:
-    """Return a task's rows, or its result: both are asked for at one time, as a worker waits for them.
+    """Return a task's result if it is committed, else its rows. All requests are sent at one time.
 
     Raises:
-        StoreError: The store refused; the list does not matter where the task is committed.
+        StoreError: A request failed. A failed read of the rows is ignored if the task is committed.
     """
     committing = asyncio.ensure_future(_committed(task, control))
     listing = asyncio.ensure_future(_rows_of(task, control))
@@ -205,17 +199,29 @@ async def gather_shard(
     loaded: LoadedShard | None = None,
     claims: ControlStore | None = None,
 ) -> FilledShard:
-    """Fill one shard of every measurement, then commit it by its sidecar.
+    """Fill one shard of every measurement, then commit it by writing its sidecar.
 
-    Safe to run twice: a shard that has been committed, before or meanwhile, is left as it is. So a worker for
-    whom nobody waits any more, and whose sources time out, cannot write over what another has read.
-    ``loaded`` is of `load_shard` where the caller has asked already.
+    Safe to run twice: a committed shard is never changed. So an abandoned worker, whose sources time out,
+    cannot overwrite what another worker has read.
+
+    Args:
+        task: The shard.
+        plan: The cube.
+        reader: Opens the sources.
+        projector: For boxes and points.
+        slots: Limits how many sources are read at one time.
+        buffers: Memory for the pixels.
+        cube: Where the pixels are written.
+        control: Control files below the plan's claim.
+        source_timeout_s: Longest time for one source, retries included.
+        on_source: Called after each source.
+        loaded: Result of `load_shard`, if the caller has it already.
+        claims: Control files as given to `plan_gather`, to check the claim again before writing.
 
     Raises:
-        ArrayExistsError: By ``claims``, which are `plan_gather`'s control files, the cube was removed while
-            the sources were read, and has been planned anew: its pixels are another gather's.
-        BusyError: This machine could not just now; nothing was written.
-        StoreError: A store refused.
+        ArrayExistsError: The cube was removed and planned again while the sources were read.
+        BusyError: This machine is busy. Nothing was written.
+        StoreError: A store failed.
     """
     loaded = loaded or await load_shard(task, control)
     if loaded.committed is not None:
@@ -263,7 +269,7 @@ async def gather_shard(
 
 
 async def gathered_indexes(control: ControlStore) -> frozenset[int]:
-    """Return which tasks have been committed."""
+    """Return the indexes of the committed tasks."""
     return frozenset(int(key.rpartition("/")[2].partition(".")[0]) for key in await control.list_(_SIDECARS))
 
 
@@ -275,25 +281,25 @@ async def finish_gather(
     control: ControlStore,
     max_lost_share: float = 0.0,
 ) -> "Report":
-    """Make coordinates of the sidecars and say that the cube is complete.
+    """Write the coordinates from the sidecars and mark the cube as complete.
 
-    Memory holds one batch of rows, at most 32 MiB of small pictures and, for the report's medians, four
-    numbers a source.
+    Memory holds one batch of rows, at most 32 MiB of quicklooks and, for the report's medians, five numbers
+    per source.
 
     Args:
         plan: The cube.
         tasks: All of its tasks, in order.
-        cube: Where it lies.
+        cube: Where the cube is.
         control: Where its sidecars are.
-        max_lost_share: Share of the tasks, 0 to 1, that may have left no sidecar; the rows of those are lost
-            in the cube's status, whatever was stored of them.
+        max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar. Their rows get the status lost,
+            even if pixels were stored.
 
     Returns:
-        The report; of a cube that is complete already, the one that it has.
+        The report. If the cube is already complete, the report that it contains.
 
     Raises:
-        ArrayExistsError: The cube was removed, and may have been planned anew since: it is left as it is.
-        StoreError: More tasks than that have not been gathered; nothing says that the cube is complete.
+        ArrayExistsError: The cube was removed, and may have been planned again since. Nothing was changed.
+        StoreError: More tasks have no sidecar. The cube is not marked as complete.
     """
     from pixel_gather.report.report import Tally  # noqa: PLC0415 # as above
     from pixel_gather.report.row_coordinates import (  # noqa: PLC0415 # not in a worker's start
@@ -343,7 +349,7 @@ async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> None:
         await cube.write_quicklooks(quicklooks)
 
 
-# MessagePack, for JSON has no NaN, which nodata and statistics often are.
+# MessagePack: nodata and statistics are often NaN, which JSON does not have.
 _CLAIM_KEY: Final = "claim"
 _PLAN_KEY: Final = "plan.msgpack"
 _TASKS_KEY: Final = "tasks.json"
@@ -351,17 +357,10 @@ _LIST_KEY: Final = "sources.msgpack"
 _SIDECARS: Final = "shards/"
 
 
-def _check_is_unfinished(found: FoundCube, digest: str) -> None:
-    if found.digest != digest:
-        raise ArrayExistsError("a cube of another request or another list is there: choose another place")
-    if found.report is not None:
-        raise ArrayExistsError("the cube of this request is complete: there is nothing to gather")
-
-
 async def _committed_meanwhile(
     task: ShardTask, plan: CubePlan, control: ControlStore, claims: ControlStore | None
 ) -> ShardResult | None:
-    """Return what another worker has made of the task; refuse where the cube is another's by now."""
+    """Return the result if another worker has committed the task. Raise an error if the claim changed."""
     if claims is None:
         return await _committed(task, control)
     _, committed = await _both(check_claim(claims, plan.claim), _committed(task, control))
@@ -389,7 +388,7 @@ async def _needed(control: ControlStore, key: str) -> bytes:
 
 
 def _list_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
-    """Yield the list a shard at a time, noting in ``stops`` where each shard's part ends."""
+    """Yield the encoded list shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for start, stop in row_ranges(plan):
         part = msgspec.msgpack.encode(list(table.rows(start, stop)))
@@ -407,12 +406,12 @@ async def _rows_of(task: ShardTask, control: ControlStore) -> list[CubeRow]:
 
 
 def _per_measurement(buffers: Sequence[Pixels]) -> list[Pixels]:
-    """Return (row, y, x) of each measurement, in the plan's order."""
+    """Return one array (row, y, x) per measurement, in the plan's order."""
     return [band for buffer in buffers for band in buffer]
 
 
 async def _write_shards(task: ShardTask, plan: CubePlan, buffers: Sequence[Pixels], cube: CubeStore) -> int:
-    """Store the task's object of every measurement, one after another; return their size in bytes."""
+    """Write the task's object of every measurement in sequence. Return their total size in bytes."""
     return sum(
         [
             await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
@@ -422,19 +421,19 @@ async def _write_shards(task: ShardTask, plan: CubePlan, buffers: Sequence[Pixel
 
 
 async def _both[S, T](one: Awaitable[S], other: Awaitable[T]) -> tuple[S, T]:
-    """Wait for both to end at the same time, then raise the first one's error before the second one's."""
+    """Run both concurrently until both have ended. If both fail, raise the first one's error."""
     first, second = asyncio.ensure_future(one), asyncio.ensure_future(other)
     await asyncio.gather(first, second, return_exceptions=True)
     return first.result(), second.result()
 
 
 def _were_read(outcomes: Sequence[Sequence[Outcome]]) -> list[list[bool]]:
-    """Return for each row whether the source in each of its slots was read."""
+    """Return, for each row and slot, whether the source was read."""
     return [[outcome.status is Status.OK for outcome in row] for row in outcomes]
 
 
 async def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -> None:
-    """Measure what was read, in as many threads as there are cores."""
+    """Compute statistics and digests of all rows, in one thread per core."""
     n_threads = os.process_cpu_count() or 1
 
     def measure_some(first: int) -> None:
@@ -448,9 +447,9 @@ async def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcom
 async def _evidence(
     plan: CubePlan, group: Sequence[ShardTask], control: ControlStore
 ) -> tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]:
-    """Return the rows of one range, each with its outcomes over all strips merged, and the tasks' results.
+    """Return one range of rows with their outcomes, and the results of its tasks.
 
-    The result of a task that left no sidecar is None, and its rows are lost.
+    Outcomes of several strips are merged. A task without a sidecar has the result None; its rows are lost.
     """
     n_bands = [len(slot.bands) for slot in plan.slots]
     rows, results = await _both(_rows_of(group[0], control), _results_of(group, control))
@@ -468,7 +467,7 @@ async def _evidence(
 
 async def _results_of(group: Sequence[ShardTask], control: ControlStore) -> list[ShardResult | None]:
     results: list[ShardResult | None] = []
-    for part in batched(group, _SIDECARS_AHEAD, strict=False):  # a window may have thousands of strips
+    for part in batched(group, _SIDECARS_AHEAD, strict=False):  # there may be thousands of strips
         results += await asyncio.gather(*(_committed(task, control) for task in part))
     return results
 
@@ -476,7 +475,7 @@ async def _results_of(group: Sequence[ShardTask], control: ControlStore) -> list
 async def _all_evidence(
     plan: CubePlan, tasks: Sequence[ShardTask], control: ControlStore
 ) -> AsyncIterator[tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]]:
-    """Yield `_evidence` of every range of rows in order, reading some sidecars ahead."""
+    """Yield `_evidence` of every range of rows in order. Reads some sidecars in advance."""
     strips = plan.n_strips
     groups = batched(tasks, strips, strict=True)
     for ahead in batched(groups, max(_SIDECARS_AHEAD // strips, 1), strict=False):
@@ -486,25 +485,25 @@ async def _all_evidence(
 
 @dataclass(slots=True)
 class _RowWriter:
-    """Writes rows in whole chunks, which are written once and never read: a chunk is one object."""
+    """Writes rows in complete chunks. A chunk is one object, so it is written once and never read."""
 
     cube: CubeStore
     n_rows: int
-    """In a chunk."""
+    """Number of rows in a chunk."""
 
     values_of: "Callable[[Sequence[CubeRow], Sequence[Sequence[Outcome]]], Mapping[str, Values]]"
     _written: int = 0
     _batch: list[tuple[CubeRow, list[Outcome]]] = field(default_factory=list)
 
     async def add(self, rows: Sequence[tuple[CubeRow, list[Outcome]]]) -> None:
-        """Take the next rows."""
+        """Add rows, and write each chunk that is complete."""
         self._batch += rows
         while len(self._batch) >= self.n_rows:
             await self._write(self._batch[: self.n_rows])
             del self._batch[: self.n_rows]
 
     async def flush(self) -> None:
-        """Write the rows that fill no chunk."""
+        """Write the remaining rows, fewer than a chunk."""
         if self._batch:
             await self._write(self._batch)
             self._batch = []
@@ -522,7 +521,7 @@ async def _write_differences(
     tasks: Sequence[ShardTask],
     control: ControlStore,
 ) -> None:
-    """Write what rows have of their own, in a second pass that few cubes need."""
+    """Write the coordinates for per-row nodata, scaling and overhang. Few cubes need this second pass."""
     from pixel_gather.report.row_coordinates import (  # noqa: PLC0415 # not in a worker's start
         CHUNK_ROWS,
         difference_coordinates,

@@ -222,11 +222,13 @@ def _outcomes(task: ShardTask, cube_plan: CubePlan) -> Iterator[Outcome]:
             is_aligned=True,
             start_s=row / 1000,
             end_s=row / 1000 + 0.07 + noise / 10,
-            open_s=0.03 + noise / 20,
-            read_s=0.02 + noise / 20,
-            decode_s=0.0013,
-            nbytes=406_000 + round(noise * 100_000),
-            requests=2,
+            cost=Cost(
+                open_s=0.03 + noise / 20,
+                read_s=0.02 + noise / 20,
+                decode_s=0.0013,
+                nbytes=406_000 + round(noise * 100_000),
+                requests=2,
+            ),
             bands=[
                 BandStats(
                     n_valid=262_144, min=7000.0, max=21_000 + noise, mean=9000 + noise, digest=f"{row:032x}"

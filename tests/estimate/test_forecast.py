@@ -1,4 +1,4 @@
-"""What a gather is said to take on AWS, what binds it, and what is said to rest on what."""
+"""Estimates for AWS: their numbers, the binding limit, and the basis of each number."""
 
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,7 @@ WORK = Workload(
 
 
 def small(n_sources: int) -> Workload:
-    """Return a gather of a few sources."""
+    """Return the work of a gather."""
     return replace(
         WORK,
         n_sources=n_sources,
@@ -35,7 +35,7 @@ def small(n_sources: int) -> Workload:
 
 @dataclass(frozen=True)
 class Bound:
-    """A gather, and the limit that its estimate has to name."""
+    """A gather and its expected binding limit."""
 
     id: str
     work: Workload
@@ -68,12 +68,12 @@ BOUND = (
 
 @pytest.mark.parametrize("case", BOUND, ids=lambda case: case.id)
 def test_estimate_names_the_limit_that_binds(case: Bound) -> None:
-    """By its own name, so that a user knows what to change."""
+    """The limit has a name that tells users what to change."""
     assert estimate_on_aws(case.work, case.deployment).bound_by == case.by
 
 
 def test_limit_of_an_account_is_named_where_it_is_the_lowest() -> None:
-    """A deployment may allow more than its account does."""
+    """A deployment may allow more workers than its account."""
     deployment = Deployment(max_workers=5000)
 
     assert (deployment.n_workers, deployment.limit) == (1000, "the account's concurrency")
@@ -81,7 +81,7 @@ def test_limit_of_an_account_is_named_where_it_is_the_lowest() -> None:
 
 
 def test_parts_of_an_estimate_add_up() -> None:
-    """Seconds and dollars, each to their total."""
+    """The parts of seconds and dollars add up to the totals."""
     estimate = estimate_on_aws(WORK, Deployment())
 
     assert sum(estimate.seconds_by_part.values()) == pytest.approx(estimate.seconds)
@@ -90,7 +90,7 @@ def test_parts_of_an_estimate_add_up() -> None:
 
 
 def test_enough_workers_are_hardly_slower_and_fewer_are() -> None:
-    """So that nobody pays for workers which only wait for one another."""
+    """Users do not pay for workers that only wait."""
     work = replace(WORK, n_prefixes=1)
 
     def with_workers(n: int) -> Estimate:
@@ -105,7 +105,7 @@ def test_enough_workers_are_hardly_slower_and_fewer_are() -> None:
 
 
 def test_estimate_takes_no_more_workers_than_can_help_unless_it_is_asked_to() -> None:
-    """As many as the limit that binds wants: as fast as with all, for a fraction of their price."""
+    """The chosen number is as fast as all workers, for a fraction of the price."""
     work = replace(WORK, n_prefixes=1)
 
     chosen, asked = (estimate_on_aws(work, Deployment(asked_workers=n)) for n in (None, 500))
@@ -119,12 +119,12 @@ def test_estimate_takes_no_more_workers_than_can_help_unless_it_is_asked_to() ->
 
 
 def test_estimate_keeps_to_the_deployments_workers_where_all_of_them_help() -> None:
-    """The plan's choice only ever lowers their number."""
+    """The plan's choice never raises the number."""
     assert estimate_on_aws(WORK, Deployment(max_workers=10)).most_workers == 10
 
 
 def test_an_index_spares_headers() -> None:
-    """Half the GETs, so half of S3's time; and the estimate says what it counted on."""
+    """There are half the GETs, so S3 takes half the time. The estimate names the index."""
     work = replace(WORK, n_prefixes=1)
     indexed = replace(work, n_gets=100_000, n_indexed=100_000)
 
@@ -133,11 +133,11 @@ def test_an_index_spares_headers() -> None:
     assert with_it.seconds < 0.7 * without.seconds
     assert with_it.usd < without.usd
     [gets] = [each for each in with_it.figures if each.what == "GETs"]
-    assert "but for 100,000 that an index knows" in gets.rests_on[0]
+    assert "except 100,000 that are in an index" in gets.rests_on[0]
 
 
 def test_every_figure_says_what_it_rests_on() -> None:
-    """Every number of the estimate is among them, and assumptions are told from measurements."""
+    """All numbers of the estimate are there, and assumptions are marked as such."""
     estimate = estimate_on_aws(
         WORK, Deployment(max_workers=70, is_deployed=True, worker_memory_mib=2048, in_flight=32)
     )
@@ -156,7 +156,7 @@ def test_every_figure_says_what_it_rests_on() -> None:
 
 
 def test_every_figure_of_the_model_has_a_source() -> None:
-    """Published, measured, counted, or said to be assumed."""
+    """Each figure is published, measured, counted or called assumed."""
     known = [each for each in vars(assumptions).values() if isinstance(each, assumptions.Figure)]
 
     assert len(known) > 15
@@ -173,14 +173,14 @@ def test_lambda_bills_a_worker_by_gibibytes() -> None:
 
 
 def test_more_workers_than_tasks_change_nothing() -> None:
-    """Neither time nor price."""
+    """Neither time nor price changes."""
     few, many = (estimate_on_aws(small(64), Deployment(max_workers=n)) for n in (1, 1000))
 
     assert few == replace(many, figures=few.figures, most_workers=1)
 
 
 def test_n_puts_counts_objects() -> None:
-    """One a shard and measurement, two for its sidecars; the coordinates once per 16,384 rows."""
+    """Each shard needs one PUT per measurement and two for sidecars. Coordinates need one per 16,384 rows."""
     one = n_puts(n_tasks=10, n_measurements=3, n_rows=16_384, n_columns=2)
 
     assert n_puts(n_tasks=11, n_measurements=3, n_rows=16_384, n_columns=2) - one == 5
@@ -198,7 +198,7 @@ MILLION = Workload(
 
 
 def test_transfer_between_regions_is_part_of_the_price() -> None:
-    """A million tiles of another Region: $8 beside little more than $1."""
+    """The transfer of a million tiles costs $8, the rest little more than $1."""
     work = replace(MILLION, nbytes_by_bucket={"near": 2_000_000_000, "far": 400_000_000_000})
     far = {"far": FarBucket(region="us-west-2"), "unused": FarBucket(region="sa-east-1")}
 
@@ -214,7 +214,7 @@ def test_transfer_between_regions_is_part_of_the_price() -> None:
 
 
 def test_transfer_of_a_bucket_read_without_credentials_is_its_owners() -> None:
-    """Nobody can bill whom he does not know."""
+    """Without credentials, the owner of the bucket pays."""
     work = replace(MILLION, nbytes_by_bucket={"public": 400_000_000_000})
     far = {"public": FarBucket(region="us-west-2", is_charged=False)}
 
@@ -233,12 +233,12 @@ def test_transfer_of_a_bucket_read_without_credentials_is_its_owners() -> None:
     ],
 )
 def test_price_of_a_gb_is_that_of_the_region_it_comes_from(region: str, to: str, usd: float) -> None:
-    """One that is not known is taken for the dearest, so that no cap is passed by it."""
+    """An unknown Region has the highest price, so limits on the price hold."""
     assert usd_per_gb_from(region, to=to) == usd
 
 
 def test_late_workers_cost_no_more_than_the_estimate_says() -> None:
-    """Every first try for nothing and every second to its end: of the size of the cap."""
+    """Every first try fails and every second one takes its whole limit. The sum is about the cap."""
     estimate = estimate_on_aws(MILLION, Deployment(cap_usd=10))
     of_few = estimate_on_aws(small(1278), Deployment(cap_usd=10))
 
@@ -247,11 +247,11 @@ def test_late_workers_cost_no_more_than_the_estimate_says() -> None:
     assert of_few.usd_at_most is not None
     assert of_few.usd_at_most < 1
     [told] = [each for each in estimate.figures if each.what == "dollars at most"]
-    assert "each shard take 120 s at its second try" in " ".join(told.rests_on)
+    assert "each shard takes 120 s at its second try" in " ".join(told.rests_on)
 
 
 def test_a_million_files_cost_what_their_requests_do_and_little_more() -> None:
-    """The goals of the price: several shards a child, small workers, no more of them than S3 keeps busy."""
+    """It has several shards per child, small workers, and only as many as S3 keeps busy."""
     cold = estimate_on_aws(MILLION, Deployment())
     indexed = estimate_on_aws(
         replace(MILLION, n_gets=1_000_000, n_indexed=1_000_000, fetched_nbytes=386_000_000_000), Deployment()
@@ -264,7 +264,7 @@ def test_a_million_files_cost_what_their_requests_do_and_little_more() -> None:
 
 
 def test_smaller_workers_are_chosen_only_where_the_shards_fit() -> None:
-    """Else the largest, which any shard fits."""
+    """Otherwise the largest is chosen. Every shard fits it."""
     estimate = estimate_on_aws(replace(WORK, task_nbytes=140 * 2**20), Deployment())
 
     assert estimate.worker_memory_mib == 1769

@@ -9,6 +9,7 @@ import pytest
 from handlers.steps.measured import metrics_of_gather, metrics_of_shard
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.model.outcome import Outcome, ShardResult
+from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather.report.report import Tally
 from support.fakes import FakeReader, table_of
@@ -103,9 +104,5 @@ def _outcome(n: int) -> Outcome:
         status=Status.OK,
         start_s=float(n),
         end_s=2.0 * n + 0.5,
-        open_s=n / 1000,
-        read_s=n / 1000,
-        decode_s=2 * n / 1000,
-        nbytes=1000,
-        requests=2,
+        cost=Cost(open_s=n / 1000, read_s=n / 1000, decode_s=2 * n / 1000, nbytes=1000, requests=2),
     )

@@ -1,16 +1,15 @@
-"""What a header index tells: used where it holds, noticed where it does not, and handed on."""
+"""A header index: valid entries are used, stale ones are detected, and all go into the next index."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
 from pixel_gather.errors import SourceError
 from pixel_gather.headers import header_cache
-from pixel_gather.model.outcome import Lookup, Outcome, ShardResult, merged
+from pixel_gather.model.outcome import Lookup, Outcome, merged
 from pixel_gather.model.source import Cost, CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
@@ -41,20 +40,22 @@ REQUEST = {
 
 
 GONE = SourceError("no such object", href=NAMES[1], status=Status.MISSING)
-_COSTS: dict[str, Any] = {"lookup": Lookup.NONE} | dict.fromkeys(
-    ("start_s", "end_s", "open_s", "read_s", "decode_s", "nbytes", "requests"), 0
-)
-"""What differs between two readings of the same."""
+
+
+def without_costs(outcome: Outcome) -> Outcome:
+    """Return an outcome without the values that differ between two readings of the same source."""
+    cost = replace(outcome.cost, open_s=0, read_s=0, decode_s=0, nbytes=0, requests=0)
+    return replace(outcome, lookup=Lookup.NONE, start_s=0, end_s=0, cost=cost)
 
 
 @dataclass
 class Gather:
-    """A gather over fakes, with an index or without."""
+    """A gather with fakes, with or without an index."""
 
     images: dict[str, Any] = field(default_factory=lambda: dict(IMAGES))
     table: FakeTable = field(default_factory=lambda: table_of(*NAMES))
     entries: dict[bytes, Any] = field(default_factory=dict)
-    """What the reader remembers of an earlier gather."""
+    """Headers that the fake reader remembers from an earlier gather."""
 
     max_task_nbytes: int = 2**20
     request: dict[str, Any] = field(default_factory=dict)
@@ -100,14 +101,14 @@ class Gather:
 
 
 def indexed(**changes: Any) -> tuple[Gather, FakeTable]:
-    """Return a gather that is done, and the table of the next one, which has its index."""
+    """Return a finished gather, and a table with its index for the next one."""
     first = Gather(**changes)
     first.run()
     return first, replace(first.table, index=first.cube.headers)
 
 
 def test_gather_leaves_what_opens_its_sources_again() -> None:
-    """All of them, whether or not the next gather lists them in the same order."""
+    """All entries are used, even if the next list has another order."""
     gather = Gather()
     gather.run()
 
@@ -116,7 +117,7 @@ def test_gather_leaves_what_opens_its_sources_again() -> None:
 
 
 def test_gather_with_an_index_opens_nothing_and_makes_the_same_cube() -> None:
-    """Half the requests; the report says that the headers were known, and the index is handed on."""
+    """Half the requests are needed. The report counts the entries, and the next index has them."""
     first, table = indexed()
     second = Gather(table=table, entries=first.reader.entries)
 
@@ -130,7 +131,7 @@ def test_gather_with_an_index_opens_nothing_and_makes_the_same_cube() -> None:
 
 
 def test_gather_reads_a_replaced_source_anew_and_whole() -> None:
-    """Its pixels and its header are the new ones, and so is its entry in the next index."""
+    """Its pixels, its header and its entry in the next index are the new ones."""
     first, table = indexed()
     replaced = FakeImage(pixels=IMAGES[NAMES[1]] + 1, header={"etag": '"2"', "nodata": 5})
     second = Gather(table=table, entries=first.reader.entries, images=IMAGES | {NAMES[1]: replaced})
@@ -147,7 +148,7 @@ def test_gather_reads_a_replaced_source_anew_and_whole() -> None:
 
 
 def test_gather_believes_no_index_that_says_a_window_is_not_there() -> None:
-    """The header that is there now decides what failed; it was smaller, and is not any more."""
+    """The current header decides. The source was smaller before."""
     small = FakeImage(pixels=np.ones((1, 4, 4), "float32"), header={"etag": '"0"'})
     first, table = indexed(images=IMAGES | {NAMES[3]: small})
     second = Gather(table=replace(table, index=first.cube.headers | _remembered(first, NAMES[3])))
@@ -169,7 +170,7 @@ def test_gather_believes_no_index_that_says_a_window_is_not_there() -> None:
     ids=["unlike", "gone"],
 )
 def test_what_failed_keeps_nothing_of_the_version_before(now: FakeImage) -> None:
-    """Its place, nodata and ETag in the cube are as without an index; so is its entry in the next one."""
+    """Its transform, nodata and ETag are the same as without an index. So is its entry in the next one."""
     before = FakeImage(pixels=IMAGES[NAMES[1]], header={"nodata": 7, "crs": "EPSG:32633"})
     first, table = indexed(images=IMAGES | {NAMES[1]: before})
     fresh = Gather(images=IMAGES | {NAMES[1]: now})
@@ -179,13 +180,13 @@ def test_what_failed_keeps_nothing_of_the_version_before(now: FakeImage) -> None
 
     assert second.filled[0].result.rows[1][0].lookup is Lookup.STALE
     assert reports[0].nodata_differs == reports[1].nodata_differs
-    outcomes = [replace(each.filled[0].result.rows[1][0], **_COSTS) for each in (fresh, second)]
+    outcomes = [without_costs(each.filled[0].result.rows[1][0]) for each in (fresh, second)]
     assert repr(outcomes[0]) == repr(outcomes[1])  # NaN is not itself
     assert second.cube.headers == fresh.cube.headers
 
 
 def _remembered(gather: Gather, name: str) -> dict[str, bytes]:
-    """Return an entry of a source that was unlike, as `pixel-gather index` would make it."""
+    """Return the entry of an unlike source, as `pixel-gather index` makes it."""
 
     async def known() -> bytes:
         opened = await gather.reader.open_(name, overview=None, cost=Cost())
@@ -196,7 +197,7 @@ def _remembered(gather: Gather, name: str) -> dict[str, bytes]:
 
 
 def test_gather_reads_the_header_where_an_entry_is_rubbish() -> None:
-    """Bytes that mean nothing cost what no bytes cost, and are counted."""
+    """Invalid entries cost no more than missing ones, and are counted."""
     gather = Gather(table=replace(table_of(*NAMES), index=dict.fromkeys(NAMES, b"rubbish")))
 
     report = gather.run()
@@ -206,7 +207,7 @@ def test_gather_reads_the_header_where_an_entry_is_rubbish() -> None:
 
 
 def test_rubbish_is_not_handed_on() -> None:
-    """Be its source one that cannot be opened: only what a reader made opens anything later."""
+    """This also holds if the source cannot be opened: only valid entries go into the next index."""
     missing = FakeImage(pixels=IMAGES[NAMES[4]], open_error=GONE)
     gather = Gather(
         table=replace(table_of(*NAMES), index=dict.fromkeys(NAMES, b"rubbish")),
@@ -220,7 +221,7 @@ def test_rubbish_is_not_handed_on() -> None:
 
 
 def test_sidecars_do_not_carry_what_opens_sources_again() -> None:
-    """It lies beside them, for whoever wants it."""
+    """Packed headers are in a file of their own."""
     gather = Gather()
     gather.run()
 
@@ -232,7 +233,7 @@ def test_sidecars_do_not_carry_what_opens_sources_again() -> None:
 
 
 def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
-    """What an index says of it is as good as it was."""
+    """Its entry in the index stays valid."""
     first, table = indexed()
     late = FakeImage(pixels=IMAGES[NAMES[0]], delay_s=9.0)
     entries = {
@@ -273,7 +274,7 @@ def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
 
 
 def test_strips_of_one_window_are_handed_on_as_one_entry() -> None:
-    """A source that several tasks have read stands in the index once."""
+    """A source that several tasks read has one entry."""
     output = {"layout": {"chunk": [1, 8, 8], "shard_rows": 1}}
     gather = Gather(max_task_nbytes=8 * 16 * 2, request={"output": output})
 
@@ -284,7 +285,7 @@ def test_strips_of_one_window_are_handed_on_as_one_entry() -> None:
 
 
 def test_what_is_too_much_for_a_shard_is_read_again() -> None:
-    """A worker's memory is for pixels: the rest of the shard is read as without an index."""
+    """The memory for packed headers is limited. Headers beyond the limit are read from the sources."""
     large = b"x" * (20 << 20)
     gather = Gather(table=replace(table_of(*NAMES), index=dict.fromkeys(NAMES, large)))
 
@@ -295,7 +296,7 @@ def test_what_is_too_much_for_a_shard_is_read_again() -> None:
 
 
 def test_rows_without_a_source_have_nothing_known() -> None:
-    """Absent sources are no sources."""
+    """Absent sources have no packed headers."""
     task = ShardTask(index=0, row_start=0, row_stop=1, y_start=0, y_stop=1, list_start=0, list_stop=0)
     row = CubeRow(time_us=None, sources=(None,))
     control = FakeControl()
@@ -307,23 +308,7 @@ def test_rows_without_a_source_have_nothing_known() -> None:
 
 
 def test_lookups_of_strips_are_merged_by_the_worst() -> None:
-    """One stale strip makes the source stale."""
+    """A source with one stale strip is stale."""
     parts = [Outcome(status=Status.OK, etag='"2"', lookup=each) for each in (Lookup.USED, Lookup.STALE)]
 
     assert merged(parts, y_starts=[0, 8]).lookup is Lookup.STALE
-
-
-def test_sidecars_of_earlier_versions_are_still_read() -> None:
-    """A gather that was begun before there was an index goes on."""
-    old = msgspec.msgpack.encode(
-        {
-            "index": 0,
-            "rows": [[{"status": 0}]],
-            "read_s": 0.0,
-            "write_s": 0.0,
-            "stored_nbytes": 0,
-            "peak_rss_mib": 0.0,
-        }
-    )
-
-    assert msgspec.msgpack.decode(old, type=ShardResult).rows[0][0].lookup is Lookup.NONE

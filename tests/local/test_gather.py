@@ -1,4 +1,4 @@
-"""A gather in one process: from a notebook, and after a kill."""
+"""Gathers in one process: in a notebook, and after a crash."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ REQUEST = {"sources": [str(file) for file in FILES], "window": "centre"}
 
 
 def test_gather_works_where_a_loop_is_running(tmp_path: Path) -> None:
-    """As in a notebook's cell."""
+    """It works inside a running event loop, as in a notebook."""
 
     async def cell() -> str:
         return gather(REQUEST, to=tmp_path / "sync").report.digest
@@ -38,7 +38,7 @@ def test_gather_works_where_a_loop_is_running(tmp_path: Path) -> None:
 
 
 def test_dry_run_prices_what_gather_then_does(tmp_path: Path) -> None:
-    """The plan's shape and requests are those of the gather."""
+    """The plan has the same shape and number of requests as the gather."""
     plan = dry_run(REQUEST)
     report = gather(REQUEST, to=tmp_path / "cube").report
 
@@ -47,7 +47,7 @@ def test_dry_run_prices_what_gather_then_does(tmp_path: Path) -> None:
 
 
 def test_progress_counts_every_source(tmp_path: Path) -> None:
-    """Up to all of them, failures included."""
+    """Progress reaches the number of sources, with failures."""
     seen: list[tuple[int, int]] = []
 
     def note(progress: Progress) -> None:
@@ -61,7 +61,7 @@ def test_progress_counts_every_source(tmp_path: Path) -> None:
 
 
 def test_progress_counts_a_source_once_though_its_window_is_cut_into_strips(tmp_path: Path) -> None:
-    """A file that is missing fails in every strip, and is one file that failed."""
+    """A missing file fails in every strip but counts once."""
     seen: list[tuple[int, int]] = []
 
     def note(progress: Progress) -> None:
@@ -81,7 +81,7 @@ def test_progress_counts_a_source_once_though_its_window_is_cut_into_strips(tmp_
 
 
 def test_gather_raises_what_it_promises_where_the_cube_cannot_be_written(tmp_path: Path) -> None:
-    """A StoreError that names the place, and no group of errors; the run goes on once that is mended."""
+    """The error is a StoreError that names the location, not a group. After a repair the run resumes."""
     to = tmp_path / "cube"
     gather(REQUEST, to=to, settings=Settings(draws_report=False))
     root = json.loads((to / "zarr.json").read_text())
@@ -102,7 +102,7 @@ def test_gather_raises_what_it_promises_where_the_cube_cannot_be_written(tmp_pat
 
 
 def test_an_interrupt_ends_reading_a_list(tmp_path: Path) -> None:
-    """Its thread stops at the next line, so that the process can end; nothing is left."""
+    """The thread stops at the next line, so the process can end. No file is left."""
     (tmp_path / "list.txt").write_text("\n".join(f"/nowhere/{n}.tif" for n in range(2_000_000)))
 
     async def cancelled() -> None:
@@ -129,7 +129,7 @@ def server() -> Iterator[LoopbackServer]:
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_pixels(server: LoopbackServer, tmp_path: Path) -> None:
-    """Shards that were committed are not read again."""
+    """Committed shards are not read again."""
     hrefs = [f"{server.url}/{file.name}" for file in FILES] * 12
     request = {
         "sources": hrefs,
@@ -160,7 +160,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_pixels(server: LoopbackServ
 
 
 def test_rows_with_another_scaling_stay_raw_and_say_so(tmp_path: Path) -> None:
-    """One attribute cannot hold for all of them, so none is set: the rows' own are coordinates."""
+    """No attribute fits all rows, so none is set. The values per row are coordinates."""
     for number, offset in enumerate((0.0, -1000.0)):
         with rasterio.open(
             tmp_path / f"{number}.tif", "w", driver="GTiff", width=8, height=8, count=1, dtype="uint16"

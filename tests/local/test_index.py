@@ -25,7 +25,7 @@ HEADERS = "headers.parquet"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the files, to be changed."""
+    """A copy of the files that a test may change."""
     return Path(shutil.copytree(SERIES, tmp_path / "files"))
 
 
@@ -38,12 +38,12 @@ def server(folder: Path) -> Iterator[LoopbackServer]:
 
 
 def request_of(server: LoopbackServer, **changes: Any) -> dict[str, Any]:
-    """Ask for the centre tile of all of them."""
+    """Return a request for the centre tile of all files."""
     return {"sources": [f"{server.url}/{file.name}" for file in FILES], "window": "centre"} | changes
 
 
 def n_gets(server: LoopbackServer) -> int:
-    """Return the GETs of sources since it was last asked."""
+    """Return the number of GETs of sources since the last call."""
     n = sum(each.method == "GET" and ".tif" in each.path for each in server.log().requests)
     server.behave(Behaviour())
     return n
@@ -52,7 +52,7 @@ def n_gets(server: LoopbackServer) -> int:
 def test_gather_takes_two_requests_a_tile_and_with_its_index_one(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
-    """The plan opens a sample all the same, to see what is there."""
+    """The plan still opens a sample of the sources."""
     sample = min(len(FILES), 16)
     cold = gather(request_of(server), to=tmp_path / "cold")
     cold_gets = n_gets(server)
@@ -68,14 +68,14 @@ def test_gather_takes_two_requests_a_tile_and_with_its_index_one(
 
 
 def _pixels(cube: Path) -> xr.Dataset:
-    """Return a cube without what differs between two makings of it."""
+    """Return a cube without the values that differ between two gathers of it."""
     names = ("start", "end", "open", "read", "decode", "bytes", "header_bytes", "requests", "retries")
     opened: xr.Dataset = xr.open_zarr(cube)
     return opened.drop_vars(names)
 
 
 def test_index_of_a_list_serves_as_well_as_one_of_a_gather(server: LoopbackServer, tmp_path: Path) -> None:
-    """It reads no pixel, and works for any window."""
+    """Making an index reads no pixel. The index works for any window."""
     hrefs = request_of(server)["sources"]
     made = index(hrefs, to=tmp_path / "i.parquet")
     of_index = n_gets(server)
@@ -91,7 +91,7 @@ def test_index_of_a_list_serves_as_well_as_one_of_a_gather(server: LoopbackServe
 
 
 def test_a_gather_with_an_index_is_the_same_gather(server: LoopbackServer, tmp_path: Path) -> None:
-    """It is complete where it was complete before, and has the same name on AWS."""
+    """With an index the request has the same digest, so it finds the complete cube."""
     to = tmp_path / "cube"
     gather(request_of(server), to=to)
 
@@ -101,7 +101,7 @@ def test_a_gather_with_an_index_is_the_same_gather(server: LoopbackServer, tmp_p
 def test_an_object_that_was_replaced_is_read_anew(
     server: LoopbackServer, folder: Path, tmp_path: Path
 ) -> None:
-    """Pixels, header and the next index are of the version that is there; the report says how many."""
+    """Pixels, header and the next index are of the current version. The report counts stale entries."""
     gather(request_of(server), to=tmp_path / "cold")
     replaced = folder / FILES[1].name
     with rasterio.open(replaced) as dataset:
@@ -125,7 +125,7 @@ def test_an_object_that_was_replaced_is_read_anew(
 
 
 def test_an_object_that_was_removed_is_missing(server: LoopbackServer, folder: Path, tmp_path: Path) -> None:
-    """An index brings nothing back."""
+    """A deleted source fails, even if the index has its header."""
     gather(request_of(server), to=tmp_path / "cold")
     (folder / FILES[2].name).unlink()
 
@@ -135,7 +135,7 @@ def test_an_object_that_was_removed_is_missing(server: LoopbackServer, folder: P
 
 
 def test_local_files_have_an_index_too(folder: Path, tmp_path: Path) -> None:
-    """And a file that was touched is read anew."""
+    """A file with a new modification time is read again."""
     request: dict[str, Any] = {"sources": [str(folder / file.name) for file in FILES], "window": "centre"}
     cold = gather(request, to=tmp_path / "cold")
     os.utime(folder / FILES[0].name)
@@ -147,7 +147,7 @@ def test_local_files_have_an_index_too(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_wrong_index_is_refused_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
-    """Whoever names one thinks that it costs half."""
+    """Users of an index expect half the requests."""
     request = {"sources": [str(folder / FILES[0].name)], "window": "centre"}
 
     for wrong in (str(tmp_path / "gone.parquet"), str(folder / FILES[0].name)):
@@ -157,7 +157,7 @@ def test_a_wrong_index_is_refused_before_anything_is_written(folder: Path, tmp_p
 
 
 def test_index_tells_what_failed_and_leaves_out_what_gdal_reads(folder: Path, tmp_path: Path) -> None:
-    """A text file is no raster; a JPEG 2000 is one, but its header stays GDAL's."""
+    """A text file is not a raster. A JPEG 2000 is one, but only GDAL reads its header."""
     (folder / "text.tif").write_text("not a raster")
     with rasterio.open(
         folder / "a.jp2", "w", driver="JP2OpenJPEG", width=16, height=16, count=1, dtype="uint8"
@@ -180,7 +180,7 @@ def test_index_tells_what_failed_and_leaves_out_what_gdal_reads(folder: Path, tm
 def test_index_replaces_no_other_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """A list, however it is spelt, and a source are dear; a folder is told of before anything is opened."""
+    """Lists and sources are never overwritten. A folder is refused before anything is opened."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     Path("list.txt").write_text(f"{folder / FILES[0].name}\n")
@@ -194,7 +194,7 @@ def test_index_replaces_no_other_file(
 
 
 def test_index_replaces_an_earlier_one(folder: Path, tmp_path: Path) -> None:
-    """It is made anew when files are added."""
+    """An earlier index is replaced."""
     to = tmp_path / "i.parquet"
     index([str(folder / FILES[0].name)], to=to)
 
@@ -206,7 +206,7 @@ def test_index_replaces_an_earlier_one(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, -1, "8", 1.5])
 def test_settings_with_which_nothing_would_be_read_are_refused(number: Any) -> None:
-    """They waited for ever."""
+    """They are refused at once. Otherwise the gather would wait for ever."""
     with pytest.raises(RequestError, match=r"^settings\.concurrency: "):
         Settings(concurrency=number)
     with pytest.raises(RequestError, match=r"^settings\.header_nbytes: "):
@@ -214,7 +214,7 @@ def test_settings_with_which_nothing_would_be_read_are_refused(number: Any) -> N
 
 
 def test_first_read_stays_as_the_user_says(server: LoopbackServer, tmp_path: Path) -> None:
-    """A number is a promise; without one, it is learned."""
+    """A given size is used exactly. Without one, it adapts to the files."""
     gather(request_of(server), to=tmp_path / "cube", settings=Settings(header_nbytes=5000))
 
     ranges = {

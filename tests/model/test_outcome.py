@@ -1,6 +1,7 @@
-"""Outcomes travel, and those of strips become one."""
+"""Outcomes are encoded and decoded, and outcomes of strips are merged."""
 
 import math
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from pixel_gather.model.outcome import BandStats, Outcome, ShardResult, merged
+from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.read.statistics import measure_row
@@ -27,14 +29,14 @@ outcomes = st.builds(
     crs=st.none() | st.just("EPSG:4326"),
     nodata=st.none() | numbers | st.integers(-(2**63), 2**64 - 1),
     is_aligned=st.booleans(),
-    nbytes=st.integers(0, 2**40),
+    cost=st.builds(Cost, nbytes=st.integers(0, 2**40)),
     bands=st.lists(stats, max_size=2),
 )
 
 
 @given(rows=st.lists(st.lists(outcomes, min_size=1, max_size=2), max_size=3))
 def test_shard_result_survives_msgpack(rows: list[list[Outcome]]) -> None:
-    """A sidecar says what the worker said, NaN and NaN's own nodata included."""
+    """A decoded sidecar equals the worker's result, also with NaN values and NaN as nodata."""
     result = ShardResult(
         index=3,
         rows=rows,
@@ -56,7 +58,7 @@ def test_shard_result_survives_msgpack(rows: list[list[Outcome]]) -> None:
     nodata=st.none() | st.integers(-3, 3),
 )
 def test_merged_statistics_are_those_of_the_whole(pixels: Pixels, cut: int, nodata: int | None) -> None:
-    """Reading in strips changes no figure."""
+    """The statistics are those of the window read in one piece."""
 
     def measured(part: Pixels) -> Outcome:
         outcome = Outcome(status=Status.OK, nodata=nodata, extent=(0, 0, 4, part.shape[1]))
@@ -71,26 +73,27 @@ def test_merged_statistics_are_those_of_the_whole(pixels: Pixels, cut: int, noda
     assert found.mean == pytest.approx(whole.mean, nan_ok=True)
 
 
-def strip(**changes: object) -> Outcome:
+def strip(**changes: Any) -> Outcome:
     """Return the outcome of one strip."""
-    plain: dict[str, object] = {
+    plain: dict[str, Any] = {
         "status": Status.OK,
         "etag": '"1"',
-        "requests": 2,
-        "nbytes": 10,
-        "header_nbytes": 4,
-        "read_s": 0.5,
+        "cost": Cost(requests=2, nbytes=10, header_nbytes=4, read_s=0.5),
         "bands": [BandStats(n_valid=1, min=1, max=1, mean=1, digest="aa")],
     }
-    return msgspec.convert(plain | changes, Outcome)
+    return Outcome(**plain | changes)
 
 
 def test_merged_adds_up_the_cost() -> None:
-    """Each strip opened its source anew, and that was paid for."""
-    found = merged([strip(start_s=3.0, hedges=1), strip(start_s=2.0, retries=1, hedges=1)], y_starts=[0, 8])
+    """Each strip opens its source, so the costs add up."""
+    parts = [strip(start_s=3.0), strip(start_s=2.0)]
+    parts[0].cost.hedges = 1
+    parts[1].cost.retries = parts[1].cost.hedges = 1
 
-    assert (found.requests, found.nbytes, found.retries, found.hedges) == (4, 20, 1, 2)
-    assert (found.start_s, found.read_s, found.header_nbytes) == (2.0, 1.0, 8)
+    found = merged(parts, y_starts=[0, 8])
+
+    assert found.cost == Cost(requests=4, nbytes=20, header_nbytes=8, read_s=1.0, retries=1, hedges=2)
+    assert found.start_s == 2.0
     assert found.status is Status.OK
 
 
@@ -106,14 +109,14 @@ def test_merged_adds_up_the_cost() -> None:
 def test_merged_extent_is_of_the_whole_window(
     extents: list[tuple[int, int, int, int]], expected: tuple[int, int, int, int]
 ) -> None:
-    """A strip that lies off the raster has no part in it."""
+    """A strip outside the raster adds nothing to the extent."""
     found = merged([strip(extent=each) for each in extents], y_starts=[0, 8, 16])
 
     assert found.extent == expected
 
 
 def test_merged_fails_where_one_strip_failed() -> None:
-    """Half a window is no window."""
+    """A window is not valid if one of its strips failed."""
     strips = [strip(), strip(status=Status.CORRUPT, reason="bad"), strip(status=Status.DENIED)]
 
     found = merged(strips, y_starts=[0, 8, 16])
@@ -123,7 +126,7 @@ def test_merged_fails_where_one_strip_failed() -> None:
 
 
 def test_merged_strips_of_two_versions_are_changed() -> None:
-    """Bytes of two versions of an object never make one window."""
+    """Strips of two versions of an object are not one window."""
     found = merged([strip(), strip(etag='"2"')], y_starts=[0, 8])
 
     assert found.status is Status.CHANGED
@@ -132,14 +135,14 @@ def test_merged_strips_of_two_versions_are_changed() -> None:
 
 
 def test_merged_takes_a_single_part_as_it_is() -> None:
-    """Most windows are read in one piece."""
+    """A window that was read in one piece is not copied."""
     only = strip()
 
     assert merged([only], y_starts=[8]) is only
 
 
 def test_merged_digest_depends_on_every_strip() -> None:
-    """And on their order."""
+    """It also depends on their order."""
     one, two = strip(), strip(bands=[BandStats(digest="bb")])
     orders = ([one, two], [two, one], [one, one])
 

@@ -1,4 +1,4 @@
-"""How a cube is cut."""
+"""Chunks and shards of a cube."""
 
 import math
 
@@ -34,7 +34,7 @@ itemsizes = st.sampled_from((1, 2, 4, 8, 16))
 
 
 def task_nbytes(layout: Layout, itemsize: int, n_measurements: int) -> int:
-    """Return what a worker holds of one task."""
+    """Return the decoded size of one task."""
     return math.prod(layout.shard) * itemsize * n_measurements
 
 
@@ -52,7 +52,7 @@ def test_plan_layout_keeps_its_promises(
     wanted: LayoutName | ExplicitLayout,
     max_task_mib: int,
 ) -> None:
-    """Whatever it does not refuse fits the memory and the map, and Zarr can store it."""
+    """Every accepted layout fits the memory and the map, and Zarr can store it."""
     try:
         layout = plan_layout(
             shape,
@@ -80,7 +80,7 @@ def test_plan_layout_keeps_its_promises(
 def test_plan_layout_refuses_nothing_that_fits(
     shape: tuple[int, int, int], itemsize: int, n_measurements: int, wanted: LayoutName
 ) -> None:
-    """Where one row is far from the limit and rows are few, there is a layout."""
+    """Few small rows always have a layout."""
     window_nbytes = shape[1] * shape[2] * itemsize * n_measurements
     max_task_nbytes = 512 * MIB
     if window_nbytes * 2 > max_task_nbytes or shape[0] > MAX_SHARDS:
@@ -118,7 +118,7 @@ def test_plan_layout_rounds_no_task_over_the_limit(
 
 
 def test_plan_layout_balanced_reads_a_slice_and_a_series_from_few_chunks() -> None:
-    """For 1,000 tiles of 512 x 512 uint16 both ways of reading take a few percent of the bytes."""
+    """For 1,000 tiles of 512 x 512 uint16, both ways of reading need a few percent of the bytes."""
     layout = plan_layout(
         (1000, 512, 512), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=512 * MIB
     )
@@ -130,7 +130,7 @@ def test_plan_layout_balanced_reads_a_slice_and_a_series_from_few_chunks() -> No
 
 
 def test_plan_layout_slice_reads_one_row_alone() -> None:
-    """A chunk of a slice holds no other row."""
+    """Each chunk holds a single row."""
     layout = plan_layout(
         (1000, 512, 512), itemsize=2, n_measurements=1, wanted="slice", max_task_nbytes=512 * MIB
     )
@@ -139,7 +139,7 @@ def test_plan_layout_slice_reads_one_row_alone() -> None:
 
 
 def test_plan_layout_fans_a_single_pixel_out() -> None:
-    """A million single pixels are no single task."""
+    """A million single pixels are more than one task."""
     layout = plan_layout(
         (1_000_000, 1, 1), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=512 * MIB
     )
@@ -148,7 +148,7 @@ def test_plan_layout_fans_a_single_pixel_out() -> None:
 
 
 def test_plan_layout_makes_shards_larger_where_they_would_be_too_many() -> None:
-    """A million tiles are 9,804 tasks of 102, not 15,625 of 64: each shard costs requests of its own."""
+    """A million tiles are 9,804 tasks of 102, not 15,625 of 64, because each shard costs requests."""
     layout = plan_layout(
         (1_000_000, 512, 512), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=512 * MIB
     )
@@ -159,7 +159,7 @@ def test_plan_layout_makes_shards_larger_where_they_would_be_too_many() -> None:
 
 @pytest.mark.parametrize("max_task_nbytes", [139 * MIB, 512 * MIB])
 def test_plan_layout_cuts_ten_million_tiles_to_what_the_smallest_workers_hold(max_task_nbytes: int) -> None:
-    """Beyond 128 MiB shards are more, not larger: each child of the map fills several of them."""
+    """Above 128 MiB there are more shards, not larger ones. Each child of the map fills several of them."""
     layout = plan_layout(
         (10_000_000, 512, 512),
         itemsize=2,
@@ -173,7 +173,7 @@ def test_plan_layout_cuts_ten_million_tiles_to_what_the_smallest_workers_hold(ma
 
 
 def test_plan_layout_says_to_make_shards_larger_where_the_request_made_them_too_many() -> None:
-    """Who sets the rows of a shard is told that they are too few."""
+    """If the request sets too few rows per shard, the error says so."""
     wanted = ExplicitLayout(chunk=(5, 128, 128), shard_rows=5)
 
     with pytest.raises(BudgetError, match=r"200,000 tasks of 2 MiB; .*, or for more rows in a shard$"):
@@ -183,7 +183,7 @@ def test_plan_layout_says_to_make_shards_larger_where_the_request_made_them_too_
 
 
 def test_plan_layout_cuts_a_large_window_into_strips() -> None:
-    """A scene that no worker can hold is read in strips along y."""
+    """A scene that is too large for a worker is read in strips along y."""
     layout = plan_layout(
         (3, 10_980, 10_980), itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=100 * MIB
     )
@@ -197,6 +197,6 @@ def test_plan_layout_cuts_a_large_window_into_strips() -> None:
     [((10, 100, 2**30), 512 * MIB), ((1_000_000, 16_384, 16_384), 512 * MIB), ((1, 1, 1), 1)],
 )
 def test_plan_layout_refuses_what_cannot_be_cut(shape: tuple[int, int, int], max_task_nbytes: int) -> None:
-    """The error says what it would take and what to ask for instead."""
+    """The error says what the plan would need and what to request instead."""
     with pytest.raises(BudgetError, match="ask for a smaller window"):
         plan_layout(shape, itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=max_task_nbytes)

@@ -1,4 +1,4 @@
-"""Where the window falls on each source."""
+"""Locating the window on each source."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,7 +31,7 @@ def window(col_off: int, row_off: int, width: int, height: int) -> Window:
 
 @dataclass(frozen=True)
 class Case:
-    """A rule, and where it falls on 40 x 50 pixels of 10 m in tiles of 16 x 16."""
+    """A rule, and the window on 40 x 50 pixels of 10 m in tiles of 16 x 16."""
 
     id: str
     rule: WindowRule
@@ -113,7 +113,7 @@ def test_place_window_takes_the_crs_of_the_source_where_none_is_given() -> None:
 def test_place_window_tells_why_there_is_none(
     rule: WindowRule, header: Header, status: Status, says: str
 ) -> None:
-    """What cannot be placed has a status and a sentence."""
+    """A window that cannot be located has a status and a reason."""
     with pytest.raises(SourceError, match=says) as caught:
         place(rule, header)
 
@@ -131,7 +131,7 @@ def test_place_window_passes_on_that_there_is_no_way_between_crss() -> None:
 
 @given(header=headers())
 def test_centre_tile_holds_the_centre_pixel(header: Header) -> None:
-    """Whatever the size and the tiling."""
+    """This holds for any size and tiling."""
     found = place(WindowRule(is_centre=True), header)
 
     assert found.col_off <= header.width // 2 < found.col_stop
@@ -180,7 +180,7 @@ def test_place_like_reads_a_tile_of_another_grid_at_the_templates_size() -> None
 
 
 def test_place_like_refuses_a_tile_of_other_tiles_on_another_grid() -> None:
-    """It would be another piece of land."""
+    """The same tile would be another area."""
     other = replace(HEADER, tile_width=8, width=41)
 
     with pytest.raises(SourceError, match="its tiles are 8 x 16") as caught:
@@ -196,7 +196,7 @@ def test_place_like_refuses_a_tile_of_other_tiles_on_another_grid() -> None:
 
 
 def test_place_like_follows_a_point_to_another_grid() -> None:
-    """The same land, at another pixel, in the template's size."""
+    """The window has the template's size and covers the same area at other pixels."""
     other = replace(HEADER, transform=UTM.shifted(-5, -7))
     rule = WindowRule(point=(500_015, 4_599_985), size=(3, 3))
     found = place_like(rule, other, template=Grid.of(HEADER), window=window(0, 0, 3, 3), projector=PROJECTOR)

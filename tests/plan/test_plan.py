@@ -1,4 +1,4 @@
-"""What is decided, and refused, before a pixel is read."""
+"""Plans: what they decide and refuse before a pixel is read."""
 
 import math
 import re
@@ -54,7 +54,7 @@ def test_plan_cube_takes_its_shape_from_the_template() -> None:
 
 
 def test_plan_cube_keeps_the_request_as_it_was_given() -> None:
-    """Without what was left to defaults; it makes the same request again."""
+    """Defaults are left out. The stored request makes the same request again."""
     plan = planned(reader_of(a=A), hrefs("a"), bands=[2])
 
     assert plan.request == {"sources": {"list": "list.csv"}, "window": {"tile": "centre"}, "bands": [2]}
@@ -80,7 +80,7 @@ def test_plan_cube_names_measurements_by_the_lists_bands() -> None:
 
 
 def test_plan_cube_opens_a_few_headers_only() -> None:
-    """A list of a hundred thousand is sampled, first and last among them, and no pixel is read."""
+    """A long list is sampled from the first to the last source. No pixel is read."""
     names = [f"s3://b/{n}" for n in range(1000)]
     reader = FakeReader(dict.fromkeys(names, A))
 
@@ -92,7 +92,7 @@ def test_plan_cube_opens_a_few_headers_only() -> None:
 
 
 def test_plan_cube_holds_to_the_commonest_dtype() -> None:
-    """One odd source at the head of the list decides nothing."""
+    """An unusual first source does not become the template."""
     plan = planned(reader_of(a=A.astype("int8"), b=A, c=A), hrefs("a", "b", "c"))
 
     assert plan.measurements[0].dtype == "uint16"
@@ -100,7 +100,7 @@ def test_plan_cube_holds_to_the_commonest_dtype() -> None:
 
 
 def test_plan_cube_plans_on_where_some_sources_cannot_be_opened() -> None:
-    """One that is missing costs a warning, not the plan."""
+    """A missing source only causes a warning."""
     plan = planned(reader_of(b=A), hrefs("a", "b"))
 
     assert plan.n_rows == 2
@@ -108,7 +108,7 @@ def test_plan_cube_plans_on_where_some_sources_cannot_be_opened() -> None:
 
 
 def test_plan_cube_takes_the_next_source_where_the_window_is_outside_the_first() -> None:
-    """A template that has no window is no template."""
+    """A source without the window cannot be the template."""
     far = like(transform=UTM.shifted(10_000, 0))
     plan = planned(
         reader_of(a=far, b=A), hrefs("a", "b"), window={"point": [500_055, 4_599_945], "crs": "source"}
@@ -119,7 +119,7 @@ def test_plan_cube_takes_the_next_source_where_the_window_is_outside_the_first()
 
 @dataclass(frozen=True)
 class Warned:
-    """A second source unlike the first, and what the plan says of it."""
+    """A second source unlike the first, and the expected warning."""
 
     id: str
     image: FakeImage
@@ -144,7 +144,7 @@ class Warned:
     ids=lambda case: case.id,
 )
 def test_plan_cube_warns_of_sources_that_are_unlike(case: Warned) -> None:
-    """What the sample shows is said before it is paid for."""
+    """The plan warns before anything is paid for."""
     plan = planned(reader_of(a=A, b=case.image), hrefs("a", "b"), window={"pixels": [0, 0, 5, 5]})
 
     assert len(plan.warnings) == 1
@@ -153,15 +153,18 @@ def test_plan_cube_warns_of_sources_that_are_unlike(case: Warned) -> None:
 
 
 def test_plan_cube_takes_the_nodata_that_most_sources_declare() -> None:
-    """One header decides nothing: what is masked by another's nodata would be lost to every reader."""
-    images = {"a": like(nodata=255), "b": like(nodata=0), "c": like(nodata=0), "d": A}
+    """A single unusual nodata value does not become the cube's."""
+    images: dict[str, Pixels | FakeImage] = {
+        "a": like(nodata=255),
+        "b": like(nodata=0),
+        "c": like(nodata=0),
+        "d": A,
+    }
 
     plan = planned(reader_of(**images), hrefs("a", "b", "c", "d"), nodata=9)
     of_none = planned(reader_of(a=like(nodata=255), b=A, c=A), hrefs("a", "b", "c"))
-    of_nan = planned(
-        reader_of(**{name: FakeImage(pixels=A / 2, header={"nodata": math.nan}) for name in "ab"}, c=A / 2),
-        hrefs("a", "b", "c"),
-    )
+    nan = FakeImage(pixels=A / 2, header={"nodata": math.nan})
+    of_nan = planned(reader_of(a=nan, b=nan, c=A / 2), hrefs("a", "b", "c"))
 
     assert [each.nodata for each in plan.measurements] == [0, 0]
     assert [each.nodata for each in of_none.measurements] == [None, None]
@@ -170,7 +173,7 @@ def test_plan_cube_takes_the_nodata_that_most_sources_declare() -> None:
 
 
 def test_plan_cube_takes_as_many_bands_as_most_sources_have() -> None:
-    """One source of a single band at the head of the list does not leave out the others' second."""
+    """A first source with one band does not hide the second band of the others."""
     plan = planned(reader_of(a=A[:1], b=A, c=A), hrefs("a", "b", "c"))
 
     assert [each.name for each in plan.measurements] == ["band_1", "band_2"]
@@ -178,7 +181,7 @@ def test_plan_cube_takes_as_many_bands_as_most_sources_have() -> None:
 
 @dataclass(frozen=True)
 class Overhang:
-    """A window that does not lie on every source, and what the plan says of it."""
+    """A window that is outside some sources, and the expected warning."""
 
     id: str
     window: list[int]
@@ -189,14 +192,14 @@ class Overhang:
 @pytest.mark.parametrize(
     "case",
     [
-        Overhang("integers", [30, 0, 20, 20], A, r"s3://b/a 50\.00% of it: .* holds 0, which nobody"),
+        Overhang("integers", [30, 0, 20, 20], A, r"s3://b/a 50\.00% of it: .* holds 0, which looks"),
         Overhang("nodata", [30, 0, 20, 20], like(nodata=7), "50.00% of it: what lies outside holds nodata"),
         Overhang("floats", [39, 49, 100, 100], A / 2, r"99\.99% of it: .* holds nodata or NaN"),
     ],
     ids=lambda case: case.id,
 )
 def test_plan_cube_warns_of_a_window_that_overhangs(case: Overhang) -> None:
-    """How much of it, and what will stand there, before it is paid for."""
+    """The warning says which share is outside, and which value it will have."""
     plan = planned(reader_of(a=case.image), hrefs("a"), window={"pixels": case.window})
 
     (said,) = plan.warnings
@@ -205,7 +208,7 @@ def test_plan_cube_warns_of_a_window_that_overhangs(case: Overhang) -> None:
 
 
 def test_plan_cube_warns_of_sources_that_the_window_misses() -> None:
-    """A box that few images touch is often a slip."""
+    """A box that few images touch is often a mistake."""
     window = {"point": [500_055, 4_599_945], "crs": "source"}
     far = like(transform=UTM.shifted(10_000, 0))
 
@@ -218,7 +221,7 @@ def test_plan_cube_warns_of_sources_that_the_window_misses() -> None:
 
 
 def test_plan_cube_refuses_a_window_that_is_far_larger_than_every_source() -> None:
-    """A cube of nothing is not stored by a slip; the limit says how large a window may be."""
+    """An almost empty cube is refused. The limit says how large a window may be."""
     images, window = reader_of(a=A), {"pixels": [-2000, -2000, 4000, 4000]}
 
     with pytest.raises(BudgetError, match=r"times_source: the window of 4,000 x 4,000 pixels is 8,000 times"):
@@ -232,7 +235,7 @@ def test_plan_cube_refuses_a_window_that_is_far_larger_than_every_source() -> No
 
 
 def test_plan_cube_says_where_the_image_lies_that_the_window_misses() -> None:
-    """Latitude before longitude is the commonest slip."""
+    """Latitude before longitude is the most frequent mistake."""
     in_degrees = (
         "lies outside its 40 x 50 pixels; longitude comes first, and the image lies between longitudes "
         "500000 and 500400 and between latitudes 4599500 and 4600000"
@@ -251,22 +254,22 @@ def test_plan_cube_says_where_the_image_lies_that_the_window_misses() -> None:
 
 
 def test_plan_cube_says_where_no_image_lies_where_nobody_knows() -> None:
-    """Pixels have no longitude, and some CRSs no way back."""
+    """Windows in pixels and CRSs without an inverse give no bounds."""
     with pytest.raises(RequestError, match=r"outside its 40 x 50 pixels$"):
         planned(reader_of(a=A), hrefs("a"), window={"pixels": [99, 0, 1, 1]})
 
 
 def test_plan_cube_warns_of_sources_that_are_named_twice() -> None:
-    """Each would be read, stored and paid for again."""
+    """Repeated sources are read, stored and paid for again."""
     twice = planned(reader_of(a=A, b=A), hrefs("a", "b", "a"))
     often = planned(reader_of(a=A, b=A), hrefs("a", "b", "a", "a"))
 
-    assert twice.warnings == ("1 of 3 line names a source that the list named before, to be read again",)
-    assert often.warnings[0].startswith("2 of 4 lines name a source that the list named before")
+    assert twice.warnings == ("1 of 3 lines repeats an earlier source, which is read and stored again",)
+    assert often.warnings[0].startswith("2 of 4 lines repeat an earlier source")
 
 
 def test_plan_cube_warns_of_an_index_that_knows_none_of_the_sources() -> None:
-    """A slip of the name would otherwise cost a GET a file in silence."""
+    """A wrong index would otherwise cost one GET per file unnoticed."""
     rows = hrefs("a", "b")
     first = next(rows.rows(0, 1)).sources[0]
     assert first is not None
@@ -276,12 +279,12 @@ def test_plan_cube_warns_of_an_index_that_knows_none_of_the_sources() -> None:
         return planned(reader_of(a=A, b=A), table, window=window, index=index).warnings
 
     assert warnings(rows, None) == ()
-    assert warnings(rows, "x.parquet")[0].startswith("the index knows none of these sources")
+    assert warnings(rows, "x.parquet")[0].startswith("the header index has no entry for these sources")
     assert warnings(replace(rows, index={first.href: b"what its header told"}), "x.parquet") == ()
 
 
 def test_plan_cube_plans_on_where_one_source_has_an_unknown_crs() -> None:
-    """No way from the request's CRS to one source's is that source's failure."""
+    """If PROJ cannot transform to the CRS of one source, only that source fails."""
     projector = FakeProjector(unknown=frozenset({"LOCAL"}))
     odd = like(crs="LOCAL", transform=UTM.shifted(1, 1))
     window = {"point": [500_055, 4_599_945], "crs": "EPSG:4326"}
@@ -327,7 +330,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
 def test_plan_cube_refuses_what_the_sources_cannot_give(case: Refused) -> None:
-    """The error names the field that is at fault."""
+    """The error names the wrong field."""
     with pytest.raises(RequestError, match=case.says) as caught:
         planned(reader_of(a=case.image), hrefs("a"), **case.request)
 
@@ -335,7 +338,7 @@ def test_plan_cube_refuses_what_the_sources_cannot_give(case: Refused) -> None:
 
 
 def test_plan_cube_refuses_bands_of_several_sizes() -> None:
-    """Ten and twenty metres do not share an array's shape."""
+    """Bands of 10 m and 20 m do not have the same shape."""
     row = CubeRow(
         time_us=None,
         sources=(
@@ -370,7 +373,7 @@ def test_plan_cube_refuses_what_is_over_a_limit(limits: dict[str, Any], says: st
 
 
 def test_plan_cube_prices_whole_tiles() -> None:
-    """A pixel costs its tile; a window on four tiles takes two ranges of two."""
+    """A pixel costs a tile. A window on four tiles takes two ranges of two tiles."""
     one = planned(reader_of(a=A), hrefs("a"), window={"pixels": [3, 3, 1, 1]}).estimate
     four = planned(reader_of(a=A), hrefs("a"), window={"pixels": [15, 15, 2, 2]}).estimate
 

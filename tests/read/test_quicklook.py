@@ -1,4 +1,4 @@
-"""Small pictures of a cube's windows: which rows, which pixels, and strips that fit together."""
+"""Quicklooks: their rows, their pixels, and the joining of strips."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -16,7 +16,7 @@ from support.plans import planned
 
 @given(n_rows=st.integers(1, 100_000), nbytes=st.sampled_from([1, 32_768, 200_000, 2**30]))
 def test_rows_are_spread_evenly_with_the_ends_and_the_middle(n_rows: int, nbytes: int) -> None:
-    """At most 239, all of a short cube's; of rows with many or wide bands as many as 32 MiB hold."""
+    """At most 239 rows have pictures, and no more than fit into 32 MiB."""
     rows = quicklook_rows(n_rows, nbytes=nbytes)
 
     assert len(rows) == min(n_rows, {1: 239, 32_768: 239, 200_000: 167, 2**30: 3}[nbytes])
@@ -28,7 +28,7 @@ def test_rows_are_spread_evenly_with_the_ends_and_the_middle(n_rows: int, nbytes
 
 @given(height=st.integers(1, 20_000), width=st.integers(1, 20_000))
 def test_step_makes_every_picture_fit_128_pixels(height: int, width: int) -> None:
-    """And no smaller than it has to be; what is narrower than 8 pixels is none."""
+    """Pictures are as large as allowed. Windows narrower than 8 pixels have none."""
     step = quicklook_step(height, width)
 
     if min(height, width) < 8:
@@ -54,7 +54,7 @@ def plan_of(*, height: int, width: int, n_rows: int, layout: tuple[int, int, int
 
 
 def test_pictures_of_strips_are_those_of_whole_windows() -> None:
-    """Every third pixel of the window, wherever it was cut; real pixels, in the cube's dtype."""
+    """They are every third pixel of the window, in the cube's dtype, however it was cut."""
     plan = plan_of(height=300, width=290, n_rows=4, layout=(1, 16, 16))
     tasks = cut_tasks(plan, [1, 2, 3, 4])
     cube = np.random.default_rng(1).integers(0, 999, plan.shape, "uint16")
@@ -78,7 +78,7 @@ def test_pictures_of_strips_are_those_of_whole_windows() -> None:
 
 
 def test_row_without_all_of_its_strips_has_no_picture() -> None:
-    """A strip that was lost leaves no half of one."""
+    """A window with a lost strip has no picture."""
     plan = plan_of(height=16, width=16, n_rows=2, layout=(1, 8, 8))
     album = QuicklookAlbum(plan)
 
@@ -89,7 +89,7 @@ def test_row_without_all_of_its_strips_has_no_picture() -> None:
 
 
 def test_only_rows_that_were_read_are_taken() -> None:
-    """What stands in a row whose source failed is no picture of it."""
+    """A row whose source failed has no picture."""
     plan = plan_of(height=8, width=8, n_rows=3, layout=(3, 8, 8))
     (task,) = cut_tasks(plan, [1])
 
@@ -100,7 +100,7 @@ def test_only_rows_that_were_read_are_taken() -> None:
 
 
 def test_every_measurement_has_its_own_pictures() -> None:
-    """Each in its own dtype; one whose source failed has none of that row, the others keep theirs."""
+    """Each measurement has its own dtype. A failed source removes only its own pictures."""
     plan = plan_of(height=8, width=8, n_rows=2, layout=(2, 8, 8))
     red, (slot,) = plan.measurements[0], plan.slots
     plan = replace(
@@ -116,7 +116,7 @@ def test_every_measurement_has_its_own_pictures() -> None:
     album.add(were_read, [take_quicklooks(arrays, plan=plan, task=task, were_read=were_read)])
 
     found = {each.measurement: each for each in album.quicklooks()}
-    assert {name: (each.rows.tolist(), each.pixels.dtype) for name, each in found.items()} == {
+    assert {name: (each.rows.tolist(), each.pixels.dtype.name) for name, each in found.items()} == {
         "red": ([0, 1], "uint16"),
         "nir": ([0], "uint8"),
     }
@@ -124,7 +124,7 @@ def test_every_measurement_has_its_own_pictures() -> None:
 
 
 def test_windows_that_are_no_picture_have_none() -> None:
-    """Series of few pixels: nothing is taken, nothing stored."""
+    """Windows of few pixels have no pictures, and nothing is stored."""
     plan = plan_of(height=7, width=400, n_rows=2, layout=(2, 7, 400))
     (task,) = cut_tasks(plan, [1])
 

@@ -285,9 +285,9 @@ def test_read_shard_adds_up_what_each_source_cost() -> None:
 
     _, ((first,), (second,)) = read(plan, table, reader)
 
-    assert (first.requests, first.nbytes, first.header_nbytes) == (2, 512 + 2 * 6 * 5 * 2, 512)
-    assert (first.open_s, first.read_s, first.decode_s) == (0.25, 0.5, 0.125)
-    assert (second.requests, second.open_s) == (1, 0.25)
+    assert (first.cost.requests, first.cost.nbytes, first.cost.header_nbytes) == (2, 512 + 2 * 6 * 5 * 2, 512)
+    assert (first.cost.open_s, first.cost.read_s, first.cost.decode_s) == (0.25, 0.5, 0.125)
+    assert (second.cost.requests, second.cost.open_s) == (1, 0.25)
 
 
 def test_read_shard_reads_no_more_sources_at_a_time_than_there_are_slots() -> None:

@@ -25,7 +25,7 @@ def whole(pixels: Pixels, nodata: float | None = None) -> Outcome:
     nodata=st.sampled_from((None, 0, 255, math.nan)),
 )
 def test_measure_row_agrees_with_numpy(pixels: Pixels, nodata: float | None) -> None:
-    """Neither nodata nor NaN counts as valid; infinities do."""
+    """Nodata and NaN are not valid. Infinities are."""
     if pixels.dtype.kind != "f" and nodata is not None:
         nodata = 0 if math.isnan(nodata) else min(nodata, int(np.iinfo(pixels.dtype).max))
 
@@ -46,7 +46,7 @@ def test_measure_row_agrees_with_numpy(pixels: Pixels, nodata: float | None) -> 
 
 @pytest.mark.filterwarnings("error")
 def test_measure_row_of_opposite_infinities_has_no_mean() -> None:
-    """Their mean does not exist; nobody is warned of it once for each source."""
+    """Their mean is NaN. NumPy gives no warning for each source."""
     pixels = np.array([[[np.inf, -np.inf]]], "float32")
 
     (stats,) = measure_row(pixels, whole(pixels))
@@ -56,7 +56,7 @@ def test_measure_row_of_opposite_infinities_has_no_mean() -> None:
 
 
 def test_measure_row_counts_only_pixels_on_the_raster() -> None:
-    """What overhangs is no pixel, even where no nodata tells."""
+    """Pixels outside the source are not valid, even without nodata."""
     pixels = np.arange(20, dtype="uint8").reshape(1, 4, 5)
 
     (stats,) = measure_row(pixels, Outcome(status=Status.OK, extent=(1, 2, 3, 4)))
@@ -76,7 +76,7 @@ def test_measure_row_of_complex_pixels_counts_them_only() -> None:
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.OK])
 def test_measure_row_of_a_failed_source_finds_nothing_valid(status: Status) -> None:
-    """Its fill is stored, so it has a digest, but it is no data."""
+    """Its fill value is stored and has a digest, but is not valid."""
     pixels = np.ones((2, 3, 3), "uint8")
 
     stats = measure_row(pixels, Outcome(status=status, extent=(0, 0, 3, 3)))
@@ -87,7 +87,7 @@ def test_measure_row_of_a_failed_source_finds_nothing_valid(status: Status) -> N
 
 @given(pixels=images((3, 4), INTEGERS + FLOATS + COMPLEXES))
 def test_digest_of_is_that_of_the_little_endian_bytes(pixels: Pixels) -> None:
-    """Strides and byte order change nothing; a bit changes everything."""
+    """Strides and byte order do not change the digest. A single bit does."""
     expected = xxhash.xxh3_128_hexdigest(pixels.astype(pixels.dtype.newbyteorder("<")).tobytes())
 
     assert digest_of(pixels) == expected
@@ -102,7 +102,7 @@ def test_digest_of_tells_minus_zero_from_zero() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_measure_row_of_a_strip_beside_its_source_finds_nothing_valid() -> None:
-    """Of no pixels at all there is no smallest one, and no warning either."""
+    """Without pixels the statistics are NaN. NumPy gives no warning."""
     (found,) = measure_row(np.ones((1, 2, 2), "float32"), Outcome(status=Status.OK))
 
     assert found.n_valid == 0

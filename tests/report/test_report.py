@@ -1,4 +1,4 @@
-"""What a gather tells of itself."""
+"""The report of a gather."""
 
 import json
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.model.outcome import BandStats, Outcome, ShardResult
-from pixel_gather.model.source import CubeRow, Source
+from pixel_gather.model.source import Cost, CubeRow, Source
 from pixel_gather.model.status import Status
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.report.run import Spread
@@ -25,21 +25,18 @@ def row_of(href: str) -> CubeRow:
 
 
 def outcome(**changes: Any) -> Outcome:
-    """Return the outcome of a source that was read."""
+    """Return the outcome of a source that was read, with changes to it or to its cost."""
     plain = Outcome(
         status=Status.OK,
         is_aligned=True,
         extent=(0, 0, 8, 8),
         start_s=1.0,
         end_s=1.4,
-        open_s=0.1,
-        read_s=0.2,
-        decode_s=0.1,
-        nbytes=100,
-        requests=2,
+        cost=Cost(open_s=0.1, read_s=0.2, decode_s=0.1, nbytes=100, requests=2),
         bands=[BandStats(digest="aa")],
     )
-    return replace(plain, **changes)
+    costs = {name: changes.pop(name) for name in [*changes] if name in Cost.__slots__}
+    return replace(plain, cost=replace(plain.cost, **costs), **changes)
 
 
 def reported(*outcomes: Outcome) -> Report:
@@ -51,7 +48,7 @@ def reported(*outcomes: Outcome) -> Report:
 
 
 def test_report_sums_over_all_sources_and_spreads_over_those_read() -> None:
-    """Failures cost requests and bytes, but no median is of them."""
+    """Failures count in requests and bytes, but not in medians."""
     report = reported(
         outcome(),
         outcome(start_s=2.0, end_s=2.6, open_s=0.3, nbytes=300, retries=1),
@@ -70,7 +67,7 @@ def test_report_sums_over_all_sources_and_spreads_over_those_read() -> None:
 
 
 def test_report_tells_data_without_headers_and_the_typical_throughput() -> None:
-    """Of the sources that were read: two ended after 1 and after 2 seconds."""
+    """Both are of the sources that were read: two ended after 1 and after 2 seconds."""
     report = reported(
         outcome(start_s=1.0, end_s=2.0, nbytes=100, header_nbytes=40),
         outcome(start_s=1.0, end_s=3.0, nbytes=300, header_nbytes=40),
@@ -83,23 +80,8 @@ def test_report_tells_data_without_headers_and_the_typical_throughput() -> None:
     assert report.fetched_nbytes == 900
 
 
-def test_report_of_an_earlier_version_is_read_without_what_it_did_not_tell() -> None:
-    """Its text has no lines for that."""
-    told = {
-        name: value
-        for name, value in reported(outcome()).to_json().items()
-        if name not in ("data_nbytes", "typical_per_s")
-    }
-
-    report = msgspec.convert(told, Report)
-
-    assert report.data_nbytes is None
-    assert "typical" not in report.to_text()
-    assert "data without headers" not in report.to_text()
-
-
 def test_report_counts_the_sources_read_at_one_time() -> None:
-    """By their starts and ends, whichever worker read them; one after the other is one."""
+    """Sources overlap by their starts and ends. One that starts as another ends does not."""
     spells = ((0.0, 1.0), (0.5, 2.0), (0.9, 1.5), (1.0, 1.2), (2.0, 3.0))
 
     report = reported(*(outcome(start_s=start, end_s=end) for start, end in spells))
@@ -108,7 +90,7 @@ def test_report_counts_the_sources_read_at_one_time() -> None:
 
 
 def test_report_adds_up_shards() -> None:
-    """Bytes stored and seconds of writing add up; memory is the largest of all."""
+    """Stored bytes and seconds of writing are added. Memory is the maximum."""
     tally = Tally(plan=PLAN)
     for rss in (10.0, 30.0, 20.0):
         tally.add_shard(
@@ -121,7 +103,7 @@ def test_report_adds_up_shards() -> None:
 
 
 def test_report_groups_failures_by_cause_and_names_the_first() -> None:
-    """The commonest cause comes first; a thousand hrefs are not listed."""
+    """The most frequent cause comes first. Only some hrefs are listed."""
     missing = outcome(status=Status.MISSING, reason="no such object")
     denied = outcome(status=Status.DENIED, reason="403")
 
@@ -132,7 +114,7 @@ def test_report_groups_failures_by_cause_and_names_the_first() -> None:
 
 
 def test_report_lumps_causes_that_are_too_many() -> None:
-    """A reason that names a number does not make a report of a million lines."""
+    """Reasons that differ in a number do not make a report of a million lines."""
     report = reported(*(outcome(status=Status.CORRUPT, reason=f"tile {n}") for n in range(300)))
 
     assert len(report.causes) == 101
@@ -141,7 +123,7 @@ def test_report_lumps_causes_that_are_too_many() -> None:
 
 
 def test_report_calls_a_cube_aligned_only_if_all_rows_that_were_read_are() -> None:
-    """Failed rows have no grid."""
+    """Failed rows have no grid and are ignored."""
     failed = outcome(status=Status.CORRUPT, is_aligned=False)
 
     assert reported(outcome(), failed).is_aligned
@@ -174,7 +156,7 @@ def test_tally_notices_nodata_that_differs(
 
 @dataclass(frozen=True)
 class Overhang:
-    """A window that its source does not hold whole, and what is said of it."""
+    """A window that extends beyond its source, and the expected warning."""
 
     id: str
     dtype: str
@@ -186,7 +168,7 @@ class Overhang:
 @pytest.mark.parametrize(
     "case",
     [
-        Overhang("integers", "uint8", None, None, "holds 0, which nobody can tell from a value"),
+        Overhang("integers", "uint8", None, None, "holds 0, which looks like a value"),
         Overhang("the source's nodata", "uint8", 7, 7, "holds nodata or NaN"),
         Overhang("the cube's nodata", "uint8", 7, None, "holds nodata or NaN"),
         Overhang("floats", "float32", None, None, "holds nodata or NaN"),
@@ -194,7 +176,7 @@ class Overhang:
     ids=lambda case: case.id,
 )
 def test_report_tells_of_windows_that_overhang(case: Overhang) -> None:
-    """How many, and what their filled pixels hold; the way to tell them is named."""
+    """The warning says how many windows, what their filled pixels hold, and how to find these pixels."""
     measurement = replace(PLAN.measurements[0], dtype=case.dtype, nodata=case.cubes_nodata)
     tally = Tally(plan=replace(PLAN, measurements=(measurement,)))
     for extent in ((0, 0, 8, 8), (0, 0, 8, 5)):
@@ -211,7 +193,7 @@ def test_report_tells_of_windows_that_overhang(case: Overhang) -> None:
 
 
 def test_report_survives_json() -> None:
-    """Also one of no sources at all, whose figures are zeros and never NaN."""
+    """A report without sources has zeros and no NaN."""
     for report in (reported(), reported(outcome(), outcome(status=Status.DENIED, reason="403"))):
         text = json.dumps(report.to_json(), allow_nan=False)
 
@@ -219,7 +201,7 @@ def test_report_survives_json() -> None:
 
 
 def test_report_text_has_a_line_for_each_figure() -> None:
-    """The first causes are named, and so are the warnings."""
+    """The text names the first causes and the warnings."""
     report = reported(outcome(), outcome(status=Status.DENIED, reason="the store refused access (403)"))
     lines = replace(report, warnings=("look out",)).to_text().splitlines()
 
@@ -235,5 +217,5 @@ def test_report_text_has_a_line_for_each_figure() -> None:
 
 
 def test_report_text_of_an_empty_gather_divides_by_nothing() -> None:
-    """Zero sources in zero seconds are zero a second."""
+    """The throughput of zero sources in zero seconds is zero."""
     assert "0.0 sources/s" in reported().to_text()

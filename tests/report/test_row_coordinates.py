@@ -1,4 +1,4 @@
-"""The small arrays beside the pixels: which there are, and what is in them."""
+"""Coordinates along the first axis: which exist, and their values."""
 
 import math
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 
 from pixel_gather.adapters.source_list.list_columns import RESERVED, check_name
 from pixel_gather.model.outcome import BandStats, Outcome
-from pixel_gather.model.source import Column, CubeRow, Source
+from pixel_gather.model.source import Column, Cost, CubeRow, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
@@ -26,7 +26,9 @@ from support.fakes import FakeReader, FakeTable, table_of
 from support.plans import planned
 
 A = np.ones((2, 8, 8), "uint8")
-OK = Outcome(status=Status.OK, transform=Transform(1, 2, 3, 4, 5, 6), nbytes=7, open_s=0.5, bands=[])
+OK = Outcome(
+    status=Status.OK, transform=Transform(1, 2, 3, 4, 5, 6), cost=Cost(nbytes=7, open_s=0.5), bands=[]
+)
 ABSENT = Outcome(status=Status.ABSENT)
 
 
@@ -47,7 +49,7 @@ def scenes(
 
 
 def values_of(plan: CubePlan, rows: tuple[CubeRow, ...], *outcomes: list[Outcome]) -> dict[str, Values]:
-    """Return all values, after checking that they are what is described."""
+    """Return all values. Checks that they fit their descriptions."""
     values = coordinate_values(plan, rows, outcomes)
 
     described = {each.name: each for each in coordinates_of(plan)}
@@ -153,7 +155,7 @@ def test_coordinate_values_of_columns_that_vary_in_a_row(name: str, dtype: str, 
     ],
 )
 def test_coordinate_values_of_columns_that_do_not_vary(name: str, dtype: str, expected: Any) -> None:
-    """The row has the value of its first source that is there."""
+    """The row has the value of its first existing source."""
     plan, rows = scenes(columns=(Column(name=name, dtype=dtype, varies_in_row=False),))
 
     values = values_of(plan, rows, [OK, OK], [ABSENT, OK])
@@ -182,9 +184,7 @@ def test_coordinate_values_hold_the_outcomes_evidence() -> None:
         crs="EPSG:4326",
         start_s=1.5,
         end_s=36_000.001,
-        nbytes=900,
-        header_nbytes=512,
-        retries=2,
+        cost=Cost(nbytes=900, header_nbytes=512, retries=2),
         bands=[BandStats(n_valid=16, min=1, max=3, mean=2)],
     )
     values = values_of(plan, (CubeRow(time_us=None, sources=(Source(href="a"),)),), [outcome])
@@ -204,7 +204,7 @@ def test_coordinate_values_hold_the_outcomes_evidence() -> None:
 
 
 def test_nodata_values_are_nan_where_a_source_declares_none() -> None:
-    """Each row keeps its own."""
+    """Each row has the values of its own source."""
     plan = planned(FakeReader({"a": A}), table_of("a", "a"))
 
     found = difference_values(plan, [[replace(OK, nodata=9)], [OK]])["nodata"]
@@ -213,7 +213,7 @@ def test_nodata_values_are_nan_where_a_source_declares_none() -> None:
 
 
 def test_scaling_values_are_the_rows_own_or_the_templates() -> None:
-    """A row that says nothing of its own has what the template declares."""
+    """A row without values of its own has those of the template."""
     plan = planned(FakeReader({"a": A}), table_of("a", "a"))
 
     found = difference_values(plan, [[replace(OK, scaling=((0.1, -5.0), (2.0, 0.0)))], [OK]])

@@ -39,7 +39,7 @@ def lines_of(*runs: Run, with_published: bool = False) -> dict[str, tuple[str, .
 
 
 def test_table_has_every_line_of_the_published_report() -> None:
-    """With the numbers of the run; what nobody measured is no line."""
+    """It has the figures of the run. Unknown figures have no line."""
     assert lines_of(RUN) == {
         "engine": ("fast",),
         "window": ("tile 8_8",),
@@ -64,7 +64,7 @@ def test_table_has_every_line_of_the_published_report() -> None:
 
 
 def test_table_lays_the_published_figures_beside_a_run() -> None:
-    """As they were quoted; what was not told is a dash."""
+    """They are as quoted. Unpublished figures are a dash."""
     lines = lines_of(RUN, with_published=True)
 
     assert lines["time per source"][1:] == ("53.4 [34.5..1,012.2] ms", "112.1 [42.1..476.1] ms")
@@ -77,7 +77,7 @@ def test_table_lays_the_published_figures_beside_a_run() -> None:
 
 
 def test_table_tells_cpu_and_memory_where_they_were_measured() -> None:
-    """Of one run or of all."""
+    """It has these lines if at least one run has the figures."""
     lines = lines_of(replace(RUN, cpu_s=1.5, peak_rss_mib=200.0), RUN)
 
     assert lines["CPU"] == ("1.50 s", "-")
@@ -95,12 +95,12 @@ def test_table_tells_cpu_and_memory_where_they_were_measured() -> None:
     ],
 )
 def test_table_says_whether_pixels_are_equal(digests: tuple[str, ...], said: tuple[str, ...] | None) -> None:
-    """Equal digests prove it; where fewer than two are known there is nothing to say."""
+    """Equal digests prove it. With fewer than two digests there is no such line."""
     assert lines_of(*(replace(RUN, digest=each) for each in digests)).get("  pixels") == said
 
 
 def test_text_stands_in_columns_and_shortens_long_names() -> None:
-    """Every cell begins where the head of its column does."""
+    """Every cell starts at the same position as the head of its column."""
     long_name = replace(RUN, name="a" * 30 + "b" * 30)
 
     lines = text_of(columns_of([long_name, RUN], with_published=False)).splitlines()
@@ -111,7 +111,7 @@ def test_text_stands_in_columns_and_shortens_long_names() -> None:
 
 
 def test_text_of_many_runs_goes_on_below() -> None:
-    """Four abreast; all are compared with the first."""
+    """Four runs are side by side. All are compared with the first one."""
     runs = [replace(RUN, name=f"run {n}", digest="a" if n < 5 else "b") for n in range(6)]
 
     blocks = text_of(columns_of(runs, with_published=False)).split("\n\n")
@@ -135,7 +135,7 @@ def test_table_of_a_run_that_read_nothing_divides_by_nothing() -> None:
 
 @given(text=st.text(max_size=60), most=st.integers(3, 40))
 def test_shortened_keeps_both_ends(text: str, most: int) -> None:
-    """And is never longer than asked for."""
+    """It is never longer than requested."""
     short = shortened(text, most)
 
     assert len(short) <= most

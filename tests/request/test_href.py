@@ -1,4 +1,4 @@
-"""Which hrefs are read, how each is spelled, and what is said about the others."""
+"""Allowed hrefs, their canonical spelling, and the errors of the others."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ paths = st.lists(names, min_size=1, max_size=4).map("/".join)
 
 @dataclass(frozen=True)
 class Case:
-    """A href as someone writes it, and what comes of it."""
+    """An href as written by a user, and the expected result."""
 
     id: str
     text: str
@@ -121,7 +121,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case.id)
 def test_check_href_returns_the_one_spelling(case: Case) -> None:
-    """What may be read comes back in its canonical spelling, which checking again leaves alone."""
+    """Allowed hrefs get their canonical spelling. A second check does not change it."""
     href = check_href(case.text, policy=case.policy)
 
     assert href == case.expected
@@ -130,7 +130,7 @@ def test_check_href_returns_the_one_spelling(case: Case) -> None:
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
 def test_check_href_says_what_to_write_instead(case: Case) -> None:
-    """What may not be read is refused with a sentence about it."""
+    """Other hrefs are refused with a clear message."""
     with pytest.raises(ValueError, match=r"[a-z]") as caught:
         check_href(case.text, policy=case.policy)
 
@@ -166,7 +166,7 @@ def test_check_href_keeps_s3_keys(path: str) -> None:
 
 @given(text=st.text(max_size=60) | paths.map("https://h.org/{}".format))
 def test_check_href_gives_a_settled_spelling_or_a_sentence(text: str) -> None:
-    """Any text is either refused with a ValueError or comes to rest at once."""
+    """Any text is refused with a ValueError or is canonical after one check."""
     try:
         href = check_href(text, policy=HOME)
     except ValueError:
@@ -177,7 +177,7 @@ def test_check_href_gives_a_settled_spelling_or_a_sentence(text: str) -> None:
 
 
 def test_check_href_names_files_that_the_store_opens(tmp_path: Path) -> None:
-    """Odd names reach the file system unharmed."""
+    """Unusual names reach the file system unchanged."""
     odd = tmp_path / "a b#c?d%20é~*.tif"
     odd.write_bytes(b"pixels")
 

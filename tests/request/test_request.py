@@ -1,4 +1,4 @@
-"""What a request may say, and what is said about one that is wrong."""
+"""Valid requests, and the errors of wrong ones."""
 
 import json
 import tracemalloc
@@ -18,7 +18,7 @@ PLAIN: dict[str, Any] = {"sources": ["/a.tif"], "window": "centre"}
 
 @given(request_=requests())
 def test_request_survives_json(request_: GatherRequest) -> None:
-    """What the cube keeps of a request is the request."""
+    """The stored request equals the request."""
     whole = json.dumps(request_.model_dump(mode="json"))
     short = json.dumps(request_.to_json())
 
@@ -29,7 +29,7 @@ def test_request_survives_json(request_: GatherRequest) -> None:
 
 
 def test_request_may_name_any_pixel_that_a_raster_can_have() -> None:
-    """As drill does: up to 2**31 - 1 columns and rows."""
+    """Offsets reach 2**31 - 1 columns and rows, as in drill."""
     last = 2**31 - 2
 
     parsed = parse_request(PLAIN | {"window": {"pixels": [last, last, 1, 1]}})
@@ -70,12 +70,12 @@ def test_request_may_name_any_pixel_that_a_raster_can_have() -> None:
     ids=json.dumps,
 )
 def test_digest_changes_with_any_field(change: dict[str, Any]) -> None:
-    """Two requests that make different cubes cannot go on with each other's."""
+    """Requests for different cubes have different digests."""
     assert parse_request(PLAIN | change).digest() != parse_request(PLAIN).digest()
 
 
-def test_digest_is_that_of_earlier_versions() -> None:
-    """Their unfinished cubes are gone on with, and their complete ones not gathered again."""
+def test_digest_of_a_plain_request_never_changes() -> None:
+    """The digests never change, so unfinished cubes can be resumed and complete ones are found."""
     assert parse_request({"sources": ["s3://b/a.tif"], "window": "centre"}).digest() == "b73aa584b2ad771d"
 
 
@@ -93,7 +93,7 @@ def test_digest_is_that_of_earlier_versions() -> None:
     ids=json.dumps,
 )
 def test_digest_is_that_of_the_meaning(same: dict[str, Any]) -> None:
-    """Two spellings of one request are one request."""
+    """Two spellings of the same request have the same digest."""
     assert parse_request(PLAIN | same).digest() == parse_request(PLAIN).digest()
 
 
@@ -120,7 +120,7 @@ def test_rule_is_the_window_that_was_asked_for(window: Any, rule: WindowRule) ->
 
 @dataclass(frozen=True)
 class Mistake:
-    """A request that is wrong, and what its error says."""
+    """A wrong request and its expected error."""
 
     id: str
     given: Any
@@ -180,7 +180,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.id)
 def test_parse_request_names_the_field_that_is_wrong(mistake: Mistake) -> None:
-    """One sentence, with the field as the user wrote it and no name of a class of ours."""
+    """The error is one sentence. It names the field as the user wrote it, and none of our classes."""
     with pytest.raises(RequestError, match=mistake.says) as caught:
         parse_request(mistake.given)
 
@@ -192,7 +192,7 @@ def test_parse_request_names_the_field_that_is_wrong(mistake: Mistake) -> None:
 
 
 def test_parse_request_names_five_more_mistakes_and_counts_the_rest() -> None:
-    """A sentence, however much is wrong."""
+    """The error is a sentence, however much is wrong."""
     with pytest.raises(RequestError) as caught:
         parse_request(PLAIN | {f"x{i}": 1 for i in range(9)})
 
@@ -209,7 +209,7 @@ MANY_MISTAKES: dict[str, tuple[Any, str, str]] = {
 
 @pytest.mark.parametrize(("sources", "field", "says"), MANY_MISTAKES.values(), ids=MANY_MISTAKES)
 def test_parse_request_says_little_about_much(sources: Any, field: str, says: str) -> None:
-    """Megabytes of mistakes make neither a long message nor gigabytes of memory."""
+    """Very many mistakes need neither a long message nor much memory."""
     tracemalloc.start()
     with pytest.raises(RequestError, match=says) as caught:
         parse_request(PLAIN | {"sources": sources})
@@ -222,7 +222,7 @@ def test_parse_request_says_little_about_much(sources: Any, field: str, says: st
 
 
 def test_parse_request_names_a_wrong_item_alone() -> None:
-    """And not the array that it is in."""
+    """The error names the href, not the array around it."""
     with pytest.raises(RequestError) as caught:
         parse_request(PLAIN | {"sources": ["/a.tif", 1, 2]})
 
@@ -232,7 +232,7 @@ def test_parse_request_names_a_wrong_item_alone() -> None:
 
 @pytest.mark.parametrize("nodata", ["nan", "inf", "-inf", 10**400], ids=["nan", "inf", "-inf", "huge"])
 def test_request_with_a_nodata_that_json_lacks_survives_it(nodata: Any) -> None:
-    """NaN is a common nodata, and JSON has none."""
+    """NaN is a common nodata value, but JSON has no NaN."""
     request = parse_request(PLAIN | {"nodata": nodata})
 
     again = parse_request(json.loads(json.dumps(request.to_json(), allow_nan=False)))
@@ -241,27 +241,27 @@ def test_request_with_a_nodata_that_json_lacks_survives_it(nodata: Any) -> None:
 
 
 def test_parse_request_takes_a_request_as_it_is() -> None:
-    """Checking twice costs nothing."""
+    """A checked request is returned unchanged."""
     request = parse_request(PLAIN)
 
     assert parse_request(request) is request
 
 
 def test_cube_name_is_given_or_the_digest() -> None:
-    """A cube without a name is found again by whoever makes the same request."""
+    """The same request finds a cube without a name again."""
     assert parse_request(PLAIN | {"output": {"name": "bolzano"}}).cube_name == "bolzano"
     assert parse_request(PLAIN).cube_name == parse_request(PLAIN).digest()
 
 
 @pytest.mark.parametrize("name", ["", ".x", "-x", "a/b", "..", "a b", "x" * 61, "a\n", "é"])
 def test_cube_name_is_one_plain_word(name: str) -> None:
-    """A name cannot lead out of its folder, nor be one that an execution cannot have."""
+    """A name cannot point outside its folder, and it is valid for an execution."""
     with pytest.raises(RequestError, match=r"output\.name"):
         parse_request(PLAIN | {"output": {"name": name}})
 
 
 def test_limits_within_a_deployment_are_the_lower_ones() -> None:
-    """What a request does not limit, the deployment does."""
+    """The deployment's limits apply where the request has none."""
     asked = Limits(usd=5, files=10, failed_shards=0.5)
 
     held = asked.within(Limits(usd=2, files=100, workers=50, failed_shards=0.1))
@@ -270,7 +270,7 @@ def test_limits_within_a_deployment_are_the_lower_ones() -> None:
 
 
 def test_request_schema_is_json_that_names_every_field() -> None:
-    """What the API validates with can be written to a file."""
+    """The schema that the API uses can be written to a file."""
     schema = json.loads(json.dumps(request_schema()))
 
     assert set(schema["properties"]) == set(GatherRequest.model_fields)

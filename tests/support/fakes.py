@@ -383,7 +383,12 @@ class FakeCube:
         if self.claimed is None:
             return None
         report = None if self.report is None else self.report.to_json()
-        return FoundCube(digest=self.claimed.digest, planned_at=self.claimed.planned_at, report=report)
+        return FoundCube(
+            place="memory",
+            digest=self.claimed.digest,
+            planned_at=self.claimed.planned_at,
+            report=report,
+        )
 
     async def create(self, plan: CubePlan) -> CubePlan:
         """Claim, and make room full of the fill value."""

@@ -34,6 +34,8 @@ REPORT = Report(
     requests=20,
     retries=0,
     stored_nbytes=1000,
+    data_nbytes=3000,
+    typical_per_s=100.0,
     bytes_per_source=Spread(median=300, min=100, max=500),
     total_s=Spread(median=0.03, min=0.01, max=0.05),
     open_s=Spread(median=0.01, min=0.01, max=0.01),

@@ -43,12 +43,12 @@ def metrics_of_shard(result: ShardResult, *, is_strip: bool = False) -> Values:
     """
     sources = list(_named(result))
     values: Values = {
-        SOURCE_OPEN: [each.open_s for each in sources],
+        SOURCE_OPEN: [each.cost.open_s for each in sources],
         SOURCE_READ: [each.reading_s for each in sources],
         SOURCE_TOTAL: [each.end_s - each.start_s for each in sources],
-        REQUESTS: [sum(each.requests for each in sources)],
-        RETRIES: [sum(each.retries for each in sources)],
-        FETCHED: [sum(each.nbytes for each in sources)],
+        REQUESTS: [sum(each.cost.requests for each in sources)],
+        RETRIES: [sum(each.cost.retries for each in sources)],
+        FETCHED: [sum(each.cost.nbytes for each in sources)],
         STORED: [result.stored_nbytes],
         SHARD: [result.worker_s],
     }
@@ -85,10 +85,10 @@ def summary_of_shard(result: ShardResult, *, plan: CubePlan, task: ShardTask) ->
     return {
         "windows_read": sum(not each.status.is_failure for each in sources),
         "windows_failed": sum(each.status.is_failure for each in sources),
-        "requests": sum(each.requests for each in sources),
-        "retries": sum(each.retries for each in sources),
-        "hedges": sum(each.hedges for each in sources),
-        "fetched_bytes": sum(each.nbytes for each in sources),
+        "requests": sum(each.cost.requests for each in sources),
+        "retries": sum(each.cost.retries for each in sources),
+        "hedges": sum(each.cost.hedges for each in sources),
+        "fetched_bytes": sum(each.cost.nbytes for each in sources),
         "decoded_bytes": task.n_rows * (task.y_stop - task.y_start) * plan.width * pixel_nbytes,
         "stored_bytes": result.stored_nbytes,
         "read_s": round(result.read_s, 3),

@@ -35,7 +35,7 @@ class Spending:
     def add(self, result: ShardResult, plan: CubePlan) -> None:
         """Count what filling a shard took."""
         self.n_shards += 1
-        self.n_gets += sum(outcome.requests for row in result.rows for outcome in row)
+        self.n_gets += sum(outcome.cost.requests for row in result.rows for outcome in row)
         self.n_puts += len(plan.measurements) + _PUTS_BESIDE_PIXELS
 
     def usd(self, seconds: float, *, memory_mib: int) -> float:

@@ -1,1 +1,1 @@
-"""What a gather will take: requests, bytes, seconds and dollars."""
+"""Estimates of a gather: requests, bytes, seconds and dollars."""

@@ -1,7 +1,7 @@
-"""Every figure that an estimate rests on, with its unit and where it is from.
+"""Every figure that an estimate uses, with its unit and source.
 
-Published figures are AWS's or those of the report of 2018 that this tool is compared with. Measured ones
-are of the benchmarks in ``tests/benchmarks``, on x86 and never on AWS. What is neither is called assumed.
+Published figures are from AWS or from the report of 2018 that this tool is compared with. Measured figures
+are from the benchmarks in ``tests/benchmarks``, on x86 and never on AWS. All others are called assumed.
 """
 
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number that was not computed."""
+    """An input number of the model."""
 
     value: float
     unit: str
     source: str
 
     def __str__(self) -> str:
-        """Return the figure as a plan shows it, with where it is from."""
+        """Return the figure and its source, as a plan shows them."""
         return f"{_shown(self.value, self.unit)} ({self.source})"
 
 

@@ -1,4 +1,4 @@
-"""Puts an estimate in words: each number, and beside it what was counted or what is assumed. Pure."""
+"""Write an estimate as text: each number with the counts or assumptions behind it. Pure."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker import Share
 from pixel_gather.estimate.workload import Deployment, Workload
 
-ENOUGH: Final = "more make it hardly 5 % faster, and are paid for while they wait"
+ENOUGH: Final = "more workers would save less than 5 % of the time and are billed while they wait"
 
 type _Line = tuple[str, str, tuple[str, ...]]
 
@@ -16,13 +16,13 @@ type _Line = tuple[str, str, tuple[str, ...]]
 def figures_of(
     estimate: Estimate, work: Workload, deployment: Deployment, *, share: Share
 ) -> tuple[EstimatedFigure, ...]:
-    """Return every number of an estimate with what it rests on.
+    """Return every number of an estimate with its basis.
 
     Args:
-        estimate: With all numbers.
-        work: What is to be done.
-        deployment: With what was chosen.
-        share: Of one task.
+        estimate: The numbers.
+        work: The work.
+        deployment: The workers, with all choices made.
+        share: The average work of one task.
     """
     lines = (
         *_work(work),
@@ -37,32 +37,36 @@ def figures_of(
 
 
 def _work(work: Workload) -> list[_Line]:
-    known = f" but for {work.n_indexed:,} that an index knows" if work.n_indexed else ""
+    known = f" except {work.n_indexed:,} that are in an index" if work.n_indexed else ""
     gets = f"one for each header{known}, one for each row of tiles that the window touches"
-    puts = "of each shard an object a measurement and two sidecars, then the coordinates; some 35 beside"
+    puts = f"a shard: one object per measurement, two sidecars; {pricing.PUTS_BESIDE} others; coordinates"
     return [
         ("sources", f"{work.n_sources:,}", ("counted in the list",)),
-        ("shards", f"{work.n_tasks:,}", ("the layout: each is one task and one object a measurement",)),
+        ("shards", f"{work.n_tasks:,}", ("the layout: each is a task and an object per measurement",)),
         ("GETs", f"{work.n_gets:,}", (gets,)),
         ("PUTs", f"{work.n_puts:,}", (puts,)),
-        ("bytes to read", size(work.fetched_nbytes), ("mean size of the sample, by share of tiles",)),
+        (
+            "bytes to read",
+            size(work.fetched_nbytes),
+            ("mean size of the sampled sources, times the share of tiles",),
+        ),
         _parts(work),
         ("bytes decoded", size(work.decoded_nbytes), ("the cube's shape and dtypes",)),
     ]
 
 
 def _parts(work: Workload) -> _Line:
-    """Say how one source's bytes are fetched on AWS and, where it differs, in a gather in process."""
+    """Say how one source's bytes are fetched on AWS and, if different, in process."""
     there, here = (
         choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
         for link in (LAMBDA, HERE)
     )
     in_process = "" if here == there else f" ({_side_by_side(here)} in process)"
     rests_on = (
-        f"{size(work.window_nbytes)} of a source, {work.n_side_by_side:,} sources side by side",
-        f"of one connection: {assumptions.CONNECTION}",
-        f"of a worker in all: {assumptions.NETWORK}",
-        f"of a machine in process: {assumptions.NETWORK_HERE}",
+        f"{size(work.window_nbytes)} per source, {work.n_side_by_side:,} sources at one time",
+        f"one connection: {assumptions.CONNECTION}",
+        f"a worker's network: {assumptions.NETWORK}",
+        f"a machine's network in process: {assumptions.NETWORK_HERE}",
     )
     return "parts", f"{_side_by_side(there)}{in_process}", rests_on
 
@@ -76,14 +80,14 @@ def _workers(estimate: Estimate, deployment: Deployment) -> list[_Line]:
         f"at most {deployment.n_workers:,}: {deployment.limit}",
         f"started as they are needed: {assumptions.CHILDREN}",
         (
-            f"each of {deployment.worker_memory_mib:,} MiB, the smallest that is hardly slower; one vCPU: "
-            f"{assumptions.ONE_VCPU}"
+            f"{deployment.worker_memory_mib:,} MiB each, the smallest size that is at most 5 % slower; "
+            f"one vCPU: {assumptions.ONE_VCPU}"
         ),
     )
     children = (
         (
-            f"of the map: up to {_counted(estimate.tasks_per_child, 'shard')} each, one by one; the last "
-            "have fewer, so that all workers end at about the same time"
+            f"of the map: up to {_counted(estimate.tasks_per_child, 'shard')} each, in sequence; the last "
+            "ones have fewer, so that all workers end at about the same time"
         ),
     )
     return [
@@ -97,11 +101,11 @@ def _at_most(estimate: Estimate, work: Workload, deployment: Deployment, share: 
     second_s = second_tries.second_limit_s(share, deployment, n_tasks=work.n_tasks)
     rests_on = (
         (
-            f"should every child be ended after {first_s:,} s, and each shard take {second_s:,} s at its "
+            f"if every child is stopped after {first_s:,} s, and each shard takes {second_s:,} s at its "
             "second try; there is no third"
         ),
         (
-            f"and should Lambda turn {deployment.n_workers:,} workers away, each every "
+            f"and if Lambda throttles {deployment.n_workers:,} workers, each every "
             f"{second_tries.THROTTLED_PAUSE_S:.0f} s, for two days"
         ),
     )
@@ -115,7 +119,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: Deployment) -> list
             f"each source: {assumptions.PLAN_PER_SOURCE}",
         ),
         "dispatch": (
-            "of the worker that ends last, as are the next three",
+            "of the worker that ends last, like the next three parts",
             f"waiting for its turn: {assumptions.CHILDREN}",
             f"each child: {assumptions.CHILD}",
         ),
@@ -137,7 +141,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: Deployment) -> list
         "finish": (
             f"function's start: {assumptions.COLD_START}",
             f"each source: {assumptions.FINISH_PER_SOURCE}",
-            f"waits for {assumptions.FINISH_ROUND_TRIPS}, more with shards and sources",
+            f"waits for {assumptions.FINISH_ROUND_TRIPS}, and more for many shards and sources",
         ),
     }
     parts = [
@@ -152,7 +156,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: Deployment) -> list
         ),
         *parts,
         ("report", f"{assumptions.DRAWING.value:,.1f} s more", (f"drawn after that: {assumptions.DRAWING}",)),
-        ("bound by", estimate.bound_by, ("the limit without which it would be over soonest",)),
+        ("bound by", estimate.bound_by, ("the binding limit: without it, the gather would end soonest",)),
         ("enough", _counted(estimate.enough_workers, "worker"), (ENOUGH,)),
     ]
 
@@ -160,15 +164,15 @@ def _seconds(estimate: Estimate, work: Workload, deployment: Deployment) -> list
 def _usd(estimate: Estimate, deployment: Deployment) -> list[_Line]:
     rests_on = {
         "s3": (
-            f"${pricing.USD_PER_GET * 1000:.4f} per 1,000 GETs, {pricing.GETS_PER_TASK} more a shard beside",
+            f"${pricing.USD_PER_GET * 1000:.4f} per 1,000 GETs, with {pricing.GETS_PER_TASK} more per shard",
             f"${pricing.USD_PER_PUT * 1000:.3f} per 1,000 PUTs",
         ),
         "lambda": (
-            f"${pricing.USD_PER_GB_S} per GB-second, {deployment.worker_memory_mib / 1024:.3f} GB a worker",
+            f"${pricing.USD_PER_GB_S} per GB-second, {deployment.worker_memory_mib / 1024:.3f} GB per worker",
             f"${pricing.USD_PER_INVOCATION * 1e6:.2f} per million invocations",
         ),
         "step_functions": (
-            f"{pricing.TRANSITIONS_PER_CHILD} transitions a child of the map",
+            f"{pricing.TRANSITIONS_PER_CHILD} transitions per child of the map",
             f"${pricing.USD_PER_TRANSITION * 1000:.3f} per 1,000",
         ),
         "transfer": (
@@ -185,7 +189,7 @@ def _usd(estimate: Estimate, deployment: Deployment) -> list[_Line]:
         f"prices of {pricing.PRICES_OF}",
         "with transfer between Regions"
         if estimate.transfer_nbytes
-        else "sources in the workers' own Region: no transfer is charged",
+        else "sources are in the workers' Region: transfer is free",
     )
     shares = [
         (f"dollars of {name}", f"${usd:,.5f}", rests_on[name])

@@ -1,6 +1,7 @@
-"""Forecast a gather on AWS: its time, by a simulation of its workers, its price, and which limit binds.
+"""Forecast the time, the price and the binding limit of a gather on AWS. Pure.
 
-The model rests on `pixel_gather.estimate.assumptions` alone. Nothing here was measured on AWS. Pure.
+The time comes from a simulation of the workers. All inputs are in `pixel_gather.estimate.assumptions`.
+Nothing here was measured on AWS.
 """
 
 from collections.abc import Mapping
@@ -17,17 +18,17 @@ from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import Deployment, Workload
 
 BESIDE: Final = "plan and finish"
-"""Binds where they take longer than all that lies between them."""
+"""Name of the limit if plan and finish take longer than the work between them."""
 
 _BYTES_PER_GB: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What the model says, before it is put in words."""
+    """Result of the model, in numbers."""
 
     deployment: Deployment
-    """With all that was chosen."""
+    """With all choices made."""
 
     course: Course
     plan_s: float
@@ -41,15 +42,15 @@ class Forecast:
 
     @property
     def seconds_by_part(self) -> dict[str, float]:
-        """They add up to ``seconds``."""
+        """Parts that add up to ``seconds``."""
         return {"plan": self.plan_s, **self.course.parts_s, "finish": self.finish_s}
 
 
 def estimate_on_aws(work: Workload, deployment: Deployment) -> Estimate:
-    """Say what a gather takes on AWS, each number with what it rests on.
+    """Estimate a gather on AWS. Each number comes with its basis.
 
-    Where the request asks for no number of workers, the gather gets no more than help it: those beyond
-    would only wait for S3, and be paid for it.
+    If the request does not set the number of workers, the gather gets only as many as make it faster. More
+    would wait for S3 and be billed for it.
     """
     found = forecast(work, deployment)
     beside_s = found.plan_s + found.finish_s
@@ -98,14 +99,14 @@ def estimate_on_aws(work: Workload, deployment: Deployment) -> Estimate:
 
 
 def forecast(work: Workload, deployment: Deployment) -> Forecast:
-    """Choose workers and simulate a gather with them, then without each of its limits: the dearest binds."""
+    """Choose workers and simulate a gather, then again without each limit to find the binding one."""
     plan_s, finish_s = plan_s_of(work), finish_s_of(work)
     staffed = staff(work, deployment, beside_s=plan_s + finish_s)
     chosen, course = staffed.deployment, staffed.course
     if course.seconds < plan_s + finish_s:
         bound_by = BESIDE
     else:
-        limited = replace(chosen, chosen_workers=None)  # a choice of ours is no limit
+        limited = replace(chosen, chosen_workers=None)  # our own choice is no limit
         fleet = replace(staffed.fleet, n_workers=limited.n_workers)
         seconds = {
             name: simulate(without).seconds
@@ -123,7 +124,7 @@ def forecast(work: Workload, deployment: Deployment) -> Forecast:
 
 
 def plan_s_of(work: Workload) -> float:
-    """Return how long the plan takes, and the state machine around it."""
+    """Return the duration of the plan, with the state machine's own steps."""
     header_s = 2 * assumptions.FIRST_BYTE.value
     return (
         assumptions.STEPS.value
@@ -134,7 +135,7 @@ def plan_s_of(work: Workload) -> float:
 
 
 def finish_s_of(work: Workload) -> float:
-    """Return how long the finish takes until the cube is complete; the report is drawn after that."""
+    """Return the duration of the finish until the cube is complete, without drawing the report."""
     sidecars = ceil(work.n_tasks / assumptions.SIDECARS_AHEAD.value)
     headers = ceil(work.n_tasks / assumptions.HEADERS_AHEAD.value)
     chunks = ceil(work.n_sources / pricing.ROWS_PER_PUT) * assumptions.CHUNK_ROUND_TRIPS.value
@@ -147,7 +148,7 @@ def finish_s_of(work: Workload) -> float:
 
 
 def _transfer(work: Workload, deployment: Deployment) -> tuple[int, float]:
-    """Return how many bytes come from other Regions at the reader's expense, and what they cost."""
+    """Return the bytes from other Regions that the reader pays for, and their price."""
     nbytes, usd = 0, 0.0
     for bucket, of_bucket in work.nbytes_by_bucket.items():
         far = deployment.far_buckets.get(bucket)
@@ -159,7 +160,7 @@ def _transfer(work: Workload, deployment: Deployment) -> tuple[int, float]:
 
 
 def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: Deployment) -> Mapping[str, Fleet]:
-    """Return the fleet without each of its limits, by the limit's name."""
+    """Return, by the limit's name, the fleet without that limit."""
 
     def of(other: Worker) -> Fleet:
         return replace(

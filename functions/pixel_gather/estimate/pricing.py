@@ -1,6 +1,6 @@
-"""What requests, seconds and transitions cost on AWS.
+"""Prices of requests, seconds and transitions on AWS. Pure.
 
-Prices are those of us-east-1 for arm64 in November 2026; check them before quoting. Pure.
+They are those of us-east-1 for arm64 in November 2026. Check them before quoting.
 """
 
 from typing import Final
@@ -14,20 +14,22 @@ USD_PER_GB_S: Final = 0.0000133334
 USD_PER_INVOCATION: Final = 0.20 / 1_000_000
 USD_PER_TRANSITION: Final = 0.025 / 1000
 TRANSITIONS_PER_CHILD: Final = 3
-"""Its start, its one Task, its end."""
+"""A child's start, its one Task, and its end."""
 
 TRANSITIONS_BESIDE: Final = 5
-"""Start, plan, choice, map, finish."""
+"""Transitions besides those of the children: start, plan, choice, map, finish."""
 
 GETS_PER_TASK: Final = 9
-"""The claim, looked at twice; the plan; the task's part of the list; its sidecar, looked for twice. By the
-finish: its part of the list, its sidecar, its headers."""
+"""By the worker: the claim twice, the plan, the task's part of the list, and its sidecar twice.
+
+By the finish: the task's part of the list, its sidecar and its headers.
+"""
 
 GETS_BESIDE: Final = 120
-"""The plan's, the finish's of its own arrays' metadata and of what the report is drawn from, about."""
+"""Approximate other GETs: by the plan, and by the finish for array metadata and for the report."""
 
 PUTS_BESIDE: Final = 41
-"""The plan's files, metadata of the cube and its coordinates, pictures and the report, about."""
+"""Approximate other PUTs: the plan's files, metadata of cube and coordinates, quicklooks, the report."""
 
 _NEAR: Final = {"us-east-1", "us-east-2"}
 _USD_PER_GB_FROM: Final = {
@@ -53,27 +55,29 @@ _USD_PER_GB_FROM: Final = {
     "me-south-1": 0.1105,
     "af-south-1": 0.147,
 }
-"""Transfer out of S3 to another Region."""
+"""Dollars per GB of transfer out of S3 to another Region."""
 
 _BESIDE_GB: Final = 1769 / 1024
-"""Memory of plan and finish."""
+"""Memory of plan and finish, in GB."""
 
 
 def n_puts(*, n_tasks: int, n_measurements: int, n_rows: int, n_columns: int) -> int:
-    """Return how many objects a gather puts: of each task one a measurement and two sidecars; coordinates.
+    """Return the number of objects that a gather writes.
+
+    Each task writes one object per measurement and two sidecars. The coordinates are added.
 
     Args:
         n_tasks: Shards.
         n_measurements: Arrays of pixels.
-        n_rows: Of the cube.
-        n_columns: Of the list.
+        n_rows: Rows of the cube.
+        n_columns: Columns of the list that become coordinates.
     """
     coordinates = -(-n_rows // ROWS_PER_PUT) * (COORDINATES + n_columns)
     return n_tasks * (n_measurements + 2) + coordinates + PUTS_BESIDE
 
 
 ROWS_PER_PUT: Final = 16_384
-"""Rows of a coordinate in one object, as `pixel_gather.report.row_coordinates` writes them."""
+"""Rows of a coordinate in one object; see `pixel_gather.report.row_coordinates`."""
 
 COORDINATES: Final = 20
 
@@ -88,16 +92,16 @@ def usd_on_aws(
     beside_s: float,
     n_children: int | None = None,
 ) -> dict[str, float]:
-    """Price what was planned or done, by service.
+    """Return the price of a planned or finished gather, by service.
 
     Args:
-        n_gets: GET requests of sources; those of control files are added.
+        n_gets: GET requests for sources. Those for control files are added.
         n_puts: PUT requests.
         n_tasks: Shards.
-        worker_s: Seconds that workers are paid for, their starts included.
+        worker_s: Billed seconds of all workers, their starts included.
         worker_mib: Memory of a worker.
         beside_s: Seconds of plan and finish, drawing included.
-        n_children: Of the map, each an invocation with some of the shards; None for one a shard.
+        n_children: Children of the map: each is one invocation. None for one child per shard.
     """
     n_children = n_tasks if n_children is None else n_children
     gb_s = worker_s * worker_mib / 1024 + beside_s * _BESIDE_GB
@@ -109,9 +113,9 @@ def usd_on_aws(
 
 
 def usd_per_gb_from(region: str, *, to: str) -> float:
-    """Return what S3 charges for a GB of 10^9 bytes that is read from another Region.
+    """Return S3's price for a GB (10^9 bytes) that is read from another Region.
 
-    Where the price is not known it is the highest that is.
+    For an unknown Region, the highest known price.
     """
     if {region, to} == _NEAR:
         return 0.01

@@ -1,8 +1,7 @@
-"""In how many parts, side by side, to fetch the bytes that are wanted of one object. Pure.
+"""Choose the number of parallel parts in which to fetch the wanted bytes of one object. Pure.
 
-Object stores give one connection a bandwidth of its own. Where the machine has more for the sources that it
-reads at one time, parts use it; where those share all of it already, as in a Lambda worker, parts would only
-be more requests.
+Object stores limit the bandwidth of one connection. Parts help if the machine has bandwidth left. If the
+concurrent sources already use all of it, as in a Lambda worker, parts only add requests.
 """
 
 from dataclasses import dataclass
@@ -12,38 +11,38 @@ from typing import Final
 from pixel_gather.estimate import assumptions
 
 MOST_PARTS: Final = 8
-"""Of one object at one time: as many requests as a window may have in flight."""
+"""Most parts of one object at one time: as many requests as a window may have in flight."""
 
 SMALLEST_PART: Final = 256 << 10
-"""Bytes that cost about as much as another request."""
+"""Smallest part in bytes. Fetching them costs about as much as one more request."""
 
 _HARDLY_LONGER: Final = 1.05
-"""Fewer parts are chosen over the fastest number where they take no longer than this."""
+"""Fewer parts are chosen if they take at most this many times as long as the fastest number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What a machine and the stores that it reads from are capable of."""
+    """Speeds of a machine's network and of the stores that it reads."""
 
     first_byte_s: float
-    """From a request to the first byte of its answer."""
+    """Time from a request to the first byte of its answer."""
 
     connection_bytes_per_s: float
-    """Of one connection, where nothing else limits it."""
+    """Bandwidth of one connection if nothing else limits it."""
 
     machine_bytes_per_s: float
-    """Of all connections together."""
+    """Bandwidth of all connections together."""
 
     more_s: float
-    """What each request after the first costs."""
+    """Cost of each request after the first."""
 
     def transfer_s(self, nbytes: float, *, n_parts: int, n_in_flight: int) -> float:
-        """Return how long the bytes of one object take in equal parts side by side.
+        """Return the time to fetch one object's bytes in equal parallel parts.
 
         Args:
-            nbytes: Of the object.
-            n_parts: 1 for a single range.
-            n_in_flight: Sources that are read at one time, this one among them; they share the machine.
+            nbytes: Bytes wanted of the object.
+            n_parts: Number of parts; 1 for a single range.
+            n_in_flight: Sources read at one time, this one included. They share the machine's bandwidth.
         """
         share = self.machine_bytes_per_s / n_in_flight
         bytes_per_s = min(n_parts * self.connection_bytes_per_s, share)
@@ -60,31 +59,31 @@ def _link(machine: assumptions.Figure) -> Link:
 
 
 LAMBDA: Final = _link(assumptions.NETWORK)
-"""A worker of a deployment."""
+"""Network of a worker on Lambda."""
 
 HERE: Final = _link(assumptions.NETWORK_HERE)
-"""The machine that a gather in process runs on; where it has less, parts gain nothing and cost little."""
+"""Network of a machine that runs a gather in process. If it is slower, parts gain nothing and cost little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """How the bytes wanted of one object are fetched."""
+    """How to fetch the wanted bytes of one object."""
 
     n: int = 1
-    """Side by side; 1 is a single range."""
+    """Number of parallel parts; 1 is a single range."""
 
     part_nbytes: int | None = None
-    """Of the largest; None where there is one only."""
+    """Size of the largest part; None if there is only one."""
 
 
 def choose_parts(nbytes: float, *, link: Link, n_in_flight: int, most: int = MOST_PARTS) -> Parts:
-    """Return the fewest parts that take at most 5 % longer than the fastest number of them.
+    """Return the smallest number of parts that takes at most 5 % longer than the fastest number.
 
     Args:
-        nbytes: Wanted of one object.
-        link: Through which.
-        n_in_flight: Sources that are read at one time, this one among them.
-        most: Parts of one object at one time.
+        nbytes: Bytes wanted of one object.
+        link: The network.
+        n_in_flight: Sources read at one time, this one included.
+        most: Most parts of one object.
     """
     counts = range(1, max(min(most, int(nbytes) // SMALLEST_PART), 1) + 1)
     seconds = [link.transfer_s(nbytes, n_parts=n, n_in_flight=n_in_flight) for n in counts]
@@ -94,10 +93,10 @@ def choose_parts(nbytes: float, *, link: Link, n_in_flight: int, most: int = MOS
 
 
 def cut_range(start: int, stop: int, *, part_nbytes: int | None, most: int) -> list[tuple[int, int]]:
-    """Cut bytes [start, stop) into equal parts of at most ``part_nbytes``, but never more than ``most``.
+    """Cut bytes [start, stop) into equal parts of about ``part_nbytes``, at most ``most`` parts.
 
     Returns:
-        The parts [start, stop) in their order; just one where ``part_nbytes`` is None.
+        The parts [start, stop) in order. A single part if ``part_nbytes`` is None.
     """
     nbytes = stop - start
     n = 1 if part_nbytes is None else max(min(-(-nbytes // part_nbytes), most), 1)

@@ -1,8 +1,8 @@
-"""How long a child of the map may take at its first and second try, and what that costs at most. Pure.
+"""Time limits of a child's first and second try, and the highest price that they allow. Pure.
 
-One worker on a slow machine, or one that is stuck, would else decide the whole gather's time. So a child
-that takes far longer than foreseen is ended, and a fresh worker does what is left of it. The second try is
-bounded, too: sources that have not been read by then are timed out in the cube, and nothing is tried again.
+One slow or stuck worker could delay the whole gather. So a child that takes much longer than expected is
+stopped, and a new worker does the rest. The second try is limited, too. Sources that are not read by then are
+recorded as timed out. There is no third try.
 """
 
 from math import ceil
@@ -13,29 +13,29 @@ from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import Deployment
 
 LEAST_S: Final = 120
-"""However small the shard: a store that throttles for a minute makes no worker late."""
+"""Shortest limit. A store that throttles for a minute does not make a worker late."""
 
 _TIMES: Final = 10
-"""As long as the model says; it knows nothing of what else goes on in the store and the network."""
+"""Limit of the first shard, in multiples of the model's time. The model ignores other load on the store."""
 
 _OTHERS_TIMES: Final = 3
-"""The same for the other shards of a child: a stuck worker is to be noticed soon, however many they are."""
+"""The same for a child's other shards. It is low, so that a stuck worker is noticed soon."""
 
 _SECOND_TIMES: Final = 20
-"""The same for one shard of a second try."""
+"""The same for one shard at its second try."""
 
 MOST_S: Final = 900
-"""A Lambda function cannot run for longer."""
+"""Lambda's own limit."""
 
 THROTTLED_PAUSE_S: Final = 60.0
-"""On average, between two tries of a child that Lambda turns away: see `infra.workflow`."""
+"""Average pause between two tries of a child that Lambda throttles; see `infra.workflow`."""
 
 LONGEST_GATHER_S: Final = 2 * 24 * 3600
-"""The state machine's own time-out, which ends such tries."""
+"""Time-out of the state machine, which ends such tries."""
 
 
 def first_limit_s(share: Share, deployment: Deployment) -> int:
-    """Return how long the first try of a whole child may take, its start included, in whole seconds."""
+    """Return the time limit for the first try of a whole child, its start included, in whole seconds."""
     worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
     task_s = worker.reading_s(share) + worker.storing_s(share)
     one_s = max(ceil(_TIMES * (assumptions.COLD_START.value + task_s)), LEAST_S)
@@ -44,10 +44,10 @@ def first_limit_s(share: Share, deployment: Deployment) -> int:
 
 
 def second_limit_s(share: Share, deployment: Deployment, *, n_tasks: int) -> int:
-    """Return how long one shard may take at a second try, in whole seconds.
+    """Return the time limit of one shard at its second try, in whole seconds.
 
-    As long as Lambda lets it, where all shards together then cost no more than the gather may; else as
-    long as that pays for, but never less than many times what is usual.
+    It is Lambda's limit, or less if all shards together would then cost more than the gather may. It is never
+    less than 20 times the model's time.
     """
     worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
     task_s = worker.reading_s(share) + worker.storing_s(share)
@@ -58,10 +58,10 @@ def second_limit_s(share: Share, deployment: Deployment, *, n_tasks: int) -> int
 
 
 def most_usd(share: Share, *, n_tasks: int, deployment: Deployment) -> float:
-    """Return what late workers and refused ones may cost beyond what is foreseen.
+    """Return the highest extra price of late and throttled workers.
 
-    Every first try takes all of its time and commits nothing, every shard all of its time at the second, and
-    as many children as may run at one time are turned away for two days.
+    It assumes that every first try uses its whole limit and commits nothing, that every shard uses its whole
+    limit at the second try, and that Lambda throttles as many children as may run at one time for two days.
     """
     n_children = ceil(n_tasks / (deployment.tasks_per_child or 1))
     second_s = n_tasks * second_limit_s(share, deployment, n_tasks=n_tasks)

@@ -1,8 +1,8 @@
-"""Choose who does a gather: how large its workers are, how many, and how many tasks each child has. Pure.
+"""Choose the size of the workers, their number, and the tasks of each child. Pure.
 
-Every choice is made by the simulation. Smaller and fewer workers are cheaper; they are taken as long as they
-make a gather hardly slower. Children with more tasks are cheaper, too, and cost no time, as the last ones
-have few (`pixel_gather.estimate.fleet.child_sizes`).
+All choices come from the simulation. Smaller and fewer workers are cheaper. They are chosen if they make the
+gather at most slightly slower. Children with more tasks are cheaper, too. They cost no time, because the last
+children have few tasks (`pixel_gather.estimate.fleet.child_sizes`).
 """
 
 from collections.abc import Iterator
@@ -15,26 +15,26 @@ from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import Deployment, Workload
 
 MOST_TASKS_PER_CHILD: Final = 11
-"""One child's shards are filled one after another: more would spare hardly any transitions."""
+"""Most shards of a child. More would save almost no transitions."""
 
 HARDLY_LONGER: Final = 1.05
-"""A smaller worker is taken where the whole gather takes no longer than this with it."""
+"""A smaller worker is chosen if the whole gather takes at most this many times as long."""
 
 _AS_FAST: Final = 1.01
-"""The same for fewer workers."""
+"""The same for a smaller number of workers."""
 
 _FEWER: Final = 0.95
-"""Of all workers; a choice that spares hardly any is none."""
+"""A smaller number is chosen only if it is below this share of all workers."""
 
 _LONGEST_CHILD_S: Final = 60.0
-"""Of all tasks of a child: no more than that is worth a second try of what is left of it."""
+"""Longest time of all tasks of a child. Longer children would make second tries expensive."""
 
 _NO_TASK: Final = Share(n_sources=0, n_gets=0, n_puts=0, fetched_nbytes=0, decoded_nbytes=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staffed:
-    """A deployment with all choices made, and what a gather takes with them."""
+    """A deployment with all choices made, and the simulation of a gather with it."""
 
     deployment: Deployment
     fleet: Fleet
@@ -42,12 +42,12 @@ class Staffed:
 
 
 def staff(work: Workload, deployment: Deployment, *, beside_s: float) -> Staffed:
-    """Choose what the request and the deployment leave open.
+    """Make the choices that the request and the deployment leave open.
 
     Args:
-        work: What is to be done.
-        deployment: Its ``chosen_workers`` is not looked at.
-        beside_s: Seconds of the gather in which no worker is needed.
+        work: The work.
+        deployment: The workers. Its ``chosen_workers`` is ignored.
+        beside_s: Seconds of the gather without workers: plan and finish.
     """
     of_sizes = [_with_all_workers(work, each) for each in _sizes(work, deployment)]
     wanted_s = min(each.course.seconds + beside_s for each in of_sizes) * HARDLY_LONGER
@@ -58,7 +58,7 @@ def staff(work: Workload, deployment: Deployment, *, beside_s: float) -> Staffed
 
 
 def fewest_workers(work: Workload, deployment: Deployment, *, beside_s: float, longest_s: float) -> int:
-    """Return the smallest number that a request may ask for to be done within ``longest_s``, all counted."""
+    """Return the smallest number of workers with which the whole gather takes at most ``longest_s``."""
 
     def seconds(n: int) -> float:
         asked = replace(deployment, asked_workers=n)
@@ -75,7 +75,7 @@ def fewest_workers(work: Workload, deployment: Deployment, *, beside_s: float, l
 
 
 def share_of(work: Workload) -> Share:
-    """Return what one task has to do."""
+    """Return the average work of one task."""
     n = work.n_tasks
     if not n:
         return _NO_TASK
@@ -94,7 +94,7 @@ def worker_of(deployment: Deployment) -> Worker:
 
 
 def fleet_of(work: Workload, deployment: Deployment, worker: Worker) -> Fleet:
-    """Return the simulation's input: a task of the fleet is a child, with all of its shards."""
+    """Return the input of the simulation."""
     share = share_of(work)
     return Fleet(
         n_tasks=work.n_tasks,
@@ -116,7 +116,7 @@ def fleet_of(work: Workload, deployment: Deployment, worker: Worker) -> Fleet:
 
 
 def _sizes(work: Workload, deployment: Deployment) -> Iterator[Deployment]:
-    """Yield the deployment with each size of worker that has room for the tasks, the smallest first."""
+    """Yield the deployment with each size of worker that can hold the tasks, the smallest first."""
     for size in deployment.smaller:
         if size.memory_mib < deployment.worker_memory_mib and work.task_nbytes <= size.max_task_nbytes:
             yield replace(deployment, worker_memory_mib=size.memory_mib)
@@ -124,7 +124,7 @@ def _sizes(work: Workload, deployment: Deployment) -> Iterator[Deployment]:
 
 
 def _with_all_workers(work: Workload, deployment: Deployment) -> Staffed:
-    """Return what a gather takes with all workers that there may be."""
+    """Simulate a gather with as many workers as allowed."""
     worker, share = worker_of(deployment), share_of(work)
     task_s = worker.reading_s(share) + worker.storing_s(share)
     in_a_child = min(MOST_TASKS_PER_CHILD, max(int(_LONGEST_CHILD_S / max(task_s, 1e-3)), 1))
@@ -136,7 +136,7 @@ def _with_all_workers(work: Workload, deployment: Deployment) -> Staffed:
 
 
 def _with_fewest_workers(staffed: Staffed, longest_s: float) -> Staffed:
-    """Return the same with as many workers as it takes to be done within ``longest_s``."""
+    """Return the same with the fewest workers that are done within ``longest_s``."""
     too_few, enough = 0, staffed
     while enough.course.n_workers - too_few > 1:
         n = (too_few + enough.course.n_workers) // 2

@@ -1,6 +1,6 @@
-"""How long one worker takes to read and to store its share, and what holds it up. Pure.
+"""Time of one worker to read and to store one task, and its limits. Pure.
 
-Reading overlaps: fetching, waiting and decoding go on at one time, so the slowest of them decides.
+Fetching, waiting and decoding overlap, so the slowest of them decides.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from pixel_gather.estimate import assumptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one task has to read and to store, on average."""
+    """Average work of one task."""
 
     n_sources: float
     n_gets: float
@@ -22,7 +22,7 @@ class Share:
 
     @property
     def stored_nbytes(self) -> float:
-        """What it stores, compressed."""
+        """Bytes to store, compressed."""
         return self.decoded_nbytes / assumptions.RATIO.value
 
 
@@ -43,7 +43,7 @@ class Worker:
 
     @classmethod
     def on_lambda(cls, *, memory_mib: int, in_flight: int) -> Self:
-        """Return a worker as an estimate assumes it; more memory buys CPU, the network is not counted on."""
+        """Return a Lambda worker. More memory means more CPU, but not a faster network."""
         return cls(
             vcpus=memory_mib / assumptions.ONE_VCPU.value,
             network_bytes_per_s=assumptions.NETWORK.value,
@@ -56,7 +56,7 @@ class Worker:
         )
 
     def reading_s(self, share: Share) -> float:
-        """Return the wall time of reading a share; no answer is late, and the store keeps up."""
+        """Return the wall time of reading, if no answer is late and the store does not limit the rate."""
         if not share.n_sources:
             return 0.0
         round_trips_s = self.first_byte_s * share.n_gets / share.n_sources
@@ -65,21 +65,21 @@ class Worker:
         return max(waiting_s, round_trips_s + max(fetching_s, self._cpu_s(share) / self.vcpus))
 
     def storing_s(self, share: Share) -> float:
-        """Return the wall time of measuring, compressing and putting a share."""
+        """Return the wall time of statistics, compression and writing."""
         cpu_s = share.decoded_nbytes * (1 / assumptions.MEASURING.value + 1 / assumptions.COMPRESSING.value)
         put_s = share.stored_nbytes / self.network_bytes_per_s
         return cpu_s / self.vcpus + put_s + self.first_byte_s
 
     def without_network(self) -> "Worker":
-        """Return a worker whose network is no limit."""
+        """Return the worker with an unlimited network."""
         return replace(self, network_bytes_per_s=inf)
 
     def without_waiting(self) -> "Worker":
-        """Return a worker to whom answers come at once."""
+        """Return the worker with immediate answers."""
         return replace(self, first_byte_s=0.0)
 
     def without_cpu(self) -> "Worker":
-        """Return a worker that computes in no time."""
+        """Return the worker with unlimited CPU."""
         return replace(self, vcpus=inf)
 
     def _cpu_s(self, share: Share) -> float:

@@ -1,4 +1,4 @@
-"""What a gather has to do, and who does it: what a forecast is made of. Pure."""
+"""Inputs of a forecast: the work and the workers. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from pixel_gather.estimate import assumptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What is to be done, in the units that take time or are paid for."""
+    """The work of a gather, in the units that take time or cost money."""
 
     n_sources: int
     n_indexed: int = 0
-    """Of the sources: those whose header is known, so that ``n_gets`` has none for it."""
+    """Sources whose header is in an index. ``n_gets`` contains no request for it."""
 
     n_gets: int
     fetched_nbytes: int
@@ -20,28 +20,28 @@ class Workload:
     n_tasks: int
     n_puts: int
     task_nbytes: int = 0
-    """Decoded, of the largest task: a worker has to hold it."""
+    """Decoded size of the largest task. It must fit into a worker."""
 
     nbytes_by_bucket: Mapping[str, int] = field(default_factory=dict)
-    """Of the bytes to fetch: those of each bucket of S3."""
+    """Bytes to fetch from each S3 bucket."""
 
     window_nbytes: float = 0.0
-    """That a task needs of one source, of the slot where these are most."""
+    """Bytes that a task needs of one source, in the slot where these are most."""
 
     n_side_by_side: int = 1
     """Sources that one worker reads at one time."""
 
     n_prefixes: int = 1
-    """Prefixes of S3 that the sources are spread over, each with a rate of its own."""
+    """S3 prefixes of the sources. Each has a request rate of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSize:
-    """One of the sizes that workers are deployed in."""
+    """A deployed size of worker."""
 
     memory_mib: int
     max_task_nbytes: int
-    """Largest task, decoded, that it has room for."""
+    """Decoded size of the largest task that it can hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,39 +50,39 @@ class FarBucket:
 
     region: str
     is_charged: bool = True
-    """Whether the reader pays for the transfer; of a bucket read without credentials, its owner does."""
+    """Whether the reader pays for the transfer. If the bucket is read without credentials, its owner pays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """Who does it. The defaults are a deployment's."""
+    """The workers of a deployment. The defaults are those of a new deployment."""
 
     max_workers: int = 500
-    """Of the deployment: no request may have more."""
+    """Most workers of one gather."""
 
     is_deployed: bool = False
-    """Whether a deployment says so; otherwise these are any deployment's defaults."""
+    """Whether the values come from a real deployment, not from the defaults."""
 
     asked_workers: int | None = None
     """The request's ``limits.workers``."""
 
     chosen_workers: int | None = None
-    """What a forecast takes where the request asks for no number."""
+    """The forecast's choice if the request sets no number."""
 
     worker_memory_mib: int = 1769
-    """Of the largest workers, which any task fits."""
+    """Memory of the largest workers. Every task fits them."""
 
     smaller: tuple[WorkerSize, ...] = (WorkerSize(memory_mib=1024, max_task_nbytes=139 * 2**20),)
-    """Other sizes, the smallest first."""
+    """Smaller sizes, the smallest first."""
 
     tasks_per_child: int | None = None
-    """None for as many as the forecast finds best."""
+    """Most tasks of a child. None to let the forecast choose."""
 
     cap_usd: float | None = None
-    """What the gather may cost: workers that are late may cost no more beside."""
+    """Highest price of the gather. It limits the second tries of late workers."""
 
     region: str | None = None
-    """Of the workers; None where it is not known."""
+    """Region of the workers; None if unknown."""
 
     far_buckets: Mapping[str, FarBucket] = field(default_factory=dict)
     in_flight: int = 64
@@ -90,12 +90,12 @@ class Deployment:
 
     @property
     def n_workers(self) -> int:
-        """Most that work at one time."""
+        """Most workers at one time."""
         return min(self._limits.values())
 
     @property
     def limit(self) -> str:
-        """Name what limits the number of workers."""
+        """Name of the limit on the number of workers."""
         limits = self._limits
         return min(limits, key=lambda name: limits[name])
 

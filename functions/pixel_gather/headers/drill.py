@@ -1,4 +1,4 @@
-"""One pixel through all sources, each with its own dtype and bands: no cube, only values."""
+"""Read one pixel of each source. Sources may differ in dtype and bands, as no cube is made."""
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
@@ -20,7 +20,7 @@ type Value = int | float | complex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrilledPixel:
-    """What one source holds at the place asked for."""
+    """The requested pixel of one source."""
 
     source: Source
     status: Status
@@ -29,12 +29,12 @@ class DrilledPixel:
     row: int | None = None
     bands: tuple[int, ...] = ()
     values: tuple[Value, ...] = ()
-    """Raw, one per band; none where the status is not ok."""
+    """Raw values, one per band. Empty if the status is not ok."""
 
     nodata: float | int | None = None
 
     def is_nodata(self, value: Value) -> bool:
-        """Whether a value is what the source declares as nodata, or NaN."""
+        """Return whether a value is the source's nodata value or NaN."""
         return value != value or value == self.nodata  # noqa: PLR0124 # true of NaN alone
 
 
@@ -51,13 +51,13 @@ async def drill(
     """Yield one pixel of every source, in the order of the sources.
 
     Args:
-        sources: Taken as they are needed, so that a long list is never in memory.
+        sources: Consumed when needed, so a long list is never in memory.
         rule: A window of one pixel.
-        bands: From 1; None for all of each source.
+        bands: Bands to read, from 1; None for all of each source.
         reader: Shared by all reads.
         projector: For points in another CRS.
-        slots: Bounds how many sources are read at one time.
-        most_ahead: Sources taken before the first of them has been yielded.
+        slots: Limits how many sources are read at one time.
+        most_ahead: Most sources started before the first of them has been yielded.
     """
 
     async def read_one(source: Source) -> DrilledPixel:

@@ -1,6 +1,6 @@
-"""Scenes from headers: where a source lies on the Earth. So anyone's folder of images is searchable. Pure.
+"""Make STAC items from headers, so any folder of images becomes searchable. Pure.
 
-A scene is all sources that share the list's ``scene``; otherwise each source is one.
+Sources with the same ``scene`` in the list form one item. A source without a scene is an item of its own.
 """
 
 import math
@@ -14,7 +14,7 @@ from pixel_gather.ports import Projector
 
 LONLAT: Final = "EPSG:4326"
 _N_ON_EDGE: Final = 5
-"""Positions on each edge of the image, so that the footprint follows its curves on the Earth."""
+"""Positions per edge of the image. The footprint follows the edge's curve on the Earth."""
 
 _MEDIA_TYPES: Final = {
     "GTiff": "image/tiff; application=geotiff; profile=cloud-optimized",
@@ -25,12 +25,12 @@ _MEDIA_TYPES: Final = {
 def item_of_headers(
     found: Sequence[tuple[Source, Header]], *, collection: str, projector: Projector
 ) -> dict[str, Any] | str:
-    """Return the STAC item of one scene, or why there can be none.
+    """Return the STAC item of one scene, or the reason why it cannot be made.
 
     Args:
         found: The scene's sources, each with its header.
-        collection: Which the item says that it belongs to.
-        projector: From the sources' CRS to longitude and latitude.
+        collection: Collection of the item.
+        projector: Transforms the sources' CRS to longitude and latitude.
     """
     source, header = found[0]
     if source.time_us is None:
@@ -64,7 +64,7 @@ def item_of_headers(
 
 
 def footprint_of(header: Header, projector: Projector) -> list[tuple[float, float]] | str:
-    """Return the ring of an image's edge in longitude and latitude, or why there is none."""
+    """Return the image's edge as a ring in longitude and latitude, or the reason why there is none."""
     if header.transform is None or header.crs is None:
         return "it is not placed on the map"
     positions = _edge(header.width, header.height)
@@ -82,7 +82,7 @@ def footprint_of(header: Header, projector: Projector) -> list[tuple[float, floa
 
 
 def _edge(width: int, height: int) -> list[tuple[float, float]]:
-    """Return positions around an image, counter-clockwise on the map of an image whose north is up."""
+    """Return positions around an image. They run counter-clockwise on the map if north is up."""
     shares = [n / _N_ON_EDGE for n in range(_N_ON_EDGE)]
     left = [(0.0, share * height) for share in shares]
     bottom = [(share * width, float(height)) for share in shares]
@@ -92,7 +92,7 @@ def _edge(width: int, height: int) -> list[tuple[float, float]]:
 
 
 def _projection(header: Header) -> dict[str, Any]:
-    """Return what the projection extension says of the image's grid."""
+    """Return the properties of STAC's projection extension."""
     found: dict[str, Any] = {"proj:shape": [header.height, header.width]}
     if header.crs is not None and header.crs.upper().startswith("EPSG:"):
         found["proj:code"] = header.crs

@@ -1,7 +1,7 @@
-"""What is known of sources beforehand, on its way to the workers, and what they tell on its way to the cube.
+"""Carries cached headers to the workers, and headers that they read to the cube's index.
 
-Opaque bytes for everybody here: only the reader that made them can open them. They are the larger part of
-what travels, so they have control files of their own, which only those read who need them.
+Packed headers are opaque here: only the reader that made them can decode them. They are large, so they have
+control files of their own.
 """
 
 import asyncio
@@ -21,18 +21,18 @@ from pixel_gather.stores import ControlStore
 KNOWN_KEY: Final = "known.msgpack"
 _HEADERS: Final = "headers/shards/"
 _FEWEST_AHEAD, _MOST_AHEAD = 8, 32
-"""Shards whose headers are read at one time."""
+"""Number of shards whose headers are read at one time."""
 
 _NBYTES_AHEAD: Final = 256 << 20
 _MAX_SHARD_NBYTES: Final = 32 << 20
-"""Of one shard's sources: what is more is read from the sources again. Files of 225 tiles take 850 bytes."""
+"""Limit for one shard. Headers beyond it are read from the sources. A file of 225 tiles takes 850 bytes."""
 
 type Known = Sequence[Sequence[bytes | None]]
-"""For each row of a shard, what is known of each source; empty where nothing is known of any."""
+"""Packed headers of each row's sources. Empty if there is none for the whole shard."""
 
 
 def known_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
-    """Yield what the table knows a shard at a time, noting in ``stops`` where each shard's part ends."""
+    """Yield the packed headers shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for start, stop in row_ranges(plan):
         rows = list(_within_limit(table.known(start, stop)))
@@ -50,7 +50,7 @@ def _within_limit(rows: Iterator[tuple[bytes | None, ...]]) -> Iterator[tuple[by
 
 
 async def known_of(task: ShardTask, control: ControlStore) -> Known:
-    """Return what is known of a task's sources."""
+    """Return the packed headers of a task's sources."""
     if task.known_start == task.known_stop:
         return ()
     part = await control.get_range(KNOWN_KEY, task.known_start, task.known_stop)
@@ -63,7 +63,7 @@ async def put_headers(
     outcomes: Sequence[Sequence[Outcome]],
     control: ControlStore,
 ) -> None:
-    """Take out of a task's outcomes what opens its sources again, and keep it for the finish."""
+    """Move the packed headers out of a task's outcomes into a file for the finish."""
     found: dict[str, bytes] = {}
     left = _MAX_SHARD_NBYTES
     for row, row_outcomes in zip(rows, outcomes, strict=True):
@@ -79,9 +79,9 @@ async def put_headers(
 async def gathered_headers(
     tasks: Sequence[ShardTask], control: ControlStore
 ) -> AsyncIterator[list[tuple[str, bytes]]]:
-    """Yield the href of each source, and what opens it again, a range of rows at a time.
+    """Yield (href, packed header) of the sources, one range of rows at a time.
 
-    Of the strips of one window, the one that has learned most of a source speaks for it.
+    If several strips have a header of the same source, the longest one is taken.
     """
     there = await control.list_(_HEADERS)
     wanted = [task for task in tasks if _key(task) in there]
@@ -104,5 +104,5 @@ async def gathered_headers(
 
 
 def _key(task: ShardTask) -> str:
-    """Name a task's file; ``shards/`` is where workers may write."""
+    """Return the key of a task's file. Workers may write below ``shards/`` only."""
     return f"{_HEADERS}{task.index:05d}.msgpack"

@@ -1,4 +1,4 @@
-"""Work on one source after another, several at a time, and its results in the order of the sources."""
+"""Process several sources at a time and yield the results in the order of the sources."""
 
 import asyncio
 from collections import deque
@@ -10,12 +10,12 @@ from pixel_gather.model.source import Source
 async def in_order[T](
     sources: Iterable[Source], work: Callable[[Source], Awaitable[T]], *, most_ahead: int
 ) -> AsyncGenerator[T]:
-    """Yield what ``work`` makes of every source; whatever is under way when it is closed is cancelled.
+    """Yield the result of ``work`` for every source. Closing the generator cancels unfinished work.
 
     Args:
-        sources: Taken as they are needed, so that a long list is never in memory.
-        work: Bounds by itself how much of it is done at one time.
-        most_ahead: Sources taken before the first of them has been yielded.
+        sources: Consumed when needed, so a long list is never in memory.
+        work: Limits its own concurrency.
+        most_ahead: Most sources started before the first of them has been yielded.
     """
     under_way: deque[asyncio.Future[T]] = deque()
     try:

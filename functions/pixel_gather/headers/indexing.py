@@ -1,4 +1,4 @@
-"""Open every source of a list for a header index, and read no pixel."""
+"""Open every source of a list for a header index. No pixel is read."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -15,30 +15,32 @@ from pixel_gather.ports import Slots
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedSource:
-    """What became of one source."""
+    """Result of one source."""
 
     source: Source
     status: Status
     reason: str | None = None
-    """Why it failed, in a sentence."""
+    """Why it failed: one sentence."""
 
     known: bytes | None = None
-    """What opens it again without reading its header; also None of a sound file that GDAL has to read, or of
-    a store that does not tell one version from another."""
+    """Its packed header.
+
+    Also None for valid files that only GDAL can read, and for stores without object versions.
+    """
 
     cost: Cost
 
 
 class HeaderTeller(Protocol):
-    """Opens sources to have them told once and for all."""
+    """Opens sources and packs their headers."""
 
     async def known_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
-        """Return what opens a source again without reading its header, wherever a window will lie.
+        """Return the packed header of a source. It serves any window. None if there is none.
 
         Args:
             href: A checked href.
-            overview: The one that will be read from; None for full resolution.
-            cost: Adds up what it costs.
+            overview: The overview that gathers will read from; None for full resolution.
+            cost: Counts what it costs.
 
         Raises:
             SourceError: It cannot be opened.
@@ -54,15 +56,15 @@ async def index_sources(
     most_ahead: int,
     source_timeout_s: float,
 ) -> AsyncGenerator[IndexedSource]:
-    """Yield what is to be known of every source, in the order of the sources.
+    """Yield the result of every source, in the order of the sources.
 
     Args:
-        sources: Taken as they are needed, so that a long list is never in memory.
-        overview: The one that will be read from; None for full resolution.
-        reader: Opens them.
-        slots: Bounds how many sources are opened at one time.
-        most_ahead: Sources taken before the first of them has been yielded.
-        source_timeout_s: Longest that one source may take, retries included.
+        sources: Consumed when needed, so a long list is never in memory.
+        overview: The overview that gathers will read from; None for full resolution.
+        reader: Opens the sources.
+        slots: Limits how many sources are opened at one time.
+        most_ahead: Most sources started before the first of them has been yielded.
+        source_timeout_s: Longest time for one source, retries included.
     """
 
     async def index_one(source: Source) -> IndexedSource:

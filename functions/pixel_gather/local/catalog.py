@@ -1,4 +1,4 @@
-"""Make a catalog in this process, from wherever scenes are described, or from the headers of images."""
+"""Make a catalog in this process, from STAC items, indexes or the headers of images."""
 
 import os
 import tempfile
@@ -35,18 +35,18 @@ _N_AT_A_TIME: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeCatalog:
-    """A catalog that was written."""
+    """Result of making a catalog."""
 
     place: str
     n_scenes: int
     n_new: int
-    """Scenes that were not in the catalog before, or are described anew."""
+    """Scenes that were added or replaced."""
 
     n_left_out: int
-    """Files of which no scene could be made."""
+    """Files that could not become scenes."""
 
     left_out: tuple[tuple[str, str], ...]
-    """Href and reason of the first twenty."""
+    """Href and reason of the first twenty of them."""
 
     nbytes: int
 
@@ -63,22 +63,22 @@ def make_catalog(
     settings: Settings | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> MadeCatalog:
-    """Make a catalog of scenes, for `search`, or add scenes to one.
+    """Make a catalog of scenes for `search`, or add scenes to one.
 
     Args:
         items: STAC items: dicts, or objects with ``to_dict``, such as those of `search` and pystac-client.
-        to: The STAC-GeoParquet file to write, here or on S3. Two files for searches are written beside it.
-        items_file: A collection of items, one item a line, STAC-GeoParquet, or a static catalog.
-        sentinel2_index: The public Sentinel-2 index, CSV, gzipped or not.
-        sources: As a request's ``sources``: footprint, grid and bands are read from the headers.
-        collection: Of scenes made from headers.
-        add: Keep what the catalog holds; of a scene with the same collection and id, the new one stays.
+        to: The STAC-GeoParquet file to write, local or on S3. Two files for searches are written beside it.
+        items_file: An item collection, a file with one item per line, STAC-GeoParquet, or a static catalog.
+        sentinel2_index: The public Sentinel-2 index: CSV, gzipped or not.
+        sources: As a request's ``sources``. Footprint, grid and bands are read from the headers.
+        collection: Collection of the scenes made from headers.
+        add: Keep the catalog's scenes. A new scene replaces the one with the same collection and id.
         settings: How this machine is used.
         on_progress: Called with the number of scenes so far.
 
     Raises:
-        RequestError: Nothing, or more than one thing, was given; or it holds no scene.
-        StoreError: The catalog could not be written; an earlier one is as it was.
+        RequestError: Not exactly one input was given, or it contains no scene.
+        StoreError: The catalog could not be written. An earlier one was not changed.
     """
     given = {"items": items, "items_file": items_file, "sentinel2_index": sentinel2_index, "sources": sources}
     named = [name for name, value in given.items() if value is not None]
@@ -115,10 +115,10 @@ def make_catalog(
 def write_items(
     items: Iterable[Mapping[str, Any]], to: str | os.PathLike[str], *, stores: StoreSettings | None = None
 ) -> None:
-    """Write items as STAC-GeoParquet, without the files that a search reads.
+    """Write items as STAC-GeoParquet, without the files for searches.
 
     Raises:
-        StoreError: It could not be written.
+        StoreError: The file could not be written.
     """
     folder, _, key = check_place(os.fspath(to)).rpartition("/")
     with SpooledItems() as spooled:
@@ -128,7 +128,7 @@ def write_items(
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts scenes, and files that gave none."""
+    """Counts scenes, and files that could not become scenes."""
 
     on_progress: Callable[[int], None]
     n: int = 0
@@ -150,7 +150,7 @@ class _Tally:
 
 
 async def _items_in(store: Store, key: str) -> list[dict[str, Any]]:
-    """Return what a catalog holds; nothing where there is none yet."""
+    """Return the items of a catalog; an empty list if there is no catalog yet."""
     try:
         opened = await open_catalog(store, key)
     except StoreError as error:
@@ -222,7 +222,7 @@ def _add_scene(
 
 
 async def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[Source, Header | str]]:
-    """Open every source, as many at a time as pays, and yield its header or why there is none."""
+    """Open all sources concurrently. Yield each header, or the reason why there is none."""
 
     async def open_one(source: Source) -> tuple[Source, Header | str]:
         try:

@@ -1,4 +1,4 @@
-"""Read one pixel of every source in this process: no cube, only values."""
+"""Read one pixel of every source in this process. Returns values, makes no cube."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -24,20 +24,20 @@ def drill(
 ) -> list[DrilledPixel]:
     """Return one pixel of every source, in the order of a cube's rows.
 
-    Exactly one of ``lonlat``, ``xy`` and ``pixel`` says which. A source that cannot be read is there too,
-    with its status and the reason.
+    Give exactly one of ``lonlat``, ``xy`` and ``pixel``. A source that cannot be read is included, with its
+    status and the reason.
 
     Args:
         sources: As a request's ``sources``: a list file, hrefs, or a prefix.
         lonlat: Longitude and latitude in degrees.
         xy: Coordinates in each source's own CRS.
         pixel: Row and column of each source.
-        bands: From 1; None for all of each source.
+        bands: Bands to read, from 1; None for all of each source.
         settings: How this machine is used.
 
     Raises:
-        RequestError: The list is wrong, or not exactly one place is given.
-        DeniedError: There are no AWS credentials, or not the profile that was asked for.
+        RequestError: The list is wrong, or not exactly one position is given.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
 
     async def read_all() -> list[DrilledPixel]:
@@ -57,7 +57,7 @@ async def drill_async(
     bands: Sequence[int] | None = None,
     settings: Settings | None = None,
 ) -> AsyncGenerator[DrilledPixel]:
-    """Yield one pixel of every source as it comes; see `drill`."""
+    """Yield one pixel of every source, in the order of a cube's rows; see `drill`."""
     rule = _rule(lonlat=lonlat, xy=xy, pixel=pixel)
     pixels = gather.drill_async(parse_sources(sources), rule, bands=bands, settings=settings)
     async with aclosing(pixels):

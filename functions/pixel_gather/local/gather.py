@@ -1,7 +1,6 @@
-"""The whole gather in this process: for a laptop, a notebook or one big machine.
+"""Run a whole gather in this process: on a laptop, in a notebook or on one big machine.
 
-The steps are those that run on AWS; here they follow one another on one event loop, a few shards
-at a time.
+The steps are the same as on AWS. Here they run on one event loop, with two shards at a time.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader
-from pixel_gather.errors import ArrayExistsError, RequestError
+from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
 from pixel_gather.model.counted import counted
@@ -52,34 +51,34 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 
 _SHARDS_IN_FLIGHT: Final = 2
-"""One is compressed and stored while the next is read."""
+"""One shard is compressed and stored while the next is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a gather in process uses this machine; nothing here changes its result."""
+    """How a gather in process uses this machine. No setting changes its result."""
 
     stores: StoreSettings = field(default_factory=StoreSettings)
     concurrency: int | None = None
-    """Sources read at one time of each back end, for experiments; None to find out while reading."""
+    """Sources read at one time from each back end, for experiments. None to adapt while reading."""
 
     header_nbytes: int | None = None
-    """First read of each source, in bytes; a second one follows only where the header lies beyond it.
+    """Size of the first read of each source, in bytes. A second read follows if the header is longer.
 
-    None for what the files seen tell, from 16 KiB on.
+    None to start with 16 KiB and adapt to the files.
     """
 
     source_timeout_s: float = 180.0
-    """Longest that one source may take, retries included."""
+    """Longest time for one source, retries included."""
 
     max_task_nbytes: int = 512 * 2**20
-    """What one shard may hold decoded; two are in memory at a time."""
+    """Largest decoded size of one shard. Two shards are in memory at a time."""
 
     draws_report: bool = True
-    """Whether ``report.json``, ``.txt`` and ``.html`` are written beside the arrays; it takes seconds."""
+    """Whether to write ``report.json``, ``.txt`` and ``.html`` beside the arrays. It takes seconds."""
 
     def __post_init__(self) -> None:
-        """Refuse a number with which nothing would ever be read."""
+        """Refuse numbers that are not positive integers."""
         for name in ("concurrency", "header_nbytes"):
             number = getattr(self, name)
             if number is not None and not (isinstance(number, int) and number > 0):
@@ -87,13 +86,13 @@ class Settings:
 
     @property
     def fast_path(self) -> GeoTiffSettings:
-        """How headers are read."""
+        """Settings of the reader of GeoTIFFs."""
         return GeoTiffSettings.reading_first(self.header_nbytes)
 
 
 @dataclass(slots=True, kw_only=True)
 class Progress:
-    """How far a gather is."""
+    """Progress of a gather: numbers of sources and bytes so far."""
 
     n_sources: int
     n_done: int = 0
@@ -109,17 +108,17 @@ class _Counter:
     on_progress: Callable[[Progress], None]
     progress: Progress
     n_parts: int = 0
-    """Sources and strips of them that are done."""
+    """Number of sources that are done. Each strip of a source counts."""
 
     failed: set[int] = field(default_factory=set)
-    """Places of the sources that failed, where a source has several strips that may fail."""
+    """Positions of the failed sources. Only used if sources are read in several strips."""
 
     def skip(self, task: ShardTask) -> None:
-        """Count a shard that an earlier run has committed; slots that no source is in count as well."""
+        """Count a shard that an earlier run has committed. Slots without a source count as well."""
         self._add_parts(task.n_rows * len(self.plan.slots))
 
     def note(self, row: int, slot: int, outcome: Outcome) -> None:
-        """Count a source, or one strip of it."""
+        """Count a source or one strip of it."""
         self._add_parts(int(outcome.status is not Status.ABSENT))
         if outcome.status.is_failure:
             if self.plan.n_strips == 1:
@@ -127,7 +126,7 @@ class _Counter:
             else:
                 self.failed.add(row * len(self.plan.slots) + slot)
                 self.progress.n_failed = len(self.failed)
-        self.progress.fetched_nbytes += outcome.nbytes
+        self.progress.fetched_nbytes += outcome.cost.nbytes
         self.on_progress(self.progress)
 
     def _add_parts(self, n: int) -> None:
@@ -140,20 +139,20 @@ class Gathered:
     """A finished gather."""
 
     place: str
-    """Where the cube lies: a local path, or ``s3://bucket/prefix``."""
+    """Location of the cube: a local path, or ``s3://bucket/prefix``."""
 
     report: Report
     was_complete: bool
-    """Whether the cube was there already, so that nothing was read."""
+    """Whether the cube already existed. Then nothing was read."""
 
     page: str | None = None
-    """Where the report lies as a page for a browser; None where it was not or could not be drawn."""
+    """Location of the HTML report; None if it was not or could not be drawn."""
 
     stores: StoreSettings = field(default_factory=StoreSettings, repr=False)
-    """How the place is reached."""
+    """How to access the location."""
 
     def open(self) -> "xr.Dataset":
-        """Open the cube by xarray; pixels are read where they are used.
+        """Open the cube with xarray. Pixels are read when they are used.
 
         Raises:
             MissingExtraError: xarray is not installed.
@@ -162,10 +161,13 @@ class Gathered:
         import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
 
         if "://" not in self.place:
-            return xr.open_zarr(self.place)
+            local: xr.Dataset = xr.open_zarr(self.place)
+            return local
         from zarr.storage import ObjectStore  # noqa: PLC0415 # 0.2 s, for cubes on S3 alone
 
-        return xr.open_zarr(ObjectStore(open_place(self.place, self.stores), read_only=True))
+        store = ObjectStore(open_place(self.place, self.stores), read_only=True)
+        on_s3: xr.Dataset = xr.open_zarr(store)
+        return on_s3
 
 
 def gather(
@@ -178,26 +180,26 @@ def gather(
 ) -> Gathered:
     """Gather one window of every source into one cube.
 
-    Works where an event loop is running already, as in a notebook; it then blocks that loop, and
-    `gather_async` does not.
+    Can be called while an event loop runs, as in a notebook. It then blocks that loop; `gather_async` does
+    not.
 
     Args:
-        request: See `pixel_gather.request.request.GatherRequest`. Relative hrefs and lists start from the
-            working folder.
-        to: Where the cube is written: a folder that is new, empty or holds an unfinished run of the
-            same request, which is then gone on with; or ``s3://bucket/prefix``.
+        request: See `pixel_gather.request.request.GatherRequest`. Relative paths start from the working
+            folder.
+        to: Where to write the cube: a folder, or ``s3://bucket/prefix``. It must be new, empty, or hold an
+            unfinished gather of the same request, which is then resumed.
         settings: How this machine is used.
         on_progress: Called after each source.
-        on_complete: Called once the cube is complete, before its report is drawn.
+        on_complete: Called when the cube is complete, before its report is drawn.
 
     Raises:
-        RequestError: The request or its list is wrong; nothing was written.
-        BudgetError: The plan is over a limit; nothing was written.
-        ArrayExistsError: Something else is at ``to``; it was left as it is.
-        DeniedError: There are no AWS credentials, or not the profile that was asked for.
-        StoreError: The cube could not be written; the same call goes on where it stopped.
-        BusyError: This machine could not just now, as where GDAL's process does not start; again, the same
-            call goes on.
+        RequestError: The request or its list is wrong. Nothing was written.
+        BudgetError: The plan is over a limit. Nothing was written.
+        ArrayExistsError: Something else is at ``to``. It was not changed.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+        StoreError: The cube could not be written. Repeat the call to resume.
+        BusyError: This machine is busy; for example, GDAL's process does not start. Repeat the call to
+            resume.
     """
     return run(
         gather_async(request, to=to, settings=settings, on_progress=on_progress, on_complete=on_complete)
@@ -205,7 +207,7 @@ def gather(
 
 
 def dry_run(request: Mapping[str, Any] | GatherRequest, *, settings: Settings | None = None) -> CubePlan:
-    """Plan a gather and price it, reading a few headers and no pixel; the errors are those of `gather`."""
+    """Plan a gather and estimate its price. Reads a few headers, no pixels. Errors as in `gather`."""
     return run(dry_run_async(request, settings=settings))
 
 
@@ -244,14 +246,12 @@ async def gather_async(
         controls = ObjectControlStore(store, CONTROL_FOLDER)
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
         found = await cube.found()
-        if found is not None and found.digest != gather_digest(request, job.table):
-            raise ArrayExistsError(
-                f"{shown(place)}: a cube of another request or another list is there: choose another place"
-            )
-        if found is not None and (report := found.complete_report()) is not None:
-            return await _ended(
-                cube, report, was_complete=True, settings=job.settings, on_complete=on_complete
-            )
+        if found is not None:
+            found.check_is_of(gather_digest(request, job.table))
+            if (report := found.complete_report()) is not None:
+                return await _ended(
+                    cube, report, was_complete=True, settings=job.settings, on_complete=on_complete
+                )
         plan, tasks = await plan_gather(
             request,
             table=job.table,
@@ -277,7 +277,7 @@ async def _ended(
     settings: Settings,
     on_complete: Callable[[Gathered], None],
 ) -> Gathered:
-    """Have the report drawn where it is not there yet, as after a run that was stopped just before."""
+    """Draw the report if it is missing, for example because an earlier run was stopped before that."""
     gathered = Gathered(place=cube.place, report=report, was_complete=was_complete, stores=settings.stores)
     on_complete(gathered)
     written = await look_for_report(cube.store)
@@ -312,7 +312,7 @@ async def drill_async(
 
 
 def listed(table: SqliteSourceTable) -> Generator[Source]:
-    """Yield the sources of every row; to be closed before the table is."""
+    """Yield the sources of every row. Close the generator before the table."""
     with closing(table.rows(0, table.n_rows)) as rows:
         for row in rows:
             yield from (source for source in row.sources if source is not None)
@@ -320,7 +320,7 @@ def listed(table: SqliteSourceTable) -> Generator[Source]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What all steps of one gather share."""
+    """Objects that all steps of one gather share."""
 
     settings: Settings
     table: SqliteSourceTable
@@ -330,7 +330,7 @@ class Job:
 
     @property
     def most_ahead(self) -> int:
-        """Sources to have under way where they are taken in order: while one dawdles others go on."""
+        """Most sources in progress if results are taken in order. Others continue while one is slow."""
         return 2 * (self.settings.concurrency or MOST_IN_FLIGHT)
 
 
@@ -338,7 +338,7 @@ class Job:
 async def opened_job(
     sources: Sources, settings: Settings, *, request: GatherRequest | None = None
 ) -> AsyncIterator[Job]:
-    """Read a list, and what the request's index, if any, tells of its sources; open what reads them."""
+    """Read the list and the request's header index, if any, and open the reader."""
     slots = AdaptiveSlots(fixed=settings.concurrency)
     objects = Objects(settings.stores, pace=slots)
     policy = IN_PROCESS.within(str(Path.cwd()))
@@ -370,7 +370,7 @@ async def opened_job(
 
 
 def _open_first(table: SqliteSourceTable, objects: Objects) -> None:
-    """Open the store of the first source: where there are no credentials for it, that is the whole answer."""
+    """Open the store of the first source, so that missing credentials are reported early."""
     with closing(listed(table)) as sources:
         first = next(sources, None)
     if first is not None:
@@ -378,7 +378,7 @@ def _open_first(table: SqliteSourceTable, objects: Objects) -> None:
 
 
 async def _in_thread[T](work: Callable[[Check], T]) -> T:
-    """Do what takes long in a thread, which an interrupt ends at its next check."""
+    """Run long work in a thread. After an interrupt it ends at its next call of ``check``."""
     is_over = Event()
 
     def check() -> None:
@@ -401,7 +401,7 @@ def _checked_index(place: str, policy: HrefPolicy) -> str:
 
 @asynccontextmanager
 async def no_empty_folders(place: str) -> AsyncIterator[None]:
-    """Take away the local folders that are made within and still empty where the work is refused."""
+    """Remove new local folders that are still empty if the work inside fails."""
     root, path = split_href(place)
     folder = Path(f"/{path}")
     new = [each for each in (folder, *folder.parents) if not each.exists()] if root == "file://" else []
@@ -409,14 +409,14 @@ async def no_empty_folders(place: str) -> AsyncIterator[None]:
         yield
     except BaseException:
         for each in new:
-            with suppress(OSError):  # not made, or no longer empty
+            with suppress(OSError):  # it was not made, or is no longer empty
                 each.rmdir()
         raise
 
 
 def check_place(to: str) -> str:
-    """Return the href of the folder that a cube is to be written to; ``~/`` is the user's own."""
-    if to.startswith("~/"):  # a shell leaves it in --to=~/x, and nobody wants a folder of this name
+    """Return the href of an output folder. ``~/`` is the user's home."""
+    if to.startswith("~/"):  # shells do not expand it in --to=~/x
         to = str(Path(to).expanduser())
     policy = HrefPolicy(schemes=frozenset({"s3", "file"}), base=str(Path.cwd()))
     try:
@@ -466,6 +466,6 @@ async def _gather_shards(
 
 
 def shown(place: str) -> str:
-    """Return a place as other tools take it: a path where it is local."""
+    """Return a location as other tools expect it: local ones as a path."""
     root, path = split_href(place)
     return f"/{path}" if root == "file://" else place

@@ -1,4 +1,4 @@
-"""Make a header index in this process: open every source of a list, and read no pixel."""
+"""Make a header index in this process. Opens every source of a list and reads no pixel."""
 
 import os
 import time
@@ -36,14 +36,14 @@ _PARQUET_MAGIC: Final = b"PAR1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """A header index that was made."""
+    """Result of making a header index."""
 
     place: str | None
-    """Where it lies: a local path, or an href; None where there was nothing to write."""
+    """Location of the index: a local path or an href. None if there was nothing to write."""
 
     n_sources: int
     n_indexed: int
-    """Of the others, some failed, some only GDAL can read, and some stores tell no version."""
+    """Sources with an entry. The others failed, need GDAL, or are in stores without versions."""
 
     status_counts: dict[str, int]
     failed: tuple[tuple[str, str], ...]
@@ -67,17 +67,17 @@ def index(
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Indexed:
-    """Make a header index of a list, for gathers to open its sources by.
+    """Make a header index of a list. Gathers that use it skip the reading of headers.
 
     Args:
         sources: As a request's ``sources``: a list file, hrefs, or a prefix.
-        to: The Parquet file to write, local or on S3, in place of any earlier one.
-        overview: The one that gathers will read from; None for full resolution.
+        to: The Parquet file to write, local or on S3. An earlier index is replaced.
+        overview: The overview that gathers will read from; None for full resolution.
         settings: How this machine is used.
         on_progress: Called after each source.
 
     Raises:
-        RequestError: The list is wrong, or something that is no Parquet lies at ``to``; nothing was written.
+        RequestError: The list is wrong, or ``to`` is another kind of file. Nothing was written.
         StoreError: The file could not be written.
     """
     return run(index_async(sources, to=to, overview=overview, settings=settings, on_progress=on_progress))
@@ -131,7 +131,7 @@ async def index_async(
 
 @dataclass(slots=True)
 class _Tally:
-    """Adds up what became of the sources on their way into the index."""
+    """Counts the results of sources that pass on their way into the index."""
 
     progress: Progress
     on_progress: Callable[[Progress], None]
@@ -140,7 +140,7 @@ class _Tally:
     failed: list[tuple[str, str]] = field(default_factory=list)
 
     async def entries(self, indexed: AsyncIterator[IndexedSource]) -> AsyncGenerator[list[Entry]]:
-        """Yield what belongs into the index, some at a time."""
+        """Yield the entries of the index in batches."""
         batch: list[Entry] = []
         async for each in indexed:
             self._add(each)
@@ -174,15 +174,15 @@ def _check_is_file(place: str, sources: Sources) -> None:
 def _is_at(place: str, list_file: str) -> bool:
     try:
         return check_place(list_file) == place
-    except RequestError:  # where nothing can be written
+    except RequestError:  # nothing can be written there
         return False
 
 
 async def _check_is_free(store: Store, name: str, place: str) -> None:
-    """Refuse to replace what is no Parquet: a list, or one of its files."""
+    """Refuse to replace a file that is not Parquet, such as a list or a source."""
     try:
         there = await obstore.get_range_async(store, name, start=0, length=len(_PARQUET_MAGIC))
     except (BaseError, OSError):
-        return  # nothing there, or nothing that may be read: writing tells
+        return  # missing or unreadable: writing will show
     if bytes(there) != _PARQUET_MAGIC:
         raise RequestError(f"{shown(place)} is no header index; it was left as it is", field="to")

@@ -1,4 +1,4 @@
-"""List what lies below a folder or a prefix, as sources of a gather."""
+"""List the files below a folder or prefix, as sources of a gather."""
 
 import os
 from collections.abc import Iterator
@@ -16,17 +16,17 @@ def ls(
     regex: str | None = None,
     stores: StoreSettings | None = None,
 ) -> Iterator[ListedObject]:
-    """Yield the files below a folder, sorted by name; a gather takes their hrefs as sources.
+    """Yield the files below a folder, sorted by name. Their hrefs can be sources of a gather.
 
     Args:
         prefix: ``s3://bucket/folder/`` or a local folder.
         glob: Pattern for the path below the prefix; ``**`` means any number of folders.
         regex: Regular expression, searched for in the whole href.
-        stores: How S3 is reached.
+        stores: How to access S3.
 
     Raises:
-        RequestError: The prefix or a pattern is wrong, or the store does not list it.
-        DeniedError: There are no AWS credentials, or not the profile that was asked for.
+        RequestError: The prefix or a pattern is wrong, or the store cannot list it.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     return list_objects(
         os.fspath(prefix),

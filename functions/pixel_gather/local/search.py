@@ -1,4 +1,4 @@
-"""Search a catalog of one's own, or a STAC API, from this process."""
+"""Search your own catalog or a STAC API from this process."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ _MOST: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SceneSearch:
-    """Which scenes are looked for, as it came from outside and was checked."""
+    """Checked conditions of a search."""
 
     area: Area | None = None
     times: TimeRange = ALL_TIMES
@@ -50,10 +50,10 @@ class SceneSearch:
         ids: Sequence[str] = (),
         most: int = _MOST,
     ) -> "SceneSearch":
-        """Check what is looked for.
+        """Check the conditions of a search.
 
         Raises:
-            RequestError: It names what is wrong.
+            RequestError: A condition is wrong. The message names it.
         """
         if sum(each is not None for each in (bbox, point, geojson)) > 1:
             raise RequestError("give one of bbox, point and geojson", field="area")
@@ -76,7 +76,7 @@ class SceneSearch:
         )
 
     def query(self) -> SceneQuery:
-        """Return the search as a catalog takes it."""
+        """Return the conditions as a query to a catalog."""
         return SceneQuery(
             area=self.area,
             times=self.times,
@@ -88,21 +88,21 @@ class SceneSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundScenes:
-    """What a search found, newest first in a catalog, in the server's order of a STAC API."""
+    """Scenes that a search found. From a catalog the newest come first; a STAC API sets its own order."""
 
     items: tuple[Item, ...]
     """STAC items."""
 
     dropped: tuple[tuple[Item, Item], ...] = ()
-    """Earlier processings of a scene, each with the one that counts."""
+    """Earlier processings that were left out, each with the later one that was kept."""
 
     etag: str | None = None
-    """Version of the catalog; None of a STAC API."""
+    """Version of the catalog; None for a STAC API."""
 
     def sources(
         self, assets: Mapping[str, str] | Sequence[str], *, address: Address = "asset"
     ) -> Iterator[SceneSource]:
-        """Yield one source for each wanted asset of each scene, as a gather reads them."""
+        """Yield one source for each wanted asset of each scene. A gather can read them."""
         choices = asset_choices(assets if isinstance(assets, Mapping) else tuple(assets))
         for item in self.items:
             yield from sources_of(item, choices, address=address)
@@ -123,25 +123,26 @@ def search(
     most: int = _MOST,
     stores: StoreSettings | None = None,
 ) -> FoundScenes:
-    """Find the scenes that lie in an area, of a catalog of one's own or of a STAC API.
+    """Find scenes in your own catalog or in a STAC API.
 
     Args:
-        catalog: What `make_catalog` wrote: a path, or ``s3://bucket/key``.
-        stac: Address of a STAC API's landing page; exactly one of the two.
-        bbox: [west, south, east, north] in degrees; west > east crosses the antimeridian.
+        catalog: A catalog that `make_catalog` wrote: a path, or ``s3://bucket/key``. Exactly one of
+            ``catalog`` and ``stac`` is needed.
+        stac: Address of a STAC API's landing page.
+        bbox: [west, south, east, north] in degrees. If west > east, it crosses the antimeridian.
         point: [longitude, latitude].
         geojson: A geometry, feature or feature collection.
         datetime: Such as ``2024``, ``2024-06/2024-08`` or ``2024-06-01T00:00:00Z/..``.
         where: Conditions on properties: ``eo:cloud_cover<40 and platform=sentinel-2a``, or an object.
-        collections: Ids; all collections if none are given.
-        ids: Of scenes.
+        collections: Ids of collections; all collections if none are given.
+        ids: Ids of scenes.
         duplicates: Keep the latest processing of each scene, keep all, or refuse.
-        most: More scenes than this are refused.
-        stores: How S3 is reached.
+        most: Most scenes that may be found; more raise a BudgetError.
+        stores: How to access S3.
 
     Raises:
-        RequestError: A field is wrong; its name is said.
-        BudgetError: More scenes are found than ``most``.
+        RequestError: A field is wrong. The message names it.
+        BudgetError: More scenes than ``most`` are found.
         StoreError: The catalog or the API cannot be read.
     """
     wanted = SceneSearch.of(
@@ -165,7 +166,7 @@ def found_scenes(
     duplicates: Duplicates = "latest",
     stores: StoreSettings | None = None,
 ) -> FoundScenes:
-    """Return what a search finds; the arguments and errors are those of `search`."""
+    """Return the result of a search. Arguments and errors are those of `search`."""
     if (catalog is None) == (stac is None):
         raise RequestError("give either a catalog or the address of a STAC API", field="catalog")
     if stac is not None:
@@ -177,7 +178,7 @@ def found_scenes(
 
 
 def stac_items(wanted: SceneSearch, api: str) -> Iterator[dict[str, Any]]:
-    """Yield what a STAC API finds; other hosts than the API's own are not asked."""
+    """Yield the items that a STAC API finds. Only the API's own host is contacted."""
     client = JsonClient(same_host_only(api, field="stac"))
     asked = StacSearch(
         api=api,
@@ -192,7 +193,7 @@ def stac_items(wanted: SceneSearch, api: str) -> Iterator[dict[str, Any]]:
 
 
 async def catalog_scenes(wanted: SceneSearch, place: str, stores: StoreSettings) -> FoundScenes:
-    """Return what a catalog finds."""
+    """Return the scenes that a catalog finds."""
     folder, _, key = check_place(place).rpartition("/")
     opened = await open_catalog(await asyncio.to_thread(open_place, folder, stores), key)
     items: list[Item] = []

@@ -1,1 +1,1 @@
-"""The nouns that all steps share: sources, windows, statuses, outcomes."""
+"""Values that all steps share: sources, windows, statuses, outcomes."""

@@ -1,4 +1,4 @@
-"""What became of each source: the evidence that travels from a worker to the cube."""
+"""The result of each source and of each shard. Workers write them; finish stores them in the cube."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -6,103 +6,104 @@ from enum import IntEnum
 
 import xxhash
 
-from pixel_gather.model.source import CubeRow
+from pixel_gather.model.source import Cost, CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform
 
 
 @dataclass(slots=True, kw_only=True)
 class BandStats:
-    """What one band of one window holds; of its valid pixels only."""
+    """Statistics of the valid pixels of one band of one window."""
 
     n_valid: int = 0
     """Pixels on the raster that are neither nodata nor NaN."""
 
     min: float = float("nan")
-    """NaN, as are ``max`` and ``mean``, where no pixel is valid and for complex dtypes."""
+    """NaN if no pixel is valid and for complex dtypes. So are ``max`` and ``mean``."""
 
     max: float = float("nan")
     mean: float = float("nan")
     digest: str = ""
-    """XXH3-128 of the window's little-endian bytes in C order, as stored; of its strips' digests where the
-    window was read in several."""
+    """XXH3-128 of the window's little-endian bytes in C order, as stored.
+
+    If the window was read in several strips, XXH3-128 of the strips' digests.
+    """
 
 
 class Lookup(IntEnum):
-    """What became of what a header index said of a source."""
+    """How a source's entry in the header index was used."""
 
     NONE = 0
-    """It said nothing."""
+    """The index has no entry for the source."""
 
     USED = 1
-    """It held, and no header was read."""
+    """The entry was valid. No header was read."""
 
     UNFIT = 2
-    """It was broken, or of another overview, or could not be verified; the header was read."""
+    """The entry was broken, for another overview, or not verifiable. The header was read."""
 
     STALE = 3
-    """The object has been replaced since, and was read anew, header and all."""
+    """The object was replaced after the index was made. Header and pixels were read again."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """One source of one row: what it was, what it held, what it cost. Times in seconds."""
+    """Result of one source of one row. Times in seconds."""
 
     status: Status
     reason: str | None = None
-    """Why it failed, in a sentence."""
+    """Why it failed: one sentence."""
 
     etag: str | None = None
     transform: Transform | None = None
-    """Of the whole window on this source."""
+    """Transform of the whole window on this source."""
 
     crs: str | None = None
     nodata: float | int | None = None
     extent: tuple[int, int, int, int] = (0, 0, 0, 0)
-    """(x_start, y_start, x_stop, y_stop) of the task's part of the window that lies on the raster.
+    """(x_start, y_start, x_stop, y_stop) of the pixels that lie on the raster.
 
-    Of the whole window once its strips are `merged`.
+    Counted from the upper left pixel of the task's part of the window. After `merged`, from that of the
+    whole window.
     """
 
     scaling: tuple[tuple[float, float], ...] | None = None
-    """(scale, offset) of each band that was read; None where they are the template's."""
+    """(scale, offset) of each band that was read; None if they equal the template's."""
 
     is_aligned: bool = False
-    """Whether its pixels coincide with the template's."""
+    """Whether its pixels coincide with the template's pixels."""
 
     start_s: float = 0.0
-    """When work on it began, since the gather was planned."""
+    """Start of the work on it, counted from the time of the plan."""
 
     end_s: float = 0.0
-    """When it ended, since the gather was planned."""
+    """End of the work on it, counted from the time of the plan."""
 
-    open_s: float = 0.0
-    read_s: float = 0.0
-    decode_s: float = 0.0
-    nbytes: int = 0
-    header_nbytes: int = 0
-    """Of ``nbytes``, those received until the header was known."""
+    cost: Cost = field(default_factory=Cost)
+    """Requests, bytes and seconds of opening and reading it."""
 
-    requests: int = 0
-    retries: int = 0
-    hedges: int = 0
     lookup: Lookup = Lookup.NONE
     known: bytes | None = None
-    """What opens this version again without reading its header; apart from the sidecar, see `ShardResult`."""
+    """Packed header: it opens this version again without a read. Not in the sidecar; see `ShardResult`."""
 
     bands: list[BandStats] = field(default_factory=list)
 
     @property
     def reading_s(self) -> float:
-        """Waiting for tiles and decoding them, by the clock: where the two overlap, less than their sum."""
-        return min(self.read_s + self.decode_s, max(self.end_s - self.start_s - self.open_s, self.read_s))
+        """Time from the known header to the decoded pixels.
+
+        Waiting and decoding overlap where a window touches several tiles. This is then less than their sum.
+        """
+        cost = self.cost
+        by_clock = self.end_s - self.start_s - cost.open_s
+        return min(cost.read_s + cost.decode_s, max(by_clock, cost.read_s))
 
 
 @dataclass(slots=True, kw_only=True)
 class ShardResult:
-    """One task's evidence, which also commits its objects: without it they do not count.
+    """Result of one task: its sidecar file. It commits the task's objects, which do not count without it.
 
-    Of the outcomes, ``known`` is left out: those bytes lie beside it, for they are many and few readers want
+    The outcomes' packed headers (``known``) are in a file of their own: they are large and few readers need
     them.
     """
 
@@ -118,32 +119,34 @@ class ShardResult:
 
     stored_nbytes: int
     peak_rss_mib: float
-    """Most memory that the worker's process has held so far."""
+    """Peak memory of the worker's process so far."""
 
     measure_s: float = 0.0
-    """Wall time between the two: statistics, digests, small pictures, and the last look whether another
-    worker was faster."""
+    """Wall time between reading and writing: statistics, digests, quicklooks, and the check whether another
+    worker has committed the shard."""
 
     machine: str = ""
-    """What the worker ran on, in words."""
+    """Description of the worker's machine, in words."""
 
     pictures: list[dict[int, bytes]] = field(default_factory=list)
-    """Of each measurement, by row of the cube, the task's part of its picture where it has one; empty where
-    windows are no pictures; see `read.quicklook`."""
+    """Quicklooks: for each measurement, the task's part of each picture by row of the cube.
+
+    Empty if windows are too small for pictures. See `read.quicklook`.
+    """
 
     @property
     def worker_s(self) -> float:
-        """Wall time of all of it."""
+        """Wall time of the whole task."""
         return self.read_s + self.measure_s + self.write_s
 
 
 def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outcome]:
-    """Return what is to be said of a row whose task left no evidence.
+    """Return the outcomes of a row whose task left no sidecar.
 
     Args:
         row: The sources of the row.
-        n_bands: How many bands are read of the source in each slot.
-        task_index: Of the task that was lost.
+        n_bands: Number of bands read from the source in each slot.
+        task_index: Index of the lost task.
     """
     return [
         Outcome(
@@ -158,12 +161,13 @@ def lost(row: CubeRow, *, n_bands: Sequence[int], task_index: int) -> list[Outco
 def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
     """Return one outcome for a source whose window was read in several strips.
 
-    The first strip that failed decides; strips of two versions of an object do not make one window.
-    Either way the strips that were read stay in the cube, but nothing in them counts as valid.
+    The window fails if one strip failed, with the status of the first that did. It also fails if the strips
+    are of two versions of the object. The cube keeps the pixels of strips that were read, but none of them
+    counts as valid.
 
     Args:
-        parts: Of each strip, from the upper one to the lowest.
-        y_starts: The first line of each strip in the whole window.
+        parts: The outcome of each strip, from top to bottom.
+        y_starts: First line of each strip in the whole window.
     """
     if len(parts) == 1:
         return parts[0]
@@ -177,14 +181,7 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
         extent=_merged_extent([part.extent for part in parts], y_starts),
         start_s=min(part.start_s for part in parts),
         end_s=max(part.end_s for part in parts),
-        open_s=sum(part.open_s for part in parts),
-        read_s=sum(part.read_s for part in parts),
-        decode_s=sum(part.decode_s for part in parts),
-        nbytes=sum(part.nbytes for part in parts),
-        header_nbytes=sum(part.header_nbytes for part in parts),
-        requests=sum(part.requests for part in parts),
-        retries=sum(part.retries for part in parts),
-        hedges=sum(part.hedges for part in parts),
+        cost=Cost.of_parts(part.cost for part in parts),
         lookup=max(part.lookup for part in parts),
         bands=[
             _merged_stats(strips, is_ok=failed is None)
@@ -196,7 +193,7 @@ def merged(parts: Sequence[Outcome], *, y_starts: Sequence[int]) -> Outcome:
 def _merged_extent(
     extents: Sequence[tuple[int, int, int, int]], y_starts: Sequence[int]
 ) -> tuple[int, int, int, int]:
-    """Return which part of the whole window lies on the raster."""
+    """Return the part of the whole window that lies on the raster."""
     there = [
         (x_start, top + y_start, x_stop, top + y_stop)
         for (x_start, y_start, x_stop, y_stop), top in zip(extents, y_starts, strict=True)

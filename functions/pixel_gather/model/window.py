@@ -1,7 +1,6 @@
-"""Rectangles of pixels, and what places them on the map: an affine transform and a CRS.
+"""Windows of pixels, and their georeference: an affine transform and a CRS.
 
-All are plain values: rows count down, columns count right, and a pixel's own coordinates are
-those of its upper left corner, as in GDAL.
+Rows count down and columns count right. A pixel's coordinates are those of its upper left corner, as in GDAL.
 """
 
 import math
@@ -11,7 +10,7 @@ from typing import NamedTuple, Self
 
 
 class Transform(NamedTuple):
-    """Affine transform from (column, row) to (x, y), coefficients in the order of the affine package.
+    """Affine transform from (column, row) to (x, y). Coefficients are in the order of the affine package.
 
     ``x = a * col + b * row + c`` and ``y = d * col + e * row + f``, in units of the CRS.
     """
@@ -53,7 +52,7 @@ class Transform(NamedTuple):
         return self._replace(c=x, f=y)
 
     def scaled(self, col_factor: float, row_factor: float) -> "Transform":
-        """Return the transform of an overview whose pixels are this many times as large."""
+        """Return the transform of an overview whose pixels are larger by these factors."""
         return Transform(
             self.a * col_factor,
             self.b * row_factor,
@@ -65,7 +64,7 @@ class Transform(NamedTuple):
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is finite and can be inverted."""
+        """Whether it is finite and invertible."""
         return all(map(math.isfinite, self)) and self.a * self.e - self.b * self.d != 0
 
     @property
@@ -74,7 +73,7 @@ class Transform(NamedTuple):
         return self.b == 0 and self.d == 0
 
     def aligns_with(self, other: "Transform", *, width: int, height: int) -> bool:
-        """Whether pixels of both grids coincide over a window to within a thousandth of a pixel."""
+        """Whether the pixels of both grids coincide over a window, within a thousandth of a pixel."""
         tolerance = 1e-3 * min(math.hypot(self.a, self.d), math.hypot(self.b, self.e))
         corners = ((0, 0), (width, 0), (0, height), (width, height))
         return all(math.dist(self.xy(col, row), other.xy(col, row)) <= tolerance for col, row in corners)
@@ -82,13 +81,13 @@ class Transform(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedCrs:
-    """What a cube's readers are told of its CRS; PROJ has to be asked for it."""
+    """Description of a CRS, as the cube stores it. PROJ provides it."""
 
     wkt2: str
     """WKT 2 (2019)."""
 
     code: str | None
-    """``AUTHORITY:CODE`` where it is exactly what that code means."""
+    """``AUTHORITY:CODE`` if that code describes the CRS exactly."""
 
     is_geographic: bool
     """Whether its axes are longitude and latitude."""
@@ -96,7 +95,7 @@ class DescribedCrs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A rectangle of pixels; it may overhang the raster on any side."""
+    """A rectangle of pixels. It may extend beyond the raster on any side."""
 
     col_off: int
     row_off: int
@@ -119,7 +118,7 @@ class Window:
         return self.row_off + self.height
 
     def clipped(self, *, width: int, height: int) -> "Window | None":
-        """Return the part that lies on a raster of this size, or None where there is none."""
+        """Return the part that lies on a raster of this size, or None."""
         col_off, row_off = max(self.col_off, 0), max(self.row_off, 0)
         col_stop, row_stop = min(self.col_stop, width), min(self.row_stop, height)
         if col_stop <= col_off or row_stop <= row_off:
@@ -127,13 +126,13 @@ class Window:
         return Window(col_off=col_off, row_off=row_off, width=col_stop - col_off, height=row_stop - row_off)
 
     def share_on(self, *, width: int, height: int) -> float:
-        """Return which share of its pixels lies on a raster of this size, 0 to 1."""
+        """Return the share of its pixels that lies on a raster of this size, 0 to 1."""
         inside = self.clipped(width=width, height=height)
         return 0.0 if inside is None else inside.n_pixels / self.n_pixels
 
     @property
     def n_pixels(self) -> int:
-        """Of the whole window."""
+        """Number of pixels of the whole window."""
         return self.width * self.height
 
     def rows(self, start: int, stop: int) -> "Window":
@@ -145,7 +144,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowRule:
-    """Which window is wanted, before it is known where it falls on a source.
+    """The wanted window, before it is located on a source.
 
     Exactly one of ``tile``, ``is_centre``, ``pixels``, ``bounds`` and ``point`` is set.
     """
@@ -154,19 +153,19 @@ class WindowRule:
     """(row, column) of a tile in the source's own tiling."""
 
     is_centre: bool = False
-    """The tile that holds the pixel (height // 2, width // 2)."""
+    """Whether the tile is wanted that contains the pixel (height // 2, width // 2)."""
 
     pixels: tuple[int, int, int, int] | None = None
     """(col_off, row_off, width, height)."""
 
     bounds: tuple[float, float, float, float] | None = None
-    """(west, south, east, north) in ``crs``; every pixel that it touches is wanted."""
+    """(west, south, east, north) in ``crs``. Every pixel that it touches is wanted."""
 
     point: tuple[float, float] | None = None
-    """(x, y) in ``crs``; the pixel that holds it is the window's centre."""
+    """(x, y) in ``crs``. The pixel that contains it is the window's centre."""
 
     size: tuple[int, int] = (1, 1)
     """(width, height) of the window around ``point``."""
 
     crs: str | None = None
-    """What ``bounds`` and ``point`` are measured in; None means the source's own CRS."""
+    """CRS of ``bounds`` and ``point``. None for the source's own CRS."""

@@ -1,1 +1,1 @@
-"""From a request and a few headers to a cube's layout and its shard tasks."""
+"""Plan a gather: from a request and a few headers to the cube's layout and the shard tasks."""

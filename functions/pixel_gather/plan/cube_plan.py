@@ -1,4 +1,4 @@
-"""The cube that a gather will make, as decided before a pixel is read."""
+"""The plan of a cube, made before a pixel is read."""
 
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -16,17 +16,17 @@ PARTLY_OUTSIDE: Final = "the window lies partly outside"
 _SEE_INSIDE: Final = "the coordinates inside_x_start to inside_y_stop tell which pixels lie inside"
 OVERHANG_IS_NODATA: Final = f"what lies outside holds nodata or NaN, and {_SEE_INSIDE}"
 OVERHANG_IS_ZERO: Final = (
-    "what lies outside holds 0, which nobody can tell from a value, as no nodata is declared: give nodata a "
-    f"value that no pixel has, which it then holds; {_SEE_INSIDE}"
+    "what lies outside holds 0, which looks like a value because no nodata is declared: set nodata to a "
+    f"value that no pixel has; {_SEE_INSIDE}"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSlot:
-    """What the sources in one place of a row should be like: their own template."""
+    """Template of the sources in one slot: one source per row, or one per scene and band."""
 
     name: str | None
-    """The list's ``band``; None where the list has no such column and a row is one source."""
+    """The list's ``band``; None if the list has no such column and each row is one source."""
 
     dtype: str
     bands: tuple[int, ...]
@@ -34,7 +34,7 @@ class SourceSlot:
 
     grid: Grid
     window: Window
-    """The window on the template's own grid."""
+    """The window on the template's grid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,41 +43,41 @@ class Measurement:
 
     name: str
     slot: int
-    """Which source of a row it comes from."""
+    """Index of the slot that it comes from."""
 
     dtype: str
     nodata: float | int | None
-    """The template's, else the request's; None where there is neither."""
+    """The template's nodata, or else the request's; None if there is neither."""
 
     scale: float
     offset: float
 
     @property
     def fill_value(self) -> float | int:
-        """What stands where no pixel could be read: nodata, else NaN, or 0 where the dtype has no NaN."""
+        """Value where no pixel could be read: nodata, else NaN, or 0 if the dtype has no NaN."""
         if self.nodata is not None:
             return self.nodata
         return float("nan") if np.dtype(self.dtype).kind in "fc" else 0
 
     @property
     def overhang(self) -> str:
-        """What its pixels hold that lie outside their source, in words."""
+        """Description of the pixels outside their source, in words."""
         has_nan = np.dtype(self.dtype).kind in "fc"
         return OVERHANG_IS_NODATA if has_nan or self.nodata is not None else OVERHANG_IS_ZERO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CubePlan:
-    """Everything that the workers and the finish need to know, apart from the list itself."""
+    """Everything that the workers and the finish need, except the list."""
 
     digest: str
-    """Of the request and the list's content: equal plans make equal cubes."""
+    """Digest of the request and the list's content. Equal digests make equal cubes."""
 
     planned_at: float
-    """Seconds since 1970-01-01 UTC; the timings count from here. Whole microseconds."""
+    """Seconds since 1970-01-01 UTC, in whole microseconds. All timings count from here."""
 
     request: dict[str, Any]
-    """As it was given, for the record."""
+    """The request as given. It is stored in the cube."""
 
     rule: WindowRule
     overview: int | None
@@ -97,17 +97,16 @@ class CubePlan:
     zfp_tolerance: float | None
     estimate: Estimate
     crs: DescribedCrs | None = None
-    """Of the placement, as the cube will tell it; not known of a dry run, which is spared PROJ's start."""
+    """Description of the cube's CRS. None in a dry run, which does not start PROJ for it."""
 
     part_nbytes: int | None = None
-    """Ranges longer than this are fetched in parts side by side; None for single ranges, as plans of earlier
-    versions have it."""
+    """Ranges longer than this are fetched in parallel parts. None for one request per range."""
 
     warnings: tuple[str, ...] = field(default=())
 
     @property
     def claim(self) -> str:
-        """Names this making of the cube, and no other of the same request: control files lie below it."""
+        """Name of this attempt to make the cube, unique per attempt. Control files are below it."""
         return claim_of(self.planned_at)
 
     @property
@@ -122,23 +121,23 @@ class CubePlan:
 
     @property
     def n_strips(self) -> int:
-        """Into how many shards each source's window is cut, one above the other."""
+        """Number of strips that each window is cut into. Each strip is in a shard of its own."""
         return self.layout.n_shards(self.shape)[1]
 
     def of_slot(self, slot: int) -> tuple[Measurement, ...]:
-        """Return the measurements that come from one source of a row."""
+        """Return the measurements of one slot."""
         return tuple(each for each in self.measurements if each.slot == slot)
 
     def fill_value(self, slot: int) -> float | int:
-        """Return what rows hold whose source in this slot could not be read."""
+        """Return the value of rows whose source in this slot could not be read."""
         return self.of_slot(slot)[0].fill_value
 
     def nodata(self, slot: int) -> float | int | None:
-        """Return the nodata of the measurements that come from one slot."""
+        """Return the nodata value of one slot's measurements."""
         return self.of_slot(slot)[0].nodata
 
     def other_scaling(self, slot: int, header: Header) -> tuple[tuple[float, float], ...] | None:
-        """Return a source's (scale, offset) of each band, or None where they are the template's."""
+        """Return a source's (scale, offset) of each band, or None if they equal the template's."""
         bands = self.slots[slot].bands
         own = tuple((header.scales[band - 1], header.offsets[band - 1]) for band in bands)
         ours = tuple((each.scale, each.offset) for each in self.of_slot(slot))
@@ -146,12 +145,12 @@ class CubePlan:
 
     @property
     def placement(self) -> Placement:
-        """Where the template's window lies: what the other rows are compared with."""
+        """Position of the template's window. Other rows are compared with it."""
         slot = self.slots[0]
         return Placement.on(slot.grid, slot.window)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a dry run tells of it; sizes in bytes."""
+        """Return the plan as a dry run shows it. Sizes in bytes."""
         rows, strips = self.layout.n_shards(self.shape)
         return {
             "digest": self.digest,
@@ -179,5 +178,5 @@ class CubePlan:
 
 
 def claim_of(planned_at: float) -> str:
-    """Name the making of a cube by when it was planned, in seconds since 1970-01-01 UTC."""
+    """Return the claim of a plan, made from its time in seconds since 1970-01-01 UTC."""
     return datetime.fromtimestamp(planned_at, UTC).strftime("%Y%m%dT%H%M%S.%fZ")

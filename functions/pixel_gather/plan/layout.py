@@ -1,7 +1,7 @@
-"""Chunks and shards of the cube: how rows and pixels are cut into units of reading and of writing.
+"""Chunks and shards of the cube. Pure.
 
-A shard is one object and one worker's task; a chunk is what a reader fetches. The figures behind
-the defaults are in ``docs/decisions/0003-plan-chunks-for-both-ways-of-reading.md``. Pure.
+A shard is one object and one worker's task. A chunk is what a reader fetches. The figures behind
+the defaults are in ``docs/decisions/0003-plan-chunks-for-both-ways-of-reading.md``.
 """
 
 import math
@@ -15,36 +15,36 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
     from pixel_gather.request.request import ExplicitLayout, LayoutName
 
 CHUNK_NBYTES: Final = 512 * 1024
-"""Decoded size that a balanced chunk aims at."""
+"""Target for the decoded size of a balanced chunk."""
 
 CHUNK_SIDE: Final = 128
-"""Height and width in pixels that a balanced chunk aims at."""
+"""Target for the height and width of a balanced chunk, in pixels."""
 
 SHARD_NBYTES: Final = 32 * 1024 * 1024
-"""Decoded size that one object aims at: 64 tiles of 512 x 512 uint16."""
+"""Target for the decoded size of one object: 64 tiles of 512 x 512 uint16."""
 
 MAX_SHARD_ROWS: Final = 1024
-"""Most sources in one shard, so that a window of one pixel still fans out."""
+"""Most rows in one shard, so that even windows of one pixel use many workers."""
 
 MOST_CHILDREN: Final = 10_000
-"""That a Step Functions Distributed Map runs at one time."""
+"""Most children that a Step Functions Distributed Map runs at one time."""
 
 MAX_SHARDS: Final = MOST_CHILDREN * MOST_TASKS_PER_CHILD
 
 FEW_SHARDS: Final = 10_000
-"""Each shard costs requests of its own, so one grows beyond `SHARD_NBYTES` before there are more of them."""
+"""Each shard costs requests. Shards grow beyond `SHARD_NBYTES` before there are more shards than this."""
 
 LARGE_SHARD_NBYTES: Final = 128 * 1024 * 1024
-"""Decoded size that a shard grows to for that reason alone: the smallest workers hold it with ease."""
+"""Largest decoded size that shards grow to for that reason. The smallest workers can hold it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How every measurement of a cube is cut; shapes are (row, y, x) and may overhang its end."""
+    """Shapes of chunks and shards: (row, y, x). The last ones may extend beyond the cube."""
 
     chunk: tuple[int, int, int]
     shard: tuple[int, int, int]
-    """A whole number of chunks along each axis; always as wide as the window."""
+    """A whole number of chunks along each axis. Always as wide as the window."""
 
     def n_shards(self, shape: tuple[int, int, int]) -> tuple[int, int]:
         """Return the number of shards along rows and along y."""
@@ -62,12 +62,11 @@ def plan_layout(
     """Cut a cube of (rows, y, x).
 
     Args:
-        shape: Of each measurement.
-        itemsize: Bytes of the widest measurement's pixel.
-        n_measurements: One task holds this many arrays at a time.
-        wanted: From the request.
-        max_task_nbytes: What one task may hold decoded; a window that is larger by itself is split
-            into strips along y.
+        shape: Shape of each measurement.
+        itemsize: Bytes per pixel of the measurement with the largest dtype.
+        n_measurements: Number of measurements. A task holds all of them.
+        wanted: The request's layout.
+        max_task_nbytes: Largest decoded size of a task. Larger windows are split into strips along y.
 
     Raises:
         BudgetError: The cube cannot be cut into at most `MAX_SHARDS` tasks of this size.
@@ -108,7 +107,7 @@ def _named(
     task_row_nbytes = strip * padded_width * pixel_nbytes
     shard_rows = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
     n_chunks = max(round(shard_rows / min(rows, shard_rows)), 1)
-    rows = -(-shard_rows // n_chunks)  # even chunks, little padding
+    rows = -(-shard_rows // n_chunks)  # equal chunks need little padding
     if rows * n_chunks * task_row_nbytes > max_task_nbytes:
         rows = shard_rows // n_chunks
         n_chunks = shard_rows // rows
@@ -150,7 +149,7 @@ def _planned_chunk(wanted: "LayoutName", shape: tuple[int, int, int], itemsize: 
 
 
 def _strip_height(height: int, chunk_height: int, line_nbytes: int, max_task_nbytes: int) -> int:
-    """Return how many lines of the window one shard holds: all of them unless they are too many."""
+    """Return the number of the window's lines in one shard: all of them if they fit."""
     whole = _up_to(height, chunk_height)
     if whole * line_nbytes <= max_task_nbytes:
         return whole
@@ -166,11 +165,11 @@ def _shard_rows(
     )
     fewest = -(-n_rows * n_strips // MAX_SHARDS)
     rows = min(max(rows, larger, fewest, 1), n_rows)
-    return -(-n_rows // -(-n_rows // rows))  # the same number of shards, evenly filled
+    return -(-n_rows // -(-n_rows // rows))  # keep the number of shards, fill them evenly
 
 
 def _even(length: int, about: int) -> int:
-    """Return the part of an equal division of ``length`` that comes nearest to ``about``."""
+    """Divide ``length`` into equal parts of about ``about`` and return the size of a part."""
     return -(-length // max(round(length / about), 1))
 
 

@@ -1,8 +1,7 @@
-"""Where the window falls on each source: from a rule and a header to pixels.
+"""Locate the window on each source: from a rule and a header to pixels.
 
-The first good header is the template: it fixes the window's size and, for sources on the same
-grid, its position. Every other source gets a window of that size at its own place. Pure but for the
-projector.
+The first good header is the template. It sets the size of the window. On sources with the same grid the
+window has the same position. On other sources it is located again. Pure except for the projector.
 """
 
 import math
@@ -16,12 +15,12 @@ from pixel_gather.model.window import Transform, Window, WindowRule
 from pixel_gather.ports import Projector
 
 _EDGE_SLACK: Final = 1e-6
-"""Pixels that a box may touch by rounding alone without wanting them."""
+"""A box that overlaps a pixel by less than this share does not include it, because of rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The pixels of one source: size, place on the map, tiling."""
+    """The pixel grid of one source: size, georeference, tiling."""
 
     width: int
     height: int
@@ -43,7 +42,7 @@ class Grid:
         )
 
     def is_same_grid_as(self, other: "Grid") -> bool:
-        """Whether pixel (column, row) is the same place on both."""
+        """Return whether each pixel (column, row) has the same position on the map in both grids."""
         if (self.width, self.height, self.crs) != (other.width, other.height, other.crs):
             return False
         if self.transform is None or other.transform is None:
@@ -53,12 +52,12 @@ class Grid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where the pixels of one window lie on the map."""
+    """Position of one window's pixels on the map."""
 
     width: int
     height: int
     transform: Transform | None
-    """The window's own; None where its source is not placed on the map."""
+    """The window's transform; None if its source has no georeference."""
 
     crs: str | None
     col_off: int
@@ -66,7 +65,7 @@ class Placement:
 
     @classmethod
     def on(cls, grid: Grid, window: Window) -> "Placement":
-        """Place a window of a grid."""
+        """Return the position of a window on a grid."""
         return cls(
             width=window.width,
             height=window.height,
@@ -77,9 +76,9 @@ class Placement:
         )
 
     def covers_same_pixels_as(self, other: "Placement") -> bool:
-        """Whether two windows of one size cover the same pixels of the map.
+        """Return whether two windows of the same size cover the same pixels of the map.
 
-        Windows that are not placed on the map do where they are the same pixels of their rasters.
+        Without a georeference, they must be the same pixels of their rasters.
         """
         if self.crs != other.crs:
             return False
@@ -92,17 +91,17 @@ class Placement:
 def place_window(
     rule: WindowRule, header: Header, *, projector: Projector, size: tuple[int, int] | None = None
 ) -> Window:
-    """Return where the rule's window lies on a source.
+    """Locate the rule's window on a source.
 
     Args:
-        rule: Which window is wanted.
-        header: The source's, or its overview's.
+        rule: The wanted window.
+        header: The header of the source or of its overview.
         projector: For boxes and points in another CRS.
-        size: (width, height) that the window must have; None for its natural size. A tile is
-            clipped to the raster by nature, as GDAL's block windows are.
+        size: (width, height) that the window must have; None for its natural size. The natural size of
+            a tile is clipped to the raster, like GDAL's block windows.
 
     Raises:
-        SourceError: The source is not placed on the map, or the window lies outside of it.
+        SourceError: The source has no georeference, or the window lies outside of it.
     """
     if rule.pixels is not None:
         col_off, row_off, width, height = rule.pixels
@@ -126,11 +125,11 @@ def place_window(
 def place_like(
     rule: WindowRule, header: Header, *, template: Grid, window: Window, projector: Projector
 ) -> Window:
-    """Return where the template's window lies on another source.
+    """Locate the template's window on another source.
 
     Raises:
-        SourceError: As `place_window`; unlike, where a tile is asked for and the tilings differ in
-            size on different grids, so that the same tile would be another piece of land.
+        SourceError: As in `place_window`. Also with status unlike, if a tile is wanted and the source's
+            tiles have another size on another grid. The same tile would be another area.
     """
     if template.is_same_grid_as(Grid.of(header)):
         return window

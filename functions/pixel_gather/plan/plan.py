@@ -1,7 +1,7 @@
-"""Decide the cube before a pixel is read: shape, dtypes, layout, tasks, price, warnings.
+"""Plan the cube before a pixel is read: shape, dtypes, layout, price, warnings.
 
-A few headers spread over the list are opened; what most of them agree on is the template that
-every source is held to later.
+Some headers spread over the list are opened. The most frequent kind becomes the template. Later every source
+is compared with it.
 """
 
 import math
@@ -27,13 +27,13 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
 
 
 _LARGE_WINDOW: Final = 2**20
-"""Pixels up to which a window may be as many times as large as its sources as it likes."""
+"""Windows of up to this many pixels may be any number of times larger than their sources."""
 
 _MOST_TIMES_SOURCE: Final = 16
 
 
 def gather_digest(request: "GatherRequest", table: SourceTable) -> str:
-    """Return what two gathers share only if they ask for the same of the same list."""
+    """Return the digest of a gather: equal for the same request of the same list."""
     return f"{request.digest()}{table.digest[:16]}"
 
 
@@ -50,16 +50,16 @@ async def plan_cube(
     """Plan a gather.
 
     Args:
-        request: Already checked.
+        request: The checked request.
         table: The list.
-        reader: Opens the sampled headers; no pixel is read.
+        reader: Opens the sampled headers. No pixel is read.
         projector: For boxes and points.
-        max_task_nbytes: What one worker may hold decoded.
+        max_task_nbytes: Largest decoded size of a task.
         now: Seconds since 1970-01-01 UTC.
-        deployment: Whose workers the estimate is for; None for those of a deployment's defaults.
+        deployment: The workers for the estimate; None for those of a new deployment.
 
     Raises:
-        RequestError: No source of the sample fits the request; the field that is at fault is named.
+        RequestError: No source of the sample fits the request. The message names the field.
         BudgetError: The plan is over one of the request's limits.
     """
     rule = request.window.rule()
@@ -88,7 +88,7 @@ async def plan_cube(
         deployment or Deployment(),
         asked_workers=request.limits.workers,
         cap_usd=request.limits.usd,
-        # where shards may be lost, the map counts those that are: so each is a child of its own
+        # if shards may be lost, the map counts the lost ones: so each shard is a child
         tasks_per_child=1 if request.limits.failed_shards else None,
     )
     work = _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight)
@@ -128,35 +128,35 @@ async def plan_cube(
 
 
 def _parts(work: Workload, deployment: Deployment | None) -> Parts:
-    """Decide whether sources' bytes are fetched in parts, by who will read them."""
+    """Choose whether sources are fetched in parts. It depends on the network of the reading machine."""
     link = LAMBDA if deployment is not None and deployment.is_deployed else HERE
     return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
 
 
 def _of_list(request: "GatherRequest", table: SourceTable) -> Iterator[str]:
-    """Warn of sources that are read and stored more often than once, and of times that were not found."""
+    """Warn about repeated sources and about hrefs without a time."""
     if request.sources.time is not None and not table.has_time:
         yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
     n = table.n_repeated
     if not n:
         return
-    lines = "line names" if n == 1 else "lines name"
-    yield f"{n:,} of {table.n_sources:,} {lines} a source that the list named before, to be read again"
+    verb = "repeats" if n == 1 else "repeat"
+    yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is read and stored again"
 
 
 def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
-    """Warn of an index that spares nothing."""
+    """Warn about a header index that has no entry for these sources."""
     if request.index is None or table.n_known:
         return ()
     warning = (
-        "the index knows none of these sources as they are to be read: it is of other files or of another "
-        "overview, and each header is read as without it"
+        "the header index has no entry for these sources: it was made for other files or another overview, "
+        "so every header is read"
     )
     return (warning,)
 
 
 def _of_transfer(table: SourceTable, estimate: Estimate, deployment: Deployment) -> Sequence[str]:
-    """Warn of buckets in another Region than the workers, whether or not the reader pays for it."""
+    """Warn about buckets in another Region than the workers, whoever pays for the transfer."""
     warnings = []
     for bucket, n_sources in table.n_by_bucket.items():
         if (far := deployment.far_buckets.get(bucket)) is None:
@@ -186,7 +186,7 @@ def _check_one_size(slots: Sequence[SourceSlot]) -> None:
 
 
 def _check_window(drafts: Sequence[Draft], limits: "Limits") -> None:
-    """Refuse a window so much larger than the images that most of the cube would be empty."""
+    """Refuse a window that is much larger than the images: most of the cube would be empty."""
     window = drafts[0].slot.window
     width, height = max((draft.largest for draft in drafts), key=math.prod)
     times, most = window.n_pixels / (width * height), limits.times_source or _MOST_TIMES_SOURCE
@@ -222,7 +222,7 @@ def _measurements(drafts: Sequence[Draft], request: "GatherRequest") -> list[Mea
 
 
 def _fits_dtype(value: float, dtype: str) -> bool:
-    """Whether a dtype can hold a value exactly enough to compare with it."""
+    """Return whether a dtype can hold a value: integers exactly, floats within their range."""
     kind = np.dtype(dtype)
     if kind.kind in "fc":
         return not float(np.finfo(kind).max) < abs(value) < math.inf
@@ -277,7 +277,7 @@ def _workload(
 
 
 def _touched(slot: SourceSlot) -> tuple[int, float]:
-    """Return how many ranges a window is likely to take and the share of the file's bytes in them."""
+    """Return the likely number of ranges of a window, and its share of the file's bytes."""
     grid = slot.grid
     window = slot.window.clipped(width=grid.width, height=grid.height) or slot.window
     rows = -(-window.row_stop // grid.tile_height) - window.row_off // grid.tile_height

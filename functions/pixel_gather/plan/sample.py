@@ -1,4 +1,4 @@
-"""Open a few headers spread over the list and settle what every source should be like."""
+"""Open some headers spread over the list and choose the template for all sources."""
 
 import asyncio
 from collections import Counter
@@ -26,14 +26,14 @@ SAMPLED_HEADERS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """One slot as the sample shows it, and what its sources cost to open."""
+    """Result of sampling one slot: its template, and the average cost of its sources."""
 
     slot: SourceSlot
     header: Header
-    """The template's."""
+    """The template's header."""
 
     nodata: float | int | None
-    """What most of the sample declares, else the request's."""
+    """The most frequent nodata value of the sample, or else the request's."""
 
     largest: tuple[int, int]
     """(width, height) of the sampled source that has the most pixels."""
@@ -52,7 +52,7 @@ async def draft_slot(
     reader: SourceReader,
     projector: Projector,
 ) -> Draft:
-    """Open a sample of one slot's sources and settle what they should be like."""
+    """Open a sample of one slot's sources and choose their template."""
     sample = table.spread(SAMPLED_HEADERS, band=name)
     costs = [Cost() for _ in sample]
     opened = await asyncio.gather(
@@ -101,7 +101,7 @@ async def _header_or_error(
 def _template(
     headers: Sequence[Header], rule: WindowRule, request: "GatherRequest", projector: Projector
 ) -> tuple[Header, Window]:
-    """Return the first header on which the window and the bands can be had, of the commonest kind first."""
+    """Return the first header that contains the window and the bands. The most frequent kind comes first."""
     dtypes = Counter(header.dtype for header in headers)
     kinds = Counter((header.dtype, header.n_bands) for header in headers)
     first_problem: RequestError | None = None
@@ -117,7 +117,7 @@ def _template(
             except SourceError as error:
                 hint = _where_it_lies(header, rule, projector) if error.status is Status.OUTSIDE else ""
                 problem = RequestError(f"{error}{hint}", field="window")
-            except RequestError as error:  # PROJ finds no way to this source's CRS
+            except RequestError as error:  # PROJ cannot transform to this source's CRS
                 problem = error
         first_problem = first_problem or problem
     assert first_problem is not None  # noqa: S101 # there is a header
@@ -125,7 +125,7 @@ def _template(
 
 
 def _where_it_lies(header: Header, rule: WindowRule, projector: Projector) -> str:
-    """Say between which coordinates a source lies, in the CRS that the window is given in."""
+    """Return a text with the source's bounds in the CRS of the window."""
     transform, crs = header.transform, rule.crs or header.crs
     if transform is None or (rule.point is None and rule.bounds is None):
         return ""
@@ -138,7 +138,7 @@ def _where_it_lies(header: Header, rule: WindowRule, projector: Projector) -> st
             described = projector.describe(crs)
             if header.crs is not None and header.crs != crs:
                 bounds = projector.bounds(bounds, source_crs=header.crs, target_crs=crs)
-    except RequestError:  # PROJ finds no way back
+    except RequestError:  # PROJ cannot transform back
         return ""
     if not all(map(isfinite, bounds)):
         return ""
@@ -154,6 +154,6 @@ def _where_it_lies(header: Header, rule: WindowRule, projector: Projector) -> st
 
 
 def _commonest_nodata(headers: Sequence[Header]) -> float | int | None:
-    """Return what most of the sources declare, none included; NaN is equal to itself here."""
+    """Return the most frequent nodata value; None counts as a value. NaN equals NaN here."""
     ((said, _),) = Counter(str(each.nodata) for each in headers).most_common(1)
     return next(each.nodata for each in headers if str(each.nodata) == said)

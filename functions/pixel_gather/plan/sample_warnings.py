@@ -1,6 +1,6 @@
-"""What a sample of the sources shows that the user should know before paying for it.
+"""Warnings from a sample of the sources, given before the gather costs anything.
 
-Pure but for the projector.
+Pure except for the projector.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ def warnings_of_sample(
     *,
     nodata: float | None,
 ) -> list[str]:
-    """Say what the sample shows that the user should know before paying for it."""
+    """Return warnings about dtypes, bands, nodata, scales and strips of the sample."""
     of_band = f" of band {slot.name}" if slot.name else ""
     n = len(headers)
     said = []
@@ -71,7 +71,7 @@ def warnings_of_places(
     *,
     nodata: float | None,
 ) -> list[str]:
-    """Say where the window lies on the sample: off a source, partly off, or on another grid."""
+    """Return warnings about the window's position: outside or partly outside sources, or on other grids."""
     of_band = f" of band {slot.name}" if slot.name else ""
     alike = [each for each in headers if each.dtype == slot.dtype]
     placed: list[tuple[Header, Window]] = []
@@ -83,7 +83,7 @@ def warnings_of_places(
         except SourceError as error:
             off += [each] if error.status is Status.OUTSIDE else []
         except RequestError:
-            pass  # it will be a failure of its own
+            pass  # the gather will record it as a failure
     said = []
     ours = Placement.on(slot.grid, slot.window)
     if not all(Placement.on(Grid.of(each), own).covers_same_pixels_as(ours) for each, own in placed):
@@ -110,16 +110,16 @@ def warnings_of_places(
 
 
 def _scaling(header: Header, bands: Sequence[int]) -> list[tuple[float, float]]:
-    """Return scale and offset of the bands that a source has."""
+    """Return (scale, offset) of those bands that the source has."""
     there = [band - 1 for band in bands if band <= header.n_bands]
     return [(header.scales[index], header.offsets[index]) for index in there]
 
 
 def _counted(counts: Mapping[str, int]) -> str:
-    """Return what there is and how often, the commonest first: ``0: 12, none: 4``."""
+    """Return values with their counts, the most frequent first: ``0: 12, none: 4``."""
     return ", ".join(f"{what}: {n}" for what, n in sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def in_percent(share: float) -> str:
-    """Return a share as one reads it; nothing is said to be all or none that is not."""
+    """Return a share in percent. Only exactly 0 and 1 become 0 % and 100 %."""
     return f"{min(max(share, 0.0001), 0.9999):.2%}" if 0 < share < 1 else f"{share:.0%}"

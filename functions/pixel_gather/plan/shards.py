@@ -1,7 +1,7 @@
 """Cut a plan into tasks, one per shard.
 
-A shard is the unit of writing: one task writes one whole object per measurement, so two workers
-never touch the same object and a retry repeats only its own work. Pure.
+A shard is the unit of writing: one task writes one whole object per measurement. So two workers
+never write the same object, and a retry repeats only its own work. Pure.
 """
 
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ from pixel_gather.plan.cube_plan import CubePlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardTask:
-    """One worker's whole job: the windows that fill one shard of every measurement."""
+    """The work for one shard of every measurement."""
 
     index: int
-    """From 0, in the order of rows, then of strips."""
+    """Index from 0, ordered by rows, then by strips."""
 
     row_start: int
     row_stop: int
@@ -27,11 +27,11 @@ class ShardTask:
 
     list_start: int
     list_stop: int
-    """Bytes of the list in shard order that name this task's sources."""
+    """Bytes [list_start, list_stop) of the list file, with this task's rows."""
 
     known_start: int = 0
     known_stop: int = 0
-    """Bytes of what is known of them beforehand, in the same order; none where nothing is known."""
+    """Bytes [known_start, known_stop) of the packed headers' file. Empty if there are none."""
 
     @property
     def n_rows(self) -> int:
@@ -39,7 +39,7 @@ class ShardTask:
         return self.row_stop - self.row_start
 
     def shard_key(self, plan: CubePlan) -> tuple[int, int, int]:
-        """Return the shard's place in the chunk grid."""
+        """Return the shard's position in the grid of shards."""
         return self.row_start // plan.layout.shard[0], self.y_start // plan.layout.shard[1], 0
 
 
@@ -56,8 +56,8 @@ def cut_tasks(
 
     Args:
         plan: The cube.
-        list_stops: For each range of rows, the byte after its last line in the list in shard order.
-        known_stops: The same of what is known of them beforehand, if anything is.
+        list_stops: For each range of rows, the end of its part of the list file.
+        known_stops: The same for the file of packed headers, if there is one.
     """
     tasks: list[ShardTask] = []
     list_start = known_start = 0

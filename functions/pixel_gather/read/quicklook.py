@@ -1,7 +1,7 @@
-"""Small pictures of some of a cube's windows: real pixels, every so many of them. Pure.
+"""Quicklooks: small pictures of some of a cube's windows, made of every n-th pixel. Pure.
 
-They show at a glance what was gathered, without the cube being read. Workers take them out of the pixels that
-they have just read; the finish puts those of strips together.
+They show what was gathered without a read of the cube. Workers take them from the pixels that they have just
+read. Finish joins the parts of windows that were read in strips.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,39 +14,39 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 
 _MOST_ROWS: Final = 239
-"""Odd, so that the middle row is one of them; shorter cubes show all of theirs."""
+"""Most rows that have a picture. Odd, so that the middle row is one of them."""
 
 _MOST_NBYTES: Final = 32 * 2**20
-"""Of all measurements' pictures together: where they are many, fewer rows are shown."""
+"""Largest total size of all measurements' pictures. If they are larger, fewer rows are shown."""
 
 _LONGEST_SIDE: Final = 128
 _SHORTEST_SIDE: Final = 8
-"""Of a window that is a picture; a series of single pixels is none."""
+"""Windows with a shorter side than this have no picture."""
 
 type _Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quicklooks:
-    """Pictures of one of a cube's measurements."""
+    """Pictures of one measurement."""
 
     measurement: str
     rows: np.ndarray[Any, np.dtype[np.int64]]
-    """Rows of the cube that have one, ascending."""
+    """Rows of the cube that have a picture, ascending."""
 
     pixels: _Array
-    """Shape (row, y, x), in the measurement's dtype, raw."""
+    """Raw values, shape (row, y, x), in the measurement's dtype."""
 
     step: int
-    """Every so many pixels of the window were taken in both directions, its upper left one first."""
+    """Distance between the pixels taken, in both directions, from the window's upper left pixel on."""
 
 
 def quicklook_rows(n_rows: int, *, nbytes: int) -> tuple[int, ...]:
-    """Return which rows of a cube are shown, ascending: spread evenly, first, middle and last among them.
+    """Return the rows that have a picture, ascending. They are spread evenly from the first to the last row.
 
     Args:
-        n_rows: Of the cube.
-        nbytes: Of all pictures of one row.
+        n_rows: Rows of the cube.
+        nbytes: Size of all pictures of one row, in bytes.
     """
     most = min(_MOST_ROWS, max((_MOST_NBYTES // nbytes - 1) | 1, 3))
     n_shown = min(n_rows, most)
@@ -54,7 +54,7 @@ def quicklook_rows(n_rows: int, *, nbytes: int) -> tuple[int, ...]:
 
 
 def quicklook_step(height: int, width: int) -> int | None:
-    """Return every how many pixels of a window are taken, or None of a window that is no picture."""
+    """Return the distance between the pixels taken, or None if the window is too small for a picture."""
     if min(height, width) < _SHORTEST_SIDE:
         return None
     return -(-max(height, width) // _LONGEST_SIDE)
@@ -74,18 +74,18 @@ def _rows_shown(plan: CubePlan, step: int) -> tuple[int, ...]:
 def take_quicklooks(
     arrays: Sequence[_Array], *, plan: CubePlan, task: ShardTask, were_read: Sequence[Sequence[bool]]
 ) -> list[dict[int, bytes]]:
-    """Return a task's part of its rows' pictures: for each measurement, by row of the cube.
+    """Return a task's part of the pictures: for each measurement, bytes by row of the cube.
 
     Args:
-        arrays: Of each measurement its pixels, shape (row, y, x) of the task.
+        arrays: Pixels of each measurement, shape (row, y, x) of the task.
         plan: The cube.
         task: Which part of it.
-        were_read: For each row of the task, whether its source in each slot was read.
+        were_read: For each row of the task and each slot, whether the source was read.
     """
     step = quicklook_step(plan.height, plan.width)
     if step is None:
         return []
-    first = -task.y_start % step  # lines are counted from the window's first, so that strips fit together
+    first = -task.y_start % step  # count from the window's first line, so that strips fit together
     shown = [row - task.row_start for row in _rows_shown(plan, step) if task.row_start <= row < task.row_stop]
     return [
         {
@@ -99,26 +99,26 @@ def take_quicklooks(
 
 @dataclass(slots=True)
 class QuicklookAlbum:
-    """Collects pictures in the order of rows."""
+    """Collects pictures in the order of the rows."""
 
     plan: CubePlan
     _n_rows: int = 0
     _pictures: list[dict[int, bytes]] = field(default_factory=list)
-    """Of each measurement, by row."""
+    """For each measurement, bytes by row."""
 
     def __post_init__(self) -> None:
-        """Begin with none."""
+        """Start without pictures."""
         self._pictures = [{} for _ in self.plan.measurements]
 
     def add(
         self, were_read: Sequence[Sequence[bool]], strips: Sequence[Sequence[Mapping[int, bytes]]]
     ) -> None:
-        """Take in the next rows.
+        """Add the pictures of the next rows.
 
         Args:
-            were_read: For each of them, whether its source in each slot was read, in all strips.
-            strips: What each task of these rows took, from the upper strip to the lowest; empty where it
-                was lost, or took nothing.
+            were_read: For each row and slot, whether the source was read in all strips.
+            strips: The parts that each task took, from the top strip to the bottom one. Empty for a task
+                that was lost or took no pictures.
         """
         if all(strips):
             for index, measurement in enumerate(self.plan.measurements):
@@ -128,7 +128,7 @@ class QuicklookAlbum:
         self._n_rows += len(were_read)
 
     def quicklooks(self) -> tuple[Quicklooks, ...]:
-        """Return all of them, for each measurement that has any."""
+        """Return the pictures of each measurement that has any."""
         step = quicklook_step(self.plan.height, self.plan.width)
         if step is None:
             return ()

@@ -107,7 +107,7 @@ async def read_shard(
                     known=known[index][slot_index] if known else None,
                 )
                 if outcome.status is Status.OK:
-                    place.was_read(n_requests=outcome.requests - outcome.retries - outcome.hedges)
+                    place.was_read(n_requests=outcome.cost.needed_requests)
         if outcome.status is not Status.OK:
             out[...] = plan.fill_value(slot_index)
         on_source(task.row_start + index, slot_index, outcome)
@@ -179,7 +179,7 @@ async def _read_source(
     source: Source, out: Pixels, view: _View, *, reader: SourceReader, timeout_s: float, known: bytes | None
 ) -> Outcome:
     plan, cost = view.plan, Cost()
-    outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at)
+    outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at, cost=cost)
     try:
         async with asyncio.timeout(timeout_s):
             opened = await reader.open_(source.href, overview=plan.overview, cost=cost, known=known)
@@ -189,7 +189,7 @@ async def _read_source(
             else:
                 if opened.was_known:
                     etag = opened.header.etag
-                    outcome = Outcome(status=Status.OK, start_s=outcome.start_s)  # what it said is forgotten
+                    outcome = Outcome(status=Status.OK, start_s=outcome.start_s, cost=cost)
                     opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
                     is_stale = opened.header.etag != etag
                     outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
@@ -205,10 +205,6 @@ async def _read_source(
     except TimeoutError:
         outcome.status, outcome.reason = Status.TIMED_OUT, f"not read within {timeout_s:g} s"
     outcome.end_s = time.time() - plan.planned_at
-    outcome.open_s, outcome.read_s, outcome.decode_s = cost.open_s, cost.read_s, cost.decode_s
-    outcome.nbytes, outcome.header_nbytes = cost.nbytes, cost.header_nbytes
-    outcome.requests = cost.requests
-    outcome.retries, outcome.hedges = cost.retries, cost.hedges
     return outcome
 
 

@@ -1,4 +1,4 @@
-"""Measure the rows of a shard once they are read: statistics and digests of what will be stored."""
+"""Compute the statistics and digests of the pixels that a shard stores."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ def measure_row(pixels: Pixels, outcome: Outcome) -> list[BandStats]:
     """Return the statistics of each band of one row.
 
     Args:
-        pixels: Shape (band, y, x), as it will be stored.
-        outcome: What became of the source; its nodata and extent tell which pixels are valid.
+        pixels: Shape (band, y, x), as stored.
+        outcome: Result of the source. Its nodata and extent determine which pixels are valid.
     """
     if outcome.status is not Status.OK:
         return [BandStats(digest=digest_of(band)) for band in pixels]
@@ -35,13 +35,13 @@ def _stats_of(part: Pixels, nodata: float | None) -> BandStats:
         return BandStats(n_valid=n_valid)
     if valid is not None and n_valid < part.size:
         part = part[valid]
-    with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+    with np.errstate(invalid="ignore", over="ignore"):  # the mean of infinities of both signs is NaN
         mean = float(part.mean(dtype=np.float64))
     return BandStats(n_valid=n_valid, min=float(part.min()), max=float(part.max()), mean=mean)
 
 
 def _valid(part: Pixels, nodata: float | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Return which pixels are valid, or None for all of them."""
+    """Return a mask of the valid pixels, or None if all are valid."""
     is_float = part.dtype.kind in "fc"
     if nodata is None or (is_float and np.isnan(nodata)):
         return ~np.isnan(part) if is_float else None

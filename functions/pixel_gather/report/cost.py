@@ -1,4 +1,4 @@
-"""What a finished gather cost: its report's counts times the prices of `estimate.pricing`. Pure."""
+"""Cost of a finished gather: the report's counts times the prices of `estimate.pricing`. Pure."""
 
 from math import ceil
 
@@ -10,15 +10,15 @@ from pixel_gather.report.report import Report
 
 
 def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) -> dict[str, float]:
-    """Price a gather: requests, invocations and seconds are those of the report.
+    """Return the cost of a gather in US dollars by service.
 
-    What it does not count is as the estimate has it: each worker's start, the small requests of each shard,
-    plan and finish.
+    Requests, invocations and seconds are those of the report. The rest is estimated: each worker's start,
+    the small requests of each shard, plan and finish.
 
     Args:
-        report: Of the gather.
-        worker_memory_mib: Of the deployment, for reports that do not tell it.
-        max_workers: Of the deployment; no more of them have started.
+        report: The gather's report.
+        worker_memory_mib: The deployment's, used if the report has none.
+        max_workers: The deployment's limit: no more workers have started.
     """
     puts = n_puts(
         n_tasks=report.n_shards, n_measurements=len(report.measurements), n_rows=report.shape[0], n_columns=0

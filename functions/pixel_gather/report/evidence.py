@@ -1,4 +1,4 @@
-"""What a finished cube tells of the gather that made it, as its report's page shows it. Pure."""
+"""Content of a report page: values that were read back from a finished cube. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,44 +16,44 @@ type Image = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRow:
-    """One source that was read; times in seconds."""
+    """One source that was read. Times in seconds."""
 
     row: int
-    """Of the cube, from 0."""
+    """Row of the cube, from 0."""
 
     label: str
-    """Its time, else ``row 12``."""
+    """Its time, or ``row 12`` if it has none."""
 
     href: str
     total_s: float
-    """Opening, reading and decoding."""
+    """Time to open, read and decode."""
 
     open_s: float
     nbytes: int
-    """Without headers."""
+    """Bytes received, without headers."""
 
     valid_share: float
-    """Of the window's pixels, 0 to 1."""
+    """Share of the window's pixels, 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MaskedQuicklooks:
-    """`pixel_gather.read.quicklook.Quicklooks` of a measurement, and which of their pixels are values."""
+    """`pixel_gather.read.quicklook.Quicklooks` of a measurement, with a mask of valid pixels."""
 
     measurement: str
     rows: Integers
-    """Of the cube, ascending; shape (n,)."""
+    """Rows of the cube, ascending. Shape (n,)."""
 
     pixels: Image
     """Raw values, shape (n, y, x)."""
 
     is_valid: Mask
-    """Neither nodata nor NaN, of the same shape."""
+    """Mask of pixels that are neither nodata nor NaN, same shape."""
 
     step: int
 
     def __post_init__(self) -> None:
-        """Refuse arrays that do not belong together."""
+        """Refuse arrays of different shapes."""
         n_rows = len(self.rows)
         if self.pixels.ndim != 3 or self.is_valid.shape != self.pixels.shape or len(self.pixels) != n_rows:  # noqa: PLR2004 # (n, y, x)
             raise ValueError(f"{n_rows} quicklooks of shape {self.pixels.shape} and {self.is_valid.shape}")
@@ -64,27 +64,27 @@ class Picture:
     """One window of the contact sheet."""
 
     role: str
-    """``first``, ``middle``, ``last`` or ``worst``; several of them where one window is."""
+    """``first``, ``middle``, ``last`` or ``worst``. Several if one window has several roles."""
 
     source: SourceRow
     pixels: Image | None
-    """Shape (y, x); None where it was not read."""
+    """Shape (y, x); None if it was not read."""
 
     is_valid: Mask | None
     note: str = ""
-    """Why it is the worst, or why it is not shown."""
+    """Why it is the worst window, or why it is not shown."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Look:
-    """What there is to see of one measurement."""
+    """Pictures of one measurement."""
 
     quicklooks: MaskedQuicklooks
     frames: tuple[SourceRow, ...]
-    """What each quicklook is of."""
+    """The source of each quicklook."""
 
     contact_sheet: tuple[Picture, ...]
-    """The same windows of every measurement."""
+    """Selected windows, the same ones for every measurement."""
 
     @property
     def measurement(self) -> str:
@@ -94,75 +94,75 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Series:
-    """Statistics of one measurement along the cube, in the order of time where it has one."""
+    """Statistics of one measurement along the cube, ordered by time if the cube has one."""
 
     measurement: str
     at: Integers
-    """Microseconds since 1970 where ``has_time``, else rows from 0."""
+    """Microseconds since 1970 if ``has_time``, else rows from 0."""
 
     has_time: bool
     mean: Floats
-    """Of the valid raw values; NaN where there is none, or the source was not read."""
+    """Mean of the valid raw values; NaN if there is none or the source was not read."""
 
     valid_share: Floats
-    """Of the window's pixels, 0 to 1; NaN where the source was not read."""
+    """Share of the window's pixels, 0 to 1; NaN if the source was not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a gather cost, or would have; US dollars by service."""
+    """Price of a gather, paid or hypothetical: US dollars by service."""
 
     usd_by_service: Mapping[str, float]
     was_on_aws: bool
-    """Else it ran in process, and these are what the same gather costs on AWS."""
+    """If false, the gather ran in process, and this is its price on AWS."""
 
     @property
     def usd(self) -> float:
-        """The sum."""
+        """Sum over all services."""
         return sum(self.usd_by_service.values())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """A finished gather."""
+    """Everything that a report page shows of a finished gather."""
 
     place: str
-    """Where the cube lies: a local path, or ``s3://bucket/prefix``."""
+    """Location of the cube: a local path, or ``s3://bucket/prefix``."""
 
     name: str
     report: Report
     run: Run
     request: Mapping[str, Any]
-    """As it was given: gathers the same again."""
+    """The request as given. It repeats the gather."""
 
     planned_at: str
     """ISO 8601, UTC."""
 
     version: str
-    """Of Pixel Gather, that made it."""
+    """Version of Pixel Gather that made the cube."""
 
     facts: tuple[tuple[str, str], ...]
-    """How the cube is laid out and where it lies on the map: names and what to show."""
+    """Names and texts on the cube's layout and its position on the map."""
 
     looks: tuple[Look, ...]
-    """Of each measurement; none where windows are too small to be looked at."""
+    """One per measurement; none if windows are too small for pictures."""
 
     series: tuple[Series, ...]
-    """Of the first five measurements."""
+    """One for each of the first five measurements."""
 
     slowest: tuple[SourceRow, ...]
-    """Ten at most, the slowest first."""
+    """At most ten sources, the slowest first."""
 
     cost: Cost
 
 
 def name_of(place: str) -> str:
-    """Return what to call the cube at a place: the last part of its path, without ``.zarr``."""
+    """Return the cube's name: the last part of its path, without ``.zarr``."""
     return place.rstrip("/").rpartition("/")[2].removesuffix(".zarr") or place
 
 
 def window_in_words(window: Any) -> str:
-    """Return a request's window as one says it: ``tile 8_8``, ``box 11.2, 46.4, 11.5, 46.6``."""
+    """Return a request's window in words: ``tile 8_8``, ``box 11.2, 46.4, 11.5, 46.6``."""
     if isinstance(window, str):
         return f"{window} tile"
     if not isinstance(window, Mapping):
@@ -184,7 +184,7 @@ def window_in_words(window: Any) -> str:
 
 
 def slowest_first(total_s: Sequence[float] | np.ndarray[Any, Any], n: int) -> list[int]:
-    """Return where the ``n`` largest are, the largest first."""
+    """Return the positions of the ``n`` largest values, the largest first."""
     totals = np.asarray(total_s)
     most = min(n, len(totals))
     found = np.argpartition(-totals, most - 1)[:most] if most else np.array([], dtype="int64")
@@ -192,16 +192,16 @@ def slowest_first(total_s: Sequence[float] | np.ndarray[Any, Any], n: int) -> li
 
 
 def worst_of(valid_share: np.ndarray[Any, Any], total_s: np.ndarray[Any, Any]) -> int:
-    """Return where the worst window is: the least valid one; of several, that which took longest."""
+    """Return the position of the worst window: the least valid one, then the slowest one."""
     return int(np.lexsort((-total_s, valid_share))[0])
 
 
 def why_worst(source: SourceRow, n_alike: int) -> str:
-    """Say why a window is the worst of a gather.
+    """Return why a window is the worst one, in words.
 
     Args:
         source: The window.
-        n_alike: How many windows are no more valid than it.
+        n_alike: Number of windows with the same valid share.
     """
     if source.valid_share >= 1:
         return "every window is wholly valid; this one took longest"
@@ -212,13 +212,13 @@ def why_worst(source: SourceRow, n_alike: int) -> str:
 
 
 def _share_in_words(share: float) -> str:
-    if share > 0:  # no window is said to be void or wholly valid that is not
+    if share > 0:  # never round to 0 or 100 %
         return f"{min(max(share, 0.0001), 0.9999):.2%}"
     return "none"
 
 
 def is_shown(pixels: Image, nodata: complex | None) -> Mask:
-    """Return which raw pixels are values: neither NaN nor infinite, nor nodata where there is one."""
+    """Return a mask of the raw pixels that are finite and not nodata."""
     valid: Mask = np.isfinite(pixels) if pixels.dtype.kind in "fc" else np.ones(pixels.shape, dtype=bool)
     if nodata is not None and not math.isnan(abs(nodata)):
         valid &= pixels != nodata

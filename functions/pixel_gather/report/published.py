@@ -1,9 +1,8 @@
-"""The published result that runs are laid beside: one tile of each of 1,278 Landsat 8 scenes, in 2018.
+"""The published result that runs are compared with: one tile of each of 1,278 Landsat 8 scenes, in 2018.
 
-Source: the report of 2018 on reading Cloud Optimized GeoTIFFs from S3 by rasterio in threads, on an
-m5.xlarge
-(4 vCPU) in the data's Region; each configuration ran three times and the best was kept. Warm-up is not
-counted.
+Source: the report of 2018 on reading Cloud Optimized GeoTIFFs from S3 with rasterio in threads. It ran on an
+m5.xlarge (4 vCPU) in the data's Region. Each configuration ran three times, and the best run was kept. The
+warm-up is not counted.
 """
 
 from dataclasses import dataclass
@@ -29,15 +28,15 @@ class PublishedRun:
     open_ms: PublishedSpread
     read_ms: PublishedSpread
     open_share: float
-    """Of opening and reading together, 0 to 1; reading's is the rest."""
+    """Share of opening in opening and reading, 0 to 1."""
 
     wait_s: float
     wall_s: float
     sources_per_s: float
-    """As it was quoted: the typical value, not sources by wall time."""
+    """As quoted: the typical value, not sources divided by wall time."""
 
     mib_per_s: float | None
-    """None where it was not told."""
+    """None if it was not published."""
 
 
 N_SOURCES: Final = 1278
@@ -45,17 +44,17 @@ DATA_NBYTES: Final = 493_405_576
 """Without headers."""
 
 NBYTES_PER_SOURCE: Final = (403_570, 241_315, 467_655)
-"""Median, least and most."""
+"""Median, minimum and maximum."""
 
 MACHINE: Final = "m5.xlarge, 4 vCPU"
 CONDITIONS: Final = "S3 in the same Region, after a warm-up, best of three"
 SHAPE: Final = (512, 512)
 DTYPE: Final = "uint16"
 MOST_EFFICIENT_THREADS: Final = 12
-"""Where the throughput per thread was best."""
+"""Number of threads with the best throughput per thread."""
 
 LINEAR_UP_TO_THREADS: Final = 20
-"""About where the throughput stopped rising almost linearly."""
+"""Approximate number of threads up to which the throughput rose almost linearly."""
 
 ONE_THREAD: Final = PublishedRun(
     name="2018, 1 thread",

@@ -1,6 +1,6 @@
-"""What was gathered, what failed, what it took: the evidence that every gather ends with.
+"""The report of a gather: what was gathered, what failed, and what it cost.
 
-The first lines of `Report.to_text` are those of `report.run_table`, as in the published report that
+The first lines of `Report.to_text` come from `report.run_table`. They are those of the published report that
 this tool is compared with.
 """
 
@@ -18,12 +18,12 @@ from pixel_gather.model.outcome import Lookup, Outcome, ShardResult
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
-from pixel_gather.report.run import Spread, Timings
+from pixel_gather.report.run import Timings, TimingSummary
 from pixel_gather.report.run_table import LABEL_WIDTH, Column, open_share, rows_of
 
 _MOST_CAUSES: Final = 100
 _MOST_HREFS: Final = 20
-"""Kept per cause; the cube's ``status`` and ``href`` name them all."""
+"""Hrefs kept per cause. The cube's ``status`` and ``href`` name all of them."""
 
 _SHOWN_HREFS: Final = 3
 
@@ -32,24 +32,24 @@ _SHOWN_MACHINES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Sources that failed for one reason."""
+    """Sources that failed for the same reason."""
 
     status: str
     reason: str
     n_sources: int
     hrefs: tuple[str, ...]
-    """The first twenty."""
+    """The first twenty hrefs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """All that a gather tells of itself. Times in seconds, sizes in bytes."""
+class Report(TimingSummary):
+    """Report of a gather. Times in seconds, sizes in bytes."""
 
     digest: str
-    """Of all pixels of all measurements: equal digests, equal pixels.
+    """Digest of all pixels of all measurements: equal digests mean equal pixels.
 
-    It does not depend on how many rows a shard holds; a window so large that it is read in strips has
-    another digest for another height of the strips.
+    It does not depend on the number of rows in a shard. If windows are read in strips, it depends on the
+    strips' height.
     """
 
     measurements: tuple[str, ...]
@@ -61,108 +61,86 @@ class Report:
 
     is_aligned: bool
     nodata_differs: bool
-    """Whether rows have nodata of their own, which the coordinate ``nodata`` then tells."""
+    """Whether rows have different nodata values. They are then in the coordinate ``nodata``."""
 
     scaling_differs: bool
-    """Whether rows have scale and offset of their own, which then are coordinates, not attributes."""
+    """Whether rows have different scales or offsets. They are then coordinates, not attributes."""
 
     n_sources: int
     status_counts: dict[str, int]
     causes: tuple[Cause, ...]
     warnings: tuple[str, ...]
     concurrency: int
-    """Most sources that were being read at one time, by all workers together: by their starts and ends."""
+    """Most sources read at one time by all workers together, computed from their starts and ends."""
 
     fetched_nbytes: int
     requests: int
     retries: int
     stored_nbytes: int
-    bytes_per_source: Spread
-    """Without headers; with them where ``data_nbytes`` is None."""
-
-    total_s: Spread
-    open_s: Spread
-    read_s: Spread
-    """Waiting and decoding, by the clock."""
-
-    wait_s: float
-    """Summed over all sources."""
-
-    wall_s: float
-    """From the first source's start to the last one's end, pauses of an interrupted run included."""
-
     write_s: float
-    """Compressing and storing, summed over shards."""
+    """Time to compress and store, summed over shards."""
 
     worker_s: float
-    """Reading, measuring, compressing and storing, summed over shards: what workers are paid for beside their
-    starts."""
+    """Time to read, measure, compress and store, summed over shards: the billed time without starts."""
 
     n_shards: int
     n_lost_shards: int
-    """Shards that no worker committed, as the request's ``limits.failed_shards`` allowed."""
+    """Shards that no worker committed. The request's ``limits.failed_shards`` allowed them."""
 
     peak_rss_mib: float
     n_known: int = 0
-    """Sources whose header was not read, for a header index told it, and held."""
+    """Sources whose header came from a header index and was valid. It was not read."""
 
     n_stale: int = 0
-    """Sources that were replaced after the index was made, and were read anew."""
+    """Sources that were replaced after the index was made. Their headers were read again."""
 
     n_unfit: int = 0
-    """Sources of which the index told what could not be used: broken, of another overview, or of a window
-    that is not on them."""
-
-    data_nbytes: int | None = None
-    """Received for windows of sources that were read, without headers; None in cubes of earlier versions."""
+    """Sources whose index entry could not be used: broken, for another overview, or not verifiable."""
 
     shares_crs: bool = False
-    """Whether all rows have one CRS, also where their grids differ. False in cubes of earlier versions."""
+    """Whether all rows have one CRS, also where their grids differ."""
 
     n_overhanging: int = 0
-    """Sources that were read and do not hold the whole window: what lies outside of them was filled."""
-
-    typical_per_s: float | None = None
-    """Sources by time passed, noted whenever one is done: the median. None as above."""
+    """Sources that were read but do not contain the whole window. The rest was filled."""
 
     machines: dict[str, int] = field(default_factory=dict)
-    """What workers ran on, in words, and how many shards each of these read; empty as above."""
+    """Number of shards by description of the machine that read them."""
 
     schemes: dict[str, int] = field(default_factory=dict)
-    """Where the sources lie, ``s3``, ``https`` or ``file``, and how many of them; empty as above."""
+    """Number of sources by scheme of their href: ``s3``, ``https``, ``http`` or ``file``."""
 
     measure_s: float = 0.0
-    """Statistics, digests and small pictures, summed over shards."""
+    """Time for statistics, digests and quicklooks, summed over shards."""
 
     worker_memory_mib: int = 0
-    """Of each worker on AWS; 0 in process, as are the next three."""
+    """Memory of each worker, as planned for AWS."""
 
     tasks_per_child: int = 0
-    """Most shards that one child of the map filled."""
+    """Most shards that one child of the map fills, as planned for AWS."""
 
     most_workers: int = 0
-    """That the plan allowed at one time."""
+    """Most workers at one time, as planned for AWS."""
 
     transfer_usd_per_byte: float = 0.0
-    """That the plan foresaw for transfer between Regions, spread over all bytes."""
+    """Planned price of transfer between Regions, divided by all bytes."""
 
     @property
     def n_failed(self) -> int:
-        """Sources that gave no pixels."""
+        """Sources of the list that gave no pixels."""
         return sum(count for name, count in self.status_counts.items() if Status[name.upper()].is_failure)
 
     @property
     def sources_per_s(self) -> float:
-        """Throughput over the wall time."""
+        """Sources divided by wall time."""
         return self.n_sources / self.wall_s if self.wall_s else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, derived ones among them."""
+        """Return plain values, with derived ones."""
         derived = {"n_failed": self.n_failed, "sources_per_s": self.sources_per_s}
         return asdict(self) | derived
 
     def to_text(self) -> str:
-        """Return the report as text, one figure a line."""
+        """Return the report as text, one figure per line."""
         table = [
             f"{row.label:<{LABEL_WIDTH}} {row.cells[0]}" for row in rows_of([column_of_report(self, name="")])
         ]
@@ -173,8 +151,8 @@ def column_of_report(report: Report, *, name: str) -> Column:
     """Return the gather's column in the table of runs."""
     rows, height, width = report.shape
     grid = "on one grid" if report.is_aligned else "not on one grid: each row has its own transform"
-    is_told = report.data_nbytes is not None and report.wall_s > 0
     return Column(
+        **report.figures(),
         name=name,
         window=f"{height} x {width} pixels of {counted(rows, 'row')}, {grid}",
         bands=report.bands,
@@ -184,16 +162,8 @@ def column_of_report(report: Report, *, name: str) -> Column:
         digest=report.digest,
         n_read=report.status_counts.get("ok", 0),
         n_sources=report.n_sources,
-        data_nbytes=report.data_nbytes,
-        bytes_per_source=report.bytes_per_source,
-        total_s=report.total_s,
-        open_s=report.open_s,
-        read_s=report.read_s,
-        open_share=open_share(report.open_s, report.read_s),
-        wait_s=report.wait_s,
-        wall_s=report.wall_s,
-        typical_per_s=report.typical_per_s,
-        mib_per_s=(report.data_nbytes or 0) / 2**20 / report.wall_s if is_told else None,
+        open_share=open_share(report),
+        mib_per_s=report.data_nbytes / 2**20 / report.wall_s if report.wall_s else None,
         peak_rss_mib=report.peak_rss_mib,
         n_failed=report.n_failed,
         machine=machine_of(report) or None,
@@ -201,7 +171,7 @@ def column_of_report(report: Report, *, name: str) -> Column:
 
 
 def own_lines(report: Report) -> list[str]:
-    """Return the lines of a report that only a gather has: they stand below the table of runs."""
+    """Return the lines below the table of runs, which only a gather's report has."""
     named = (f"{name} ({dtype})" for name, dtype in zip(report.measurements, report.dtypes, strict=True))
     figures = {
         "measurements": ", ".join(named),
@@ -219,12 +189,12 @@ def own_lines(report: Report) -> list[str]:
 
 
 def machine_of(report: Report) -> str:
-    """Return what a gather ran on, in words; empty where nobody noted it."""
+    """Return the description of the gather's machines; empty if unknown."""
     return _counted(report.machines, "shards")
 
 
 def conditions_of(report: Report) -> tuple[tuple[str, str], ...]:
-    """Return by name what a gather's speed depends on beside its machine."""
+    """Return the conditions of a gather's speed besides its machine, by name."""
     conditions = {
         "sources on": _counted({_STORES.get(name, name): n for name, n in report.schemes.items()}, "sources"),
         "headers": "read anew from every source",
@@ -241,7 +211,7 @@ _STORES: Final = {"s3": "S3", "https": "HTTPS", "http": "HTTP", "file": "this ma
 
 
 def _counted(counts: Mapping[str, int], noun: str) -> str:
-    """Return the commonest first, with their counts where they are several."""
+    """Return the names in words, the most frequent first, with counts if there are several."""
     ordered = sorted(counts.items(), key=lambda each: -each[1])
     if len(ordered) == 1:
         return ordered[0][0]
@@ -250,13 +220,13 @@ def _counted(counts: Mapping[str, int], noun: str) -> str:
 
 
 def _doubles() -> "array[float]":
-    """Return an array of eight bytes a number, a quarter of what a list of a million takes."""
+    """Return an empty array of doubles: 8 bytes per number, a quarter of a list's memory."""
     return array("d")
 
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Adds up outcomes in the order of rows, a shard at a time."""
+    """Adds up outcomes in the order of the rows, and the results of shards."""
 
     plan: CubePlan
     status_counts: Counter[str] = field(default_factory=Counter)
@@ -266,7 +236,7 @@ class Tally:
     scaling_differs: bool = False
     n_overhanging: int = 0
     n_filled_with_zero: int = 0
-    """Of those, integers without nodata."""
+    """The part of ``n_overhanging`` with integer pixels and no nodata value."""
 
     stored_nbytes: int = 0
     write_s: float = 0.0
@@ -291,11 +261,11 @@ class Tally:
     _hashers: list[xxhash.xxh3_128] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Start one digest per measurement."""
+        """Start one hash per measurement."""
         self._hashers = [xxhash.xxh3_128() for _ in self.plan.measurements]
 
     def add_row(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
-        """Take in one row of the cube."""
+        """Add one row of the cube."""
         digests = [band.digest for outcome in outcomes for band in outcome.bands]
         for hasher, digest in zip(self._hashers, digests, strict=True):
             hasher.update(digest.encode())
@@ -304,16 +274,16 @@ class Tally:
             self.lookups[outcome.lookup] += 1
             if source is not None:
                 self.schemes[source.href.partition("://")[0]] += 1
-            self.requests += outcome.requests
-            self.retries += outcome.retries
-            self.fetched_nbytes += outcome.nbytes
+            self.requests += outcome.cost.requests
+            self.retries += outcome.cost.retries
+            self.fetched_nbytes += outcome.cost.nbytes
             if outcome.status is Status.OK:
                 self._add_read(outcome, slot)
             elif source is not None:
                 self._add_failure(source.href, outcome)
 
     def add_shard(self, result: ShardResult) -> None:
-        """Take in what a task tells of itself."""
+        """Add the result of one task."""
         self.stored_nbytes += result.stored_nbytes
         self.write_s += result.write_s
         self.measure_s += result.measure_s
@@ -324,16 +294,16 @@ class Tally:
         self.peak_rss_mib = max(self.peak_rss_mib, result.peak_rss_mib)
 
     def add_lost_shard(self) -> None:
-        """Count a task that left no evidence; its rows come as outcomes of status lost."""
+        """Count a task without a sidecar. Its rows are added as outcomes with status lost."""
         self.n_shards += 1
         self.n_lost_shards += 1
 
     def _add_read(self, outcome: Outcome, slot: int) -> None:
         self._starts.append(outcome.start_s)
         self._ends.append(outcome.end_s)
-        self._opens.append(outcome.open_s)
+        self._opens.append(outcome.cost.open_s)
         self._reads.append(outcome.reading_s)
-        self._bytes.append(outcome.nbytes - outcome.header_nbytes)
+        self._bytes.append(outcome.cost.data_nbytes)
         self.is_aligned = self.is_aligned and outcome.is_aligned
         self.shares_crs = self.shares_crs and outcome.crs == self.plan.placement.crs
         ours = self.plan.nodata(slot)
@@ -356,7 +326,7 @@ class Tally:
             hrefs.append(href)
 
     def report(self) -> Report:
-        """Return what was added up."""
+        """Return the report of everything added so far."""
         plan = self.plan
         grid = plan.slots[0].grid
         timings = self._timings()
@@ -365,7 +335,8 @@ class Tally:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
         if self.n_overhanging:
             which = OVERHANG_IS_ZERO if self.n_filled_with_zero else OVERHANG_IS_NODATA
-            warnings = [each for each in warnings if not each.startswith(PARTLY_OUTSIDE)]  # of the sample
+            # This replaces the warning that the sample gave.
+            warnings = [each for each in warnings if not each.startswith(PARTLY_OUTSIDE)]
             warnings.append(
                 f"{PARTLY_OUTSIDE} {self.n_overhanging:,} of {len(timings):,} sources that were read: {which}"
             )
@@ -380,6 +351,7 @@ class Tally:
                 "scale_factor and add_offset"
             )
         return Report(
+            **timings.summary().figures(),
             digest=xxhash.xxh3_128_hexdigest("".join(each.hexdigest() for each in self._hashers).encode()),
             measurements=tuple(each.name for each in plan.measurements),
             shape=plan.shape,
@@ -403,12 +375,6 @@ class Tally:
             requests=self.requests,
             retries=self.retries,
             stored_nbytes=self.stored_nbytes,
-            bytes_per_source=Spread.of(timings.nbytes),
-            total_s=Spread.of(timings.total_s),
-            open_s=Spread.of(timings.open_s),
-            read_s=Spread.of(timings.read_s),
-            wait_s=float(timings.total_s.sum()),
-            wall_s=timings.wall_s,
             write_s=self.write_s,
             measure_s=self.measure_s,
             worker_s=self.worker_s,
@@ -418,8 +384,6 @@ class Tally:
             n_known=self.lookups[Lookup.USED],
             n_stale=self.lookups[Lookup.STALE],
             n_unfit=self.lookups[Lookup.UNFIT],
-            data_nbytes=int(timings.nbytes.sum()),
-            typical_per_s=timings.typical_per_s,
             machines=dict(self.machines),
             schemes=dict(self.schemes),
             worker_memory_mib=plan.estimate.worker_memory_mib,

@@ -1,11 +1,11 @@
-"""The small arrays beside the pixels: one value per row, or per row and measurement.
+"""Coordinates along the cube's first axis: one value per row, or per row and measurement.
 
-What exists, how it is described, and how a batch of rows becomes their values. Pure.
+Defines which coordinates exist, their attributes, and their values for a batch of rows. Pure.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -16,13 +16,13 @@ from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 
 NO_TIME: Final = np.iinfo(np.int64).min
-"""Stands for a missing time, as NumPy's NaT does."""
+"""Marks a missing time, like NumPy's NaT."""
 
 CHUNK_ROWS: Final = 16_384
-"""Rows in one chunk of every coordinate, which are also written at one time."""
+"""Rows in one chunk of every coordinate. They are written together."""
 
 NOT_GATHERED: Final = 255
-"""Fill of ``status`` before a row is written."""
+"""Fill value of ``status`` until a row is written."""
 
 type Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,8 +55,14 @@ class _Field(_Kind):
 
 
 def _moment(name: str, what: str) -> _Field:
-    """Describe when something was; after five hours float32 knows but every other millisecond."""
-    return replace(_seconds(name, f"when {what}, since the gather was planned"), dtype="float64")
+    """Describe a moment. Its dtype is float64: after five hours float32 is only exact to 2 ms."""
+    return _Field(
+        name=name,
+        dtype="float64",
+        fill=float("nan"),
+        attributes={"units": "s", "long_name": f"when {what}, since the gather was planned"},
+        value=lambda _, outcome: getattr(outcome, f"{name}_s"),
+    )
 
 
 def _seconds(name: str, what: str) -> _Field:
@@ -65,7 +71,7 @@ def _seconds(name: str, what: str) -> _Field:
         dtype="float32",
         fill=float("nan"),
         attributes={"units": "s", "long_name": what},
-        value=lambda _, outcome: getattr(outcome, f"{name}_s"),
+        value=lambda _, outcome: getattr(outcome.cost, f"{name}_s"),
     )
 
 
@@ -75,7 +81,7 @@ def _count(name: str, attribute: str, what: str) -> _Field:
         dtype="int64",
         fill=0,
         attributes={"units": "1", "long_name": what},
-        value=lambda _, outcome: getattr(outcome, attribute),
+        value=lambda _, outcome: getattr(outcome.cost, attribute),
     )
 
 
@@ -163,14 +169,14 @@ RESERVED_NAMES: Final = frozenset(
         "affine",
     }
 )
-"""What a column of the list may not be called."""
+"""Names that a column of the list must not have."""
 
 
 def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
-    """Return every coordinate along the cube's first axis, but for `difference_coordinates`.
+    """Return every coordinate along the cube's first axis except `difference_coordinates`.
 
-    Values that differ between measurements have a second dimension ``measurement``, where the cube
-    has more than one.
+    If the cube has several measurements, values that may differ between them have a second dimension
+    ``measurement``.
     """
     slots, measurements = _second_dims(plan)
     found = [_along(plan, _TIME)] if plan.has_time else []
@@ -188,13 +194,13 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
 def difference_coordinates(
     plan: CubePlan, *, nodata: bool, scaling: bool, overhang: bool
 ) -> tuple[Coordinate, ...]:
-    """Return the coordinates that few cubes need: of what rows have of their own.
+    """Return the coordinates for values that differ between rows. Few cubes need them.
 
     Args:
         plan: The cube.
-        nodata: Whether sources' nodata is not always the template's.
-        scaling: Whether their scale or offset is not.
-        overhang: Whether the window does not always lie wholly inside its source.
+        nodata: Whether the sources' nodata values differ.
+        scaling: Whether the sources' scales or offsets differ.
+        overhang: Whether some windows extend beyond their source.
     """
     slots, measurements = _second_dims(plan)
     found = [_along(plan, _NODATA, slots)] if nodata else []
@@ -203,7 +209,7 @@ def difference_coordinates(
 
 
 def difference_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
-    """Return the values of all `difference_coordinates` for a run of rows; NaN nodata for none."""
+    """Return the values of all `difference_coordinates` for a batch of rows. Missing nodata is NaN."""
     nodata = [[math.nan if outcome.nodata is None else outcome.nodata for outcome in row] for row in outcomes]
     scaling = [
         [pair for slot, each in enumerate(row) for pair in _scaling_of(plan, slot, each)] for row in outcomes
@@ -220,7 +226,7 @@ def difference_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> 
 
 
 def _inside(outcome: Outcome) -> tuple[int, int, int, int]:
-    """Return which part of a row's window holds its source's pixels: nothing of one that was not read."""
+    """Return the part of the window that holds the source's pixels; empty if it was not read."""
     return outcome.extent if outcome.status is Status.OK else (0, 0, 0, 0)
 
 
@@ -231,12 +237,12 @@ def _scaling_of(plan: CubePlan, slot: int, outcome: Outcome) -> tuple[tuple[floa
 def coordinate_values(
     plan: CubePlan, rows: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]
 ) -> dict[str, Values]:
-    """Return the values of a run of rows, by name, in the shapes of `coordinates_of`.
+    """Return the values of a batch of rows, by name, in the shapes of `coordinates_of`.
 
     Args:
         plan: The cube.
-        rows: What the list says of them.
-        outcomes: What became of each source of each row.
+        rows: The rows of the list.
+        outcomes: The result of each source of each row.
     """
     n_pixels = plan.height * plan.width
     pairs = [
@@ -289,7 +295,7 @@ def _bands_of(plan: CubePlan, slot: int, outcome: Outcome) -> list[BandStats]:
 
 
 def _second_dims(plan: CubePlan) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
-    """Return the dimension behind the first of what is known per source, and per measurement."""
+    """Return the further dimensions of values per source and of values per measurement."""
     n_measurements = len(plan.measurements)
     of_measurements = (("measurement", n_measurements),) if n_measurements > 1 else ()
     return (of_measurements if len(plan.slots) > 1 else ()), of_measurements

@@ -1,7 +1,6 @@
-"""The table of one or several runs, line by line as in the published report; as text and as rows. Pure.
+"""The table of one or several runs, with the lines of the published report. Pure.
 
-A run, the report of a gather and a published result all become a `Column`; what a line says is defined
-here and nowhere else.
+A run, a gather's report and a published result each become a `Column`. All lines are defined here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,25 +10,25 @@ from typing import Final
 
 from pixel_gather.report import published
 from pixel_gather.report.published import PublishedRun, PublishedSpread
-from pixel_gather.report.run import Run, Spread
+from pixel_gather.report.run import Run, Spread, TimingSummary
 
 LABEL_WIDTH: Final = 22
-"""Characters before the first column."""
+"""Width of the labels, in characters."""
 
 _WIDEST: Final = 36
-"""Characters of one column in text."""
+"""Largest width of a column in text, in characters."""
 
 _WIDEST_ALONE: Final = 400
 
 COLUMNS_ABREAST: Final = 4
-"""In text and on pages; more columns follow below."""
+"""Most columns side by side, in text and on pages. More columns follow below."""
 
 _UNKNOWN: Final = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """The figures of one run; times in seconds, None where it is not known."""
+class Column(TimingSummary):
+    """One run's figures in the table. None stands for what is not known."""
 
     name: str
     engine: str | None = None
@@ -43,20 +42,8 @@ class Column:
     digest: str | None = None
     n_read: int
     n_sources: int
-    data_nbytes: int | None
-    """Without headers."""
-
-    bytes_per_source: Spread
-    total_s: Spread
-    open_s: Spread
-    read_s: Spread
     open_share: float
-    """Of opening and reading together, 0 to 1."""
-
-    wait_s: float
-    wall_s: float
-    typical_per_s: float | None
-    """Sources a second: median over the run."""
+    """Share of opening in opening and reading, 0 to 1."""
 
     cpu_s: float | None = None
     peak_rss_mib: float | None = None
@@ -67,25 +54,26 @@ class Column:
 
     @property
     def by_wall_per_s(self) -> float:
-        """Sources by wall time."""
+        """Sources divided by wall time."""
         return self.n_read / self.wall_s if self.wall_s else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One line: what it is called, and what each run says."""
+    """One line: its label and one cell per run."""
 
     label: str
-    """Two spaces before a part of the line above."""
+    """Starts with two spaces if it is a part of the line above."""
 
     cells: tuple[str, ...]
 
 
 def column_of_run(run: Run) -> Column:
-    """Summarise a run."""
+    """Return the column of a run."""
     timings = run.timings
-    open_s, read_s = Spread.of(timings.open_s), Spread.of(timings.read_s)
+    summary = timings.summary()
     return Column(
+        **summary.figures(),
         name=run.name,
         engine=run.engine,
         window=run.window,
@@ -96,15 +84,7 @@ def column_of_run(run: Run) -> Column:
         digest=run.digest or None,
         n_read=len(timings),
         n_sources=run.n_sources,
-        data_nbytes=run.data_nbytes,
-        bytes_per_source=Spread.of(timings.nbytes),
-        total_s=Spread.of(timings.total_s),
-        open_s=open_s,
-        read_s=read_s,
-        open_share=open_share(open_s, read_s),
-        wait_s=run.wait_s,
-        wall_s=timings.wall_s,
-        typical_per_s=run.typical_per_s,
+        open_share=open_share(summary),
         cpu_s=run.cpu_s,
         peak_rss_mib=run.peak_rss_mib,
         mib_per_s=run.mib_per_s,
@@ -115,7 +95,7 @@ def column_of_run(run: Run) -> Column:
 
 
 def column_of_published(run: PublishedRun) -> Column:
-    """Return what the report of 2018 says of one configuration."""
+    """Return the column of one configuration of the report of 2018."""
     median, least, most = published.NBYTES_PER_SOURCE
     return Column(
         name=run.name,
@@ -141,19 +121,19 @@ def column_of_published(run: PublishedRun) -> Column:
 
 
 def columns_of(runs: Sequence[Run], *, with_published: bool) -> tuple[Column, ...]:
-    """Return a column for each run and, after them, the published ones if they are wanted."""
+    """Return one column per run, followed by the published ones if wanted."""
     reference = published.PUBLISHED if with_published else ()
     return (*map(column_of_run, runs), *map(column_of_published, reference))
 
 
-def open_share(open_s: Spread, read_s: Spread) -> float:
+def open_share(summary: TimingSummary) -> float:
     """Return the share of opening in opening and reading, by their medians; 0 to 1."""
-    both = open_s.median + read_s.median
-    return open_s.median / both if both else 0.0
+    both = summary.open_s.median + summary.read_s.median
+    return summary.open_s.median / both if both else 0.0
 
 
 def rows_of(columns: Sequence[Column]) -> tuple[TableRow, ...]:
-    """Return every line of which at least one column knows something."""
+    """Return every line for which at least one column has a value."""
     rows = []
     for label, say in _LINES.items():
         cells = tuple(say(column) for column in columns)
@@ -165,19 +145,19 @@ def rows_of(columns: Sequence[Column]) -> tuple[TableRow, ...]:
 
 
 def summary_of(columns: Sequence[Column]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the heads and a narrow row for each run, of its name and the figures that one compares first."""
+    """Return the heads and one narrow row per run, with its name and most important figures."""
     rows = tuple((column.name, *(say(column) or _UNKNOWN for say in _SUMMARY.values())) for column in columns)
     return tuple(_SUMMARY), rows
 
 
 def text_of(columns: Sequence[Column]) -> str:
-    """Return the table as text, runs side by side; long names lose their middle."""
+    """Return the table as text, with runs side by side. Long names are shortened in the middle."""
     blocks = batched(range(len(columns)), COLUMNS_ABREAST, strict=False)
     return "\n\n".join("\n".join(_text_lines(columns, places)) for places in blocks)
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text of at most so many characters; what is too long loses its middle."""
+    """Return a text of at most ``most`` characters. Longer texts are shortened in the middle."""
     if len(text) <= most:
         return text
     kept = most - 1
@@ -185,7 +165,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def _text_lines(columns: Sequence[Column], places: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of the columns in these places; pixels are compared with those of the very first."""
+    """Yield the lines of some columns. Digests are compared with that of the very first column."""
     head = TableRow(label="", cells=tuple(column.name for column in columns))
     rows = [(row.label, [row.cells[place] for place in places]) for row in (head, *rows_of(columns))]
     widest = _WIDEST if len(places) > 1 else _WIDEST_ALONE
@@ -197,9 +177,9 @@ def _text_lines(columns: Sequence[Column], places: Sequence[int]) -> Iterator[st
 
 
 def _agreement(columns: Sequence[Column]) -> list[TableRow]:
-    """Say of each digest whether it is that of the first run that has one."""
+    """Return a line that compares each digest with the first known one."""
     known = [column.digest for column in columns if column.digest]
-    if len(known) < 2:  # noqa: PLR2004 # it takes two to be equal
+    if len(known) < 2:  # noqa: PLR2004 # nothing to compare
         return []
     cells = [
         _UNKNOWN if not column.digest else "equal" if column.digest == known[0] else "different"
@@ -222,12 +202,11 @@ def _in_ms(spread: Spread) -> str:
 
 
 def _per_worker(column: Column) -> str:
-    rate = column.by_wall_per_s if column.typical_per_s is None else column.typical_per_s
-    return f"{rate / max(column.concurrency, 1):,.1f} sources/s"
+    return f"{column.typical_per_s / max(column.concurrency, 1):,.1f} sources/s"
 
 
 def _known(value: float | None, form: str) -> str:
-    """Write a number into its place in a sentence; nothing where it is not known."""
+    """Format a number; empty if it is None."""
     return "" if value is None else form.format(value)
 
 
@@ -240,7 +219,7 @@ _LINES: Final[dict[str, Callable[[Column], str]]] = {
     "sources in flight": lambda each: f"{each.concurrency:,}",
     _DIGEST: lambda each: each.digest or "",
     "sources read": lambda each: f"{each.n_read:,} of {each.n_sources:,}",
-    "data without headers": lambda each: _known(each.data_nbytes, "{:,} bytes"),
+    "data without headers": lambda each: f"{each.data_nbytes:,} bytes",
     "bytes per source": lambda each: _in_bytes(each.bytes_per_source),
     "time per source": lambda each: _in_ms(each.total_s),
     "  open": lambda each: f"{_in_ms(each.open_s)}  {each.open_share:.1%}",
@@ -248,7 +227,7 @@ _LINES: Final[dict[str, Callable[[Column], str]]] = {
     "total wait": lambda each: f"{each.wait_s:,.2f} s",
     "wall time": lambda each: f"{each.wall_s:,.2f} s",
     "throughput": lambda each: f"{each.by_wall_per_s:,.1f} sources/s",
-    "  typical": lambda each: _known(each.typical_per_s, "{:,.1f} sources/s"),
+    "  typical": lambda each: f"{each.typical_per_s:,.1f} sources/s",
     "  per source in flight": _per_worker,
     "  data": lambda each: _known(each.mib_per_s, "{:,.1f} MiB/s"),
     "CPU": lambda each: _known(each.cpu_s, "{:,.2f} s"),
@@ -257,11 +236,11 @@ _LINES: Final[dict[str, Callable[[Column], str]]] = {
     "machine": lambda each: each.machine or "",
     "conditions": lambda each: each.conditions or "",
 }
-"""What each line of the table says of a run; empty where it is not known."""
+"""Cell of each line, by label; empty if unknown."""
 
 _SUMMARY: Final[dict[str, Callable[[Column], str]]] = {
     "at a time": lambda each: f"{each.concurrency:,}",
-    "typical, sources/s": lambda each: _known(each.typical_per_s, "{:,.1f}"),
+    "typical, sources/s": lambda each: f"{each.typical_per_s:,.1f}",
     "for each at a time": lambda each: _per_worker(each).removesuffix(" sources/s"),
     "MiB/s": lambda each: _known(each.mib_per_s, "{:,.1f}"),
     "ms a source": lambda each: f"{each.total_s.median * 1000:,.1f}",
@@ -271,4 +250,4 @@ _SUMMARY: Final[dict[str, Callable[[Column], str]]] = {
     "memory, MiB": lambda each: _known(each.peak_rss_mib, "{:,.0f}"),
     "failed": lambda each: _known(each.n_failed, "{:,}"),
 }
-"""What a narrow row says of a run, by its column's head."""
+"""Cells of a narrow row, by the column's head."""

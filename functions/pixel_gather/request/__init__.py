@@ -1,1 +1,1 @@
-"""What the caller asks for."""
+"""Requests: their fields, their hrefs and their names."""

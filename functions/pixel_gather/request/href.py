@@ -1,4 +1,4 @@
-"""Which hrefs may be read, and the one spelling that each of them has. Pure: no I/O.
+"""Check hrefs against a policy and give each its canonical spelling. Pure: no I/O.
 
 ``s3://bucket/key`` holds the key as it is, because S3 keys may contain any character. ``https://`` and
 ``file://`` paths are percent-encoded. ``object_store.split_href`` undoes both.
@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote_to_bytes
 _LONGEST: Final = 2048
 _LONGEST_S3_KEY_NBYTES: Final = 1024
 _LEFT_AS_THEY_ARE: Final = "/~!$&'()*+,;=:@"
-"""Characters that RFC 3986 allows in a path, and that a reader likes to see."""
+"""Characters that RFC 3986 allows in a path. They are not encoded, so hrefs stay readable."""
 
 _DEFAULT_PORTS: Final = {"https": "443", "http": "80"}
 _KNOWN_SCHEMES: Final = frozenset({"s3", "https", "http", "file"})
@@ -30,45 +30,47 @@ _GDAL_PREFIX = re.compile(r"/vsi\w*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HrefPolicy:
-    """What a deployment, or a run in process, lets its users read."""
+    """Which hrefs a deployment or a run in process may read."""
 
     schemes: frozenset[str]
-    """Some of ``s3``, ``https``, ``http``, ``file``; with ``file``, plain local paths are hrefs too."""
+    """Some of ``s3``, ``https``, ``http``, ``file``. With ``file``, plain local paths are hrefs, too."""
 
     buckets: frozenset[str] | None = None
-    """The only S3 buckets; None for any."""
+    """The allowed S3 buckets; None for any."""
 
     hosts: frozenset[str] | None = None
-    """The only ``host`` or ``host:port`` of http and https, in lower case; None for any."""
+    """The allowed ``host`` or ``host:port`` of http and https, in lower case; None for any."""
 
     base: str | None = None
-    """Folder that relative hrefs start from: an absolute local path, or a checked href of a folder. None
-    refuses them."""
+    """Folder for relative hrefs: an absolute local path, or a checked href of a folder.
+
+    None to refuse relative hrefs.
+    """
 
     def __post_init__(self) -> None:
-        """Refuse what no store can serve, and a base that is itself relative."""
+        """Refuse unknown schemes and a relative base."""
         if unknown := self.schemes - _KNOWN_SCHEMES:
             raise ValueError(f"no store serves the scheme {min(unknown)}; known are {_list(_KNOWN_SCHEMES)}")
         if self.base is not None and not (self.base.startswith("/") or "://" in self.base):
             raise ValueError(f"the base folder {self.base!r} is relative; write the whole path")
 
     def within(self, base: str) -> Self:
-        """Return this policy with relative hrefs starting from another folder."""
+        """Return this policy with another base folder."""
         return replace(self, base=base)
 
 
 IN_PROCESS: Final = HrefPolicy(schemes=_KNOWN_SCHEMES)
-"""Whoever runs the library may read whatever the machine may; add a ``base`` for relative paths."""
+"""Policy in process: everything that the machine may read. Add a ``base`` for relative paths."""
 
 
 def check_href(text: str, *, policy: HrefPolicy) -> str:
-    """Return the canonical spelling of a href that the policy allows.
+    """Return the canonical spelling of an href that the policy allows.
 
-    Checking a checked href returns it unchanged. Local paths lose their ``.`` and ``..`` by their
-    spelling alone; symbolic links are not looked at.
+    A checked href stays unchanged. ``.`` and ``..`` are removed from local paths as text, without looking at
+    symbolic links.
 
     Raises:
-        ValueError: With a sentence that says what is wrong and what to write instead.
+        ValueError: The message says what is wrong and what to write instead.
     """
     if not text:
         raise ValueError("the href is empty; write s3://bucket/key")
@@ -83,7 +85,7 @@ def check_href(text: str, *, policy: HrefPolicy) -> str:
 
 
 def parent_of(href: str) -> str:
-    """Return the checked href of the folder that a checked href lies in, without a closing slash."""
+    """Return the folder of a checked href, without a closing slash."""
     return href.rpartition("/")[0]
 
 
@@ -186,7 +188,7 @@ def _from_local(path: str) -> str:
 
 
 def _refuse_odd_segments(path: str) -> None:
-    """Refuse what no store can be asked for: ``.``, ``..`` and empty names between slashes."""
+    """Refuse ``.``, ``..`` and empty names between slashes: no store can serve them."""
     if path.endswith("/"):
         raise ValueError("the address ends in a slash, so it names a folder; name an object in it")
     if match := _ODD_SEGMENT.search(path):

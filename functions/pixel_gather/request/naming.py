@@ -1,6 +1,6 @@
-"""What a deployment calls a gather. Pure.
+"""Names of gathers in a deployment.
 
-The name is made from the request, so that the same request twice is the same gather.
+The name is made from the request. So the same request always has the same name.
 """
 
 import hashlib
@@ -11,14 +11,14 @@ from pixel_gather.request.request import GatherRequest
 
 _SUFFIX_NBYTES: Final = 3
 _LONGEST_NAME: Final = 60
-"""Of ``output.name``."""
+"""Longest ``output.name``, in characters."""
 
 
 def execution_name(request: GatherRequest) -> str:
-    """Return the name of the first attempt; at most 77 characters, so that attempts can be numbered.
+    """Return the name of a gather's first execution. It has at most 77 characters: a number can follow.
 
-    It has no dot, though a cube's name may have some: Step Functions logs no execution whose name holds
-    anything but letters, digits, hyphens and underscores. The digest then tells ``a.b`` from ``a-b``.
+    Step Functions does not log executions with other characters in their name than letters, digits, hyphens
+    and underscores. So dots become hyphens, and the digest distinguishes ``a.b`` from ``a-b``.
     """
     name, digest = request.output.name, request.digest()
     if name is None:
@@ -29,7 +29,7 @@ def execution_name(request: GatherRequest) -> str:
 
 
 def forced(request: GatherRequest) -> GatherRequest:
-    """Return the request with a name that none has had, and so another gather and another cube."""
+    """Return a copy of the request with a fresh random name: another gather and another cube."""
     suffix = f"-{secrets.token_hex(_SUFFIX_NBYTES)}"
     name = request.cube_name[: _LONGEST_NAME - len(suffix)] + suffix
     return request.model_copy(update={"output": request.output.model_copy(update={"name": name})})

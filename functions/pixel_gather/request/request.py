@@ -1,4 +1,4 @@
-"""What the caller asks for. One model serves the command line, the API and Python alike.
+"""The request of a gather. The command line, the API and Python use the same model.
 
 Its JSON Schema is ``docs/request.schema.json``.
 """
@@ -18,7 +18,7 @@ from pixel_gather.request.wrong_values import in_words
 type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 type Size = Annotated[int, Field(ge=1, le=1_000_000)]
 type Offset = Annotated[int, Field(ge=-(2**31) + 1, le=2**31 - 1)]
-"""No raster that is read has more columns or rows."""
+"""Offset in pixels. No supported raster has more columns or rows."""
 
 
 _SOURCE_KINDS: Final = ("hrefs", "list", "prefix")
@@ -49,15 +49,15 @@ class Sources(_Model):
     time: str | None = Field(
         None,
         min_length=1,
-        description="Where hrefs tell the time, if the list does not: a regular expression in which %Y, %m, "
-        "%d, %j, %H, %M and %S stand for its parts, such as _%Y%m%d_; or auto for the names of Landsat, "
-        "Sentinel, HLS, MODIS and VIIRS products.",
+        description="Takes the time from hrefs if the list has none: a regular expression with %Y, %m, "
+        "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_; or auto for the names of "
+        "Landsat, Sentinel, HLS, MODIS and VIIRS products.",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _from_shorthand(cls, given: Any) -> Any:
-        """Take a plain text for a list file and an array for hrefs; a path is a text."""
+        """Accept a plain text as a list file and an array as hrefs. Paths count as text."""
         if isinstance(given, str | PathLike):
             return {"list": _as_text(given)}
         if isinstance(given, list | tuple):
@@ -89,10 +89,10 @@ class WindowRequest(_Model):
         None, description="[col_off, row_off, width, height]."
     )
     bbox: tuple[Coordinate, Coordinate, Coordinate, Coordinate] | None = Field(
-        None, description="[west, south, east, north] in crs; every pixel that it touches is read."
+        None, description="[west, south, east, north] in crs. Every pixel that it touches is read."
     )
     point: tuple[Coordinate, Coordinate] | None = Field(
-        None, description="[x, y] in crs; the pixel that holds it is the window's centre."
+        None, description="[x, y] in crs. The pixel that contains it is the window's centre."
     )
     size: tuple[Size, Size] | None = Field(None, description="[width, height] in pixels, around point.")
     crs: str | None = Field(
@@ -105,7 +105,7 @@ class WindowRequest(_Model):
     @model_validator(mode="before")
     @classmethod
     def _from_shorthand(cls, given: Any) -> Any:
-        """Take the plain word centre for the centre tile."""
+        """Accept the plain word centre as the centre tile."""
         if isinstance(given, str) and given not in ("centre", "center"):
             raise ValueError(
                 f"it is {given[:60]!r}; write centre, or an object with one of {', '.join(_WINDOW_KINDS)}"
@@ -126,7 +126,7 @@ class WindowRequest(_Model):
         return self
 
     def rule(self) -> WindowRule:
-        """Return the window as the steps use it."""
+        """Return the window as a `WindowRule`, which the steps use."""
         is_centre = self.tile == "centre"
         on_map = self.bbox is not None or self.point is not None
         return WindowRule(
@@ -141,11 +141,11 @@ class WindowRequest(_Model):
 
 
 class ExplicitLayout(_Model):
-    """Chunks and shards by number, for who knows how the cube will be read."""
+    """Explicit sizes of chunks and shards, if you know how the cube will be read."""
 
     chunk: tuple[Size, Size, Size] = Field(description="[rows, y, x] of the unit of reading.")
     shard_rows: Size | None = Field(
-        None, description="Rows in one object; rounded up to whole chunks. Planned if not given."
+        None, description="Rows in one object, rounded up to whole chunks. Planned if not given."
     )
 
 
@@ -160,20 +160,20 @@ class Output(_Model):
         None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$",
         description="The cube's name in a deployment's bucket; made from the request if not given. "
-        "In process, the place says it.",
+        "Not used in process.",
     )
     layout: LayoutName | ExplicitLayout = Field(
         "balanced",
-        description="balanced: both a time slice and one pixel's series read few bytes; "
-        "slice or series: one of them reads the fewest.",
+        description="balanced: a time slice and one pixel's series both read few bytes. "
+        "slice, series: that one reads the fewest bytes.",
     )
     codec: CodecName = Field(
         "blosc-lz4",
-        description="blosc-lz4 and blosc-zstd shuffle bits first; zfp is for floats only, loses digits "
-        "unless zfp_tolerance is 0, and needs imagecodecs to be read.",
+        description="blosc-lz4 and blosc-zstd shuffle bits first. zfp is for floats only and is lossy "
+        "unless zfp_tolerance is 0. Readers need imagecodecs for it.",
     )
     zfp_tolerance: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp; 0 is lossless."
+        None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp. 0 is lossless."
     )
 
     @model_validator(mode="after")
@@ -184,9 +184,9 @@ class Output(_Model):
 
 
 class Limits(_Model):
-    """What the plan must stay below, or it refuses before a pixel is read; and how the work is spread."""
+    """Limits of the plan, checked before a pixel is read, and how the work is distributed."""
 
-    usd: float | None = Field(None, ge=0, description="Dollars by the plan's own estimate.")
+    usd: float | None = Field(None, ge=0, description="Dollars, as estimated by the plan.")
     files: int | None = Field(None, ge=1, description="Sources in the list.")
     pixels: int | None = Field(None, ge=1, description="Pixels of all sources together.")
     fetched_bytes: int | None = Field(None, ge=1, description="Bytes to be read, as estimated.")
@@ -194,26 +194,26 @@ class Limits(_Model):
         None,
         ge=1,
         allow_inf_nan=False,
-        description="How many times as many pixels as the largest source that the plan looks at a window may "
-        "have, if it has more than 1,048,576; 16 if not given. What lies outside of a source is empty.",
+        description="Largest ratio of the window's pixels to those of the largest sampled source; 16 if not "
+        "given. Windows of up to 1,048,576 pixels are always allowed. Pixels outside a source are empty.",
     )
     workers: int | None = Field(
         None,
         ge=1,
         le=10_000,
-        description="Workers at one time on AWS; if not given, twice as many as the plan finds enough, "
-        "within the deployment's number.",
+        description="Workers at one time on AWS. If not given, twice as many as the plan finds enough, "
+        "up to the deployment's number.",
     )
     failed_shards: float = Field(
         0,
         ge=0,
         le=1,
-        description="Share of the shards, 0 to 1, that may be lost to workers that fail, on AWS; their "
-        "sources are then lost in status. A gather that loses more stops, and can be redriven.",
+        description="Share of the shards, 0 to 1, that may be lost to failing workers on AWS. Their "
+        "sources get the status lost. A gather that loses more stops and can be redriven.",
     )
 
     def within(self, caps: Self) -> Self:
-        """Return these limits, none of them above a deployment's; what is not given is the deployment's."""
+        """Return the lower one of each pair of limits. A limit that only one of them has is kept."""
         lower = {}
         for name in type(self).model_fields:
             given = [value for value in (getattr(self, name), getattr(caps, name)) if value is not None]
@@ -222,7 +222,7 @@ class Limits(_Model):
 
 
 class GatherRequest(_Model):
-    """One small window out of every one of many sources, as one cube."""
+    """One small window of each of many sources, as one cube."""
 
     sources: Sources
     window: WindowRequest
@@ -236,26 +236,26 @@ class GatherRequest(_Model):
         None,
         ge=0,
         le=63,
-        description="Read from this overview, 0 being the largest; full resolution if not given.",
+        description="Read from this overview; 0 is the largest. Full resolution if not given.",
     )
     masked: bool = Field(
-        default=False, description="Set pixels that a source's own mask or alpha band hides to nodata."
+        default=False, description="Set pixels to nodata that a source's own mask or alpha band hides."
     )
     nodata: float | int | None = Field(
-        None, description="The cube's nodata where the sources declare none. Pixels are never changed by it."
+        None, description="The cube's nodata if the sources declare none. It never changes pixels."
     )
     grid: Literal["any", "same"] = Field(
         "any",
-        description="same: a source whose pixels do not coincide with the first one's is recorded as unlike; "
-        "any: it is kept, and the cube says that its rows are not aligned.",
+        description="same: a source whose pixels do not coincide with the first one's gets the status "
+        "unlike. any: it is kept, and the cube says that its rows are not aligned.",
     )
     output: Output = Output()
     limits: Limits = Limits()
     index: str | None = Field(
         None,
         min_length=1,
-        description="A header index: Parquet, a path or an href, such as the headers.parquet in an earlier "
-        "cube of the same files. Spares a request for each file; what has changed since is read anew.",
+        description="A header index: a path or an href of a Parquet file, such as headers.parquet in an "
+        "earlier cube of the same files. Saves a request per file. Changed files are read again.",
     )
 
     @field_validator("index", mode="before")
@@ -271,22 +271,21 @@ class GatherRequest(_Model):
 
     @property
     def cube_name(self) -> str:
-        """What a deployment calls the cube."""
+        """The cube's name in a deployment."""
         return self.output.name or self.digest()
 
     def to_json(self) -> dict[str, Any]:
-        """Return what makes the same request again, without what was left to defaults; NaN is a text."""
+        """Return the request as JSON values, without defaults. NaN becomes a text."""
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
         return found
 
     def digest(self) -> str:
-        """Return 16 hexadecimal digits that two requests share only if they ask for the same thing.
+        """Return 16 hexadecimal digits that are equal only for requests of the same cube.
 
-        Limits do not count: they decide whether a gather may run, not what it makes. Nor does a header
-        index, which makes it faster, nor the cube's name, which is where it lies.
+        Limits, the header index and the cube's name are left out: they do not change the cube's content.
         """
         made_of = self.model_dump(mode="json", exclude={"limits": True, "index": True, "output": {"name"}})
-        if self.sources.time is None:  # as in earlier versions, whose cubes are gone on with
+        if self.sources.time is None:  # the digest of a request without it stays the same
             del made_of["sources"]["time"]
         canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
@@ -296,7 +295,7 @@ def parse_request(given: Mapping[str, Any] | GatherRequest) -> GatherRequest:
     """Check a request that came from outside.
 
     Raises:
-        RequestError: Naming the field, what is wrong with it and, where there are several, how many more.
+        RequestError: The message names the field, its mistake, and other wrong fields.
     """
     if isinstance(given, GatherRequest):
         return given
@@ -321,7 +320,7 @@ def parse_sources(given: Any) -> Sources:
 
 
 def request_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a request, shorthands included."""
+    """Return the JSON Schema of a request, with its shorthands."""
     schema = GatherRequest.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     fields, parts = schema["properties"], schema["$defs"]
     parts["Sources"]["oneOf"] = [{"required": [name]} for name in _SOURCE_KINDS]
@@ -333,16 +332,16 @@ def request_schema() -> dict[str, Any]:
 
 
 def _as_text(value: Any) -> Any:
-    """Return a path as the text that it is, and anything else as it came."""
+    """Return a path as text and any other value unchanged."""
     return fspath(value) if isinstance(value, PathLike) else value
 
 
 def _in_words(error: ValidationError, *, within: str = "") -> RequestError:
-    """Name the field that is wrong, leaving out the model's own branch names.
+    """Return an error that names the wrong field, without the names of the model's branches.
 
-    Of a field that may be several things, the branch that got furthest is the one that was meant.
+    If a field accepts several types, the branch with the deepest mistake was probably meant.
     """
-    if error.error_count() > _MOST_MISTAKES:  # each takes 1 KB to be looked at
+    if error.error_count() > _MOST_MISTAKES:  # each takes 1 KB of memory
         return RequestError(
             f"it has {error.error_count():,} mistakes, too many to name; a request takes {_fields_at([])}",
             field="request",
@@ -378,7 +377,7 @@ def _shown(part: object) -> str:
 
 
 def _is_branch_name(part: object) -> bool:
-    """Tell what pydantic adds to a location to name the branch of a union."""
+    """Return whether pydantic added this part to a location to name a branch of a union."""
     text = str(part)
     return (
         "[" in text or text in ("ExplicitLayout", "int", "float", "LayoutName") or text.startswith("literal")

@@ -1,4 +1,4 @@
-"""What is wrong with a value of a request, in a sentence. Pure."""
+"""Messages for wrong values in a request. Pure."""
 
 from collections.abc import Callable, Mapping
 from reprlib import Repr
@@ -47,11 +47,11 @@ _KINDS: Final = (
     ("dict_", "write an object with fields of its own"),
 )
 _SAY_THEMSELVES: Final = ("missing", "too_short", "too_long", "string_too_short")
-"""What is wrong without the value."""
+"""Mistakes whose message does not show the value."""
 
 
 def in_words(problem: Mapping[str, Any]) -> str:
-    """Return what is wrong and what to write instead.
+    """Return a message: what is wrong and what to write instead.
 
     Args:
         problem: One of pydantic's errors, as a dictionary.
@@ -60,7 +60,7 @@ def in_words(problem: Mapping[str, Any]) -> str:
     sentence = _SENTENCES.get(kind)
     if sentence is None:
         found = [words for start, words in _KINDS if kind.startswith(start)]
-        if not found:  # our own validators say it themselves
+        if not found:  # messages of our own validators
             return str(problem["msg"]).removeprefix("Value error, ")
         said = found[0]
     else:

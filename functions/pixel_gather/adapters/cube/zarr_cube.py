@@ -77,6 +77,7 @@ class ZarrCube:
             attributes = json.loads(bytes(await answer.bytes_async()))["attributes"]
             gather = gather_of(attributes)
             found = FoundCube(
+                place=self.place,
                 digest=str(gather["digest"]),
                 planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
                 report=gather.get("report") if attributes["complete"] else None,
@@ -123,15 +124,12 @@ class ZarrCube:
         for longest_s in _CLAIM_PAUSES_S:
             try:
                 await obstore.put_async(self.store, ROOT_KEY, content, mode="create", use_multipart=False)
-            except AlreadyExistsError as error:
+            except AlreadyExistsError:
                 found = await self.found()
                 if found is None:
                     await asyncio.sleep(random.uniform(longest_s / 2, longest_s))  # noqa: S311 # no secret
                     continue
-                if found.digest != plan.digest or found.report is not None:
-                    raise ArrayExistsError(
-                        f"{self.place}: another gather has just begun there: choose another place"
-                    ) from error
+                found.check_can_continue(plan.digest)
                 return replace(plan, planned_at=found.planned_at)
             except (BaseError, OSError) as error:
                 raise self._failed("written", error) from error
