@@ -18,10 +18,10 @@ from pixel_gather.adapters.geotiff.unsupported import TiffError, UnsupportedErro
 
 def first_ifd(content: bytes, *, fetched: int | None = None) -> Ifd:
     """Parse the first directory, of which only some bytes were fetched."""
-    fragments = HeaderBytes(len(content))
-    fragments.add(0, memoryview(content)[:fetched])
-    form = parse_format(fragments)
-    return parse_ifd(fragments, form, form.first_ifd)
+    header_bytes = HeaderBytes(len(content))
+    header_bytes.add(0, memoryview(content)[:fetched])
+    form = parse_format(header_bytes)
+    return parse_ifd(header_bytes, form, form.first_ifd)
 
 
 def handmade(entries: list[tuple[int, int, int, int]], *, next_offset: int = 0, claimed: int = -1) -> bytes:
