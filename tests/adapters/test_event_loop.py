@@ -21,7 +21,7 @@ async def _policies() -> tuple[int, int]:
 
 
 @needs_policies
-def test_run_makes_its_threads_patient_and_leaves_the_caller_as_it_was() -> None:
+def test_run_makes_its_threads_batch_threads_and_leaves_the_caller_as_it_was() -> None:
     """A decoder is not interrupted by whatever wakes up, and the user's own threads stay ordinary."""
     before = os.sched_getscheduler(0)
 

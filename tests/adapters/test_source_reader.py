@@ -141,5 +141,5 @@ def test_reader_refuses_pixels_of_another_shape_than_promised() -> None:
     """The cube was planned by the fast path's header; GDAL may not bring another dtype under it."""
     fall_back = _Reader(_Source(replace(HEADER, dtype="int16"), 2))
 
-    with pytest.raises(SourceError, match="otherwise by GDAL"):
+    with pytest.raises(SourceError, match="GDAL finds another"):
         _read(_Reader(_Source(HEADER, UnsupportedError("broken tile"))), fall_back)

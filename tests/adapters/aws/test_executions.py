@@ -45,6 +45,8 @@ SUMMARY = {
     "n_sources": 1000,
     "n_shards": 10,
     "n_missing": 10,
+    "tasks_per_child": 1,
+    "n_workers": 10,
     "usd": 0.5,
     "seconds": 12.0,
     "warnings": ["another Region"],

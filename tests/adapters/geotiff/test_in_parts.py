@@ -106,7 +106,7 @@ def test_never_more_requests_in_flight_than_a_window_may_have(tmp_path: Path, n_
 
 
 def test_without_parts_a_long_strip_is_a_single_range(tmp_path: Path) -> None:
-    """As in plans of earlier versions."""
+    """One request fetches it."""
     stored = strip(tmp_path, compression="zlib")
     source = opened(stored, settings=SETTINGS)
     before = len(stored.ranges)

@@ -1,4 +1,4 @@
-"""Turns what boto3 raises into errors with one sentence each, for every call that asks AWS itself."""
+"""Translate boto3's errors to errors with one sentence each. Used for every call of AWS's APIs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,13 +83,13 @@ _BY_CLASS: Final[tuple[_Meaning, ...]] = (
 
 @contextmanager
 def aws_errors_in_words() -> Iterator[None]:
-    """Run calls of boto3 and let what they raise leave as a `GatherError` with one sentence.
+    """Run calls of boto3 and translate their errors to a `GatherError` with one sentence.
 
     Raises:
         DeniedError: Credentials are missing or expired, or do not allow the call.
-        ThrottledError: AWS asks to slow down.
+        ThrottledError: There were too many calls.
         UnreachableError: There was no answer.
-        DeploymentError: Anything else that AWS refused.
+        DeploymentError: AWS refused the call for another reason.
     """
     try:
         yield
@@ -100,7 +100,7 @@ def aws_errors_in_words() -> Iterator[None]:
 
 
 def code_of(error: ClientError) -> str:
-    """Return AWS's own name of an error."""
+    """Return AWS's code of an error."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
@@ -108,7 +108,7 @@ def _of_answer(error: ClientError) -> GatherError:
     code, call = code_of(error), error.operation_name
     said = str(error.response.get("Error", {}).get("Message", "")).strip().rstrip(".") or code
     if code in _BUSY:
-        return ThrottledError(f"AWS is asked too often ({code} at {call}): try again in a few seconds")
+        return ThrottledError(f"AWS got too many calls ({code} at {call}): try again in a few seconds")
     if code in _EXPIRED:
         return DeniedError(f"the AWS credentials have expired: {HOW_TO_SIGN_IN}")
     if code in _INVALID:
@@ -125,4 +125,4 @@ def _of_client(error: BotoCoreError) -> GatherError:
     for kinds, meaning, sentence in _BY_CLASS:
         if isinstance(error, kinds):
             return meaning(sentence.format(said=said))
-    return DeploymentError(f"the AWS client cannot go on: {said}")
+    return DeploymentError(f"the AWS client failed: {said}")

@@ -23,7 +23,7 @@ def test_gate_lets_in_who_waits_longest() -> None:
         gate, seen = gate_of(2), list[int]()
 
         async def one(index: int, weight: int) -> None:
-            async with gate.slot(weight):
+            async with gate.permit(weight):
                 seen.append(index)
                 await asyncio.sleep(1)
 
@@ -49,7 +49,7 @@ def test_gate_loses_no_place(n: int, weights: Sequence[int], cancelled: Sequence
 
         async def one(weight: int) -> None:
             nonlocal held
-            async with gate.slot(weight):
+            async with gate.permit(weight):
                 assert held < n
                 held += weight
                 try:
@@ -64,7 +64,7 @@ def test_gate_loses_no_place(n: int, weights: Sequence[int], cancelled: Sequence
         assert not [each for each in results if isinstance(each, Exception)]
         async with asyncio.timeout(0.5), asyncio.TaskGroup() as group:
             for _ in range(n):
-                group.create_task(gate.slot(1).__aenter__())
+                group.create_task(gate.permit(1).__aenter__())
 
     run_virtually(run())
 
