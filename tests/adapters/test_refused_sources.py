@@ -1,4 +1,4 @@
-"""What cannot be read says so in a sentence that a user understands, and only damaged bytes are corrupt."""
+"""A source that cannot be read gets a plain sentence. Only damaged bytes are CORRUPT."""
 
 import asyncio
 from collections.abc import Callable

@@ -108,7 +108,7 @@ def _of_answer(error: ClientError) -> GatherError:
     code, call = code_of(error), error.operation_name
     said = str(error.response.get("Error", {}).get("Message", "")).strip().rstrip(".") or code
     if code in _BUSY:
-        return ThrottledError(f"AWS got too many calls ({code} at {call}): try again in a few seconds")
+        return ThrottledError(f"AWS is asked too often ({code} at {call}): try again in a few seconds")
     if code in _EXPIRED:
         return DeniedError(f"the AWS credentials have expired: {HOW_TO_SIGN_IN}")
     if code in _INVALID:
