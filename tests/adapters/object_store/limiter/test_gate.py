@@ -17,8 +17,8 @@ def gate_of(n: int) -> Gate:
 
 
 def test_gate_lets_in_who_waits_longest() -> None:
-    """A source that needs several permits is not overtaken."""
-    """Sources are admitted in order of arrival, also past one that needs more permits than there are."""
+    """Sources are admitted in order of arrival, even if one needs more permits than there are."""
+
     async def order() -> list[int]:
         gate, seen = gate_of(2), list[int]()
 
