@@ -94,7 +94,8 @@ def around(nodata: float, dtype: str) -> Array:
 
 def half_imaginary(image: Array) -> Array:
     """Return complex numbers of which every second one has an imaginary part."""
-    return (image + 1j * (np.arange(image.size).reshape(image.shape) % 2)).astype("complex64")
+    complexes: Array = (image + 1j * (np.arange(image.size).reshape(image.shape) % 2)).astype("complex64")
+    return complexes
 
 
 KINDS: Final = {
