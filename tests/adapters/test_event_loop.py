@@ -1,4 +1,4 @@
-"""The loop runs anywhere, on threads that do not push each other aside."""
+"""The event loop runs anywhere, on batch threads."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ async def _policies() -> tuple[int, int]:
 
 
 @needs_policies
-def test_run_makes_its_threads_patient_and_leaves_the_caller_as_it_was() -> None:
+def test_run_makes_its_threads_batch_threads_and_leaves_the_caller_as_it_was() -> None:
     """A decoder is not interrupted by whatever wakes up, and the user's own threads stay ordinary."""
     before = os.sched_getscheduler(0)
 
@@ -101,7 +101,7 @@ def test_an_interrupt_of_a_notebook_ends_the_work_at_once() -> None:
 
 
 def test_run_beside_a_running_loop_raises_what_the_work_raises() -> None:
-    """As it is."""
+    """The error is passed on unchanged."""
 
     async def fail() -> None:
         raise KeyError("bug")

@@ -1,4 +1,4 @@
-"""What cannot be read says so in a sentence that a user understands, and only damaged bytes are corrupt."""
+"""A source that cannot be read gets a plain sentence. Only damaged bytes are CORRUPT."""
 
 import asyncio
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class Case:
         tifffile.imwrite(
             path, self.image, tile=(32, 32), photometric="minisblack", metadata=None, **self.options
         )
-        with tifffile.TiffFile(path, mode="r+b") as target:
+        with tifffile.TiffFile(path, mode="r+") as target:
             for tag, value in self.tags.items():
                 target.pages[0].aspage().tags[tag].overwrite(value)
         path.write_bytes(self.spoil(path.read_bytes()))
@@ -63,7 +63,7 @@ def without_tables(content: bytes) -> bytes:
 TILE: Final = "the tile in column 0 and row 0 of band 1 is damaged"
 CODED: Final = "its compression ({}) is not read here; convert it, for example to DEFLATE"
 DEFLATE: Final = {"compression": "deflate"}
-JPEG_XL: Final = {"compression": "jpegxl", "compressionargs": {"lossless": True}}
+JPEG_XL: Final[dict[str, Any]] = {"compression": "jpegxl", "compressionargs": {"lossless": True}}
 
 CASES: Final = (
     Case("empty", Status.CORRUPT, "it is empty: it has no bytes at all", spoil=lambda _: b""),
@@ -187,7 +187,7 @@ def test_jpeg_xl_is_read_as_it_was_written(tmp_path: Path, code: int, dtype: str
     tifffile.imwrite(
         path, image, tile=(32, 32), photometric="minisblack", metadata=None, planarconfig="contig", **JPEG_XL
     )
-    with tifffile.TiffFile(path, mode="r+b") as target:
+    with tifffile.TiffFile(path, mode="r+") as target:
         target.pages[0].aspage().tags[COMPRESSION].overwrite(code)
 
     async def read() -> Array:

@@ -1,4 +1,4 @@
-"""The joined reader: the fast path's answer where it has one, GDAL's where it says UnsupportedError."""
+"""The joined reader uses the fast path, and GDAL where that raises UnsupportedError."""
 
 import asyncio
 from collections.abc import Sequence
@@ -103,7 +103,7 @@ def _read(fast: _Reader, fall_back: _Reader, *, times: int = 1) -> tuple[int, Co
 
 
 def test_reader_does_not_ask_gdal_where_the_fast_path_answers() -> None:
-    """GDAL costs a process; it is not started for nothing."""
+    """GDAL needs a process, which is not started without need."""
     fall_back = _Reader(_Source(HEADER, 2))
 
     assert _read(_Reader(_Source(HEADER, 1)), fall_back)[0] == 1
@@ -138,8 +138,8 @@ def test_reader_lets_failures_of_the_store_through() -> None:
 
 
 def test_reader_refuses_pixels_of_another_shape_than_promised() -> None:
-    """The cube was planned by the fast path's header; GDAL may not bring another dtype under it."""
+    """The cube was planned from the fast path's header, so GDAL must find the same dtype."""
     fall_back = _Reader(_Source(replace(HEADER, dtype="int16"), 2))
 
-    with pytest.raises(SourceError, match="otherwise by GDAL"):
+    with pytest.raises(SourceError, match="GDAL finds another"):
         _read(_Reader(_Source(HEADER, UnsupportedError("broken tile"))), fall_back)

@@ -41,6 +41,9 @@ SUMMARY = {
     "cube": "s3://arrays/a.zarr",
     "n_sources": 1000,
     "n_shards": 10,
+    "n_missing": 10,
+    "tasks_per_child": 1,
+    "n_workers": 10,
     "usd": 0.5,
     "warnings": ["far away"],
 }

@@ -1,4 +1,4 @@
-"""Opened by what is known of it, every real file gives the header and the pixels that it gives when read."""
+"""Every real file gives the same header and pixels from its packed header."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def joined() -> Iterator[Readings]:
 
 @pytest.mark.parametrize("truth", CASES)
 def test_a_file_that_is_known_reads_as_one_that_is_not(joined: Readings, truth: Truth) -> None:
-    """Also each overview; and where an entry was made at all, the header is not read."""
+    """This holds for each overview, too. With a packed header the header is not read."""
     for overview in (None, *range(truth.n_overviews)[:1]):
         cold = joined.open_(truth.href, overview=overview)
         known, cost = _known_of(joined, truth, overview), Cost()

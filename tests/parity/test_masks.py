@@ -34,7 +34,11 @@ RNG: Final = np.random.default_rng(11)
 RGB: Final = RNG.integers(0, 4, (3, SIDE, SIDE)).astype("uint8") * 50
 RGBA: Final = RNG.integers(0, 3, (4, SIDE, SIDE)).astype("uint8") * 100
 SHOWN: Final = (RNG.random((3, SIDE, SIDE)) > 0.5).astype("uint8") * 255
-OPAQUE: Final = {"photometric": "rgb", "extrasamples": ["unassalpha"], "planarconfig": "separate"}
+OPAQUE: Final[dict[str, Any]] = {
+    "photometric": "rgb",
+    "extrasamples": ["unassalpha"],
+    "planarconfig": "separate",
+}
 
 
 def text_tag(tag: int, text: str) -> tuple[Any, ...]:
@@ -65,7 +69,7 @@ def with_mask(image: Array, shown: Array, *, nodata: str | None = None) -> Calla
             target.write(image, photometric="rgb", planarconfig="separate", metadata=None, extratags=tags)
             planes = "separate" if shown.ndim > 2 else None
             target.write(shown, photometric="minisblack", planarconfig=planes, subfiletype=1, metadata=None)
-        with tifffile.TiffFile(path, mode="r+b") as target:
+        with tifffile.TiffFile(path, mode="r+") as target:
             mask = target.pages[1].aspage()
             mask.tags[_SUBFILE_TYPE].overwrite(_MASK)
             mask.tags[_PHOTOMETRIC].overwrite(_MASK)
@@ -84,12 +88,14 @@ def around(nodata: float, dtype: str) -> Array:
                 near = np.nextafter(near, towards)
                 values.append(near)
         values += [kind(nodata * (1 + 10.0**-n)) for n in range(2, 16)]
-    return np.resize(np.array(values, dtype), (1, SIDE, SIDE))
+    numbers: Array = np.resize(np.array(values, dtype), (1, SIDE, SIDE))
+    return numbers
 
 
 def half_imaginary(image: Array) -> Array:
     """Return complex numbers of which every second one has an imaginary part."""
-    return (image + 1j * (np.arange(image.size).reshape(image.shape) % 2)).astype("complex64")
+    complexes: Array = (image + 1j * (np.arange(image.size).reshape(image.shape) % 2)).astype("complex64")
+    return complexes
 
 
 KINDS: Final = {

@@ -1,6 +1,6 @@
 """Coordinate reference systems, by PROJ through rasterio.
 
-rasterio is imported where it is used: it costs up to 0.8 s, and workers do not transform.
+rasterio is imported where it is used. The import takes up to 0.8 s, and workers do not need it.
 """
 
 import functools
@@ -12,10 +12,10 @@ from pixel_gather.errors import RequestError
 from pixel_gather.model.window import DescribedCrs
 
 _EDGE_POINTS: Final = 21
-"""Points put on each edge of a box so that its curves are followed; GDAL's own default."""
+"""Points on each edge of a box, so that curved edges are followed. GDAL's own default."""
 
 _NAME: Final = re.compile(r'(\w+\[")((?:[^"]|"")*)')
-"""Keyword and name at the beginning of a WKT."""
+"""The keyword and name at the start of a WKT."""
 
 _DEPRECATED: Final = " (deprecated)"
 
@@ -23,18 +23,18 @@ _EPSG: Final = re.compile(r"epsg:(\d+)", re.IGNORECASE)
 
 
 class RasterioProjector:
-    """The ``Projector`` of production; answers are kept, as the sources of one gather share few CRSs."""
+    """The ``Projector`` of production. Results are cached, because the sources of a gather share few CRSs."""
 
     def check(self, crs: str, *, field: str) -> None:
-        """Refuse a CRS that PROJ does not know.
+        """Check that PROJ knows a CRS.
 
         Raises:
-            RequestError: It names ``field``.
+            RequestError: PROJ does not know it. The error names ``field``.
         """
         _parse(crs, field)
 
     def describe(self, crs: str) -> DescribedCrs | None:
-        """Return what readers are told of a CRS, ``EPSG:n`` or WKT; None where PROJ does not know it."""
+        """Describe a CRS, given as ``EPSG:n`` or WKT, for readers. None where PROJ does not know it."""
         try:
             parsed = _parse(crs, "crs")
         except RequestError:
@@ -51,7 +51,7 @@ class RasterioProjector:
         """Transform points.
 
         Raises:
-            RequestError: PROJ does not know one of the CRSs, or a point has no place in the target.
+            RequestError: PROJ does not know a CRS, or a point cannot be transformed.
         """
         new_xs, new_ys = _points(tuple(xs), tuple(ys), source_crs, target_crs)
         return list(new_xs), list(new_ys)
@@ -59,19 +59,19 @@ class RasterioProjector:
     def bounds(
         self, bounds: tuple[float, float, float, float], *, source_crs: str, target_crs: str
     ) -> tuple[float, float, float, float]:
-        """Transform (west, south, east, north), following the curves of the edges.
+        """Transform (west, south, east, north), following curved edges.
 
         Raises:
-            RequestError: As ``points``; also where the box has no place in the target.
+            RequestError: PROJ does not know a CRS, or the box cannot be transformed.
         """
         return _bounds(bounds, source_crs, target_crs)
 
 
 def _wkt2(parsed: Any) -> str:
-    """Return a CRS as WKT 2, under its own name.
+    """Return a CRS as WKT 2, with its full name.
 
-    GDAL marks names as deprecated in WKT 1 and not in WKT 2, from which it then reads another CRS:
-    ESRI:102113 comes back as EPSG:3857.
+    GDAL marks deprecated CRSs by their names in WKT 1, but not in WKT 2. Without the mark it reads another
+    CRS from the WKT: EPSG:3857 instead of ESRI:102113.
     """
     from rasterio.enums import WktVersion  # noqa: PLC0415 # see above
 
@@ -83,7 +83,7 @@ def _wkt2(parsed: Any) -> str:
 
 
 def _authority_code(crs: str, parsed: Any) -> str | None:
-    """Return ``AUTHORITY:CODE`` where the CRS is exactly what that code means, else None."""
+    """Return ``AUTHORITY:CODE`` where the CRS is exactly the one of that code, else None."""
     from rasterio.crs import CRS  # noqa: PLC0415 # see above
 
     code = _EPSG.fullmatch(crs.strip())
@@ -103,7 +103,7 @@ def _parse(crs: str, field: str) -> Any:
     from rasterio.errors import CRSError  # noqa: PLC0415 # see above
 
     try:
-        with Env():  # otherwise GDAL writes its own words to standard error
+        with Env():  # otherwise GDAL writes errors to standard error
             parsed = CRS.from_user_input(crs)
             parsed.to_wkt()
     except (CRSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The reader that the steps get: the fast path first, GDAL for what it leaves and for odd CRSs."""
+"""The reader that the steps use: the fast path first, and GDAL for files or CRSs that it cannot read."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 
 _MAY_BE_STALE: Final = frozenset({Status.CHANGED, Status.CORRUPT, Status.UNSUPPORTED, Status.UNLIKE})
-"""What a source becomes that is not what its header says."""
+"""The statuses of a source that does not match its header."""
 
 
 class Ranges(Protocol):
-    """What is needed of ``object_store.Objects``."""
+    """The part of ``object_store.Objects`` that is used here."""
 
     async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
         """Read bytes [start, stop) of one version of an object."""
 
 
 class FastSource(OpenedSource, Protocol):
-    """A source that may say UnsupportedError, and can be told to learn where all of its tiles lie."""
+    """A source that may raise UnsupportedError, and can fetch the offsets of all its tiles."""
 
     async def fetch_all_tiles(self) -> None:
-        """Fetch where every tile lies, unless there are very many."""
+        """Fetch the offsets of all tiles, unless there are very many."""
 
 
 class FastReader(Protocol):
-    """A source reader that may say UnsupportedError."""
+    """A source reader that may raise UnsupportedError."""
 
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
@@ -52,7 +52,7 @@ class FastReader(Protocol):
 
 
 class FallBack(Protocol):
-    """A source reader that can be told which version to open, and that has something to close."""
+    """A source reader that can open a given version, and that has to be closed."""
 
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None
@@ -60,13 +60,13 @@ class FallBack(Protocol):
         """Read a source's header, as ``ports.SourceReader``."""
 
     async def aclose(self) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
 
 
 class CogReader(AbstractAsyncContextManager["CogReader"]):
-    """A ``SourceReader`` that asks GDAL where the fast path says UnsupportedError, at opening or at reading.
+    """A ``SourceReader`` that asks GDAL where the fast path raises UnsupportedError, on opening or reading.
 
-    Both add to the same ``Cost``. Belongs to one event loop; close it there, or use ``async with``.
+    Both add to the same ``Cost``. Belongs to one event loop. Close it there, or use ``async with``.
     """
 
     def __init__(self, fast: FastReader, fall_back: FallBack) -> None:
@@ -75,7 +75,7 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
 
     @classmethod
     def over(cls, objects: Ranges, *, fast: GeoTiffSettings, fall_back: GdalSettings) -> Self:
-        """Make the reader of production over one set of clients."""
+        """Create the reader of production over one set of clients."""
         gdal = _GdalWhenNeeded(objects, fall_back)
 
         async def read_header(href: str, *, overview: int | None, etag: str | None, cost: Cost) -> Header:
@@ -95,10 +95,10 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
     ) -> OpenedSource:
-        """Read a source's header, or take it from what is known.
+        """Read a source's header, or take it from the packed header ``known``.
 
         Raises:
-            SourceError: It cannot be opened; the fall-back's word is the last.
+            SourceError: GDAL cannot open it either.
         """
         try:
             opened = await self._fast.open_(href, overview=overview, cost=cost, known=known)
@@ -107,9 +107,10 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         return _FastSource(opened, self._fall_back, overview=overview, cost=cost)
 
     async def known_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
-        """Return what opens a source again without reading its header, wherever a window will lie.
+        """Return a packed header, which opens the source again without reading its header.
 
-        None of what GDAL has to read, or of a store that does not tell one version from another.
+        It holds the offsets of all tiles, so it serves any window. It is None if GDAL has to read the
+        source, or if the store does not tell versions apart.
 
         Raises:
             SourceError: It cannot be opened.
@@ -124,7 +125,7 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
 
 
 class _GdalWhenNeeded:
-    """GDAL's reader, imported and made at its first source: most shards have none for it."""
+    """GDAL's reader, imported and created at its first source. Most shards have no such source."""
 
     def __init__(self, objects: Ranges, settings: GdalSettings) -> None:
         self._objects = objects
@@ -148,7 +149,7 @@ class _GdalWhenNeeded:
 
 
 class _FastSource:
-    """A source that the fast path opened, and whose windows GDAL may still have to read."""
+    """A source that the fast path opened. GDAL may still have to read its windows."""
 
     def __init__(
         self, opened: OpenedSource, fall_back: FallBack, *, overview: int | None, cost: Cost
@@ -203,7 +204,7 @@ class _FastSource:
         return SourceError(reason, href=self.header.href, status=Status.CORRUPT)
 
     async def _open_by_gdal(self) -> OpenedSource:
-        """Open the version that the header tells of, once."""
+        """Open the version that the header describes, once."""
         async with self._opening:
             if self._by_gdal is None:
                 header = self.header
@@ -219,7 +220,7 @@ class _FastSource:
                     header.dtype,
                 ):
                     raise SourceError(
-                        "is read otherwise by GDAL than its header promised",
+                        "GDAL finds another size, dtype or number of bands than its header says",
                         href=header.href,
                         status=Status.CORRUPT,
                     )

@@ -45,6 +45,8 @@ SUMMARY = {
     "n_sources": 1000,
     "n_shards": 10,
     "n_missing": 10,
+    "tasks_per_child": 1,
+    "n_workers": 10,
     "usd": 0.5,
     "seconds": 12.0,
     "warnings": ["another Region"],
@@ -396,7 +398,7 @@ def test_status_of_a_gather_of_which_no_shard_is_missing_has_all_done() -> None:
 
 
 def test_status_without_a_summary_has_the_map_runs_shards() -> None:
-    """As far as they are known."""
+    """Without a summary the Map Run's counts are shown."""
     machine = FakeStepFunctions(counts={"total": 4, "succeeded": 1, "running": 2, "timedOut": 1})
     machine.add()
 
@@ -628,7 +630,7 @@ def test_list_of_one_state(state: str, ids: list[str]) -> None:
     [({"limit": 0}, "limit"), ({"limit": 1001}, "limit"), ({"limit": 1, "state": "RUNNING"}, "state")],
 )
 def test_list_refuses_what_it_cannot_answer(options: dict[str, Any], field_: str) -> None:
-    """Naming the field."""
+    """The error names the field."""
     with pytest.raises(RequestError) as refused:
         gathers(FakeStepFunctions()).list_(**options)
 
@@ -636,7 +638,7 @@ def test_list_refuses_what_it_cannot_answer(options: dict[str, Any], field_: str
 
 
 def test_list_refuses_a_token_that_is_none() -> None:
-    """As the caller's mistake."""
+    """It is the caller's mistake."""
     machine = FakeStepFunctions(refusals={"ListExecutions": refusal("InvalidToken")})
 
     with pytest.raises(RequestError, match="token"):
@@ -779,7 +781,7 @@ def test_redrive_that_step_functions_refuses_is_in_words_too() -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_what_aws_refuses_is_one_sentence(raised: Exception, kind: type[GatherError], sentence: str) -> None:
-    """Whatever is asked of it."""
+    """Every call translates AWS's errors."""
     machine = FakeStepFunctions(refusals={"DescribeExecution": raised, "ListExecutions": raised})
 
     with pytest.raises(kind, match=sentence):

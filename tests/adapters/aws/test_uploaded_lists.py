@@ -1,4 +1,4 @@
-"""Lists that are in the control bucket already."""
+"""Lists that have already been uploaded to the control bucket."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""An object store in memory for the fall-back reader; it records calls and can be told to fail."""
+"""An object store in memory for the fall-back reader. It records calls and can be made to fail."""
 
 from dataclasses import dataclass, field
 

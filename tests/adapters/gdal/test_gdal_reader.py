@@ -1,4 +1,4 @@
-"""The fall-back reader: right pixels, few requests, and no file can take it down."""
+"""The fall-back reader gives correct pixels with few requests, and survives any file."""
 
 import asyncio
 import os
@@ -72,7 +72,7 @@ def test_read_into_gives_the_bands_asked_for_in_their_order() -> None:
 
 @pytest.mark.parametrize("chunk_nbytes", [1, 64 * 260 * 2, 2**23])
 def test_read_into_joins_runs_of_rows_and_leaves_the_overhang(chunk_nbytes: int) -> None:
-    """However a window is cut into runs, its pixels lie where they belong and nothing else is touched."""
+    """A window that is sent in several runs of rows is complete. Pixels outside the raster are unchanged."""
     window = Window(col_off=-5, row_off=-7, width=300, height=400)
 
     async def work() -> np.ndarray[Any, Any]:
@@ -101,7 +101,7 @@ def test_reader_needs_two_requests_for_a_window_of_many_tiles() -> None:
 
 
 def test_reader_keeps_one_child_for_many_files() -> None:
-    """A start costs 0.2 s and more, so that a child serves one file after another."""
+    """A start takes 0.2 s or more, so a child serves one file after another."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(4)})
 
     async def work() -> tuple[set[int], list[np.ndarray[Any, Any]]]:
@@ -123,7 +123,7 @@ def test_reader_keeps_one_child_for_many_files() -> None:
 
 
 def test_reader_reads_concurrently_within_its_children() -> None:
-    """Sixteen reads at one time over two children all come right."""
+    """Sixteen concurrent reads over two children give correct pixels."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(16)})
 
     async def work() -> tuple[int, list[np.ndarray[Any, Any]]]:
@@ -138,7 +138,7 @@ def test_reader_reads_concurrently_within_its_children() -> None:
 
 
 def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
-    """A hung file is timed out; the next source is read as if nothing had been."""
+    """A file that makes GDAL hang gets a time-out. The next source is read as usual."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE), "file:///b": tiff(IMAGE)})
 
     async def work() -> tuple[Status, float, np.ndarray[Any, Any], int]:
@@ -188,7 +188,7 @@ def test_reader_refuses_a_block_that_does_not_fit_the_childs_memory() -> None:
 
 
 def test_reader_passes_on_the_stores_failure() -> None:
-    """What the object store says outranks what GDAL makes of missing bytes."""
+    """The error of the object store is reported, not GDAL's error about missing bytes."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)}, fails_after=1)
 
     async def work() -> tuple[Status, Status, np.ndarray[Any, Any]]:
@@ -239,7 +239,7 @@ def test_open_refuses_what_is_no_raster_by_its_content(content: bytes, status: S
 
 
 def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:
-    """Both are the source's lack, and say what it has."""
+    """The error says which bands and overviews the source has."""
 
     async def work() -> tuple[Status, Status]:
         async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
@@ -252,7 +252,7 @@ def test_reader_refuses_a_band_and_an_overview_that_are_not_there() -> None:
 
 
 def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> None:
-    """GDAL shows an overview as if its numbers were unscaled; they mean what the full image's mean."""
+    """GDAL reports no scales for an overview. Those of the full image hold."""
     path = tmp_path / "a.tif"
     path.write_bytes(tiff(IMAGE))
     with rasterio.open(path, "r+") as target:
@@ -344,7 +344,7 @@ asyncio.run(main())
 
 
 def test_a_child_that_cannot_be_started_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is no fault of the file: no status is recorded of it, and the error's class says to run again."""
+    """It is not the fault of the file. The error is a BusyError, which says to run again."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
 
@@ -357,7 +357,7 @@ def test_a_child_that_cannot_be_started_is_worth_another_try(monkeypatch: pytest
 
 
 def test_a_child_that_ends_while_it_starts_is_worth_another_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where memory is short; with its exit code and its last line."""
+    """The error has the exit code and the last line of the child's output."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
 
@@ -370,7 +370,7 @@ def test_a_child_that_ends_while_it_starts_is_worth_another_try(monkeypatch: pyt
 
 
 def test_a_child_that_starts_too_slowly_is_worth_another_try() -> None:
-    """A machine that is busy; the process is not left behind."""
+    """On a busy machine the start times out, and the process is ended."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
 
     async def work() -> None:
@@ -382,7 +382,7 @@ def test_a_child_that_starts_too_slowly_is_worth_another_try() -> None:
 
 
 def test_opening_counts_once() -> None:
-    """Waiting for the header's bytes and parsing them is opening, and no part of reading the window."""
+    """The time to fetch and parse the header counts as opening, not as reading."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
     cost = Cost()
 

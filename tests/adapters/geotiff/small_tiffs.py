@@ -1,4 +1,4 @@
-"""Small TIFFs made on the spot, served from memory, and what rasterio reads of them."""
+"""Helpers: small TIFFs that are written for a test, served from memory, and read by rasterio."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ HREF = "s3://bucket/small.tif"
 
 @dataclass(slots=True)
 class MemoryObject:
-    """One object in memory, which records the ranges that were asked for."""
+    """One object in memory. It records the ranges that were requested."""
 
     content: bytes
     etag: str | None = "v1"
@@ -50,7 +50,7 @@ class MemoryObject:
 def opened(
     content: bytes | MemoryObject, *, overview: int | None = None, settings: GeoTiffSettings | None = None
 ) -> OpenedGeoTiff:
-    """Open a file that is in memory."""
+    """Open a file from memory."""
     source = content if isinstance(content, MemoryObject) else MemoryObject(content)
     reader = GeoTiffReader(source, settings=settings or GeoTiffSettings())
     return asyncio.run(reader.open_(HREF, overview=overview, cost=Cost()))
@@ -91,7 +91,7 @@ def geotiff(path: Path, image: Array, **options: Any) -> bytes:
 
 
 def noise(shape: tuple[int, ...], dtype: str, *, seed: int = 0) -> Array:
-    """Return numbers of any size, in runs, so that codecs have something to find."""
+    """Return random numbers in runs, so that they compress."""
     rng = np.random.default_rng(seed)
     if np.dtype(dtype).kind in "fc":
         return np.round(rng.normal(0, 100, shape), 1).astype(dtype)

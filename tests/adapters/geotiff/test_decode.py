@@ -1,4 +1,4 @@
-"""Decoding: a tile is whole and right, or an error."""
+"""Decoding gives a whole and correct tile, or an error."""
 
 import lzma
 import zlib
@@ -63,7 +63,7 @@ def decode(compression: Compression, content: bytes) -> np.ndarray[tuple[int, ..
 
 @pytest.mark.parametrize("compression", Compression)
 def test_decode_block_undoes_each_compression(compression: Compression) -> None:
-    """What was encoded comes back."""
+    """Decoding restores the pixels that were encoded."""
     block = decode(compression, ENCODERS[compression](TILE.tobytes()))
 
     assert np.array_equal(block, TILE)
@@ -92,13 +92,13 @@ def test_decode_block_refuses_nothing_at_all(compression: Compression) -> None:
     ],
 )
 def test_decode_block_refuses_a_damaged_deflate_stream(content: bytes) -> None:
-    """The checksum is verified, and a stream that is too long is left to GDAL."""
+    """The checksum is verified. A stream that is too long is left to GDAL."""
     with pytest.raises(UnsupportedError):
         decode(Compression.DEFLATE, content)
 
 
 def test_decode_block_leaves_large_zstd_windows_to_gdal() -> None:
-    """Frames that want more than 128 MiB of memory are errors there."""
+    """Frames with a window of more than 128 MiB are refused by libtiff."""
     frame = bytearray(imagecodecs.zstd_encode(TILE.tobytes()))
     frame[4:6] = bytes((0, 18 << 3))
 
@@ -107,6 +107,6 @@ def test_decode_block_leaves_large_zstd_windows_to_gdal() -> None:
 
 
 def test_decode_block_leaves_the_old_lzw_to_gdal() -> None:
-    """LZW with bits in the other order begins with 0x00 0x01."""
+    """LZW in the old bit order begins with 0x00 0x01."""
     with pytest.raises(UnsupportedError):
         decode(Compression.LZW, b"\x00\x01" + bytes(100))

@@ -1,4 +1,4 @@
-"""The size of the first read: learned from the files seen."""
+"""The size of the first read is learned from earlier files."""
 
 import pytest
 
@@ -8,7 +8,7 @@ KIB = 1 << 10
 
 
 def learned(*stops: int, start: int = 16 * KIB, is_fixed: bool = False) -> int:
-    """Return what the first read is after these headers."""
+    """Return the size of the first read after these headers."""
     first = FirstRead(start, is_fixed=is_fixed)
     for stop in stops:
         first.learn(stop)
@@ -16,22 +16,22 @@ def learned(*stops: int, start: int = 16 * KIB, is_fixed: bool = False) -> int:
 
 
 def test_one_odd_file_changes_nothing() -> None:
-    """It has cost its second request already."""
+    """One unusual file does not change the size."""
     assert learned(100 * KIB) == 16 * KIB
 
 
 def test_a_second_long_header_makes_it_grow_at_once() -> None:
-    """To what fits those seen, rounded up to a power of two."""
+    """The new size fits the headers so far, rounded up to a power of two."""
     assert learned(100 * KIB, 90 * KIB) == 128 * KIB
 
 
 def test_few_long_headers_among_many_change_nothing() -> None:
-    """One file in fifty with another request is cheaper than more bytes of all."""
+    """A second request for one file in fifty is cheaper than a longer first read of all."""
     assert learned(*([3 * KIB] * 60), 100 * KIB, 100 * KIB) == 16 * KIB
 
 
 def test_it_shrinks_by_half_after_every_64_files() -> None:
-    """Slowly, for it only saves bytes; never below 4 KiB."""
+    """It shrinks slowly, because that only saves bytes. It never falls below 4 KiB."""
     assert learned(*([3 * KIB] * 63)) == 16 * KIB
     assert learned(*([3 * KIB] * 64)) == 8 * KIB
     assert learned(*([3 * KIB] * 128)) == 4 * KIB
@@ -39,17 +39,17 @@ def test_it_shrinks_by_half_after_every_64_files() -> None:
 
 
 def test_it_stays_where_it_fits() -> None:
-    """Headers that fill more than half of it keep it as it is."""
+    """Headers that fill more than half of it leave the size unchanged."""
     assert learned(*([9 * KIB] * 640)) == 16 * KIB
 
 
 def test_headers_deeper_than_any_first_read_teach_nothing() -> None:
-    """Directories at the end of a large file are fetched for themselves."""
+    """A directory at the end of a large file takes its own request anyway."""
     assert learned(*([5 << 20] * 100)) == 16 * KIB
 
 
 def test_it_never_exceeds_256_kib() -> None:
-    """However long the headers are: a second request takes less time than so many bytes more."""
+    """A second request takes less time than a first read of more than 256 KiB."""
     assert learned(*([256 * KIB] * 10)) == 256 * KIB
     assert learned(*([1 << 20] * 10)) == 16 * KIB
 
@@ -70,5 +70,5 @@ def test_some_long_headers_cost_their_own_requests_only(stop: int, every: int) -
 
 @pytest.mark.parametrize("stop", [3 * KIB, 100 * KIB])
 def test_a_fixed_one_stays(stop: int) -> None:
-    """A number that the user gave is a promise."""
+    """A size that the user set does not change."""
     assert learned(*([stop] * 100), is_fixed=True) == 16 * KIB

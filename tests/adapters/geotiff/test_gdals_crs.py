@@ -1,4 +1,4 @@
-"""CRSs that only GDAL can name: its word for the CRS, the fast path's for everything else."""
+"""CRSs that only GDAL can build: GDAL gives the CRS, the fast path gives everything else."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -31,7 +31,7 @@ IMAGE: Final = noise((2, 40, 48), "int16")
 
 @dataclass
 class _Asked:
-    """GDAL, and what it was asked of."""
+    """GDAL's reader, which records the files that it was asked about."""
 
     gdal: GdalReader
     hrefs: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ def _pixels(source: OpenedGeoTiff) -> np.ndarray[Any, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """A CRS that is more than a code, or spelled oddly."""
+    """A CRS that is more than an EPSG code, or is stored in an unusual way."""
 
     id: str
     crs: str
@@ -101,7 +101,7 @@ def _write(path: Path, case: Case, *, west: float = 5e5) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_header_is_gdals_in_every_field(tmp_path: Path, case: Case) -> None:
-    """The CRS is what GDAL makes of the keys, and nothing else changes; the pixels are the fast path's."""
+    """The CRS is GDAL's. All other fields and the pixels are the fast path's."""
     _write(tmp_path / "a.tif", case)
 
     (opened,), (told,), _ = _open(tmp_path / "a.tif")
@@ -114,7 +114,7 @@ def test_header_is_gdals_in_every_field(tmp_path: Path, case: Case) -> None:
 
 
 def test_header_of_an_overview_is_gdals_too(tmp_path: Path) -> None:
-    """Asked of an overview, GDAL tells the same CRS, and the full image's scales."""
+    """GDAL gives an overview the CRS and scales of the full image."""
     _write(tmp_path / "a.tif", CASES[0])
     with rasterio.open(tmp_path / "a.tif", "r+") as target:
         target.scales, target.offsets = (0.1, 0.2), (1.0, 2.0)
@@ -127,7 +127,7 @@ def test_header_of_an_overview_is_gdals_too(tmp_path: Path) -> None:
 
 
 def test_gdal_is_asked_once_for_many_files_of_one_crs(tmp_path: Path) -> None:
-    """Tiles of one product differ in place and pixels, not in GeoKeys; another CRS has its own answer."""
+    """Files of one product share their GeoKeys, so GDAL is asked once. Another CRS needs another question."""
     paths = [tmp_path / f"{i}.tif" for i in range(12)]
     for i, path in enumerate(paths):
         _write(path, CASES[4] if i == 7 else CASES[0], west=i * 1e5)
@@ -160,7 +160,7 @@ def _keys(*values: int) -> ExtraTag:
     ],
 )
 def test_odd_keys_give_gdals_header(tmp_path: Path, keys: ExtraTag) -> None:
-    """What follows the list of keys means nothing; keys that mean nothing are no CRS or a nameless one."""
+    """Values after the list of keys are ignored. Keys without meaning give no CRS, or one without a name."""
     tiff(tmp_path / "a.tif", np.zeros((16, 16), "u1"), SCALE, TIEPOINT, keys)
 
     (opened,), (told,), _ = _open(tmp_path / "a.tif")
@@ -169,7 +169,7 @@ def test_odd_keys_give_gdals_header(tmp_path: Path, keys: ExtraTag) -> None:
 
 
 def test_files_of_other_heights_are_asked_for_by_themselves(tmp_path: Path) -> None:
-    """Under a vertical CRS GDAL takes a band's scale from the pixel scale's height: then all is GDAL's."""
+    """Under a vertical CRS GDAL takes a band's scale from the pixel scale. Then GDAL has to read the file."""
     keys = _keys(1, 1, 1, 4, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633, 4096, 0, 1, 5773)
     for name, height in (("flat", 0.0), ("high", 2.0)):
         scale = (33550, "d", 3, (10.0, 10.0, height), True)
@@ -178,13 +178,13 @@ def test_files_of_other_heights_are_asked_for_by_themselves(tmp_path: Path) -> N
     (flat,), (told,), _ = _open(tmp_path / "flat.tif")
     assert flat.header == told
 
-    with pytest.raises(UnsupportedError, match="otherwise"):
+    with pytest.raises(UnsupportedError, match="differently"):
         _open(tmp_path / "flat.tif", tmp_path / "high.tif")
 
 
 @dataclass
 class _Gdal:
-    """Tells one header, or fails the first time."""
+    """Returns one header, or fails the first time."""
 
     told: Header
     failures: list[SourceError] = field(default_factory=list)
@@ -217,7 +217,7 @@ def _ask(answers: GdalsCrs, *digests: bytes) -> list[str | BaseException | None]
 
 
 def test_crs_of_leaves_all_to_gdal_where_it_reads_the_header_otherwise() -> None:
-    """Its answer counts for every file with the digest, and it is not asked again."""
+    """GDAL's answer holds for every file with the digest. It is not asked again."""
     gdal = _Gdal(replace(HEADER, crs="WKT", nodata=0.0))
 
     answers = _ask(GdalsCrs(gdal.read_header), b"a", b"a", b"a")
@@ -227,7 +227,7 @@ def test_crs_of_leaves_all_to_gdal_where_it_reads_the_header_otherwise() -> None
 
 
 def test_crs_of_asks_of_the_next_file_where_gdal_cannot_open_the_first() -> None:
-    """One bad source costs its own row only."""
+    """One bad source costs only its own row."""
     failure = SourceError("denied", href="file:///a", status=Status.DENIED)
     gdal = _Gdal(replace(HEADER, crs="WKT", nodata=float("nan"), is_tiled=False), [failure])
 
@@ -238,7 +238,7 @@ def test_crs_of_asks_of_the_next_file_where_gdal_cannot_open_the_first() -> None
 
 
 def test_crs_of_keeps_a_bounded_number_of_answers() -> None:
-    """A list whose every file has a CRS of its own does not fill the memory."""
+    """A list of files with many different CRSs does not fill the memory."""
     gdal = _Gdal(replace(HEADER, crs="WKT"))
     answers = GdalsCrs(gdal.read_header)
 
@@ -249,7 +249,7 @@ def test_crs_of_keeps_a_bounded_number_of_answers() -> None:
 
 
 def test_geokeys_are_not_fast_without_anyone_to_ask(tmp_path: Path) -> None:
-    """The fast path stands by itself: then the whole file is another reader's."""
+    """Without GDAL the fast path raises UnsupportedError for such a CRS."""
     geotiff(tmp_path / "a.tif", IMAGE, crs=SINUSOIDAL, transform=from_origin(0, 0, 10, 10))
     reader = GeoTiffReader(Objects(StoreSettings()))
 

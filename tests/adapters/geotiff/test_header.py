@@ -1,4 +1,4 @@
-"""Headers, held against what rasterio says of the same file."""
+"""Headers equal those of rasterio."""
 
 import math
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ UTM = geo_keys((1024, 1), (1025, 1), (3072, 32633), (3076, 9001))
 
 @dataclass(frozen=True)
 class Placed:
-    """Tags that place an image on the map as GDAL sees it."""
+    """Tags that georeference an image, and GDAL's reading of them."""
 
     id: str
     tags: tuple[ExtraTag, ...]
@@ -87,7 +87,7 @@ def test_header_leaves_any_other_crs_to_gdal(tmp_path: Path, keys: ExtraTag) -> 
 
 @dataclass(frozen=True)
 class Nodata:
-    """A nodata text and what it means for a dtype."""
+    """A nodata text and its value in a dtype."""
 
     dtype: str
     text: str
@@ -118,7 +118,7 @@ NODATA = [
 
 @pytest.mark.parametrize("case", NODATA, ids=lambda case: f"{case.dtype} {case.text}")
 def test_header_has_the_nodata_that_the_dtype_can_hold(tmp_path: Path, case: Nodata) -> None:
-    """64-bit integers are exact, float32 is compared as float32."""
+    """64-bit integers are exact. float32 is rounded to float32."""
     content = tiff(tmp_path / "a.tif", np.zeros((16, 16), case.dtype), (42113, "s", 0, case.text, True))
 
     nodata = opened(content).header.nodata
@@ -128,7 +128,7 @@ def test_header_has_the_nodata_that_the_dtype_can_hold(tmp_path: Path, case: Nod
 
 
 def test_header_reads_nan_as_nodata_of_floats(tmp_path: Path) -> None:
-    """NaN is a value like any other, though it equals none."""
+    """NaN can be nodata."""
     nodata = opened(
         tiff(tmp_path / "a.tif", np.zeros((9, 9), "f4"), (42113, "s", 0, "nan", True))
     ).header.nodata
@@ -139,13 +139,13 @@ def test_header_reads_nan_as_nodata_of_floats(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["7abc", "1,5", "0x10", "1_0"])
 def test_header_leaves_odd_nodata_to_gdal(tmp_path: Path, text: str) -> None:
-    """GDAL's number parser takes what Python's does not, and the other way round."""
+    """GDAL's number parser accepts texts that Python's refuses, and the other way round."""
     with pytest.raises(UnsupportedError):
         opened(tiff(tmp_path / "a.tif", ZERO, (42113, "s", 0, text, True)))
 
 
 def test_header_reads_scales_and_offsets(tmp_path: Path) -> None:
-    """Each band has its own; raw pixels stay as they are."""
+    """Each band has its own. Pixels are not scaled."""
     path = tmp_path / "a.tif"
     geotiff(path, np.zeros((3, 16, 16), "u2"), crs="EPSG:3035", transform=from_origin(4e6, 3e6, 10, 10))
     with rasterio.open(path, "r+") as target:
@@ -180,7 +180,7 @@ def test_header_expands_no_entities(tmp_path: Path) -> None:
     ],
 )
 def test_header_has_the_block_shape_of_rasterio(tmp_path: Path, options: dict[str, Any]) -> None:
-    """A tile is what rasterio calls a block, so that a window by tile is the same window."""
+    """Tiles have the shape of rasterio's blocks."""
     header = opened(geotiff(tmp_path / "a.tif", np.zeros((1, 200, 100), "u2"), **options)).header
 
     with rasterio.open(tmp_path / "a.tif") as expected:

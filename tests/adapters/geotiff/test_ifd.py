@@ -1,4 +1,4 @@
-"""The directory parser: every claim is held against the object before it is believed."""
+"""The directory parser checks every size against the object."""
 
 import struct
 from pathlib import Path
@@ -17,11 +17,11 @@ from pixel_gather.adapters.geotiff.unsupported import TiffError, UnsupportedErro
 
 
 def first_ifd(content: bytes, *, fetched: int | None = None) -> Ifd:
-    """Parse the first directory, of which only some bytes were fetched."""
-    fragments = HeaderBytes(len(content))
-    fragments.add(0, memoryview(content)[:fetched])
-    form = parse_format(fragments)
-    return parse_ifd(fragments, form, form.first_ifd)
+    """Parse the first directory of a file of which only some bytes have been fetched."""
+    header_bytes = HeaderBytes(len(content))
+    header_bytes.add(0, memoryview(content)[:fetched])
+    form = parse_format(header_bytes)
+    return parse_ifd(header_bytes, form, form.first_ifd)
 
 
 def handmade(entries: list[tuple[int, int, int, int]], *, next_offset: int = 0, claimed: int = -1) -> bytes:
@@ -39,7 +39,7 @@ SQUARE = [(256, 3, 1, 16), (257, 3, 1, 16), (258, 3, 1, 8)]
 def test_parse_ifd_reads_classic_and_big_tiffs_in_both_byte_orders(
     tmp_path: Path, byteorder: str, *, bigtiff: bool
 ) -> None:
-    """Format and byte order change nothing in what is read."""
+    """The result does not depend on format or byte order."""
     image = np.zeros((40, 30), "u2")
     content = tiff(tmp_path / "a.tif", image, byteorder=byteorder, bigtiff=bigtiff, rowsperstrip=8)
 
@@ -50,7 +50,7 @@ def test_parse_ifd_reads_classic_and_big_tiffs_in_both_byte_orders(
 
 
 def test_parse_ifd_says_which_bytes_it_still_needs() -> None:
-    """The caller learns the range, and nothing beyond the object is asked for."""
+    """The error names the missing range, which lies inside the object."""
     content = handmade(SQUARE)
 
     with pytest.raises(NeedBytes) as need:
@@ -73,13 +73,13 @@ def test_parse_ifd_says_which_bytes_it_still_needs() -> None:
     ],
 )
 def test_parse_ifd_refuses_what_is_broken(content: bytes) -> None:
-    """A broken directory is one kind of error."""
+    """A broken directory raises TiffError."""
     with pytest.raises(TiffError):
         first_ifd(content)
 
 
 def test_array_refuses_a_count_that_the_file_cannot_hold() -> None:
-    """Four billion strips in a file of 50 bytes are not asked for."""
+    """Four billion strips in a file of 50 bytes are refused."""
     ifd = first_ifd(handmade([(273, 4, 0xFFFFFFFF, 8)]))
 
     with pytest.raises(TiffError):
@@ -88,7 +88,7 @@ def test_array_refuses_a_count_that_the_file_cannot_hold() -> None:
 
 @pytest.mark.parametrize("next_offset", [8, 4_000_000])
 def test_following_ifds_ends_when_the_chain_does_not(next_offset: int) -> None:
-    """A chain that goes round or leaves the file is an error, not a loop."""
+    """A circular chain, or one that leaves the file, is an error and no endless loop."""
     ifd = first_ifd(handmade(SQUARE, next_offset=next_offset))
 
     with pytest.raises(TiffError):
@@ -115,7 +115,7 @@ BASE = handmade(
     st.lists(st.tuples(st.integers(0, len(BASE) - 1), st.integers(0, 255)), max_size=8), st.integers(8, 200)
 )
 def test_a_changed_header_is_parsed_or_refused(changes: list[tuple[int, int]], fetched: int) -> None:
-    """Whatever the bytes, the answer is a layout, a refusal or a range inside the object."""
+    """Any bytes give a layout, an UnsupportedError or a range inside the object."""
     content = bytearray(BASE)
     for at, value in changes:
         content[at] = value

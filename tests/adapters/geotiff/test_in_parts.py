@@ -1,4 +1,4 @@
-"""Long ranges that are fetched in parts, and files that change or fail in the middle of it."""
+"""Long ranges are fetched in parts, also from files that change or fail meanwhile."""
 
 import asyncio
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ SETTINGS = GeoTiffSettings(head_nbytes=1024, learns_head=False)
 
 @dataclass(slots=True)
 class Shared(MemoryObject):
-    """Answers slowly, so that requests overlap; may change or fail at one of them."""
+    """Answers slowly, so that requests overlap. It may change or fail at one of them."""
 
     under_way: int = 0
     most_under_way: int = 0
@@ -45,8 +45,7 @@ class Shared(MemoryObject):
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
-            for _ in range(4):
-                await asyncio.sleep(0)
+            await asyncio.sleep(0.001)  # requests of the same window overlap
             return await MemoryObject.get_range(self, href, start, stop, etag=etag, cost=cost)
         finally:
             self.under_way -= 1
@@ -70,7 +69,7 @@ def read(source: OpenedGeoTiff, *, part_nbytes: int | None) -> Array:
 def test_parts_of_any_size_give_the_same_pixels(
     tmp_path: Path, part_nbytes: int, options: dict[str, object]
 ) -> None:
-    """Compressed strips are put together, others cut by rows and tiles by joins; a row may be longer."""
+    """Parts of compressed strips are joined. Uncompressed strips are cut by rows, others between tiles."""
     content = tiff(tmp_path / "a.tif", IMAGE, **({"rowsperstrip": 160} | options))
 
     got = read(opened(content, settings=SETTINGS), part_nbytes=part_nbytes)
@@ -79,7 +78,7 @@ def test_parts_of_any_size_give_the_same_pixels(
 
 
 def test_a_long_compressed_strip_is_fetched_side_by_side_and_each_part_is_counted(tmp_path: Path) -> None:
-    """Each byte once, all of one version, as many requests as the cost tells."""
+    """Each byte is fetched once, from one version. The cost counts the requests."""
     stored = strip(tmp_path, compression="zlib")
     source = opened(stored, settings=SETTINGS)
     before = len(stored.ranges), source.file.cost.requests
@@ -95,7 +94,7 @@ def test_a_long_compressed_strip_is_fetched_side_by_side_and_each_part_is_counte
 
 @pytest.mark.parametrize(("n_rows", "most"), [(160, 3), (80, 3), (20, 3)])
 def test_never_more_requests_in_flight_than_a_window_may_have(tmp_path: Path, n_rows: int, most: int) -> None:
-    """Be it one long strip, two or eight."""
+    """One long strip, two and eight keep to the limit."""
     stored = Shared(tiff(tmp_path / "a.tif", IMAGE, rowsperstrip=n_rows, compression="zlib"))
     settings = GeoTiffSettings(head_nbytes=1024, learns_head=False, max_gets_in_flight=most)
 
@@ -106,7 +105,7 @@ def test_never_more_requests_in_flight_than_a_window_may_have(tmp_path: Path, n_
 
 
 def test_without_parts_a_long_strip_is_a_single_range(tmp_path: Path) -> None:
-    """As in plans of earlier versions."""
+    """One request fetches it."""
     stored = strip(tmp_path, compression="zlib")
     source = opened(stored, settings=SETTINGS)
     before = len(stored.ranges)
@@ -117,7 +116,7 @@ def test_without_parts_a_long_strip_is_a_single_range(tmp_path: Path) -> None:
 
 
 def test_a_version_that_changes_between_two_parts_is_never_mixed_in(tmp_path: Path) -> None:
-    """The source is changed, whichever part found out."""
+    """The status is CHANGED, whichever part fails."""
     stored = strip(tmp_path, compression="zlib")
     source = opened(stored, settings=SETTINGS)
     stored.changes_at = stored.n_asked + 2
@@ -129,7 +128,7 @@ def test_a_version_that_changes_between_two_parts_is_never_mixed_in(tmp_path: Pa
 
 
 def test_a_part_that_fails_ends_the_others(tmp_path: Path) -> None:
-    """The source has the part's own status, and nothing is left under way."""
+    """The source gets the status of the part. No request stays in flight."""
     stored = strip(tmp_path, compression="zlib")
     source = opened(stored, settings=SETTINGS)
     stored.fails_at = stored.n_asked + 1
@@ -142,7 +141,7 @@ def test_a_part_that_fails_ends_the_others(tmp_path: Path) -> None:
 
 
 def test_a_store_that_does_not_tell_versions_apart_gets_single_ranges(tmp_path: Path) -> None:
-    """Parts of two versions of one size could not be told from each other."""
+    """Without an etag, parts of two versions could not be told apart."""
     stored = strip(tmp_path, compression="zlib")
     stored.etag = None
     source = opened(stored, settings=SETTINGS)
@@ -154,7 +153,7 @@ def test_a_store_that_does_not_tell_versions_apart_gets_single_ranges(tmp_path: 
 
 
 def test_a_short_part_is_not_fast(tmp_path: Path) -> None:
-    """GDAL decides about a server that sends less than it was asked for."""
+    """A file whose server sends too few bytes is left to GDAL."""
 
     class Short(Shared):
         async def get_range(

@@ -1,4 +1,4 @@
-"""Threads are not left behind."""
+"""A cancelled task waits for its thread."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from pixel_gather.adapters.geotiff.in_thread import in_thread
 
 
 def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
-    """After one cancellation or two, nobody writes to the array any more."""
+    """After one cancellation or two, no thread writes to the array."""
     may_end, events = threading.Event(), list[str]()
 
     def work() -> None:
@@ -36,7 +36,7 @@ def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
 
 
 def test_in_thread_passes_errors_on() -> None:
-    """An error in the thread is the caller's."""
+    """The caller gets the error of the thread."""
 
     def work() -> None:
         raise ValueError("bad tile")
@@ -47,7 +47,7 @@ def test_in_thread_passes_errors_on() -> None:
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_threads_are_as_many_as_python_is_told_that_there_are_cpus(n: int) -> None:
-    """Lambda shows more CPUs than a function gets the time of; the stack says how many by this variable."""
+    """Lambda shows more CPUs than a function may use. The stack sets their number by this variable."""
     module = in_thread.__module__
     told = f"from {module} import _threads; print(_threads()._max_workers)"
 

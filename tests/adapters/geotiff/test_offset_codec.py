@@ -1,4 +1,4 @@
-"""Offsets and byte counts in few bytes: what goes in comes out, and rubbish is told."""
+"""Packed offsets and byte counts are restored exactly, and invalid ones are refused."""
 
 from typing import Any
 
@@ -28,13 +28,13 @@ def run_of(pairs: list[tuple[int, int]]) -> Run:
 
 
 def sent(packed: PackedRun) -> PackedRun:
-    """Return it as it comes out of a file."""
+    """Encode and decode it, as in a file."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(packed), type=PackedRun)
 
 
 @given(st.lists(st.one_of(tiles, st.just((0, 0))), min_size=1, max_size=40))
 def test_runs_come_out_as_they_went_in(pairs: list[tuple[int, int]]) -> None:
-    """In any order, with gaps and overlaps, and with tiles that are not stored."""
+    """Tiles may be in any order, with gaps and overlaps, or not stored."""
     run = run_of(pairs)
     packed = packed_run(run)
 
@@ -47,7 +47,7 @@ def test_runs_come_out_as_they_went_in(pairs: list[tuple[int, int]]) -> None:
 
 @given(st.integers(1, 500), st.integers(0, 64), st.integers(0, 2**32 - 1))
 def test_tiles_in_order_take_the_bytes_of_their_counts(n_tiles: int, gap: int, seed: int) -> None:
-    """Writers put tile behind tile: offsets cost nothing."""
+    """Offsets of tiles that follow each other take no bytes."""
     counts = np.random.default_rng(seed).integers(1, 60_000, n_tiles)
     offsets = 4000 + np.cumsum(counts + gap) - counts - gap
     packed = packed_run(Run(0, offsets, counts))
@@ -57,7 +57,7 @@ def test_tiles_in_order_take_the_bytes_of_their_counts(n_tiles: int, gap: int, s
 
 
 def test_tiles_that_are_all_alike_take_no_bytes() -> None:
-    """As those of an uncompressed file."""
+    """All tiles of an uncompressed file have the same size."""
     counts = np.full(60_000, 512)
     packed = packed_run(Run(0, 8 + np.cumsum(counts) - 512, counts))
 
@@ -66,7 +66,7 @@ def test_tiles_that_are_all_alike_take_no_bytes() -> None:
 
 
 def test_a_tile_with_an_offset_and_no_bytes_is_not_packed() -> None:
-    """It is half a sign of a tile that is not stored: GDAL decides, from the file."""
+    """Such a tile is neither stored nor absent. It is left to GDAL."""
     assert packed_run(run_of([(5, 10), (7, 0)])) is None
 
 
@@ -84,7 +84,7 @@ def test_a_tile_with_an_offset_and_no_bytes_is_not_packed() -> None:
     ],
 )
 def test_rubbish_is_told(changes: dict[str, Any]) -> None:
-    """Tiles outside the object, and bytes of another number than tiles."""
+    """Tiles outside the object, or a wrong number of bytes, are refused."""
     packed = packed_run(run_of([(10, 5), (20, 7)]))
 
     assert packed is not None
@@ -93,7 +93,7 @@ def test_rubbish_is_told(changes: dict[str, Any]) -> None:
 
 
 def test_no_more_tiles_are_made_room_for_than_a_run_may_have() -> None:
-    """A few bytes that claim a billion tiles are refused before any is looked at."""
+    """A few bytes that claim a billion tiles are refused before memory is allocated."""
     packed = packed_run(run_of([(10, 5), (20, 7)]))
 
     assert packed is not None

@@ -1,4 +1,4 @@
-"""What opening told, packed: it reads what the file itself would, and believes nothing that it should not."""
+"""Packed headers give the header and pixels of the file, and invalid ones are refused."""
 
 import asyncio
 import functools
@@ -36,13 +36,13 @@ TILED = {"tiled": True, "blockxsize": 16, "blockysize": 16, "compress": "deflate
 def opened(
     source: MemoryObject, *, known: bytes | None = None, overview: int | None = None, head: int = 16_384
 ) -> OpenedGeoTiff:
-    """Open a file, by what is known of it if that is given."""
+    """Open a file, from its packed header if one is given."""
     reader = GeoTiffReader(source, settings=GeoTiffSettings(head_nbytes=head, learns_head=False))
     return asyncio.run(reader.open_(HREF, overview=overview, cost=Cost(), known=known))
 
 
 def known_of(source: MemoryObject, **options: Any) -> bytes:
-    """Return what opens a file again, all of its tiles' places included."""
+    """Return the packed header of a file, with the offsets of all tiles."""
     first = opened(source, **options)
     asyncio.run(first.fetch_all_tiles())
     assert first.known is not None
@@ -54,7 +54,7 @@ def known_of(source: MemoryObject, **options: Any) -> bytes:
 def test_what_is_known_opens_what_the_file_does(
     tmp_path: Path, way: Any, seed: int, nodata: float | None, data: st.DataObject
 ) -> None:
-    """However pixels are stored: the same header, the same pixels, in one request."""
+    """A packed header gives the same header, and the same pixels in one request."""
     dtype = "int16" if way.dtype == "complex_int16" else way.dtype
     image = noise((way.n_bands, 53, 61), dtype, seed=seed)
     options = way.options() | ({"nodata": nodata} if np.dtype(dtype).kind != "c" else {})
@@ -76,7 +76,7 @@ def test_what_is_known_opens_what_the_file_does(
 
 
 def test_overviews_have_entries_of_their_own(tmp_path: Path) -> None:
-    """An entry of one overview opens no other, and not the full image."""
+    """The packed header of one overview opens neither another overview nor the full image."""
     file = tmp_path / "a.tif"
     geotiff(file, noise((1, 128, 128), "uint16"), **TILED)
     with rasterio.open(file, "r+") as dataset:
@@ -94,7 +94,7 @@ def test_overviews_have_entries_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_replaced_object_is_noticed_by_the_first_read(tmp_path: Path) -> None:
-    """Every read is pinned to the version that the entry is of."""
+    """Every read is pinned to the version of the packed header."""
     source = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED))
     known = known_of(source)
     source.etag = "v2"
@@ -104,7 +104,7 @@ def test_a_replaced_object_is_noticed_by_the_first_read(tmp_path: Path) -> None:
 
 
 def test_an_object_of_another_size_is_noticed_whatever_its_tag(tmp_path: Path) -> None:
-    """A store that tells versions apart badly is not trusted either."""
+    """The size is checked, too, because some stores reuse etags."""
     source = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED))
     known = known_of(source)
     source.content += b"more"
@@ -114,7 +114,7 @@ def test_an_object_of_another_size_is_noticed_whatever_its_tag(tmp_path: Path) -
 
 
 def test_sparse_windows_are_asked_of_the_store_too(tmp_path: Path) -> None:
-    """No tile is fetched, but whether the version is still there is."""
+    """No tile is fetched, but one request checks that the version still exists."""
     options = TILED | {"SPARSE_OK": True, "nodata": 9}
     source = MemoryObject(geotiff(tmp_path / "a.tif", np.full((1, 32, 32), 9, "uint16"), **options))
     known = known_of(source)
@@ -129,14 +129,14 @@ def test_sparse_windows_are_asked_of_the_store_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("etag", [None, 'W/"1"'])
 def test_no_entry_is_made_of_what_tells_no_version(tmp_path: Path, etag: str | None) -> None:
-    """Nothing could be pinned to it."""
+    """Without a strong etag no packed header is made."""
     source = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED), etag=etag)
 
     assert opened(source).known is None
 
 
 def test_masks_are_known_and_left_to_gdal(tmp_path: Path) -> None:
-    """Without another request where the directories were fetched."""
+    """Masks are detected without another request if the directories have been fetched."""
     plain = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED))
     alpha = MemoryObject(geotiff(tmp_path / "b.tif", noise((2, 40, 40), "uint16"), **TILED, ALPHA="YES"))
     entries = known_of(plain), known_of(alpha)
@@ -149,7 +149,7 @@ def test_masks_are_known_and_left_to_gdal(tmp_path: Path) -> None:
 
 
 def test_tiles_that_nobody_has_asked_for_are_fetched_when_wanted(tmp_path: Path) -> None:
-    """An entry of a huge file knows the tiles around one window; another one takes a request more."""
+    """The packed header of a huge file has the tiles of one window. Another window takes one more request."""
     image = np.arange(1024 * 1024, dtype="uint16").reshape(1024, 1024)
     content = tiff(tmp_path / "a.tif", image, tile=(16, 16), compression="zlib")
     source = MemoryObject(content)
@@ -175,7 +175,7 @@ def test_tiles_that_nobody_has_asked_for_are_fetched_when_wanted(tmp_path: Path)
 
 
 def test_entries_of_huge_files_are_bounded(tmp_path: Path) -> None:
-    """Where all tiles are too many, those of the window are kept."""
+    """If there are too many tiles, only those of the window are kept."""
     image = np.zeros((4096, 4096), "uint8")
     image[::16, ::16] = noise((256, 256), "uint8")
     image[2000:2100, 2000:2100] = noise((100, 100), "uint8")
@@ -199,7 +199,7 @@ def test_entries_of_huge_files_are_bounded(tmp_path: Path) -> None:
 
 @functools.cache
 def example(folder: Path) -> bytes:
-    """Return an entry of a plain file."""
+    """Return the packed header of a simple file."""
     return known_of(MemoryObject(geotiff(folder / "e.tif", noise((2, 80, 80), "uint16"), **TILED, nodata=3)))
 
 
@@ -235,7 +235,7 @@ def example(folder: Path) -> bytes:
     ids=str,
 )
 def test_an_entry_that_contradicts_itself_is_no_entry(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """It opens nothing; the header is read."""
+    """It is ignored, and the header is read from the file."""
     told = peek(example(tmp_path.parent))
     assert told is not None
     broken = msgspec.msgpack.encode(msgspec.structs.replace(told, **changes))
@@ -244,7 +244,7 @@ def test_an_entry_that_contradicts_itself_is_no_entry(tmp_path: Path, changes: d
 
 
 def test_an_entry_that_unfolds_to_much_is_no_entry(tmp_path: Path) -> None:
-    """A few bytes say that so many tiles are alike; a worker holds many sources at a time."""
+    """A few bytes that claim very many tiles are refused: a worker holds many sources at a time."""
     told = peek(example(tmp_path.parent))
     assert told is not None
     run = PackedRun(0, MAX_TILES, PackedIntegers(1, b""), 0, PackedIntegers(0, b""))
@@ -258,7 +258,7 @@ def test_an_entry_that_unfolds_to_much_is_no_entry(tmp_path: Path) -> None:
 
 
 def test_an_entry_of_too_many_bytes_is_no_entry(tmp_path: Path) -> None:
-    """Whatever they say."""
+    """A packed header that is too long is refused."""
     told = peek(example(tmp_path.parent))
     assert told is not None
     long = msgspec.msgpack.encode(msgspec.structs.replace(told, crs="WKT[" + "x" * MAX_PACKED_NBYTES))
@@ -268,7 +268,7 @@ def test_an_entry_of_too_many_bytes_is_no_entry(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=300))
 def test_rubbish_is_no_entry(rubbish: bytes) -> None:
-    """Nothing in it is an error either."""
+    """Random bytes are ignored and raise nothing."""
     assert unpack(rubbish, href=HREF, overview=None) is None
 
 
@@ -277,7 +277,7 @@ def test_rubbish_is_no_entry(rubbish: bytes) -> None:
 def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     tmp_path: Path, changes: list[tuple[int, int]]
 ) -> None:
-    """Bytes of an index may be anything: pixels, UnsupportedError or a SourceError follow soon."""
+    """Any bytes of an index lead to pixels, an UnsupportedError or a SourceError, and soon."""
     file = tmp_path / "a.tif"
     if not file.exists():
         geotiff(file, noise((2, 80, 80), "uint16"), **TILED, nodata=3)
@@ -296,7 +296,7 @@ def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
 
 
 def test_the_struct_says_its_version_first() -> None:
-    """Another version is told whatever else has changed."""
+    """Another version is recognized, whatever its other fields are."""
     assert PackedHeader.__struct_fields__[0] == "version"
 
 

@@ -1,4 +1,4 @@
-"""Windows of small files, held against NumPy slicing and rasterio."""
+"""Windows of small files equal NumPy slices and rasterio's pixels."""
 
 import asyncio
 import itertools
@@ -165,7 +165,7 @@ ONE_TILE = Window(col_off=16, row_off=32, width=16, height=16)
 
 
 def test_one_tile_costs_two_requests_pinned_to_one_version(tmp_path: Path) -> None:
-    """One GET for the header, one for the tile, which is the same version or an error."""
+    """One GET reads the header and one reads the tile, pinned to the same version."""
     content, image = tiled(tmp_path / "a.tif")
     source = MemoryObject(content)
     settings_ = GeoTiffSettings(head_nbytes=2048)
@@ -178,7 +178,7 @@ def test_one_tile_costs_two_requests_pinned_to_one_version(tmp_path: Path) -> No
 
 
 def test_the_reader_is_a_source_reader(tmp_path: Path) -> None:
-    """It fits the port, and says what the source cost."""
+    """It implements the port and counts the cost of the source."""
     content, _ = tiled(tmp_path / "a.tif")
     reader: SourceReader = GeoTiffReader(MemoryObject(content))
     cost, out = Cost(), np.zeros((1, 16, 16), "u2")
@@ -195,7 +195,7 @@ def test_the_reader_is_a_source_reader(tmp_path: Path) -> None:
 
 
 def test_decoding_is_added_up_over_all_ranges(tmp_path: Path) -> None:
-    """However many of them are decoded at one time: 64 tiles take what they take."""
+    """The decoding times of 64 concurrent tiles are added up."""
     image = noise((1, 2048, 2048), "uint16")
     content = geotiff(
         tmp_path / "a.tif", image, tiled=True, blockxsize=256, blockysize=256, compress="deflate"
@@ -242,7 +242,7 @@ def test_only_the_wanted_tile_offsets_are_fetched(tmp_path: Path) -> None:
 
 
 def test_an_uncompressed_strip_is_fetched_by_rows(tmp_path: Path) -> None:
-    """Of one huge strip only the rows in the window travel."""
+    """Only the rows of the window are fetched of a huge strip."""
     image = noise((1000, 500), "uint8")
     source = MemoryObject(tiff(tmp_path / "a.tif", image, rowsperstrip=1000))
     window = Window(col_off=100, row_off=700, width=50, height=3)
@@ -277,7 +277,7 @@ def test_neighbouring_tiles_are_one_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("nodata", "expected"), [(None, 0), (9.0, 9)])
 def test_absent_tiles_are_nodata_or_zero(tmp_path: Path, nodata: float | None, expected: int) -> None:
-    """What is not stored is what GDAL says it is."""
+    """Tiles that are not stored have GDAL's value."""
     path = tmp_path / "a.tif"
     options: dict[str, Any] = {"tiled": True, "blockxsize": 16, "blockysize": 16, "SPARSE_OK": True}
     with rasterio.open(
@@ -292,7 +292,7 @@ def test_absent_tiles_are_nodata_or_zero(tmp_path: Path, nodata: float | None, e
 
 
 def test_overviews_are_read_as_rasterio_reads_them(tmp_path: Path) -> None:
-    """An overview has a size and a transform of its own, and the nodata of the whole."""
+    """An overview has its own size and transform, and the nodata of the file."""
     path = tmp_path / "a.tif"
     tiled(path, nodata=7, crs="EPSG:32633", transform=rasterio.Affine(10, 0, 5e5, 0, -10, 6e6))
     with rasterio.open(path, "r+") as target:
@@ -308,13 +308,13 @@ def test_overviews_are_read_as_rasterio_reads_them(tmp_path: Path) -> None:
 
 
 def test_a_missing_overview_is_left_to_gdal(tmp_path: Path) -> None:
-    """There may be one beside the file."""
+    """The overview may be in a file beside it, which only GDAL finds."""
     with pytest.raises(UnsupportedError):
         opened(tiled(tmp_path / "a.tif")[0], overview=0)
 
 
 def test_masked_reads_plain_files_and_leaves_masks_to_gdal(tmp_path: Path) -> None:
-    """An internal mask or an alpha band is GDAL's to apply."""
+    """GDAL applies internal masks and alpha bands."""
     plain, image = tiled(tmp_path / "plain.tif")
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True):
         geotiff(tmp_path / "masked.tif", image)
@@ -359,7 +359,7 @@ def test_what_is_not_exact_is_left_to_gdal(tmp_path: Path, options: dict[str, An
 
 
 def test_a_damaged_tile_is_left_to_gdal_and_the_others_are_read(tmp_path: Path) -> None:
-    """GDAL says whether there are pixels; tiles that are whole are not affected."""
+    """A damaged tile is left to GDAL. Other tiles are read here."""
     content, image = tiled(tmp_path / "a.tif")
     source = opened(content[:-10])
 
@@ -369,7 +369,7 @@ def test_a_damaged_tile_is_left_to_gdal_and_the_others_are_read(tmp_path: Path) 
 
 
 def test_a_masked_read_that_fails_leaves_the_array_as_it_was(tmp_path: Path) -> None:
-    """The reader that answers next leaves hidden pixels alone, so nothing may lie there."""
+    """GDAL does not write masked pixels later, so the failed read must not have written any."""
     content, _ = tiled(tmp_path / "a.tif")
     out = np.full((1, 64, 96), 5, "u2")
     window = Window(col_off=0, row_off=0, width=96, height=64)
@@ -383,7 +383,7 @@ def test_a_masked_read_that_fails_leaves_the_array_as_it_was(tmp_path: Path) -> 
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0, 700), st.integers(0, 255)), min_size=1, max_size=4))
 def test_a_changed_file_gives_gdals_pixels_or_none(tmp_path: Path, changes: list[tuple[int, int]]) -> None:
-    """Whatever a changed byte does, this path never gives pixels that GDAL would not."""
+    """A file with a changed byte gives GDAL's pixels or an error."""
     path = tmp_path / "a.tif"
     if not path.exists():
         tiled(

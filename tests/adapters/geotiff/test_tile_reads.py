@@ -8,8 +8,8 @@ from pixel_gather.adapters.geotiff.tile_reads import TileRead, join_tile_reads
 ALL = slice(0, 1)
 
 
-def piece(start: int, stop: int) -> TileRead:
-    """Return a piece of which only the range matters."""
+def tile_read(start: int, stop: int) -> TileRead:
+    """Return a tile read of which only the range matters."""
     return TileRead(start, stop, 1, 0, ALL, ALL, ALL, ALL)
 
 
@@ -21,24 +21,28 @@ RANGES = st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 400)), min_size
 
 
 @given(RANGES, st.integers(0, 600), st.integers(1, 2000))
-def test_join_pieces_fetches_every_piece_once(
+def test_join_tile_reads_fetches_every_tile_once(
     ranges: list[tuple[int, int]], max_gap_nbytes: int, max_joined_nbytes: int
 ) -> None:
-    """Each piece is in one request that holds it, and no joined request is over the limit."""
-    pieces = [piece(start, start + nbytes) for start, nbytes in ranges]
+    """Each tile is in one request that holds it, and no joined request is over the limit."""
+    tile_reads = [tile_read(start, start + nbytes) for start, nbytes in ranges]
 
-    gets = join_tile_reads(pieces, max_gap_nbytes=max_gap_nbytes, max_joined_nbytes=max_joined_nbytes)
+    gets = join_tile_reads(tile_reads, max_gap_nbytes=max_gap_nbytes, max_joined_nbytes=max_joined_nbytes)
 
-    assert sorted(map(_range, (each for get in gets for each in get.pieces))) == sorted(map(_range, pieces))
+    assert sorted(map(_range, (each for get in gets for each in get.tile_reads))) == sorted(
+        map(_range, tile_reads)
+    )
     for get in gets:
-        assert all(get.start <= each.start and each.stop <= get.stop for each in get.pieces)
-        assert len(get.pieces) == 1 or get.stop - get.start <= max_joined_nbytes
+        assert all(get.start <= each.start and each.stop <= get.stop for each in get.tile_reads)
+        assert len(get.tile_reads) == 1 or get.stop - get.start <= max_joined_nbytes
 
 
-def test_join_pieces_joins_neighbours_and_leaves_others_apart() -> None:
+def test_join_tile_reads_joins_neighbours_and_leaves_others_apart() -> None:
     """Two tiles with a small gap are one request; one far away is another."""
     gets = join_tile_reads(
-        [piece(900, 950), piece(0, 100), piece(104, 200)], max_gap_nbytes=8, max_joined_nbytes=1000
+        [tile_read(900, 950), tile_read(0, 100), tile_read(104, 200)],
+        max_gap_nbytes=8,
+        max_joined_nbytes=1000,
     )
 
     assert [(get.start, get.stop) for get in gets] == [(0, 200), (900, 950)]

@@ -1,9 +1,10 @@
-"""The number in flight that is found out, against fixed ones, with back ends simulated in virtual time."""
+"""Adaptive limits compared with fixed ones, on back ends that are simulated in virtual time."""
 
 import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ N_SOURCES = 1278
 
 @dataclass(frozen=True)
 class Case:
-    """A back end, and the least share of the best fixed number's pace that is to be reached."""
+    """A back end, and the share of the best fixed limit's throughput that must be reached."""
 
     id: str
     make: Callable[[], BackEnd]
@@ -39,13 +40,13 @@ CASES = (
 
 
 def adaptive(**changes: int) -> AdaptiveSlots:
-    """Return slots on the running loop's clock."""
+    """Return a limiter on the running loop's clock."""
     return AdaptiveSlots(clock=asyncio.get_running_loop().time, **changes)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_adaptive_slots_come_near_the_best_fixed_number(case: Case) -> None:
-    """From the first source on; the climb costs something where only the most will do."""
+    """Measured from the first source on, so the growth of the limit counts."""
 
     async def paces() -> tuple[float, float]:
         fixed = [await gather_from(case.make(), adaptive(fixed=n), n_sources=case.n_sources) for n in FIXED]
@@ -57,8 +58,8 @@ def test_adaptive_slots_come_near_the_best_fixed_number(case: Case) -> None:
 
 
 @pytest.mark.parametrize("shares", [{"missing_share": 0.05}, {"missing_share": 0.3}, {"known_share": 0.05}])
-def test_adaptive_slots_are_not_led_by_quick_answers_that_are_no_measure(shares: dict[str, float]) -> None:
-    """Some are missing, or need no header: they are no measure of the others, which take twice as long."""
+def test_adaptive_slots_are_not_led_by_quick_answers_that_are_no_measure(shares: dict[str, Any]) -> None:
+    """Sources that are missing, or whose header is known, take half as long and must not set the limit."""
 
     def far() -> Store:
         return Store(0.03, n_cores=1000, slow_share=0.01, spread=0.5, **shares)
@@ -73,7 +74,7 @@ def test_adaptive_slots_are_not_led_by_quick_answers_that_are_no_measure(shares:
 
 
 def test_adaptive_slots_hold_at_the_knee() -> None:
-    """Of 20 counters 20 are kept busy, with hardly more waiting: more would gain nothing but a queue."""
+    """A back end that serves 20 requests at a time gets hardly more than 20. More would only queue."""
 
     async def limit_after(n_sources: int) -> int:
         slots = adaptive()
@@ -86,7 +87,7 @@ def test_adaptive_slots_hold_at_the_knee() -> None:
 
 
 def test_adaptive_slots_back_off_where_latency_rises_and_throughput_falls() -> None:
-    """A store that a crowd slows down gets no crowd."""
+    """A store that slows down under load gets fewer requests."""
 
     async def run() -> tuple[int, float, float]:
         slots, store = adaptive(), Crowded(20, 0.05)
@@ -119,7 +120,7 @@ def test_adaptive_slots_remember_what_they_found() -> None:
 
 
 def test_adaptive_slots_climb_again_when_a_back_end_gets_faster() -> None:
-    """What was found is no verdict for ever."""
+    """The limit grows again when the back end gets faster."""
 
     async def run() -> int:
         slots = adaptive()
@@ -163,7 +164,7 @@ def test_adaptive_slots_remember_what_a_store_grants() -> None:
 
 
 def test_adaptive_slots_send_at_once_while_nobody_throttles() -> None:
-    """Turns neither wait nor give way to other tasks."""
+    """Without throttling a request is sent without a wait, and without a switch to other tasks."""
     slots = AdaptiveSlots()
     slots.answered(ROOT, first_byte_s=0.01, nbytes=1)
 
@@ -172,7 +173,7 @@ def test_adaptive_slots_send_at_once_while_nobody_throttles() -> None:
 
 
 def test_adaptive_slots_tell_back_ends_apart() -> None:
-    """One that throttles slows down nobody else."""
+    """A back end that throttles does not slow down the others."""
 
     async def run() -> tuple[int, int, int]:
         slots = adaptive()
@@ -202,7 +203,7 @@ def test_adaptive_slots_never_exceed_what_the_deployment_allows() -> None:
 
 
 def test_adaptive_slots_can_be_a_fixed_number() -> None:
-    """For experiments: it moves for nothing, be it above what would be found out."""
+    """A fixed limit never moves, even if it is too high."""
 
     async def run() -> int:
         slots = adaptive(fixed=200)
@@ -213,7 +214,7 @@ def test_adaptive_slots_can_be_a_fixed_number() -> None:
 
 
 def test_adaptive_slots_count_requests_in_flight() -> None:
-    """Sources that send several at a time are fewer, by 8 at most; a fixed number is of sources."""
+    """A source counts by its concurrent requests, 8 at most. A fixed limit counts sources."""
 
     async def most_held(slots: AdaptiveSlots, weight: int) -> int:
         held = most = 0
@@ -243,7 +244,7 @@ def test_adaptive_slots_count_requests_in_flight() -> None:
 
 
 def test_adaptive_slots_hold_connections_to_many_hosts_down() -> None:
-    """A process may have so many open and no more, however many hosts a list names; local files have none."""
+    """The number of connections is limited over all hosts. Local files need none."""
 
     async def most_held(hrefs: list[str], weight: int) -> int:
         slots = adaptive()
@@ -270,7 +271,7 @@ def test_adaptive_slots_hold_connections_to_many_hosts_down() -> None:
 
 
 def test_adaptive_slots_let_go_of_what_was_cancelled() -> None:
-    """Wherever it waited: for its back end, or for all of them."""
+    """A cancelled source releases its permits, whether it waited for its back end or for all."""
 
     async def run() -> int:
         slots = adaptive()

@@ -19,7 +19,7 @@ SETTINGS = HedgeSettings(
 
 
 def known(*first_bytes_s: float, settings: HedgeSettings | None = SETTINGS) -> BackEnd:
-    """Return a back end that has given these answers."""
+    """Return a back end with these recent answers."""
     back_end = BackEnd(settings)
     for each in first_bytes_s:
         back_end.sent()
@@ -28,20 +28,20 @@ def known(*first_bytes_s: float, settings: HedgeSettings | None = SETTINGS) -> B
 
 
 def test_late_is_past_the_95th_percentile_times_the_margin() -> None:
-    """One answer in twenty was as late as 90 ms; a hundred are remembered."""
+    """One answer in twenty took 90 ms. A hundred answers are remembered."""
     back_end = known(*[0.03] * 94, *[0.09] * 6)
 
     assert back_end.late_s() == pytest.approx(0.18)
 
 
 def test_nothing_is_late_before_enough_is_known() -> None:
-    """A percentile of a handful would be luck."""
+    """A percentile of few answers means nothing."""
     assert known(*[0.03] * 19).late_s() is None
     assert known(*[0.03] * 20).late_s() is not None
 
 
 def test_late_follows_what_the_store_did_lately() -> None:
-    """A store that becomes slow as a whole is not late by what it once was."""
+    """When the whole store becomes slow, lateness follows."""
     back_end = known(*[0.03] * 100)
     assert back_end.late_s() == pytest.approx(0.06)
 
@@ -52,13 +52,13 @@ def test_late_follows_what_the_store_did_lately() -> None:
 
 
 def test_late_is_never_sooner_than_the_least() -> None:
-    """A store on the same machine answers in less than the timers' own grain."""
+    """A local store answers faster than timers can measure."""
     assert known(*[0.0001] * 50).late_s() == SETTINGS.least_late_s
 
 
 @pytest.mark.parametrize("n_requests", [0, 19, 20, 59, 60, 1000])
 def test_hedges_are_a_twentieth_of_the_requests_and_no_more_are_saved_than_so_many(n_requests: int) -> None:
-    """However many are late: a store that is slow as a whole is not sent twice as much."""
+    """A store that is slow as a whole gets at most 5 % more requests."""
     back_end = known(*[0.03] * n_requests)
 
     n_hedges = sum(back_end.takes_hedge(now_s=0.0) for _ in range(n_requests))
@@ -81,5 +81,5 @@ def test_nothing_is_late_without_settings() -> None:
 
 
 def test_margin_of_one_is_the_percentile_itself() -> None:
-    """The settings say how much later than usual is late."""
+    """The margin of the settings is used."""
     assert known(*[0.03] * 100, settings=replace(SETTINGS, margin=1.0)).late_s() == pytest.approx(0.03)

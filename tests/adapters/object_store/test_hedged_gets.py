@@ -1,4 +1,4 @@
-"""Two requests in a race: who wins, what their errors mean, and that nothing is left behind."""
+"""Hedged requests: which answer is taken, what errors mean, and that nothing stays in flight."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class BrokenError(Exception):
 
 @dataclass(kw_only=True)
 class Plays:
-    """What becomes of one request."""
+    """The outcome of one request."""
 
     name: bytes
     head_s: float = 0.0
@@ -37,7 +37,7 @@ class Plays:
 
 @dataclass
 class FakeStore:
-    """Answers request after request as it is told to, and counts those that are under way."""
+    """Answers each request as configured, and counts those in flight."""
 
     plays: Iterator[Plays]
     n_sent: int = 0
@@ -71,7 +71,7 @@ class FakeStore:
 
 
 def gets_of(*, n_known: int = 100, first_byte_timeout_s: float = NEVER_S) -> HedgedGets:
-    """Return the requests to a store that has answered at once so often."""
+    """Return a client of a store that has given this many fast answers."""
     back_end = BackEnd(HedgeSettings(least_late_s=LATE_S))
     for _ in range(n_known):
         back_end.sent()
@@ -84,7 +84,7 @@ def gets_of(*, n_known: int = 100, first_byte_timeout_s: float = NEVER_S) -> Hed
 
 
 def play(*plays: Plays, gets: HedgedGets | None = None, cost: Cost | None = None) -> tuple[bytes, FakeStore]:
-    """Send one request and return whose answer it got; nothing may be under way after it."""
+    """Send one request and return which answer it got. Check that nothing stays in flight."""
     store = FakeStore(iter(plays))
 
     async def run() -> bytes:
@@ -100,7 +100,7 @@ def play(*plays: Plays, gets: HedgedGets | None = None, cost: Cost | None = None
 
 
 def test_hedge_wins_over_a_request_that_hangs() -> None:
-    """The answer is there soon after the hedge was sent, and both requests are counted."""
+    """The answer arrives soon after the hedge is sent. Both requests are counted."""
     cost = Cost(requests=1)
 
     name, store = play(Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge"), cost=cost)
@@ -111,7 +111,7 @@ def test_hedge_wins_over_a_request_that_hangs() -> None:
 
 
 def test_request_wins_over_its_hedge() -> None:
-    """What comes after all is taken, and the hedge is given up."""
+    """A late answer of the first request is taken, and the hedge is cancelled."""
     name, store = play(Plays(name=b"first", head_s=4 * LATE_S), Plays(name=b"hedge", head_s=NEVER_S))
 
     assert name == b"first"
@@ -119,7 +119,7 @@ def test_request_wins_over_its_hedge() -> None:
 
 
 def test_request_that_is_in_time_is_sent_once() -> None:
-    """The usual case costs no second request."""
+    """A request that is not late costs no second one."""
     cost = Cost()
 
     name, store = play(Plays(name=b"first", head_s=LATE_S / 3), cost=cost)
@@ -128,7 +128,7 @@ def test_request_that_is_in_time_is_sent_once() -> None:
 
 
 def test_body_that_takes_long_is_no_reason_for_a_hedge() -> None:
-    """A large range takes its time; that it has begun is what counts."""
+    """A long body is not late once its first byte has arrived."""
     name, store = play(Plays(name=b"first", body_s=5 * LATE_S))
 
     assert (name, store.n_sent) == (b"first", 1)
@@ -182,7 +182,7 @@ def test_hedges_keep_to_their_share() -> None:
 
 @pytest.mark.parametrize("late", ["first", "hedge"])
 def test_final_error_of_either_is_the_answer(late: str) -> None:
-    """Missing is missing, and replaced is replaced, whoever is told of it."""
+    """A final error of either request is raised at once."""
     refused, hangs = RefusedError("412"), Plays(name=b"hangs", head_s=NEVER_S)
     told = Plays(name=b"told", head_s=3 * LATE_S, error=refused)
 
@@ -192,7 +192,7 @@ def test_final_error_of_either_is_the_answer(late: str) -> None:
 
 @pytest.mark.parametrize("breaks", ["first", "hedge"])
 def test_broken_connection_of_one_waits_for_the_other(breaks: str) -> None:
-    """It says nothing of what the other one will get."""
+    """The other request may still succeed."""
     broken = Plays(name=b"broken", head_s=2 * LATE_S, error=BrokenError())
     well = Plays(name=b"well", head_s=5 * LATE_S)
 
@@ -202,7 +202,7 @@ def test_broken_connection_of_one_waits_for_the_other(breaks: str) -> None:
 
 
 def test_both_broken_is_broken() -> None:
-    """The caller may try again."""
+    """When both connections break, the error is raised, and the caller may retry."""
     with pytest.raises(BrokenError):
         play(
             Plays(name=b"first", head_s=2 * LATE_S, error=BrokenError("first")),
@@ -222,7 +222,7 @@ def test_first_byte_that_does_not_come_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("after_s", [LATE_S / 3, 4 * LATE_S])
 def test_cancelling_ends_both(after_s: float) -> None:
-    """Before the hedge or after it; the caller's own time-out is the caller's to see."""
+    """Cancelling works before and after the hedge. The caller's own time-out reaches the caller."""
     store = FakeStore(iter([Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge", head_s=NEVER_S)]))
 
     async def run() -> None:
@@ -256,7 +256,7 @@ def test_cancelling_at_the_moment_the_hedge_answers_still_cancels() -> None:
 
 
 def test_requests_on_one_loop_after_another_are_watched() -> None:
-    """A worker and a list's reader have loops of their own."""
+    """Requests of several event loops are all checked."""
     gets = gets_of()
 
     for _ in range(3):

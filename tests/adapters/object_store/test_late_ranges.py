@@ -1,4 +1,4 @@
-"""Ranges that are late or stop arriving, read from servers on this machine."""
+"""Ranges that are late or stall, read from local servers."""
 
 import asyncio
 import time
@@ -53,7 +53,7 @@ async def get_late(
 
 @BOTH_CLIENTS
 def test_late_range_is_asked_for_on_another_connection(stays_on_host: bool) -> None:  # noqa: FBT001 # a parameter of the test
-    """The first connection hangs, so that what answers must be another; it is asked for the same version."""
+    """The hedge uses another connection, because the first one hangs. It requests the same version."""
     cost = Cost()
     with late_server(HANGS) as server:
         began = time.monotonic()
@@ -68,7 +68,7 @@ def test_late_range_is_asked_for_on_another_connection(stays_on_host: bool) -> N
 
 
 def test_connections_are_used_again_after_a_hedge_has_won() -> None:
-    """The one that was given up is closed, and keeps nobody from the store."""
+    """The connection of the first request is closed, and later requests are not blocked."""
     objects = Objects(SETTINGS)
 
     async def run(root: str) -> Fetched:
@@ -89,7 +89,7 @@ def test_connections_are_used_again_after_a_hedge_has_won() -> None:
     ids=["412", "404", "another version"],
 )
 def test_refusal_of_the_hedge_is_the_answer(hedge: Answer, expected: Status) -> None:
-    """Whichever request is told that the version is gone: its bytes are not to be had."""
+    """If the hedge learns that the version is gone, the source fails."""
     with late_server(HANGS, hedge) as server, pytest.raises(SourceError) as caught:
         asyncio.run(get_late(Objects(SETTINGS), server.root, Cost()))
 
@@ -97,7 +97,7 @@ def test_refusal_of_the_hedge_is_the_answer(hedge: Answer, expected: Status) -> 
 
 
 def test_hedge_that_is_throttled_leaves_the_first_alone_and_slows_the_pace() -> None:
-    """The answer comes after all; and the store hears no second hedge for a while."""
+    """The first request is answered. The store gets no hedges for a while."""
     pace, cost = FakePace(), Cost()
     slow = lambda asked: replace(good(asked), delay_s=0.5)  # noqa: E731 # a row of answers
     with late_server(slow, Answer(status=503), slow) as server:
@@ -114,7 +114,7 @@ def test_hedge_that_is_throttled_leaves_the_first_alone_and_slows_the_pace() -> 
 
 
 def test_pace_hears_of_the_answer_that_was_taken() -> None:
-    """From its own sending, not from that of the request which hung."""
+    """The time counts from the hedge's own start."""
     pace = FakePace()
     with late_server(HANGS) as server:
         asyncio.run(get_late(Objects(SETTINGS, pace=pace), server.root, Cost()))
@@ -133,7 +133,7 @@ def test_no_hedge_without_settings() -> None:
 
 
 def test_first_byte_has_its_own_time_out() -> None:
-    """A store that takes a request and never answers it costs that, and a retry."""
+    """A store that never answers costs the time-out and a retry."""
     settings = replace(SETTINGS, hedging=None, first_byte_timeout_s=0.2)
     cost = Cost()
     began = time.monotonic()

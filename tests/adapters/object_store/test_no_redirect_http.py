@@ -1,4 +1,4 @@
-"""Reading from web servers that may send the reader elsewhere, which a deployment does not follow."""
+"""Reading from web servers without following their redirects."""
 
 import asyncio
 import gzip
@@ -146,7 +146,7 @@ def test_fixed_host_takes_no_more_than_it_asked_for() -> None:
 
 @contextmanager
 def dripping(head: bytes, dripped: bytes) -> Iterator[str]:
-    """Serve a head at once and then a byte at a time, each well within the time-out; gives the root."""
+    """Serve a head at once, then single bytes, each well within the time-out. Yields the root."""
     stopping = threading.Event()
 
     class Handler(socketserver.StreamRequestHandler):
@@ -179,7 +179,7 @@ HEAD = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 10\r\nContent-Range: by
     ("head", "dripped"), [(HEAD + b"\r\n", CONTENT[10:20]), (HEAD, b"X-A: b\r\n\r\n" + CONTENT[10:20])]
 )
 def test_fixed_host_does_not_wait_for_an_answer_that_drips(head: bytes, dripped: bytes) -> None:
-    """The time-out is the whole answer's, or a server could hold a thread for ever."""
+    """The time-out holds for the whole answer. Otherwise a server could block a thread for ever."""
     cost = Cost()
     with dripping(head, dripped) as root, pytest.raises(SourceError, match="no answer in time") as caught:
         get(root, cost=cost)
@@ -189,7 +189,7 @@ def test_fixed_host_does_not_wait_for_an_answer_that_drips(head: bytes, dripped:
 
 
 def test_fixed_host_uses_a_connection_again_after_its_time_out() -> None:
-    """The time of one answer is not taken off the next one's."""
+    """Each answer has its own time-out."""
     objects = Objects(FAST)
 
     async def twice(root: str) -> list[bytes]:
@@ -205,7 +205,7 @@ def test_fixed_host_uses_a_connection_again_after_its_time_out() -> None:
 
 
 def test_objects_take_the_settings_of_one_bucket_or_host() -> None:
-    """What a deployment says of one bucket holds for that one alone."""
+    """The settings of one bucket hold for that bucket only."""
     theirs = StoreSettings(requester_pays=True)
     objects = Objects(FAST, {"s3://theirs": theirs})
 

@@ -1,4 +1,4 @@
-"""Ranged GETs against a server that misbehaves in every way there is."""
+"""Ranged GETs from servers that fail in many ways."""
 
 import asyncio
 import time
@@ -87,7 +87,7 @@ def test_get_range_pins_a_strong_etag(server: LocalServer) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """Answers of a server, and what becomes of the source."""
+    """Answers of a server, and the status of the source."""
 
     id: str
     answers: tuple[Answer, ...]
@@ -137,7 +137,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_get_range_gives_each_failure_its_code(case: Case) -> None:
-    """What another try may mend is tried again; what it cannot is not."""
+    """Only failures that may pass are tried again."""
     cost = Cost()
     with serving(first(*case.answers)) as server, pytest.raises(SourceError) as caught:
         get(f"{server.root}/a.tif", etag=case.etag, cost=cost)

@@ -1,4 +1,4 @@
-"""Turns what boto3 raises into errors with one sentence each, for every call that asks AWS itself."""
+"""Translate boto3's errors to errors with one sentence each. Used for every call of AWS's APIs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,13 +83,13 @@ _BY_CLASS: Final[tuple[_Meaning, ...]] = (
 
 @contextmanager
 def aws_errors_in_words() -> Iterator[None]:
-    """Run calls of boto3 and let what they raise leave as a `GatherError` with one sentence.
+    """Run calls of boto3 and translate their errors to a `GatherError` with one sentence.
 
     Raises:
         DeniedError: Credentials are missing or expired, or do not allow the call.
-        ThrottledError: AWS asks to slow down.
+        ThrottledError: There were too many calls.
         UnreachableError: There was no answer.
-        DeploymentError: Anything else that AWS refused.
+        DeploymentError: AWS refused the call for another reason.
     """
     try:
         yield
@@ -100,7 +100,7 @@ def aws_errors_in_words() -> Iterator[None]:
 
 
 def code_of(error: ClientError) -> str:
-    """Return AWS's own name of an error."""
+    """Return AWS's code of an error."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
@@ -125,4 +125,4 @@ def _of_client(error: BotoCoreError) -> GatherError:
     for kinds, meaning, sentence in _BY_CLASS:
         if isinstance(error, kinds):
             return meaning(sentence.format(said=said))
-    return DeploymentError(f"the AWS client cannot go on: {said}")
+    return DeploymentError(f"the AWS client failed: {said}")

@@ -1,7 +1,7 @@
-"""Gathers on AWS as the executions of one state machine: submit, look, list, stop, redrive.
+"""Gathers on AWS as executions of one state machine: submit, status, list, stop, redrive.
 
-Used by the API's functions and by the command line alike, so both say the same. Clients of boto3
-are handed in and belong to the caller.
+The API's functions and the command line share this module, so both give the same answers. boto3's clients are
+passed in and belong to the caller.
 """
 
 import json
@@ -25,15 +25,18 @@ from pixel_gather.errors import GatherNotFoundError, NotRedrivableError, Request
 
 LONGEST_LIST: Final = 1000
 _LONGEST_INPUT_NBYTES: Final = 260_000
-"""Step Functions takes 256 KiB as an input, and as a payload: that of the plan wraps the request."""
+"""Step Functions takes 256 KiB as an input and as a payload. The payload of the plan wraps the request."""
 
 _MOST_ATTEMPTS: Final = 99
 _ATTEMPT: Final = re.compile(r"(.*[0-9a-f]{16})(?:-([1-9]\d?))?")
-"""The name of a request's execution, and the attempt's number after the first; a console's has no digest."""
+"""The name of a request's execution, with the number of the attempt from the second one on.
+
+The name of an execution that was started in the console has no digest.
+"""
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _NOT_THERE: Final = frozenset({"NoSuchKey", "404", "AccessDenied", "403"})
-"""S3 answers 403 for a missing key to who may not list the bucket."""
+"""S3 answers 403 for a missing key if the caller may not list the bucket."""
 
 
 def _utc_now() -> datetime:
@@ -47,24 +50,26 @@ class Executions:
     state_machine_arn: str
     _: KW_ONLY
     stepfunctions: Any
-    """Client of boto3, as is ``s3``."""
+    """boto3's client of Step Functions."""
 
     s3: Any
+    """boto3's client of S3."""
+
     control_bucket: str
     links_from: str = ""
-    """Address that links to gathers start with, without a closing slash; the API's own, or none."""
+    """Start of the links to gathers, without a trailing slash: the address of the API, or empty."""
 
     now: Callable[[], datetime] = _utc_now
 
     def submit(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
-        """Start a gather, or find the one that this request has already started.
+        """Start a gather, or return the one that this request has already started.
 
-        After an attempt that failed, timed out or was stopped, another is started; it goes on with the
-        shards that are missing.
+        If the last attempt failed, timed out or was stopped, another is started. It gathers the missing
+        shards.
 
         Args:
-            request: As `GatherRequest.to_json` gives it.
-            name: As `naming.execution_name` makes it from the request.
+            request: The result of `GatherRequest.to_json`.
+            name: The result of `naming.execution_name` for the request.
 
         Returns:
             ``id``, ``is_new``, ``state`` and ``links``.
@@ -89,7 +94,7 @@ class Executions:
         """Describe one gather.
 
         Raises:
-            GatherNotFoundError: There is none of this id.
+            GatherNotFoundError: There is no gather of this id.
         """
         found = self._get(id_)
         counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
@@ -105,7 +110,7 @@ class Executions:
         """Return ``gathers``, the latest first, and the token of the ``next`` page or None.
 
         Raises:
-            RequestError: The limit, token or state is none.
+            RequestError: The limit, token or state is not valid.
         """
         if not 1 <= limit <= LONGEST_LIST:
             raise RequestError(f"it must be 1 to {LONGEST_LIST}", field="limit")
@@ -129,10 +134,10 @@ class Executions:
         return {"gathers": lines, "next": page.get("nextToken")}
 
     def stop(self, id_: str) -> dict[str, Any]:
-        """Stop a gather and return its line; what it has committed is kept. One that has ended is left alone.
+        """Stop a gather and return its line. Committed shards are kept. A gather that has ended is unchanged.
 
         Raises:
-            GatherNotFoundError: There is none of this id.
+            GatherNotFoundError: There is no gather of this id.
         """
         found = self._get(id_)
         if STATES[found["status"]] != "running":
@@ -144,11 +149,11 @@ class Executions:
         return self._line({**found, "status": "ABORTED", "stopDate": answer["stopDate"]})
 
     def redrive(self, id_: str) -> dict[str, Any]:
-        """Run what is missing of a gather that ended without success, and return its line.
+        """Run the missing shards of a gather that ended without success, and return its line.
 
         Raises:
-            GatherNotFoundError: There is none of this id.
-            NotRedrivableError: It cannot be run again: the message says why and what to do instead.
+            GatherNotFoundError: There is no gather of this id.
+            NotRedrivableError: It cannot be redriven. The message says why, and what to do instead.
         """
         found = self._get(id_)
         reason = why_not_redrivable(found)
@@ -207,7 +212,7 @@ class Executions:
             return found
 
     def _shard_counts(self, execution_arn: str) -> Mapping[str, int] | None:
-        """Return the item counts of the execution's one Map Run, or None before it has begun."""
+        """Return the item counts of the execution's only Map Run, or None before it has begun."""
         with aws_errors_in_words():
             runs = self.stepfunctions.list_map_runs(executionArn=execution_arn)["mapRuns"]
             if not runs:
@@ -217,7 +222,7 @@ class Executions:
         return counts
 
     def _summary(self, name: str) -> Mapping[str, Any] | None:
-        """Return what the plan wrote of the gather, or None before it has, or after it has expired."""
+        """Return the summary that the plan wrote, or None before it was written and after it has expired."""
         with aws_errors_in_words():
             try:
                 answer = self.s3.get_object(Bucket=self.control_bucket, Key=summary_key(name))

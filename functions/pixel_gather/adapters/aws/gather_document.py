@@ -1,7 +1,7 @@
-"""What became of a gather, as the one document that the API and the command line show. Pure.
+"""The status of a gather, as the document that the API and the command line show. Pure.
 
-It is made from what Step Functions tells of the execution and its Map Run, and from the summary
-that the plan wrote. Nothing here needs the request's model, which a small function is spared.
+It is built from Step Functions' descriptions of the execution and its Map Run, and from the summary that the
+plan wrote. It does not need the request's model, so a small function need not import that.
 """
 
 import json
@@ -20,10 +20,10 @@ STATES: Final = {
     "ABORTED": "stopped",
     "TIMED_OUT": "timed_out",
 }
-"""Step Functions' words and ours."""
+"""States of gathers, by Step Functions' status."""
 
 REFUSALS: Final = frozenset({"RequestError", "BudgetError", "ArrayExistsError"})
-"""Errors by which the plan refuses a request: running it again refuses it again."""
+"""Errors with which the plan refuses a request. A redrive would be refused again."""
 
 _ENDS: Final = {
     "States.ExceedToleratedFailureThreshold": (
@@ -43,7 +43,7 @@ _EMULATED_ACCOUNT: Final = "000000000000"
 
 
 def summary_key(id_: str) -> str:
-    """Return where in the control bucket the plan says what a gather will be."""
+    """Return the key of the plan's summary in the control bucket."""
     return f"summaries/{id_}.json"
 
 
@@ -58,11 +58,11 @@ def status_document(
     """Describe one gather.
 
     Args:
-        found: Answer of DescribeExecution.
-        counts: Item counts of the Map Run, where it has begun.
-        summary: The plan's, where it has been written.
-        now: Time that a running gather's seconds are counted to.
-        links_from: Address that links to the gather itself start with.
+        found: The answer of DescribeExecution.
+        counts: Item counts of the Map Run, if it has begun.
+        summary: The summary of the plan, if it has been written.
+        now: The time up to which a running gather's seconds are counted.
+        links_from: Start of the links to the gather.
     """
     summary = summary or {}
     result = _result(found)
@@ -83,7 +83,7 @@ def status_document(
 
 
 def gather_line(found: Mapping[str, Any], *, now: datetime, links_from: str) -> dict[str, Any]:
-    """Describe one gather by what Step Functions tells of it in a listing."""
+    """Describe one gather by its entry in Step Functions' list."""
     started, ended = found["startDate"], found.get("stopDate")
     return {
         "id": found["name"],
@@ -121,11 +121,10 @@ def _result(found: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _running_shards(counts: Mapping[str, int] | None, summary: Mapping[str, Any]) -> dict[str, int] | None:
-    """Count shards, where the Map Run counts items, which have several.
+    """Count shards. The Map Run counts items, each of which has several shards.
 
-    A running item fills one shard at a time. What an earlier attempt has committed is in no item.
-
-    The plan says how many there are: a Map Run's own total grows while it reads its manifest.
+    A running item fills one shard at a time. Shards of an earlier attempt belong to no item. The total is the
+    plan's, because the total of a Map Run grows while it reads its manifest.
     """
     counts = counts or {}
     total = summary.get("n_shards", counts.get("total"))
@@ -143,8 +142,8 @@ def _running_shards(counts: Mapping[str, int] | None, summary: Mapping[str, Any]
 
 
 def _items(summary: Mapping[str, Any]) -> list[int] | None:
-    """Return how many shards each item of the Map Run has, or None of a gather of an earlier version."""
-    if "tasks_per_child" not in summary:
+    """Return how many shards each item of the Map Run has, or None without a plan."""
+    if not summary:
         return None
     return child_sizes(
         summary["n_missing"], tasks_per_child=summary["tasks_per_child"], n_workers=summary["n_workers"]
@@ -204,7 +203,7 @@ def _error(found: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _said_by_function(cause: str) -> str:
-    """Return what a failed function said, without the trace that Lambda wraps it in."""
+    """Return the message of a failed function, without Lambda's traceback."""
     wrapped = _object(cause)
     return str(wrapped.get("errorMessage", cause)) if wrapped else cause
 
@@ -225,7 +224,7 @@ def _links(
 
 
 def _in_console(href: str, execution_arn: str) -> str | None:
-    """Return where a browser shows an object to who is signed in and may read it; None of the emulation's."""
+    """Return the address of an object in the AWS console, or None in the emulation."""
     _, partition, _, region, account, *_ = *execution_arn.split(":"), *[""] * 5
     if partition not in _CONSOLES or account == _EMULATED_ACCOUNT:
         return None

@@ -1,4 +1,4 @@
-"""Metrics in CloudWatch's embedded format, on standard output, where Lambda's log takes them from."""
+"""Write metrics in CloudWatch's embedded format to standard output, which Lambda logs."""
 
 import json
 import sys
@@ -10,17 +10,17 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import Ama
 from pixel_gather.telemetry import NAMESPACE, SERVICE, SERVICE_DIMENSION, STAGE_DIMENSION, Metric
 
 _MOST_VALUES: Final = 100
-"""Of one metric in one record; more would be dropped without a word."""
+"""Most values of one metric in one record. CloudWatch drops more without an error."""
 
 _DECIMALS: Final = 6
 
 
 class EmfMetrics:
-    """Writes metrics of one deployment's stage.
+    """Writes the metrics of one stage.
 
-    Powertools makes the records; the values are cut here. Its `add_metric` keeps every value too, but
-    writes out what it holds at each call for a log that nobody reads: 94 ms for the 3,000 values of 1,000
-    sources, where this takes 3.
+    Powertools serializes the records, and this class splits the values. Powertools' own `add_metric` would
+    keep every value, too. But at each call it formats all values for a debug log: 94 ms for the 3,000 values
+    of 1,000 sources. This class takes 3 ms.
     """
 
     def __init__(self, *, stage: str) -> None:
@@ -28,11 +28,12 @@ class EmfMetrics:
         self._dimensions = {SERVICE_DIMENSION: SERVICE, STAGE_DIMENSION: stage}
 
     def write(self, metrics: Mapping[Metric, Sequence[float]], **properties: Any) -> None:
-        """Write every value, in as many records as it takes.
+        """Write all values, in as many records as needed.
 
         Args:
-            metrics: The values of each metric; none is left out.
-            properties: What the values belong to, such as ``gather_id``: to be searched for, not counted by.
+            metrics: The values of each metric.
+            properties: Context of the values, such as ``gather_id``. Properties can be searched, but are no
+                dimensions.
         """
         longest = max((len(values) for values in metrics.values()), default=0)
         for start in range(0, longest, _MOST_VALUES):

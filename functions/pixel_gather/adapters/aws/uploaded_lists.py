@@ -1,4 +1,4 @@
-"""Lists that users upload to a deployment's control bucket, named by their content."""
+"""Lists that users upload to the control bucket of a deployment. Their keys are digests of their content."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -8,25 +8,25 @@ from botocore.exceptions import ClientError
 from pixel_gather.adapters.aws.aws_errors import code_of
 
 YOUNG_FOR: Final = timedelta(days=1)
-"""So long a list is not uploaded again. The control bucket removes it after four weeks, and a gather whose
-plan failed may be redriven for two."""
+"""A list that is younger is not uploaded again. The control bucket deletes it after four weeks, and a gather
+can be redriven for two weeks."""
 
 _NOT_THERE: Final = frozenset({"404", "403", "NoSuchKey", "AccessDenied"})
-"""S3 says 403 of a missing object to who may not list the bucket."""
+"""S3 answers 403 for a missing object if the caller may not list the bucket."""
 
 
 def key_of_list(sha256: str, suffix: str) -> str:
-    """Return where a list of this content lies in the control bucket."""
+    """Return the key of a list with this digest in the control bucket."""
     return f"lists/{sha256}.{suffix}"
 
 
 def is_uploaded(s3: Any, bucket: str, key: str) -> bool:
-    """Tell whether a list is there, and young enough to outlive what reads it.
+    """Tell whether a list has been uploaded, and is young enough to outlive the gather that reads it.
 
     Args:
-        s3: Client of boto3.
+        s3: boto3's client of S3.
         bucket: The control bucket.
-        key: As `key_of_list` gives it.
+        key: The result of `key_of_list`.
     """
     try:
         told = s3.head_object(Bucket=bucket, Key=key)

@@ -1,6 +1,6 @@
-"""The process that GDAL runs in: one request at a time, until the parent closes the channel.
+"""The process that GDAL runs in. It serves one request at a time, until the parent closes the channel.
 
-Started by ``children.py``, with its limits as the argument and the channel as standard input.
+``children.py`` starts it. Its limits are the argument, and the channel is standard input.
 """
 
 import contextlib
@@ -26,20 +26,20 @@ from pixel_gather.adapters.gdal.frames import Channel, Kind
 from pixel_gather.adapters.gdal.ranged_file import NAME, OneFile, RangedBytes
 
 _SHARE_OF_MEMORY: Final = 4
-"""Blocks are held about this many times while they are decoded: stored, decoded, cached, sent."""
+"""A block is in memory about this many times while it is decoded: stored, decoded, cached, sent."""
 
 
-_NEVER_AGAIN: Final = 0
-"""Token of a dataset that is only looked into."""
+_ONE_USE_TOKEN: Final = 0
+"""Token of a dataset that is opened for one use and never reused."""
 
 
 class _OverLimitError(Exception):
-    """A sound wish that this deployment does not grant."""
+    """A valid request that exceeds a limit of this deployment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limits:
-    """What the parent tells at the start."""
+    """Limits that the parent passes at the start."""
 
     memory_mib: int
     chunk_nbytes: int
@@ -53,7 +53,7 @@ class _Limits:
 
 @dataclass(slots=True)
 class _Opened:
-    """The dataset that this child holds; the next request is often for the same."""
+    """The dataset that this child has open. The next request is often for the same one."""
 
     token: int
     content: RangedBytes
@@ -67,7 +67,7 @@ class _Worker:
         self._opened: _Opened | None = None
 
     def answer(self, request: dict[str, Any]) -> None:
-        """Do one request; whatever goes wrong is told to the parent."""
+        """Serve one request. Any error is sent to the parent."""
         limits.limit_cpu(self._limits.cpu_s)
         try:
             if request["op"] == "open":
@@ -79,18 +79,18 @@ class _Worker:
             status, reason = _judge(error)
             self._channel.send(Kind.FAILED, json.dumps({"status": status, "reason": reason}).encode())
         if self._opened is not None and self._opened.content.has_failed:
-            self._close()  # GDAL may have cached what it made of missing bytes
+            self._close()  # GDAL may have cached results of missing bytes
 
     def _open(self, request: dict[str, Any]) -> None:
         sizes, of_full = [], {}
         if request["overview"] is not None:
-            full = self._dataset({**request, "overview": None, "token": _NEVER_AGAIN})
+            full = self._dataset({**request, "overview": None, "token": _ONE_USE_TOKEN})
             n_overviews = len(full.overviews(1))
             if request["overview"] >= n_overviews:
                 raise _OverLimitError(f"has {n_overviews} overviews, not overview {request['overview']}")
             of_full = {"scales": full.scales, "offsets": full.offsets}
             for level in range(n_overviews):
-                overview = self._dataset({**request, "overview": level, "token": _NEVER_AGAIN})
+                overview = self._dataset({**request, "overview": level, "token": _ONE_USE_TOKEN})
                 sizes.append((overview.width, overview.height))
         header = {**describe(self._dataset(request)), **of_full, "overviews": sizes}
         self._channel.send(Kind.HEADER, json.dumps(header).encode())
@@ -112,7 +112,7 @@ class _Worker:
         self._channel.send(Kind.DONE)
 
     def _row_runs(self, dataset: Any, start: int, stop: int, row_nbytes: int) -> Iterator[tuple[int, int]]:
-        """Cut rows [start, stop) into runs of about a chunk, at borders of blocks unless those are huge."""
+        """Cut rows [start, stop) into runs of about one chunk, at block borders unless blocks are huge."""
         block_height, block_width = dataset.block_shapes[0]
         n_in_block = dataset.count if dataset.interleaving == Interleaving.pixel else 1
         block_nbytes = block_height * block_width * n_in_block * array_dtype(dataset).itemsize
@@ -131,8 +131,8 @@ class _Worker:
             start = border
 
     def _dataset(self, request: dict[str, Any]) -> Any:
-        """Return the request's dataset, open."""
-        if self._opened is not None and self._opened.token == request["token"] != _NEVER_AGAIN:
+        """Return the open dataset of a request."""
+        if self._opened is not None and self._opened.token == request["token"] != _ONE_USE_TOKEN:
             return self._opened.dataset
         self._close()
         content = RangedBytes(self._channel, nbytes=request["nbytes"], block_nbytes=self._limits.block_nbytes)
@@ -151,7 +151,7 @@ class _Worker:
 
 
 def _judge(error: Exception) -> tuple[str, str]:
-    """Return the status's name and a sentence."""
+    """Return the name of a status, and a sentence."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in chain:
@@ -173,13 +173,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     channel = Channel(socket.socket(fileno=0))
     with rasterio.Env(), contextlib.suppress(EOFError, ConnectionError):
-        # opens PROJ's database and imports what CRSs import late: afterwards no file can be opened
+        # Opens PROJ's database and does the late imports of CRSs: no file can be opened later.
         assert CRS.from_wkt(CRS.from_epsg(32618).to_wkt()) == CRS.from_epsg(32618)  # noqa: S101
         null = os.open(os.devnull, os.O_WRONLY)
         limits.limit_memory(settings.memory_mib)
         limits.lock_files()
         worker = _Worker(channel, settings)
-        os.dup2(null, 2)  # from here on nobody reads what libraries print
+        os.dup2(null, 2)  # nobody reads what libraries print from now on
         channel.send(Kind.READY)
         while True:
             _, payload = channel.receive()

@@ -1,4 +1,4 @@
-"""The child processes: started when first needed, used for many files, ended at any sign of trouble."""
+"""The child processes. Each is started when first needed, serves many files, and is ended at any failure."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from pixel_gather.errors import BusyError
 
 _START: Final = """\
 import sys
-sys.modules["boto3"] = None  # rasterio imports it where it can, which costs 0.3 s
+sys.modules["boto3"] = None  # rasterio would import it, which takes 0.3 s
 from pixel_gather.adapters.gdal.child import main
 main()
 """
@@ -28,7 +28,7 @@ _GDAL_OPTIONS: Final = {
     "GDAL_DRIVER_PATH": "disable",
     "GDAL_NUM_THREADS": "1",  # rasterio's file callbacks work only in the thread that opened
     "GDAL_PAM_ENABLED": "NO",
-    "MALLOC_PERTURB_": "255",  # glibc: fresh memory is zeros. GDAL shows it where a tile inflates short
+    "MALLOC_PERTURB_": "255",  # glibc fills new memory with zeros. GDAL returns it where a tile is too short
     "OPENBLAS_NUM_THREADS": "1",
     "PROJ_NETWORK": "OFF",
 }
@@ -36,7 +36,7 @@ _NEEDED_TO_START: Final = ("LD_LIBRARY_PATH", "PATH", "SYSTEMROOT")
 
 
 class ChildError(Exception):
-    """The child is of no further use."""
+    """The child cannot be used any more."""
 
 
 class ChildTimeoutError(ChildError):
@@ -44,15 +44,15 @@ class ChildTimeoutError(ChildError):
 
 
 class ChildDiedError(ChildError):
-    """It is gone, or talks nonsense."""
+    """It has ended, or sent an invalid frame."""
 
     exit_code: int = 0
-    """Negative for the signal that ended it."""
+    """Exit code, or the negative number of the signal that ended it."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Child:
-    """One running child; whoever holds it talks to it alone."""
+    """One running child. Only one task uses it at a time."""
 
     process: asyncio.subprocess.Process
     channel: socket.socket
@@ -60,10 +60,10 @@ class Child:
     """Token of the source whose dataset it has open."""
 
     left_s: float = 0.0
-    """How long it may still work on the request in hand."""
+    """Seconds that it may still work on the current request."""
 
     waited_s: float = 0.0
-    """How long it has worked on the request in hand."""
+    """Seconds that it has worked on the current request."""
 
     async def send(self, kind: Kind, *parts: bytes) -> None:
         """Send one frame."""
@@ -74,15 +74,15 @@ class Child:
             await self._timed(loop.sock_sendall(self.channel, part))
 
     async def receive(self) -> tuple[Kind, int]:
-        """Wait for a frame's head: its kind, and the bytes of payload to take next."""
+        """Wait for the head of a frame. Return its kind, and the size of the payload to take next."""
         head = await self.take(HEAD.size)
         kind, nbytes = HEAD.unpack(head)
         if nbytes > LARGEST_FRAME_NBYTES or kind not in Kind:
-            raise ChildDiedError("answers what is no frame")
+            raise ChildDiedError("sent an invalid frame")
         return Kind(kind), nbytes
 
     async def take(self, nbytes: int) -> bytearray:
-        """Read so many bytes of payload."""
+        """Read this many bytes of payload."""
         content = bytearray(nbytes)
         await self.take_into(content)
         return content
@@ -98,7 +98,7 @@ class Child:
             view = view[n_received:]
 
     async def _timed[T](self, step: Awaitable[T]) -> T:
-        """Await one step against the time that is left."""
+        """Await one step, for no longer than the time that is left."""
         started = time.perf_counter()
         try:
             async with asyncio.timeout(max(self.left_s, 0.0)):
@@ -113,7 +113,7 @@ class Child:
             self.waited_s += elapsed
 
     async def end(self) -> int:
-        """Kill it and wait for its end; return its exit code, negative for a signal."""
+        """Kill it and wait for its end. Return its exit code, negative for a signal."""
         self.channel.close()
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
@@ -127,19 +127,18 @@ class Children:
     settings: GdalSettings
     _idle: list[Child] = field(default_factory=list)
     _busy: set[Child] = field(default_factory=set)
-    _slots: asyncio.Semaphore = field(init=False)
+    _semaphore: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
-        self._slots = asyncio.Semaphore(self.settings.max_children)
+        self._semaphore = asyncio.Semaphore(self.settings.max_children)
 
     @contextlib.asynccontextmanager
     async def child(self, token: int) -> AsyncIterator[Child]:
-        """Hold a child, the one that has this source open if it is free.
+        """Hold a child. If the child that has this source open is free, it is that one.
 
-        A child that leaves by an exception in the middle of its work is ended: nobody knows what it would
-        say next.
+        On an exception the child is ended, because its next frame may belong to the failed request.
         """
-        async with self._slots:
+        async with self._semaphore:
             child = self._pick(token) or await self._start()
             self._busy.add(child)
             child.left_s, child.waited_s = self.settings.timeout_s, 0.0
@@ -175,7 +174,7 @@ class Children:
         """Start a child and wait until it is ready.
 
         Raises:
-            BusyError: It does not start: a system short of memory, of processes or of time.
+            BusyError: It does not start: the system lacks memory, processes or time.
         """
         ours, theirs = socket.socketpair()
         try:
@@ -229,7 +228,7 @@ def _not_started(how: str, *, said: bytes = b"") -> BusyError:
 
 
 def _environment() -> dict[str, str]:
-    """Return a clean environment: no credentials, no proxies, nobody's GDAL options."""
+    """Return a clean environment: no credentials, no proxies, no GDAL options of the caller."""
     kept = {name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ}
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return {**kept, **_GDAL_OPTIONS, "PYTHONPATH": path, "LC_ALL": "C.UTF-8", "HOME": os.devnull}

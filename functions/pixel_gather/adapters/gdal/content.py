@@ -1,4 +1,4 @@
-"""Which driver may open an object: its first bytes decide, never its name."""
+"""Choose the GDAL driver of an object by its first bytes, never by its name."""
 
 from collections.abc import Buffer
 from typing import Final
@@ -26,11 +26,11 @@ _OTHER_RASTERS: Final = (
 
 
 def driver_of(start: Buffer, *, href: str) -> str:
-    """Return GDAL's short name of the one driver that may open what begins so.
+    """Return the short name of the only GDAL driver that may open an object with these first bytes.
 
     Raises:
-        SourceError: It is neither a TIFF nor a JPEG 2000; unsupported where it is another raster, else
-            corrupt.
+        SourceError: It is neither TIFF nor JPEG 2000. The status is UNSUPPORTED for another raster format,
+            else CORRUPT.
     """
     head = bytes(memoryview(start)[:64])
     if not head:

@@ -1,4 +1,4 @@
-"""What GDAL's dataset tells, as the JSON that becomes a Header."""
+"""Describe a GDAL dataset as the JSON that becomes a Header."""
 
 import functools
 import itertools
@@ -13,17 +13,17 @@ from rasterio.errors import CRSError
 from rasterio.windows import Window
 
 _ROOT_CODE: Final = re.compile(r',AUTHORITY\["EPSG","(\d+)"\]\]$')
-"""The code that GDAL attached to the CRS as a whole: the last node of WKT 1 at its outermost level."""
+"""The code of the whole CRS: the last node at the outermost level of WKT 1."""
 
 _MOST_BLOCKS: Final = 4096
-"""Whose places are asked for before a read."""
+"""Most blocks whose offsets are looked up before a read."""
 
 _IDENTITY: Final = (0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-"""GDAL's answer for a raster that is not placed on the map."""
+"""GDAL's transform of a raster without georeference."""
 
 
 def describe(dataset: Any) -> dict[str, Any]:
-    """Return all fields of Header but href, etag, nbytes and overviews."""
+    """Return all fields of Header except href, etag, nbytes and overviews."""
     dtype = array_dtype(dataset)
     block_height, block_width = dataset.block_shapes[0]
     geo_transform = tuple(dataset.transform.to_gdal())
@@ -45,20 +45,20 @@ def describe(dataset: Any) -> dict[str, Any]:
 
 
 def array_dtype(dataset: Any) -> np.dtype[Any]:
-    """Return the dtype that reading gives; NumPy has no complex integers."""
+    """Return the dtype of pixels as read. NumPy has no complex integers: they become complex64."""
     name = dataset.dtypes[0]
     return np.dtype("complex64" if name == "complex_int16" else name)
 
 
 def read_mask(dataset: Any, window: Window, bands: Sequence[int]) -> np.ndarray[Any, Any] | None:
-    """Return what GDAL hides of a window, 0 where it is hidden, or None where nothing of it can be.
+    """Return GDAL's mask of a window, 0 where a pixel is hidden, or None where no mask is needed.
 
-    A mask may be shared by all bands, as an alpha band's is, or be each band's own. Pixels that hold the
-    nodata value exactly say so by themselves. GDAL also hides floating point values next to it, and cuts a
-    nodata value like 0.5 down to an integer.
+    All bands may share one mask, as that of an alpha band, or each may have its own. No mask is needed for
+    pixels that hold the nodata value exactly. But GDAL also hides floating point values close to nodata, and
+    truncates a nodata value of integers, such as 0.5.
 
     Returns:
-        Shape (1, y, x) where one mask is for all bands, else (band, y, x).
+        Shape (1, y, x) where all bands share a mask, else (band, y, x).
     """
     flags = [dataset.mask_flag_enums[band - 1] for band in bands]
     if all(MaskFlags.per_dataset in each for each in flags):
@@ -72,13 +72,13 @@ def read_mask(dataset: Any, window: Window, bands: Sequence[int]) -> np.ndarray[
 
 
 def _is_exact_nodata(dataset: Any, band: int) -> bool:
-    """Tell whether a band's nodata is none, or an integer among integers."""
+    """Tell whether a band has no nodata value, or is of integers and has an integer as nodata."""
     value, dtype = dataset.nodatavals[band - 1], array_dtype(dataset)
     return value is None or (dtype.kind in "iu" and _nodata(value, dtype) is not None)
 
 
 def stored_ranges(dataset: Any, window: Window, bands: Sequence[int]) -> list[tuple[int, int]]:
-    """Return where the TIFF blocks lie that a window touches; nothing where that is not worth asking."""
+    """Return the byte ranges of the TIFF blocks that a window touches. Empty for one block or very many."""
     block_height, block_width = dataset.block_shapes[0]
     cols = range(window.col_off // block_width, -(-(window.col_off + window.width) // block_width))
     rows = range(window.row_off // block_height, -(-(window.row_off + window.height) // block_height))
@@ -96,7 +96,7 @@ def stored_ranges(dataset: Any, window: Window, bands: Sequence[int]) -> list[tu
 
 @functools.lru_cache(maxsize=256)
 def crs_name(wkt: str) -> str | None:
-    """Return ``EPSG:n`` where the CRS is exactly that, else its WKT, or None where that is empty."""
+    """Return ``EPSG:n`` where the CRS is exactly that, else its WKT, or None where the WKT is empty."""
     code = _ROOT_CODE.search(wkt)
     if code is not None:
         try:
@@ -108,7 +108,7 @@ def crs_name(wkt: str) -> str | None:
 
 
 def _nodata(value: float | None, dtype: np.dtype[Any]) -> float | int | None:
-    """Return rasterio's nodata (already in the dtype's range) as a value of the dtype's kind."""
+    """Convert rasterio's nodata to the kind of the dtype. It already lies in the dtype's range."""
     if value is None or dtype.kind not in "iu":
         return value
     return int(value) if float(value).is_integer() else None

@@ -1,6 +1,6 @@
-"""What parent and child say to each other: a kind, a length, a payload.
+"""The frames that parent and child exchange: a kind, a length, a payload.
 
-Both ends of one socket pair: pipes would do, but a socket can be read straight into an array.
+They use a socket pair, because a socket can be read straight into an array. A pipe cannot.
 """
 
 import socket
@@ -9,10 +9,10 @@ from enum import IntEnum
 from typing import Final
 
 HEAD: Final = struct.Struct("<BQ")
-"""Kind of the frame and bytes of its payload."""
+"""Kind of the frame, and size of its payload in bytes."""
 
 LARGEST_FRAME_NBYTES: Final = 1 << 40
-"""Longer than any true frame: what announces more is not our child speaking."""
+"""Longer than any valid frame. A longer one means that the child is broken."""
 
 
 class Kind(IntEnum):
@@ -21,14 +21,14 @@ class Kind(IntEnum):
     REQUEST = 1
     """JSON: open a source, or read a window of it."""
     BYTES = 2
-    """What NEED asked for; empty after PREFETCH."""
+    """Answer to NEED. Empty as answer to PREFETCH."""
     NO_BYTES = 3
-    """The ranges cannot be had; the parent knows why."""
+    """The ranges cannot be read. The parent knows why."""
 
     READY = 11
     """The child has started."""
     NEED = 12
-    """Two u64: the range [start, stop) that GDAL reads now."""
+    """Two u64: the range [start, stop) that GDAL is reading."""
     PREFETCH = 18
     """Pairs of u64: the ranges [start, stop) that GDAL will read soon."""
     HEADER = 13
@@ -36,22 +36,22 @@ class Kind(IntEnum):
     PIXELS = 14
     """Two u64, first row and stop row of the clipped window, then (band, y, x) pixels."""
     MASK = 15
-    """As PIXELS, of one byte each, 0 where hidden, for one band or for each; comes before the pixels of the
+    """As PIXELS, but one byte per pixel, 0 where hidden. For one band or for each. Precedes the pixels of the
     same rows."""
     DONE = 16
     """All rows were sent."""
     FAILED = 17
-    """JSON: the status's name and a sentence."""
+    """JSON: the name of a status, and a sentence."""
 
 
 class Channel:
-    """The child's end: blocking, and at its end when the parent is gone."""
+    """The child's end of the socket pair. It blocks. Reading ends when the parent has ended."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
 
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
-        """Send one frame whose payload is the parts joined."""
+        """Send one frame. Its payload is the joined parts."""
         views = [memoryview(part).cast("B") for part in parts]
         self._socket.sendall(HEAD.pack(kind, sum(view.nbytes for view in views)))
         for view in views:

@@ -1,7 +1,7 @@
-"""What a child may use, set by itself before it looks at the first byte of a file.
+"""Limits that a child sets on itself before it reads the first byte of a file.
 
-Linux enforces all of it. A file that makes GDAL hang, allocate without end or run the wrong code finds no
-memory, no time, no files, no sockets and no credentials (the environment is clean).
+Linux enforces all of them. A file may make GDAL hang, allocate without end or run injected code. It then has
+no memory, no time, no files, no sockets and no credentials (the environment is clean).
 """
 
 import errno
@@ -16,9 +16,9 @@ _MIB: Final = 2**20
 
 
 def limit_memory(memory_mib: int) -> None:
-    """Let this process allocate so much beyond what it has mapped now."""
+    """Let this process allocate this much more than it has mapped now."""
     statm = Path("/proc/self/statm")
-    if not statm.exists():  # not Linux; macOS does not enforce RLIMIT_AS anyway
+    if not statm.exists():  # not Linux: macOS does not enforce RLIMIT_AS
         return
     mapped_nbytes = int(statm.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     limit = mapped_nbytes + memory_mib * _MIB
@@ -26,16 +26,16 @@ def limit_memory(memory_mib: int) -> None:
 
 
 def limit_cpu(seconds: float) -> None:
-    """Let this process use so much more CPU time before the kernel ends it."""
+    """Let this process use this much more CPU time. Then the kernel ends it."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     soft = math.ceil(used.ru_utime + used.ru_stime + seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
 
 
 def lock_files() -> None:
-    """Allow no further file or socket to be opened, and none to be written.
+    """Forbid opening files and sockets, and writing files.
 
-    What is open stays so: the channel to the parent, and PROJ's database.
+    The channel to the parent and PROJ's database stay open.
     """
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""One object's bytes by block, all of one version, in as few requests as is sensible."""
+"""Read one version of an object block by block, in few requests."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from pixel_gather.together import all_of
 
 
 class RangeReader(Protocol):
-    """What this needs of ``object_store.Objects``."""
+    """The part of ``object_store.Objects`` that is used here."""
 
     async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
         """Read bytes [start, stop) of one version of an object."""
@@ -23,7 +23,7 @@ class RangeReader(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class PinnedObject:
-    """Serves any range of an object whose first bytes have been read."""
+    """Serves any range of one version of an object."""
 
     objects: RangeReader
     href: str
@@ -40,7 +40,7 @@ class PinnedObject:
     async def open_(
         cls, objects: RangeReader, href: str, *, etag: str | None, cost: Cost, settings: GdalSettings
     ) -> "PinnedObject":
-        """Read the object's start and pin its version."""
+        """Read the first bytes of the object and pin its version."""
         fetched = await objects.get_range(href, 0, settings.first_read_nbytes, etag=etag, cost=cost)
         pinned = cls(
             objects=objects,
@@ -60,22 +60,22 @@ class PinnedObject:
         return self._blocks[0] if self._blocks else memoryview(b"")
 
     def keep(self) -> None:
-        """Keep what has been read until now when a read ends: it is the header."""
+        """Keep all blocks that have been read so far: they hold the header."""
         self._kept = frozenset(self._blocks)
 
     def trim(self) -> None:
-        """Forget all but what is kept."""
+        """Drop all blocks except those that `keep` has marked."""
         self._blocks = {index: block for index, block in self._blocks.items() if index in self._kept}
 
     async def read(self, start: int, stop: int) -> bytes:
         """Return the range [start, stop), which lies in the object.
 
         Raises:
-            SourceError: As ``get_range``; also where the answer would be too large for the child.
+            SourceError: The bytes cannot be read, or are too many for the child.
         """
         if stop - start > self._largest_answer:
             raise SourceError(
-                f"GDAL wants more than {self._largest_answer >> 20} MiB of it at once",
+                f"GDAL reads more than {self._largest_answer >> 20} MiB of it at once",
                 href=self.href,
                 status=Status.UNSUPPORTED,
             )
@@ -88,10 +88,10 @@ class PinnedObject:
         return b"".join(parts)
 
     async def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Fetch ranges together that will be read soon; too much of it is left for later.
+        """Fetch ranges that will be read soon, concurrently. If they are too large, fetch nothing.
 
         Raises:
-            SourceError: As ``get_range``.
+            SourceError: The bytes cannot be read.
         """
         if sum(stop - start for start, stop in ranges) <= self.settings.max_cached_nbytes // 2:
             await self._ensure(ranges)
@@ -112,7 +112,7 @@ class PinnedObject:
         return range(start // size, -(-stop // size)) if stop > start else range(0)
 
     def _runs(self, missing: Sequence[int]) -> list[tuple[int, int]]:
-        """Join missing blocks into byte ranges to fetch; follow sequential reading ahead of it."""
+        """Join missing blocks into byte ranges to fetch. Read ahead where GDAL reads sequentially."""
         size = self.settings.block_nbytes
         borders = [missing[0]]
         for before, after in pairwise(missing):
@@ -129,10 +129,10 @@ class PinnedObject:
         return [(start, min(stop, self.nbytes)) for start, stop in runs]
 
     async def _fetch(self, runs: Iterable[tuple[int, int]]) -> None:
-        slots = asyncio.Semaphore(self.settings.max_requests_in_flight)
+        semaphore = asyncio.Semaphore(self.settings.max_requests_in_flight)
 
         async def fetch_one(start: int, stop: int) -> None:
-            async with slots:
+            async with semaphore:
                 fetched = await self.objects.get_range(self.href, start, stop, etag=self.etag, cost=self.cost)
             if fetched.content.nbytes < stop - start:
                 raise SourceError("ended before its own size", href=self.href, status=Status.CHANGED)
@@ -153,7 +153,7 @@ class PinnedObject:
                 self._blocks[(start + position) // size] = block
 
     def _make_room(self, n_new: int, *, keep: frozenset[int]) -> None:
-        """Forget the oldest blocks that neither the header nor this read needs."""
+        """Drop the oldest blocks that neither the header nor this read needs."""
         size = self.settings.block_nbytes
         n_over = len(self._blocks) + n_new - self.settings.max_cached_nbytes // size
         if n_over > 0:

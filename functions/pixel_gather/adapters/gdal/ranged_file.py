@@ -1,4 +1,4 @@
-"""The child's only file: read-only, seekable, its bytes asked of the parent."""
+"""The only file that the child can read: seekable, with its bytes requested from the parent."""
 
 import struct
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from rasterio.abc import FileContainer
 from pixel_gather.adapters.gdal.frames import Channel, Kind
 
 NAME: Final = "source"
-"""No suffix: the name tells GDAL nothing."""
+"""Without a suffix, so that the name tells GDAL nothing."""
 
 _MOST_BLOCKS: Final = 64
-"""Of small reads, kept by the child."""
+"""Most blocks that the child caches."""
 
 
 class RangedBytes:
-    """The object that the parent reads for us.
+    """The bytes of the object, requested from the parent.
 
-    GDAL reads a header in dozens of pieces: small reads take whole blocks, and keep some.
+    GDAL reads a header in dozens of small reads. So a small read requests whole blocks, and some are cached.
     """
 
     def __init__(self, channel: Channel, *, nbytes: int, block_nbytes: int) -> None:
@@ -28,7 +28,7 @@ class RangedBytes:
         self._blocks: dict[int, bytes] = {}
         self.nbytes = nbytes
         self.has_failed = False
-        """Whether some bytes could not be had: what GDAL made of that is worth nothing."""
+        """Whether some bytes could not be read. GDAL's results are then worthless."""
 
     def read(self, start: int, stop: int) -> bytes:
         """Return bytes [start, stop), cut at the object's end."""
@@ -43,7 +43,7 @@ class RangedBytes:
         return b"".join(parts)
 
     def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Have the parent fetch ranges together that GDAL is about to read one by one."""
+        """Have the parent fetch ranges concurrently that GDAL will read one by one."""
         cut = [(start, min(stop, self.nbytes)) for start, stop in ranges if start < self.nbytes]
         flat = [position for pair in cut for position in pair]
         if flat and not self.has_failed:
@@ -52,7 +52,7 @@ class RangedBytes:
             self.has_failed = kind is not Kind.BYTES
 
     def _ask(self, start: int, stop: int) -> bytes:
-        """Ask the parent for bytes that lie in the object."""
+        """Request bytes that lie in the object."""
         if self.has_failed:
             return b""
         self._channel.send(Kind.NEED, struct.pack("<2Q", start, stop))
@@ -73,7 +73,7 @@ class RangedBytes:
 
 
 class RangedFile:
-    """One handle of GDAL's on the object; it may open several."""
+    """One file handle. GDAL may open several."""
 
     def __init__(self, content: RangedBytes) -> None:
         self._content = content
@@ -92,12 +92,12 @@ class RangedFile:
         return self._position
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move to an offset from the start, from here, or from the end."""
+        """Move to an offset from the start, the current position or the end."""
         self._position = max((0, self._position, self._content.nbytes)[whence] + offset, 0)
         return self._position
 
     def read(self, nbytes: int = -1) -> bytes:
-        """Read up to so many bytes."""
+        """Read up to this many bytes."""
         stop = self._content.nbytes if nbytes < 0 else self._position + nbytes
         content = self._content.read(self._position, stop)
         self._position += len(content)
@@ -105,10 +105,10 @@ class RangedFile:
 
 
 class OneFile(FileContainer):  # type: ignore[misc] # rasterio ships no types
-    """What ``rasterio.open`` takes as opener: a file system that holds one file and nothing beside it.
+    """A file system with a single file, as the opener of ``rasterio.open``.
 
-    Without rasterio's many-ranges interface, which makes GDAL trust other fields of a COG than it does for
-    a file on disk, and so read broken ones otherwise.
+    It does not implement rasterio's interface for several ranges. With it GDAL trusts other fields of a COG
+    than for a file on disk, and so reads broken COGs differently.
     """
 
     def __init__(self, content: RangedBytes) -> None:
@@ -133,7 +133,7 @@ class OneFile(FileContainer):  # type: ignore[misc] # rasterio ships no types
         return []
 
     def mtime(self, path: str) -> int:  # noqa: ARG002 # as above
-        """Its age does not matter."""
+        """Return 0: the time does not matter."""
         return 0
 
     def rm(self, path: str) -> None:

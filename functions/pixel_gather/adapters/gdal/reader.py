@@ -1,4 +1,4 @@
-"""The fall-back reader: whatever GDAL reads, with GDAL's answer, in a process that may die."""
+"""The fall-back reader: GDAL, in child processes that may crash."""
 
 import itertools
 import json
@@ -34,7 +34,7 @@ _OF_EXIT_CODES: Final[dict[int, tuple[str, Status]]] = {
 
 
 class GdalReader(AbstractAsyncContextManager["GdalReader"]):
-    """Opens sources with GDAL; a ``SourceReader`` of one event loop, to be closed in it."""
+    """Opens sources with GDAL. A ``SourceReader`` of one event loop, which has to be closed there."""
 
     def __init__(self, objects: RangeReader, *, settings: GdalSettings) -> None:
         self._objects = objects
@@ -57,9 +57,9 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
 
         Args:
             href: A checked href.
-            overview: Read from this overview, 0 being the largest; None for full resolution.
-            cost: Adds up what this source costs, here and in later reads.
-            etag: The version to read where it is known already.
+            overview: The overview to read from, 0 being the largest. None: full resolution.
+            cost: The cost of this source is added to it, here and in later reads.
+            etag: The version to read, or None for the current one.
 
         Raises:
             SourceError: It cannot be opened.
@@ -82,15 +82,15 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
         finally:
             cost.open_s += time.perf_counter() - started
             cost.header_nbytes += cost.nbytes - nbytes_before
-            cost.read_s, cost.decode_s = read_s, decode_s  # what its requests added is in ``open_s``
+            cost.read_s, cost.decode_s = read_s, decode_s  # the seconds of its requests are in ``open_s``
         return GdalSource(header, session)
 
 
 class GdalSource:
-    """One source that GDAL has opened once and opens again where its child has moved on."""
+    """One source that GDAL has opened. It is opened again if its child has opened another one since."""
 
     known: bytes | None = None
-    """GDAL does not say where it looked."""
+    """Always None: GDAL does not say which bytes the header came from."""
 
     was_known = False
 
@@ -109,7 +109,7 @@ class GdalSource:
     ) -> None:
         """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` promises.
 
-        GDAL asks for bytes as it goes; what is known of parts is of no use to it.
+        GDAL chooses its reads itself, so ``part_nbytes`` is ignored.
         """
         del part_nbytes
         if out.shape != (len(bands), window.height, window.width) or out.dtype != self.header.dtype:
@@ -131,7 +131,7 @@ class GdalSource:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Session:
-    """The requests about one source, to whichever child is free."""
+    """The requests about one source. Each goes to any free child."""
 
     token: int
     pinned: PinnedObject
@@ -140,7 +140,7 @@ class _Session:
     children: Children
 
     async def open_(self) -> Header:
-        """Have the header told."""
+        """Have a child open the source. Return its header."""
         answer: dict[str, Any] = {}
 
         async def on_frame(child: Child, _kind: Kind, nbytes: int) -> bool:
@@ -162,7 +162,7 @@ class _Session:
     async def read_into(
         self, out: np.ndarray[Any, Any], part: Window, bands: Sequence[int], *, masked: bool
     ) -> None:
-        """Have the pixels of a part of the raster sent, into an array of just its shape."""
+        """Have a child read a part of the raster into an array of its shape."""
         masks: list[np.ndarray[Any, Any]] = []
 
         async def on_frame(child: Child, kind: Kind, nbytes: int) -> bool:
@@ -193,7 +193,7 @@ class _Session:
             self.pinned.trim()
 
     async def _converse(self, request: dict[str, Any], on_frame: "_OnFrame") -> None:
-        """Send one request, answer the child's wishes for bytes, and pass on what it tells."""
+        """Send one request and serve the child's reads. Other frames are passed to ``on_frame``."""
         whole = {
             **request,
             "token": self.token,
@@ -218,7 +218,7 @@ class _Session:
             raise failure
 
     async def _serve(self, child: Child, on_frame: "_OnFrame") -> SourceError | None:
-        """Return the source's failure, if any, once the child has come to its end."""
+        """Serve the child until its answer is complete. Return the failure of the source, if any."""
         failure: SourceError | None = None
         while True:
             kind, nbytes = await child.receive()
@@ -226,7 +226,7 @@ class _Session:
                 flat = struct.unpack(f"<{nbytes // 8}Q", await child.take(nbytes))
                 ranges = list(zip(flat[::2], flat[1::2], strict=True))
                 if not all(start <= stop <= self.pinned.nbytes for start, stop in ranges):
-                    raise ChildDiedError("asks for what is not there")
+                    raise ChildDiedError("requested bytes beyond the object's end")
                 try:
                     content = await self._fetch(kind, ranges)
                 except SourceError as error:
@@ -256,13 +256,13 @@ class _Session:
 
 
 class _OnFrame(Protocol):
-    """Takes one frame's payload; True at the last."""
+    """Takes the payload of one frame. Returns True at the last frame."""
 
     async def __call__(self, child: Child, kind: Kind, nbytes: int, /) -> bool: ...
 
 
 async def _take_array(child: Child, target: np.ndarray[Any, Any], nbytes: int) -> None:
-    """Fill an array of shape (band, y, x), without a copy where its bands lie whole in memory."""
+    """Fill an array of shape (band, y, x). A contiguous band is filled without a copy."""
     _check(nbytes, target.nbytes)
     for band in target:
         if band.flags.c_contiguous:
@@ -275,4 +275,4 @@ async def _take_array(child: Child, target: np.ndarray[Any, Any], nbytes: int) -
 
 def _check(announced: int, expected: int) -> None:
     if announced != expected:
-        raise ChildDiedError("sends another shape")
+        raise ChildDiedError("sent another shape")

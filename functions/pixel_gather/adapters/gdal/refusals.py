@@ -1,6 +1,6 @@
-"""What GDAL's errors mean for a source: a status, and a sentence without GDAL's own words.
+"""Translate GDAL's errors to a status and a sentence without GDAL's own words.
 
-Damaged bytes are corrupt. What is sound but cannot be read here is unsupported.
+Damaged bytes are CORRUPT. A valid file that cannot be read here is UNSUPPORTED.
 """
 
 import re
@@ -23,7 +23,7 @@ _COMPRESSIONS: Final = {
     "22610": "JPEG XR",
     "48124": "Jetraw",
 }
-"""By libtiff's name, or by their number in TIFF where it knows none."""
+"""Names of compressions, by libtiff's name, or by TIFF code where libtiff has no name."""
 
 type _Sentence = Callable[[re.Match[str]], str]
 
@@ -81,14 +81,14 @@ _RULES: Final[tuple[tuple[str, str, _Sentence], ...]] = (
         _always("its header is damaged or cut off"),
     ),
 )
-"""The first that is found in any of the texts decides."""
+"""The first pattern that is found in any of the texts decides."""
 
 
 def judge(texts: Sequence[str]) -> tuple[str, str]:
     """Return the name of a status, and a sentence.
 
     Args:
-        texts: What GDAL said, from the outermost error to its cause.
+        texts: GDAL's messages, from the outermost error to its cause.
     """
     told = "\n".join(texts)
     for pattern, status, sentence in _RULES:
@@ -99,7 +99,7 @@ def judge(texts: Sequence[str]) -> tuple[str, str]:
 
 
 def _shortest(texts: Sequence[str]) -> str:
-    """Return the cause, which is the last text, without names of GDAL's functions."""
+    """Return the cause, which is the last text, without the names of GDAL's functions."""
     for text in reversed(texts):
         cause = _OWN_NAMES.sub("", _PATH.sub("", text).strip()).strip(" .;")
         if cause and not text.startswith("Read failed."):

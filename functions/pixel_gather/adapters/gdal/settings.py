@@ -1,4 +1,4 @@
-"""What the fall-back may use."""
+"""Settings of the fall-back reader."""
 
 import os
 from dataclasses import dataclass
@@ -9,33 +9,33 @@ class GdalSettings:
     """Limits of the child processes, and how they fetch."""
 
     max_children: int = os.process_cpu_count() or 1
-    """Most processes at one time; each has one file in hand."""
+    """Most processes at one time. Each works on one file."""
 
     child_memory_mib: int = 1024
-    """What one child may map beyond its own start (about 190 MiB mapped, 75 MiB resident)."""
+    """Memory that one child may map after its start (at which 190 MiB are mapped, 75 MiB resident)."""
 
     timeout_s: float = 60.0
-    """Longest that a child may work on one open or one window; waiting for bytes not counted."""
+    """Longest time that a child may work on one open or one window. Waiting for bytes does not count."""
 
     start_timeout_s: float = 60.0
     chunk_nbytes: int = 8 * 2**20
-    """A window of more pixels than this comes in several runs of rows."""
+    """A larger window is sent in several runs of rows."""
 
     first_read_nbytes: int = 32 * 1024
     block_nbytes: int = 16 * 1024
-    """Unit of caching: what GDAL asks for is widened to whole blocks."""
+    """Unit of the cache. GDAL's reads are widened to whole blocks."""
 
     max_gap_nbytes: int = 64 * 1024
-    """Ranges nearer than this become one request."""
+    """Ranges with at most this many bytes between them are fetched in one request."""
 
     max_request_nbytes: int = 8 * 2**20
-    """Longer ranges are fetched in parts of this length."""
+    """Longer ranges are fetched in parts of this size."""
 
     max_requests_in_flight: int = 4
-    """Per source."""
+    """Most concurrent requests for one source."""
 
     max_read_ahead_nbytes: int = 512 * 1024
-    """Sequential reads fetch ahead, twice as much each time, up to this."""
+    """Sequential reads fetch ahead, twice as much each time, up to this size."""
 
     max_cached_nbytes: int = 64 * 2**20
-    """Per source being read; between reads only what its header needed is kept."""
+    """Size of the cache of one source while it is read. Between reads only the header is kept."""

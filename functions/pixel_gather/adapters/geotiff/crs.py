@@ -1,4 +1,4 @@
-"""The CRS of a GeoTIFF, where its GeoKeys are plainly an EPSG code."""
+"""The CRS of a GeoTIFF whose GeoKeys say no more than an EPSG code."""
 
 import math
 from enum import IntEnum
@@ -10,7 +10,7 @@ from pixel_gather.adapters.geotiff.unsupported import UnknownCrsError
 
 
 class Key(IntEnum):
-    """The GeoKeys that a plain EPSG code may come with."""
+    """The GeoKeys that may stand beside an EPSG code without changing the CRS."""
 
     MODEL_TYPE = 1024
     RASTER_TYPE = 1025
@@ -29,13 +29,13 @@ class Key(IntEnum):
 
 
 _FOR_GEODETIC: Final = frozenset(Key) - {Key.PROJECTED_CRS, Key.PROJECTED_CITATION, Key.TO_WGS84}
-"""GDAL ignores linear units here."""
+"""Keys of a geographic CRS. GDAL ignores linear units there."""
 _FOR_PROJECTED: Final = frozenset(Key) - {
     Key.LINEAR_UNIT_SIZE,
     Key.SEMI_MAJOR_AXIS,
     Key.INVERSE_FLATTENING,
 }
-"""GDAL prefers EPSG's own shift to WGS 84, which it then leaves out."""
+"""Keys of a projected CRS. GDAL ignores ``TO_WGS84`` there: it prefers the shift that EPSG defines."""
 _METRE, _DEGREE = 9001, 9102
 _WGS84, _GRS80, _CLARKE_1866 = (
     (6378137.0, 298.257223563),
@@ -45,14 +45,17 @@ _WGS84, _GRS80, _CLARKE_1866 = (
 _ELLIPSOIDS: Final = {4326: _WGS84, 4979: _WGS84, 4267: _CLARKE_1866} | dict.fromkeys(
     (4167, 4258, 4269, 4283, 4490, 4612, 4617, 4674, 6318, 6668, 7844), _GRS80
 )
-"""GDAL writes it beside the code, and believes it more than the code where they differ."""
+"""Semi-major axis in metres and inverse flattening, by geographic CRS.
+
+GDAL writes them beside the code. Where they differ from the code, GDAL uses them.
+"""
 
 
 def crs_of(keys: GeoKeys) -> str | None:
-    """Return ``EPSG:n`` where the keys say just that, or None where there are none.
+    """Return ``EPSG:n``, or None where there are no keys.
 
     Raises:
-        UnknownCrsError: GDAL builds this CRS from more than a code.
+        UnknownCrsError: The keys say more than an EPSG code. GDAL has to build this CRS.
     """
     if not keys:
         return None
@@ -69,7 +72,7 @@ def crs_of(keys: GeoKeys) -> str | None:
 
 
 def _has_own_ellipsoid(keys: GeoKeys, code: object) -> bool:
-    """Tell whether axis and flattening, where they are named, are those of the code."""
+    """Tell whether the axis and flattening in the keys, if any, are those of the code."""
     named = keys.get(Key.SEMI_MAJOR_AXIS), keys.get(Key.INVERSE_FLATTENING)
     if named == (None, None):
         return True

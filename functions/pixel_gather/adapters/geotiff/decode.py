@@ -1,6 +1,6 @@
-"""One tile's or strip's bytes -> pixels.
+"""Decode the bytes of one tile or strip to pixels.
 
-Whatever is not exactly as long as the layout says is an error: no partial pixels.
+Decoded bytes of any other length than the layout says are an error. There are no partial pixels.
 """
 
 from collections.abc import Callable
@@ -16,25 +16,32 @@ type Block = np.ndarray[Any, Any]
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW: Final = 5
-"""Place of the window descriptor, after the frame's own; 17 << 3 stands for 128 MiB."""
+"""Position of the window descriptor. The frame descriptor is the byte before it."""
 _ZSTD_128_MIB: Final = 17 << 3
+"""The window descriptor of 128 MiB."""
 
 
 def _copy(content: memoryview, *, out: memoryview) -> memoryview:
-    """Take uncompressed bytes as they are."""
+    """Copy uncompressed bytes."""
     out[:] = content
     return out
 
 
 def _lzw(content: memoryview, *, out: memoryview) -> memoryview:
-    """Decode LZW, but not the variant of before 1995, with which imagecodecs and libtiff differ."""
+    """Decode LZW.
+
+    The variant in use before 1995 is refused: imagecodecs and libtiff decode it differently.
+    """
     if content.nbytes > 1 and content[0] == 0 and content[1] & 1:
         raise ValueError("LZW in the old bit order")
     return _bytes_view(imagecodecs.lzw_decode(content, out=out))
 
 
 def _zstd(content: memoryview, *, out: memoryview) -> memoryview:
-    """Decode zstd, but not a frame that wants a larger window than libtiff allows, or none at all."""
+    """Decode zstd.
+
+    A frame with a larger window than libtiff allows is refused, and so are bytes that are no zstd frame.
+    """
     is_single_segment = content.nbytes > _ZSTD_WINDOW and content[_ZSTD_WINDOW - 1] & 0x20
     has_large_window = len(out) > 1 << 27 if is_single_segment else content[_ZSTD_WINDOW] > _ZSTD_128_MIB
     if bytes(content[:4]) != _ZSTD_MAGIC or has_large_window:
@@ -58,16 +65,16 @@ _DECODERS: Final[dict[Compression, Callable[..., Any]]] = {
 
 
 def decode_block(content: memoryview, layout: Layout, block: Block) -> None:
-    """Decode a tile's or strip's bytes into ``block``, wholly or with an error.
+    """Decode the bytes of a tile or strip into ``block``.
 
     Args:
         content: The compressed bytes.
         layout: How they are stored.
-        block: C-contiguous, shape (rows, columns) or (rows, columns, numbers per pixel), of the stored
-            dtype's kind and size in native byte order.
+        block: C-contiguous, shape (rows, columns) or (rows, columns, numbers per pixel). Its dtype has the
+            stored dtype's kind and size, in native byte order.
 
     Raises:
-        DamagedTileError: The bytes are damaged, and GDAL may not know their compression.
+        DamagedTileError: The bytes are damaged, and GDAL may lack the codec to notice.
         UnsupportedError: The bytes are damaged, too short or too long.
     """
     target = _as_bytes(block)
@@ -91,7 +98,10 @@ def decode_block(content: memoryview, layout: Layout, block: Block) -> None:
 
 
 def _decode_floats(content: memoryview, layout: Layout, block: Block) -> None:
-    """Undo the floating point predictor, which stores bytes by significance whatever the byte order."""
+    """Decode and undo the floating point predictor.
+
+    This predictor stores bytes by significance, in files of either byte order.
+    """
     shuffled = np.empty_like(block)
     target = _as_bytes(shuffled)
     decoded = _DECODERS[layout.compression](content, out=target)
@@ -101,7 +111,7 @@ def _decode_floats(content: memoryview, layout: Layout, block: Block) -> None:
 
 
 def _decode_jpeg_xl(content: memoryview, block: Block) -> None:
-    """Decode JPEG XL, which a package may come without; libjxl refuses another shape or dtype than wanted."""
+    """Decode JPEG XL, if its codec is installed. libjxl refuses any other shape or dtype than ``block``'s."""
     if not imagecodecs.JPEGXL.available:
         raise UnsupportedError("JPEG XL without its codec")
     if imagecodecs.jpegxl_check(content) is False:
@@ -113,5 +123,5 @@ def _decode_jpeg_xl(content: memoryview, block: Block) -> None:
 
 
 def _as_bytes(block: Block) -> memoryview:
-    """Return the bytes of a C-contiguous array, to be written to."""
+    """Return the bytes of a C-contiguous array, writable."""
     return block.reshape(-1).view(np.uint8).data

@@ -1,4 +1,4 @@
-"""Which EPSG codes need no second look by GDAL."""
+"""Tell which EPSG codes can be used without asking GDAL."""
 
 from bisect import bisect_right
 from functools import cache
@@ -6,26 +6,26 @@ from typing import Final
 
 from pixel_gather.adapters.geotiff.epsg_codes import GEOGRAPHIC, METRIC_PROJECTED
 
-_ON: Final = (
+_GEODETIC_CRS: Final = (
     (4326, range(32601, 32661)),
     (4326, range(32701, 32761)),
     (4326, range(3857, 3858)),
     (4269, range(26901, 26924)),
 )
-"""A few projected CRSs by their geodetic CRS."""
+"""The geodetic CRS of some projected CRSs: UTM on WGS 84, Web Mercator, UTM on NAD83."""
 
 
 def is_plain_projected(code: object, *, geodetic: object) -> bool:
     """Tell whether a code is a current projected CRS in metres.
 
     Args:
-        code: Of the projected CRS.
-        geodetic: Of the geodetic CRS that the file names beside it; any other than the projected CRS's
-            own would override it.
+        code: EPSG code of the projected CRS.
+        geodetic: EPSG code of the geodetic CRS that the file names beside it, if any. A geodetic CRS other
+            than the projected CRS's own would override it, so the answer is then False.
     """
     if not isinstance(code, int) or not _holds(METRIC_PROJECTED, code):
         return False
-    return geodetic is None or any(geodetic == own and code in codes for own, codes in _ON)
+    return geodetic is None or any(geodetic == own and code in codes for own, codes in _GEODETIC_CRS)
 
 
 def is_plain_geographic(code: object) -> bool:

@@ -1,7 +1,7 @@
-"""EPSG codes that GDAL takes as they are, as ranges; from EPSG dataset v12 as PROJ carries it.
+"""Ranges of EPSG codes that GDAL uses unchanged. From version 12 of the EPSG dataset, as PROJ carries it.
 
-Left out: deprecated codes, which GDAL replaces by their successors, and CRSs in other units than metres,
-in which a file's own unit may override the CRS's.
+Deprecated codes are left out, because GDAL replaces them by their successors. CRSs in other units than metres
+are left out, because the file's own unit may override theirs.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""How many bytes to read of a file of which nothing is known: learned from those seen before."""
+"""How many bytes to read first of a file: learned from the headers of earlier files."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from typing import Final
 
 _SMALLEST, _LARGEST = 4 << 10, 256 << 10
 _N_REMEMBERED: Final = 64
-_OF_A_REQUEST: Final = 256 << 10
-"""Bytes that cost about as much as another request: what a worker fetches in some 3 ms."""
+_REQUEST_COST_NBYTES: Final = 256 << 10
+"""One more request costs about as much time as this many bytes: a worker fetches them in some 3 ms."""
 
 _N_TO_GROW: Final = 2
-"""Headers that did not fit; one alone may be an odd file."""
+"""The first read grows after this many headers that did not fit. One alone may be an unusual file."""
 
 
 def _deque() -> deque[int]:
@@ -19,22 +19,23 @@ def _deque() -> deque[int]:
 
 @dataclass(slots=True)
 class FirstRead:
-    """The size of the next first read: a power of two, from 4 to 256 KiB, once it has learned.
+    """The size of the next first read. Once it has learned, it is a power of two from 4 to 256 KiB.
 
-    It is to cost least: its own bytes for every file, and another request for each header that does not fit.
-    It grows as soon as enough do not, and shrinks by half after each 64 files that would do with less.
+    The best size costs least: its own bytes for every file, plus one more request for each header that does
+    not fit. The size grows as soon as enough headers do not fit. It halves after each 64 files for which a
+    smaller size would have cost less.
     """
 
     nbytes: int
     is_fixed: bool = False
-    """Whether it stays as it is."""
+    """Whether the size never changes."""
 
     _stops: deque[int] = field(default_factory=_deque, init=False)
 
     def learn(self, stop: int) -> None:
-        """Take note of where a file's header, and the offsets of its tiles that were needed, ended.
+        """Record where the header of a file ended, including the tile offsets that were needed.
 
-        Files whose header lies deeper than any first read tell nothing.
+        A header that ends beyond the largest first read is ignored.
         """
         if self.is_fixed or stop > _LARGEST:
             return
@@ -48,10 +49,10 @@ class FirstRead:
             self._stops.clear()
 
     def _cheapest(self) -> int:
-        """Return the power of two with which the headers seen lately would have cost least."""
+        """Return the power of two that would have cost least for the recent headers."""
         sizes = [1 << bits for bits in range(_SMALLEST.bit_length() - 1, _LARGEST.bit_length())]
         n = len(self._stops)
-        return min(sizes, key=lambda nbytes: n * nbytes + _OF_A_REQUEST * self._n_longer(nbytes))
+        return min(sizes, key=lambda nbytes: n * nbytes + _REQUEST_COST_NBYTES * self._n_longer(nbytes))
 
     def _n_longer(self, nbytes: int) -> int:
         return sum(each > nbytes for each in self._stops)

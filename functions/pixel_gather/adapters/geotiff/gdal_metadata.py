@@ -1,4 +1,4 @@
-"""GDAL_METADATA, the XML tag in which GDAL keeps each band's scale and offset."""
+"""GDAL_METADATA: the XML tag that holds each band's scale and offset."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -13,11 +13,11 @@ _MAX_NBYTES: Final = 1 << 20
 
 
 def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return each band's scale and offset, 1.0 and 0.0 where none is declared.
+    """Return each band's scale and offset. The defaults are 1.0 and 0.0.
 
     Raises:
-        UnsupportedError: XML that may mean something else to GDAL, or hides entities.
-        NeedBytes: The text was not fetched yet.
+        UnsupportedError: GDAL may read this XML differently, or it has a document type.
+        NeedBytes: The text has not been fetched yet.
     """
     scales, offsets = [1.0] * n_bands, [0.0] * n_bands
     text = _text(ifd)
@@ -30,18 +30,18 @@ def scales_and_offsets(ifd: Ifd, n_bands: int) -> tuple[tuple[float, ...], tuple
 
 
 def mentions_mask(ifd: Ifd) -> bool:
-    """Tell whether a band may be declared alpha here, or a nodata value for all bands together."""
+    """Tell whether the XML may declare an alpha band, or one nodata value for all bands together."""
     text = _text(ifd).lower()
     return b"alpha" in text or b"nodata_values" in text
 
 
 def _text(ifd: Ifd) -> bytes:
-    """Return the XML; empty where there is none."""
+    """Return the XML, or empty bytes."""
     return ifd.text(Tag.GDAL_METADATA, most=_MAX_NBYTES) or b""
 
 
 def _items(text: bytes) -> list["Element"]:
-    """Parse the items, if there is nothing in the text but elements."""
+    """Parse the items of XML without a document type."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415 # few files declare a scale
 
     if b"<!" in text or b"<?" in text:
@@ -53,7 +53,7 @@ def _items(text: bytes) -> list["Element"]:
 
 
 def _set(values: list[float], item: "Element") -> None:
-    """Put one item's number where its band is."""
+    """Store one item's number for its band."""
     try:
         values[_band_index(item, len(values))] = float((item.text or "").strip())
     except ValueError as error:
@@ -61,7 +61,7 @@ def _set(values: list[float], item: "Element") -> None:
 
 
 def _band_index(item: "Element", n_bands: int) -> int:
-    """Return the band from 0 of an item."""
+    """Return the band of an item, from 0."""
     index = int(item.get("sample", "-1"))
     if not 0 <= index < n_bands:
         raise UnsupportedError("scale or offset of no band")

@@ -1,4 +1,4 @@
-"""CRSs that only GDAL can name: it is asked once for every set of GeoKeys, not for every file."""
+"""CRSs that only GDAL can build. GDAL is asked once for each set of GeoKeys, not for each file."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -13,44 +13,49 @@ from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.model.source import Cost, Header
 
 _MOST_ANSWERS: Final = 1024
-"""Kept at one time; a WKT has a few KB."""
+"""Most answers that are kept. A WKT has a few KB."""
 _MAX_NBYTES: Final = 1 << 16
-"""Of one tag; ``geo_keys_of`` has refused longer ones."""
+"""Most bytes of one tag. ``geo_keys_of`` has refused longer ones."""
 
 
 class ReadHeaderByGdal(Protocol):
-    """What is needed of GDAL."""
+    """Reads a header by GDAL."""
 
     async def __call__(self, href: str, *, overview: int | None, etag: str | None, cost: Cost) -> Header:
-        """Return what GDAL tells of one version of a source; fails with a SourceError."""
+        """Return GDAL's header of one version of a source.
+
+        Raises:
+            SourceError: GDAL cannot open it.
+        """
 
 
 def crs_digest(ifd: Ifd, header: Header) -> bytes:
-    """Return what is equal only for files of which GDAL builds the same CRS.
+    """Return a digest of the tags from which GDAL builds the CRS.
 
-    Scales and heights count because GDAL takes a band's scale from the pixel scale's height under a
-    vertical CRS: where one file's header is right, so are those of all files with its digest.
+    Files with equal digests have the same CRS. Scales and heights are part of the digest: under a vertical
+    CRS, GDAL takes a band's scale from the height in the pixel scale. So if GDAL agrees with one file's
+    header, it agrees with the headers of all files that have the same digest.
     """
     tags = (Tag.GEO_KEY_DIRECTORY, Tag.GEO_DOUBLE_PARAMS, Tag.GEO_ASCII_PARAMS)
     keys = [ifd.raw(tag, most_nbytes=_MAX_NBYTES) for tag in tags]
-    told = (ifd.format.byte_order, keys, heights_of(ifd), header.scales, header.offsets)
-    return blake2b(repr(told).encode(), digest_size=16).digest()
+    parts = (ifd.format.byte_order, keys, heights_of(ifd), header.scales, header.offsets)
+    return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
 @dataclass(slots=True)
 class _Answer:
-    """Whoever holds the lock first asks; the others find the answer."""
+    """GDAL's answer for one digest. The first task to hold the lock asks; the others find the answer."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    is_known: bool = False
+    has_come: bool = False
     crs: str | None = None
-    is_unlike: bool = False
-    """Whether GDAL's header differed in more than the CRS, so that it reads such files otherwise."""
+    differs: bool = False
+    """Whether GDAL's header differed in more than the CRS. GDAL then has to read such files."""
 
 
 @dataclass(slots=True)
 class GdalsCrs:
-    """GDAL's answers so far; belongs to one event loop."""
+    """GDAL's answers so far. Belongs to one event loop."""
 
     read_header: ReadHeaderByGdal
     _answers: dict[bytes, _Answer] = field(default_factory=dict, init=False)
@@ -59,14 +64,14 @@ class GdalsCrs:
         """Return the CRS that GDAL gives to files with this digest.
 
         Args:
-            digest: As ``crs_digest`` gives it.
-            header: All but the CRS, as this path reads it.
-            overview: The one that the header is of.
-            cost: Adds up waiting and asking.
+            digest: The result of ``crs_digest``.
+            header: The header as this path reads it, without the CRS.
+            overview: The overview that the header describes.
+            cost: The time to wait and to ask is added to it.
 
         Raises:
-            UnsupportedError: GDAL reads other fields of the header otherwise.
-            SourceError: GDAL cannot open the file; the next one with this digest will be asked of again.
+            UnsupportedError: GDAL's header differs in another field.
+            SourceError: GDAL cannot open the file. The next file with this digest asks again.
         """
         answer = self._answers.get(digest)
         if answer is None:
@@ -76,17 +81,22 @@ class GdalsCrs:
         started = perf_counter()
         async with answer.lock:
             cost.open_s += perf_counter() - started
-            if not answer.is_known:
-                told = await self.read_header(header.href, overview=overview, etag=header.etag, cost=cost)
-                answer.crs = told.crs
-                answer.is_unlike = not _is_alike(header, told)
-                answer.is_known = True
-        if answer.is_unlike:
-            raise UnsupportedError("GDAL reads the header otherwise")
+            if not answer.has_come:
+                gdal_header = await self.read_header(
+                    header.href, overview=overview, etag=header.etag, cost=cost
+                )
+                answer.crs = gdal_header.crs
+                answer.differs = not _is_alike(header, gdal_header)
+                answer.has_come = True
+        if answer.differs:
+            raise UnsupportedError("GDAL reads the header differently")
         return answer.crs
 
 
-def _is_alike(header: Header, told: Header) -> bool:
-    """Compare all but the CRS, and whether a single column of blocks is of tiles, which GDAL cannot tell."""
-    expected = replace(header, crs=told.crs, is_tiled=told.is_tiled)
-    return repr(told) == repr(expected)  # as text, for NaN equals NaN there
+def _is_alike(header: Header, gdal_header: Header) -> bool:
+    """Compare all fields except ``crs`` and ``is_tiled``.
+
+    GDAL cannot tell whether a single column of blocks consists of tiles or of strips.
+    """
+    expected = replace(header, crs=gdal_header.crs, is_tiled=gdal_header.is_tiled)
+    return repr(gdal_header) == repr(expected)  # as text, for NaN equals NaN there

@@ -1,4 +1,4 @@
-"""The GeoKey directory: a little list of numbers, doubles and texts inside three tags."""
+"""The GeoKey directory: integers, doubles and texts, stored in three tags."""
 
 from typing import Final
 
@@ -18,11 +18,11 @@ type GeoKeys = dict[int, int | tuple[float, ...] | str]
 
 
 def geo_keys_of(ifd: Ifd) -> GeoKeys:
-    """Return the GeoKeys; empty where there are none.
+    """Return the GeoKeys, or an empty dictionary.
 
     Raises:
-        UnsupportedError: libgeotiff may read the list otherwise, or not at all.
-        NeedBytes: Values were not fetched yet.
+        UnsupportedError: libgeotiff may read the list differently, or not at all.
+        NeedBytes: Values have not been fetched yet.
     """
     entry = ifd.entries.get(Tag.GEO_KEY_DIRECTORY)
     if entry is None:
@@ -48,7 +48,7 @@ def geo_keys_of(ifd: Ifd) -> GeoKeys:
 def _stored(
     location: int, index: int, count: int, doubles: tuple[float, ...], text: str
 ) -> tuple[float, ...] | str:
-    """Return a longer value from the tag that holds it."""
+    """Return a value that is stored in another tag."""
     values = {Tag.GEO_DOUBLE_PARAMS: doubles, Tag.GEO_ASCII_PARAMS: text}.get(location, ())  # type: ignore[call-overload] # an int is as good as the Tag of its value
     if index + count > len(values):
         raise UnsupportedError("a GeoKey's value is missing")

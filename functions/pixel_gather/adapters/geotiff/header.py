@@ -1,4 +1,4 @@
-"""The header of a GeoTIFF, from its tags."""
+"""Build the header of a GeoTIFF from its tags."""
 
 from collections.abc import Sequence
 
@@ -16,11 +16,11 @@ _REDUCED, _MASK = 1, 4
 
 
 def overviews_of(first: Ifd, full: Layout) -> list[tuple[Ifd, Layout]]:
-    """Return the overviews of the first image in the order of the chain, which is GDAL's.
+    """Return the overviews of the first image in file order, as GDAL does.
 
     Raises:
-        UnsupportedError: The chain is broken, or the overviews are not one smaller than the other.
-        NeedBytes: A directory was not fetched yet.
+        UnsupportedError: The chain of directories is broken, or an overview is larger than the one before.
+        NeedBytes: A directory has not been fetched yet.
     """
     found: list[tuple[Ifd, Layout]] = []
     last = full
@@ -55,18 +55,18 @@ def header_of(
     """Build the header of the full image, or of one of its overviews.
 
     Args:
-        ifd: The first directory, which alone is georeferenced.
-        layout: Its layout.
-        href: The source's.
+        ifd: The first directory. Only this one is georeferenced.
+        layout: The layout of the full image.
+        href: The href of the source.
         etag: The version that the directory was read from.
-        keys: Its GeoKeys.
-        crs: What they name.
-        shown: The layout to read from: the full image's or an overview's.
-        overviews: All that were looked for.
+        keys: The GeoKeys of the directory.
+        crs: The CRS that they name.
+        shown: The layout that windows are read from: the full image's or an overview's.
+        overviews: The overviews that were looked up.
 
     Raises:
-        UnsupportedError: Only GDAL knows what the tags mean.
-        NeedBytes: Values were not fetched yet.
+        UnsupportedError: Only GDAL can tell what the tags mean.
+        NeedBytes: Values have not been fetched yet.
     """
     transform = transform_of(ifd, keys)
     scales, offsets = scales_and_offsets(ifd, layout.n_bands)
@@ -75,7 +75,7 @@ def header_of(
     return Header(
         href=href,
         etag=etag,
-        nbytes=ifd.fragments.object_nbytes,
+        nbytes=ifd.header_bytes.object_nbytes,
         driver="GTiff",
         width=shown.width,
         height=shown.height,

@@ -1,4 +1,4 @@
-"""The parts of one object that were fetched so far."""
+"""The parts of one object's header that have been fetched so far."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from pixel_gather.adapters.geotiff.unsupported import TiffError
 
 _MAX_PARTS: Final = 32
-"""More than one parse may ask for; bounds what many windows of one file leave behind."""
+"""More parts than one parse may ask for. Bounds the memory that many windows of one file take."""
 
 
 class NeedBytes(Exception):  # noqa: N818 # a question to the caller, not a failure
-    """Bytes [start, stop) of the object are wanted and were not fetched yet; they lie inside it."""
+    """Bytes [start, stop) of the object are needed and have not been fetched. They lie inside the object."""
 
     def __init__(self, start: int, stop: int) -> None:
         """Name the range."""
@@ -21,16 +21,19 @@ class NeedBytes(Exception):  # noqa: N818 # a question to the caller, not a fail
 
 @dataclass(slots=True)
 class HeaderBytes:
-    """A sparse set of ranges of one object; grows by ``add`` and never fetches by itself."""
+    """Ranges of one object. Grows by ``add`` and fetches nothing itself."""
 
     object_nbytes: int
     seen_stop: int = 0
-    """Byte after the last one that was ever asked for."""
+    """Byte after the last one that was ever viewed."""
 
     _parts: list[tuple[int, memoryview]] = field(default_factory=list)
 
     def add(self, start: int, content: memoryview) -> None:
-        """Take in the bytes that begin at ``start``; old parts go, but never the object's head."""
+        """Add bytes that begin at ``start``.
+
+        When there are too many parts, the oldest is dropped, but never the first bytes of the object.
+        """
         if len(self._parts) >= _MAX_PARTS:
             del self._parts[1]
         self._parts.append((start, content))
@@ -49,7 +52,7 @@ class HeaderBytes:
 
         Raises:
             TiffError: They lie outside the object.
-            NeedBytes: They were not fetched in one piece.
+            NeedBytes: No single part holds all of them.
         """
         if not 0 <= start <= stop <= self.object_nbytes:
             raise TiffError("an offset points outside the file")

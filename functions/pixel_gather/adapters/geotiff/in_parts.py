@@ -1,4 +1,4 @@
-"""Ranges that are fetched side by side, and become one."""
+"""Fetch adjacent ranges concurrently and join their bytes."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -8,14 +8,14 @@ from pixel_gather.adapters.geotiff.in_thread import in_thread
 from pixel_gather.together import all_of
 
 type Fetch = Callable[[int, int], Awaitable[memoryview]]
-"""Fetches bytes [start, stop) of one version of one object, all of them or it fails."""
+"""Fetches bytes [start, stop) of one version of one object. Returns all of them or fails."""
 
 
 async def fetch_ranges(fetch: Fetch, ranges: Sequence[tuple[int, int]]) -> memoryview:
-    """Return the bytes of ranges that follow each other, fetched at one time.
+    """Fetch ranges that follow each other, concurrently, and return their bytes as one.
 
-    A single one is returned as it came. Parts are copied once, each as it comes, so that no more than what is
-    under way is held twice: decoders want their bytes in one piece.
+    A single range is returned without a copy. Decoders need contiguous bytes, so several ranges are copied
+    once, each as it arrives. Only ranges in flight are held twice.
     """
     if len(ranges) == 1:
         return await fetch(*ranges[0])
@@ -24,7 +24,7 @@ async def fetch_ranges(fetch: Fetch, ranges: Sequence[tuple[int, int]]) -> memor
 
     async def fetch_part(start: int, stop: int) -> None:
         content = await fetch(start, stop)
-        # in a thread: to touch fresh memory may take longer than the copy, 2 ms a MiB in a virtual machine
+        # In a thread: touching fresh memory can take longer than the copy, 2 ms per MiB in a virtual machine.
         await in_thread(
             lambda: np.copyto(whole[start - first : stop - first], np.frombuffer(content, np.uint8))
         )

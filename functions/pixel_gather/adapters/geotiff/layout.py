@@ -1,4 +1,4 @@
-"""How a directory's pixels are stored, for the layouts that this path reads exactly."""
+"""How the pixels of a directory are stored. Covers the layouts that this path reads as GDAL does."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -29,8 +29,9 @@ _DTYPES: Final = {
     (64, 6): "c8",
     (128, 6): "c16",
 }
-"""By bits per sample and sample format; complex integers are apart."""
-_CHOPPED_NBYTES: Final = 8192
+"""NumPy's dtype by bits per sample and sample format. Complex integers are handled separately."""
+_STRIP_CHOP_NBYTES: Final = 8192
+"""GDAL cuts a single uncompressed strip into strips of about this size."""
 _COMPLEX_INT16: Final = (32, 5)
 
 PAIRS_OF_DTYPES: Final = {
@@ -40,11 +41,11 @@ PAIRS_OF_DTYPES: Final = {
     ]
     + [(np.dtype(order + "i2"), np.dtype("c8")) for order in "<>"]
 }
-"""Every pair of a stored and a pixel's dtype that is read here, by their names."""
+"""Every pair of stored dtype and pixel dtype that is read here, by name."""
 
 
 class Compression(IntEnum):
-    """The compressions that are decoded here, by their codes in TIFF."""
+    """The compressions that are decoded here, with their TIFF codes."""
 
     NONE = 1
     LZW = 5
@@ -58,7 +59,7 @@ class Compression(IntEnum):
 
 
 class Predictor(IntEnum):
-    """What was done to the pixels before they were compressed."""
+    """How pixels were transformed before compression."""
 
     NONE = 1
     HORIZONTAL = 2
@@ -66,23 +67,23 @@ class Predictor(IntEnum):
 
 
 JPEG_XL: Final = frozenset({Compression.JPEG_XL, Compression.JPEG_XL_OF_DNG})
-"""They hold pixels, not bytes: their own shape and dtype have to be the tile's."""
+"""Such tiles hold an image, not bytes. Its shape and dtype have to be the tile's."""
 
 WITH_PREDICTOR: Final = frozenset(Compression) - {Compression.NONE, Compression.PACKBITS} - JPEG_XL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Everything that decoding needs, and where to look for offsets and byte counts."""
+    """What decoding needs, and which tags hold offsets and byte counts."""
 
     width: int
     height: int
     n_bands: int
     stored: np.dtype[Any]
-    """Of one stored number, in the file's byte order."""
+    """Dtype of one stored number, in the file's byte order."""
 
     dtype: np.dtype[Any]
-    """Of one pixel as GDAL reports it, in native byte order."""
+    """Dtype of one pixel as GDAL reports it, in native byte order."""
 
     compression: Compression
     predictor: Predictor
@@ -90,23 +91,23 @@ class Layout:
     tile_width: int
     tile_height: int
     n_planes: int
-    """Bands where each is stored by itself, else 1."""
+    """The number of bands where each band has its own tiles, else 1."""
 
     has_alpha: bool
 
     @property
     def n_across(self) -> int:
-        """Tiles side by side."""
+        """Tiles per row."""
         return -(-self.width // self.tile_width)
 
     @property
     def n_down(self) -> int:
-        """Tiles one above the other."""
+        """Tiles per column."""
         return -(-self.height // self.tile_height)
 
     @property
     def samples(self) -> int:
-        """Numbers stored for one pixel of a tile: its bands, twice that where they are complex integers."""
+        """Numbers stored for one pixel of a tile: one per band, or two for complex integers."""
         n_bands = self.n_bands if self.n_planes == 1 else 1
         return n_bands * (2 if self.is_complex_int else 1)
 
@@ -122,24 +123,24 @@ class Layout:
 
     @property
     def offsets_tag(self) -> Tag:
-        """Where the offsets of tiles or strips stand."""
+        """The tag with the offsets of tiles or strips."""
         return Tag.TILE_OFFSETS if self.is_tiled else Tag.STRIP_OFFSETS
 
     @property
     def counts_tag(self) -> Tag:
-        """Where their byte counts stand."""
+        """The tag with their byte counts."""
         return Tag.TILE_BYTE_COUNTS if self.is_tiled else Tag.STRIP_BYTE_COUNTS
 
     @property
     def block_height(self) -> int:
-        """Rows of a tile or strip as GDAL counts them: it cuts a single uncompressed strip into 8 KiB."""
+        """Rows of a tile or strip as GDAL reports them. It cuts a single uncompressed strip into 8 KiB."""
         is_single = self.tile_height == self.height and self.n_planes == 1
         if self.is_tiled or not is_single or self.compression is not Compression.NONE:
             return self.tile_height
-        return min(self.tile_height, max(_CHOPPED_NBYTES // self.row_nbytes, 1))
+        return min(self.tile_height, max(_STRIP_CHOP_NBYTES // self.row_nbytes, 1))
 
     def tile_rows(self, tile_row: int) -> int:
-        """Return how many rows are stored: the last strip ends with the image, tiles are padded."""
+        """Return how many rows are stored. The last strip ends with the image. Tiles are padded."""
         if self.is_tiled:
             return self.tile_height
         return min(self.tile_height, self.height - tile_row * self.tile_height)
@@ -150,7 +151,7 @@ def layout_of(ifd: Ifd) -> Layout:
 
     Raises:
         UnsupportedError: This path does not read such pixels, or the tags contradict each other.
-        NeedBytes: Values were not fetched yet.
+        NeedBytes: Values have not been fetched yet.
     """
     width, height = ifd.integer(Tag.IMAGE_WIDTH), ifd.integer(Tag.IMAGE_LENGTH)
     n_bands = ifd.integer(Tag.SAMPLES_PER_PIXEL, 1)
@@ -181,7 +182,7 @@ def layout_of(ifd: Ifd) -> Layout:
 
 
 def _same(values: tuple[int, ...] | None, *, n_bands: int, default: int) -> int:
-    """Return the value that all bands share."""
+    """Return the value that all bands have in common."""
     if values is None:
         return default
     if len(values) not in (1, n_bands) or len(set(values)) != 1:
@@ -202,7 +203,7 @@ def _dtypes(ifd: Ifd, n_bands: int) -> tuple[np.dtype[Any], np.dtype[Any]]:
 
 
 def _coding(ifd: Ifd, *, stored: np.dtype[Any], dtype: np.dtype[Any]) -> tuple[Compression, Predictor]:
-    """Return compression and predictor, if they go together and with the dtype."""
+    """Return compression and predictor, if this path can decode them together with the dtype."""
     try:
         compression = Compression(ifd.integer(Tag.COMPRESSION, 1))
         predictor = Predictor(ifd.integer(Tag.PREDICTOR, 1))
@@ -243,7 +244,7 @@ def _tile_shape(ifd: Ifd, *, width: int, height: int) -> tuple[bool, int, int]:
 
 
 def _has_alpha(ifd: Ifd, n_bands: int) -> bool:
-    """Tell whether a band is alpha; also refuse colours that GDAL converts to RGB."""
+    """Tell whether a band is alpha. Refuse colours that GDAL converts to RGB."""
     if not 1 <= ifd.integer(Tag.ORIENTATION, 1) <= 8 or not 1 <= ifd.integer(Tag.RESOLUTION_UNIT, 1) <= 3:  # noqa: PLR2004 # as TIFF numbers them; libtiff refuses others
         raise UnsupportedError("orientation or resolution unit")
     if ifd.integer(Tag.PHOTOMETRIC, _MIN_IS_BLACK) not in (_MIN_IS_WHITE, _MIN_IS_BLACK, _RGB, _PALETTE):
@@ -257,8 +258,8 @@ def _has_alpha(ifd: Ifd, n_bands: int) -> bool:
 
 
 def _check_tile_arrays(ifd: Ifd, layout: Layout) -> None:
-    """Refuse offsets or byte counts of another number than the tiles'."""
+    """Refuse a file that does not have one offset and one byte count for each tile."""
     n_tiles = layout.n_across * layout.n_down * layout.n_planes
     for tag in (layout.offsets_tag, layout.counts_tag):
         if tag not in ifd.entries or ifd.entries[tag].n_values != n_tiles:
-            raise UnsupportedError("another number of offsets or byte counts than of tiles")
+            raise UnsupportedError("the number of offsets or byte counts differs from that of tiles")

@@ -1,4 +1,4 @@
-"""GDAL_NODATA, the text tag that names the value of absent pixels."""
+"""GDAL_NODATA: the text tag with the value of missing pixels."""
 
 import re
 from typing import Any, Final
@@ -12,11 +12,11 @@ from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 _MAX_NBYTES: Final = 256
 _INTEGER: Final = re.compile(r"[+-]?\d+")
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn][Aa][Nn]|[+-]?[Ii]nf")
-"""What Python and GDAL read alike."""
+"""Numbers that Python and GDAL parse alike."""
 
 
 _NEAR: Final = 1e-5
-"""Values within this share of nodata; GDAL's own bound is a few steps of float32."""
+"""Values this close to nodata, relatively, count as near. GDAL's own bound is a few steps of float32."""
 
 _MAX_FLOAT16: Final = float(np.finfo("f2").max)
 _MAX_INT16: Final = (1 << 15) - 1
@@ -24,15 +24,15 @@ _MSVC_INFINITIES: Final = {"1.#INF": "inf", "-1.#INF": "-inf"}
 
 
 def declares_nodata(ifd: Ifd) -> bool:
-    """Tell whether the tag is there, whatever it says."""
+    """Tell whether the tag exists, whatever its value."""
     return Tag.GDAL_NODATA in ifd.entries
 
 
 def hides_another_value(ifd: Ifd, dtype: np.dtype[Any]) -> bool:
-    """Tell whether GDAL hides integers for a nodata value that is none of them: it cuts 0.5 down to 0.
+    """Tell whether GDAL masks an integer that differs from the nodata value: it truncates 0.5 to 0.
 
     Raises:
-        NeedBytes: The text was not fetched yet.
+        NeedBytes: The text has not been fetched yet.
     """
     text = (ifd.text(Tag.GDAL_NODATA, most=_MAX_NBYTES) or b"").decode("latin-1").strip(" ")
     if dtype.kind not in "iu" or not _NUMBER.fullmatch(text):
@@ -42,9 +42,9 @@ def hides_another_value(ifd: Ifd, dtype: np.dtype[Any]) -> bool:
 
 
 def is_near_nodata(pixels: np.ndarray[Any, Any], nodata: float | None) -> bool:
-    """Tell whether a pixel is close to a nodata value that it does not equal, so that GDAL may hide it.
+    """Tell whether any pixel is close to the nodata value without being equal. GDAL may mask such a pixel.
 
-    Of complex numbers GDAL compares the real part alone.
+    GDAL compares only the real part of complex numbers.
     """
     if nodata is None or pixels.dtype.kind not in "fc" or not np.isfinite(nodata):
         return False
@@ -56,11 +56,11 @@ def is_near_nodata(pixels: np.ndarray[Any, Any], nodata: float | None) -> bool:
 def nodata_of(ifd: Ifd, dtype: np.dtype[Any]) -> float | int | None:
     """Return the nodata value, or None where there is none that the dtype can hold.
 
-    It is exact for 64-bit integers; for float32 it is the nearest float32, with which GDAL compares.
+    It is exact for 64-bit integers. For float32 it is the nearest float32, as in GDAL.
 
     Raises:
-        UnsupportedError: Text that only GDAL's own number parser knows how to read.
-        NeedBytes: The text was not fetched yet.
+        UnsupportedError: Only GDAL's number parser can read the text.
+        NeedBytes: The text has not been fetched yet.
     """
     content = ifd.text(Tag.GDAL_NODATA, most=_MAX_NBYTES)
     text = "" if content is None else content.decode("latin-1").strip(" ")
@@ -87,7 +87,7 @@ def _integer(text: str, limits: np.iinfo[Any]) -> int | None:
 
 
 def _floating(text: str, dtype: np.dtype[Any]) -> float | None:
-    """Return the number as the dtype compares it, or None where float16 cannot hold it."""
+    """Return the number at the precision of the dtype, or None where float16 cannot hold it."""
     if not _NUMBER.fullmatch(text):
         raise UnsupportedError("nodata")
     value = float(text)

@@ -1,8 +1,8 @@
-"""Offsets and byte counts of a run of tiles in few bytes. Pure, and bounded by what it is given.
+"""Pack the offsets and byte counts of a run of tiles into few bytes. Pure, with bounded memory.
 
-Writers put tile behind tile, so an offset is mostly the last one plus its byte count plus a constant. What
-is left are the byte counts: each as few bytes as the largest needs, all first bytes before all second ones,
-which is what compressors like.
+Most writers store one tile after the other. An offset is then the previous offset plus its byte count plus a
+constant, so mainly the byte counts have to be stored. Each takes as few bytes as the largest needs. All
+first bytes come before all second bytes, which compresses well.
 """
 
 from typing import Annotated, Any, Final, NamedTuple
@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 MAX_TILES: Final = 1 << 16
-"""Of one run, packed or not: half a megabyte of offsets."""
+"""Most tiles of one run: half a megabyte of offsets."""
 
 _MAX_INT: Final = 1 << 62
 _INT64_NBYTES: Final = 8
@@ -21,35 +21,35 @@ type _Integer = Annotated[int, msgspec.Meta(ge=-_MAX_INT, le=_MAX_INT)]
 
 
 class Run(NamedTuple):
-    """Offsets and byte counts of neighbouring tiles; a tile that is not stored has neither."""
+    """Offsets and byte counts of neighbouring tiles. Both are 0 for a tile that is not stored."""
 
     first: int
-    """Position of the first of them in the file's arrays."""
+    """Index of the first tile in the file's arrays."""
 
     offsets: Integers
     byte_counts: Integers
 
 
 class PackedIntegers(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Integers above the smallest of them."""
+    """Integers, stored as differences from the smallest."""
 
     smallest: _Integer
     content: bytes
-    """Little-endian, of the width that the largest needs; first bytes of all, then second ones; empty where
-    they are all alike."""
+    """Little-endian differences, as wide as the largest needs: all first bytes, then all second bytes.
+    Empty where all integers are equal."""
 
 
 class PackedRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One run."""
+    """A run, packed."""
 
     first: Annotated[int, msgspec.Meta(ge=0, le=1 << 48)]
     n_tiles: Annotated[int, msgspec.Meta(ge=1, le=MAX_TILES)]
     byte_counts: PackedIntegers
     offset: _Integer
-    """Of the first tile that is stored."""
+    """Offset of the first stored tile."""
 
     gaps: PackedIntegers
-    """Between the end of each stored tile and the start of the next one; negative where they lie in another
+    """Bytes from the end of each stored tile to the start of the next. Negative where tiles are out of
     order."""
 
 
@@ -74,10 +74,10 @@ def unpacked_run(packed: PackedRun, *, object_nbytes: int) -> Run:
     """Restore a run.
 
     Raises:
-        ValueError: It is not as `packed_run` makes it, or a tile lies outside the object.
+        ValueError: `packed_run` cannot have made it, or a tile lies outside the object.
     """
     if packed.byte_counts.smallest < 0:
-        raise ValueError("a tile of less than no bytes")
+        raise ValueError("a tile with a negative byte count")
     all_counts = _unpacked(packed.byte_counts, packed.n_tiles)
     stored = all_counts != 0 if packed.byte_counts.smallest == 0 else None
     counts = all_counts if stored is None else all_counts[stored]
@@ -95,7 +95,7 @@ def unpacked_run(packed: PackedRun, *, object_nbytes: int) -> Run:
 
 
 def _check_inside(offsets: Integers, counts: Integers, *, in_order: bool, object_nbytes: int) -> None:
-    """Refuse tiles outside the object; of those in order, first and last speak for all."""
+    """Refuse tiles outside the object. Of tiles in order, only the first and the last are checked."""
     first = int(offsets[0]) if in_order else int(offsets.min())
     stop = int(offsets[-1] + counts[-1]) if in_order else int((offsets + counts).max())
     if first < 0 or stop > object_nbytes:
@@ -117,7 +117,7 @@ def _unpacked(packed: PackedIntegers, n: int) -> Integers:
         return np.full(n, packed.smallest, np.int64)
     width, rest = divmod(len(content), n)
     if rest or not 1 <= width < _INT64_NBYTES:
-        raise ValueError("another number of bytes than of integers")
+        raise ValueError("the number of bytes does not fit the number of integers")
     planes = np.zeros((n, _INT64_NBYTES), np.uint8)
     planes[:, :width] = np.frombuffer(content, np.uint8).reshape(width, n).T
     values: Integers = planes.reshape(-1).view("<i8")

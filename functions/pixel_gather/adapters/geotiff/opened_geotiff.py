@@ -1,4 +1,4 @@
-"""A GeoTIFF whose header is known: a window's tiles are fetched, decoded and put in their place."""
+"""Read windows of a GeoTIFF whose header is known: fetch its tiles, decode them and copy their pixels."""
 
 import asyncio
 from collections.abc import Sequence
@@ -41,32 +41,31 @@ type Pixels = np.ndarray[Any, Any]
 
 @dataclass(slots=True, kw_only=True)
 class OpenedGeoTiff:
-    """A GeoTIFF, or one of its overviews; a ``ports.OpenedSource`` that may also raise UnsupportedError."""
+    """A GeoTIFF or one of its overviews: a ``ports.OpenedSource`` that may also raise UnsupportedError."""
 
     header: Header
     file: TiffFile
     first: Ifd
-    """The file's first directory, which speaks for all of it."""
+    """The first directory of the file. Its georeference and metadata hold for the whole file."""
 
     ifd: Ifd
-    """The directory that is read from."""
+    """The directory that windows are read from."""
 
     layout: Layout
     overview: int | None
     first_read: FirstRead
-    """Learns from this file where its header was read just now."""
+    """Learns from this file, unless it was opened from a packed header."""
 
     is_masked: bool | None = None
-    """Whether a mask or an alpha band of its own hides pixels, or GDAL hides some for another reason; None
-    where nobody has looked."""
+    """Whether GDAL hides pixels: by a mask, an alpha band or otherwise. None while not checked."""
 
     packed: bytes | None = None
-    """What it was opened by where its header was not read; ``file`` may have fetched more since."""
+    """The packed header that it was opened from, if any. ``file`` may have fetched more since."""
 
     n_packed_parts: int = 0
-    """HeaderBytes that it was opened with."""
+    """How many parts of the header came from ``packed``."""
 
-    wanted: tuple[tuple[int, int], ...] = ()
+    window_tiles: tuple[tuple[int, int], ...] = ()
     """Tiles [first, stop) that the last window touched."""
 
     @property
@@ -76,8 +75,8 @@ class OpenedGeoTiff:
 
     @property
     def known(self) -> bytes | None:
-        """Return what opens this version again without reading its header."""
-        is_new = self.packed is None or self.file.fragments.n_parts > self.n_packed_parts
+        """Return the packed header, which opens this version again without reading its header."""
+        is_new = self.packed is None or self.file.header_bytes.n_parts > self.n_packed_parts
         return self._pack() if is_new else self.packed
 
     async def read_into(
@@ -91,18 +90,18 @@ class OpenedGeoTiff:
     ) -> None:
         """Fill ``out`` with the window's pixels, as ``ports.OpenedSource`` says.
 
-        After an error ``out`` may hold anything where the window lies on the raster, unless ``masked``,
-        which leaves it untouched.
+        After an error ``out`` may hold anything where the window lies on the raster. With ``masked`` it is
+        unchanged.
 
         Raises:
-            UnsupportedError: GDAL decides, as after a tile that cannot be decoded.
+            UnsupportedError: GDAL has to read it, for example because a tile cannot be decoded.
             SourceError: The object cannot be read.
         """
         limits = self.file.settings.in_parts(part_nbytes if self.file.is_pinned else None)
         inside = window.clipped(width=self.layout.width, height=self.layout.height)
         if inside is not None:
             await self._read_inside(inside, out, window, bands, masked=masked, limits=limits)
-        if not self.file.is_seen:  # nothing that was read has told whether this version is still there
+        if not self.file.is_seen:  # no read has shown yet that this version still exists
             await self.file.get(0, 1)
 
     async def _read_inside(
@@ -125,7 +124,7 @@ class OpenedGeoTiff:
         unmasked = np.empty_like(part)
         await self._fill(unmasked, inside, bands, limits)
         if is_near_nodata(unmasked, self.header.nodata):
-            raise UnsupportedError("values next to nodata, which GDAL may hide")
+            raise UnsupportedError("values close to nodata, which GDAL may hide")
         if self.header.nodata == 0 and unmasked.dtype.kind in "fc":
             np.copyto(part, unmasked, where=unmasked != 0)  # GDAL hides -0.0 as well
         else:
@@ -134,13 +133,13 @@ class OpenedGeoTiff:
     async def _fill(self, out: Pixels, window: Window, bands: Sequence[int], limits: GeoTiffSettings) -> None:
         """Fill ``out`` with a window that lies on the raster."""
         started = perf_counter()
-        pieces = await self.file.parsed(lambda: self._cut(window, bands, limits))
-        self.wanted = tile_spans(self.layout, window, bands)
+        tile_reads = await self.file.parsed(lambda: self._cut(window, bands, limits))
+        self.window_tiles = tile_spans(self.layout, window, bands)
         if self.packed is None:
-            self.first_read.learn(self.file.fragments.seen_stop)
-        stored = [piece for piece in pieces if not piece.is_sparse]
-        if len(stored) < len(pieces):
-            self._fill_sparse([piece for piece in pieces if piece.is_sparse], out, bands)
+            self.first_read.learn(self.file.header_bytes.seen_stop)
+        stored = [tile_read for tile_read in tile_reads if not tile_read.is_sparse]
+        if len(stored) < len(tile_reads):
+            self._fill_sparse([tile_read for tile_read in tile_reads if tile_read.is_sparse], out, bands)
         gets = join_tile_reads(
             stored, max_gap_nbytes=limits.max_gap_nbytes, max_joined_nbytes=limits.cut_nbytes
         )
@@ -166,12 +165,12 @@ class OpenedGeoTiff:
     async def _read_all(
         self, gets: Sequence[Get], out: Pixels, bands: Sequence[int], limits: GeoTiffSettings
     ) -> float:
-        """Fetch and decode concurrently; return when the last bytes arrived."""
-        slots = asyncio.Semaphore(limits.max_gets_in_flight)
+        """Fetch and decode concurrently. Return the time at which the last bytes arrived."""
+        semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
         most_parts = max(limits.max_gets_in_flight // len(gets), 1)
 
         async def read_one(get: Get) -> float:
-            async with slots:
+            async with semaphore:
                 return await self._read(get, out, bands, limits, most_parts=most_parts)
 
         return max(await all_of(read_one(get) for get in gets))
@@ -179,32 +178,36 @@ class OpenedGeoTiff:
     async def _read(
         self, get: Get, out: Pixels, bands: Sequence[int], limits: GeoTiffSettings, *, most_parts: int
     ) -> float:
-        """Fetch one range, in parts where it is long, and decode its tiles; return when the bytes arrived."""
+        """Fetch one range and decode its tiles. A long range is fetched in parts.
+
+        Returns:
+            The time at which the bytes arrived.
+        """
         ranges = cut_range(get.start, get.stop, part_nbytes=limits.part_nbytes, most=most_parts)
         content = await fetch_ranges(self.file.get, ranges)
         arrived = perf_counter()
         seconds = await in_thread(lambda: self._decode(content, get, out, bands))
-        self.file.cost.decode_s += seconds  # x += await ... would forget what others add meanwhile
+        self.file.cost.decode_s += seconds  # `x += await ...` would lose what other tasks add meanwhile
         return arrived
 
     def _decode(self, content: memoryview, get: Get, out: Pixels, bands: Sequence[int]) -> float:
-        """Decode the tiles of one range; return the seconds that it took."""
+        """Decode the tiles of one range. Return the seconds that it took."""
         started = perf_counter()
-        for piece in get.pieces:
-            part = content[piece.start - get.start : piece.stop - get.start]
-            copy_tile(part, piece, self.layout, out=out, bands=bands)
+        for tile_read in get.tile_reads:
+            part = content[tile_read.start - get.start : tile_read.stop - get.start]
+            copy_tile(part, tile_read, self.layout, out=out, bands=bands)
         return perf_counter() - started
 
-    def _fill_sparse(self, pieces: Sequence[TileRead], out: Pixels, bands: Sequence[int]) -> None:
-        """Write what GDAL gives for tiles that are not stored."""
+    def _fill_sparse(self, tile_reads: Sequence[TileRead], out: Pixels, bands: Sequence[int]) -> None:
+        """Write the value that GDAL returns for tiles that are not stored."""
         nodata = self.header.nodata
         if nodata is None and declares_nodata(self.first):
             raise UnsupportedError("absent tiles, with a nodata value that the dtype cannot hold")
-        for piece in pieces:
-            fill_tile(0 if nodata is None else nodata, piece, self.layout, out=out, bands=bands)
+        for tile_read in tile_reads:
+            fill_tile(0 if nodata is None else nodata, tile_read, self.layout, out=out, bands=bands)
 
     def _refuse_masks(self) -> None:
-        """Leave files to GDAL that hide other pixels than those of exactly their nodata value."""
+        """Leave a file to GDAL if more is masked than pixels of exactly the nodata value."""
         if self.is_masked is None:
             self.is_masked = (
                 self.layout.has_alpha
@@ -216,20 +219,20 @@ class OpenedGeoTiff:
             raise UnsupportedError("a mask or an alpha band")
 
     async def fetch_all_tiles(self) -> None:
-        """Fetch where every tile lies, unless there are more than an index takes.
+        """Fetch the offsets of all tiles, unless there are more than an index takes.
 
         Raises:
-            UnsupportedError: GDAL decides.
+            UnsupportedError: GDAL has to read it.
             SourceError: The object cannot be read.
         """
         n_tiles = self.layout.n_across * self.layout.n_down * self.layout.n_planes
         if n_tiles <= MAX_TILES:
             await self.file.parsed(lambda: _arrays(self.ifd, self.layout, n_tiles))
-            self.first_read.learn(self.file.fragments.seen_stop)
+            self.first_read.learn(self.file.header_bytes.seen_stop)
 
     def _pack(self) -> bytes | None:
         if self.is_masked is None:
-            with suppress(NeedBytes, UnsupportedError):  # then it is left to whoever asks
+            with suppress(NeedBytes, UnsupportedError):  # then a later read checks it
                 self._refuse_masks()
         return pack(
             self.header,
@@ -238,11 +241,11 @@ class OpenedGeoTiff:
             ifd=self.ifd,
             overview=self.overview,
             is_masked=self.is_masked,
-            wanted=self.wanted,
+            wanted=self.window_tiles,
         )
 
 
 def _arrays(ifd: Ifd, layout: Layout, n_tiles: int) -> None:
-    """Look at both arrays of tiles, so that what is not there is asked for."""
+    """Look up all offsets and byte counts, so that `TiffFile.parsed` fetches those that are missing."""
     ifd.array(layout.offsets_tag, 0, n_tiles)
     ifd.array(layout.counts_tag, 0, n_tiles)

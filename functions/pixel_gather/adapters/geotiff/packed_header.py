@@ -1,8 +1,8 @@
-"""What opening a GeoTIFF told, in few bytes that are opened again without parsing a TIFF.
+"""Pack the header of a GeoTIFF into few bytes, from which it is opened again without parsing a TIFF.
 
-Such bytes come from a user's index, so nothing in them is believed that would cost memory or time, and
-nothing is read by them but the version of the object that they were made from: the caller pins every read
-to their entity tag.
+Packed headers come from a user's index and are not trusted. Their sizes are checked before they cost memory
+or time. They are only used to read the version of the object that they were made from: the caller pins every
+read to their entity tag.
 """
 
 import math
@@ -29,7 +29,7 @@ from pixel_gather.model.source import Header
 from pixel_gather.model.window import Transform
 
 MAX_PACKED_NBYTES: Final = 1 << 16
-"""Longer ones are neither made nor opened."""
+"""Longest packed header that is made or opened."""
 
 _VERSION: Final = 1
 _MAX_OBJECT_NBYTES: Final = 1 << 48
@@ -38,10 +38,10 @@ _ALL: Final = 1 << 62
 """More tiles than any file has."""
 
 _CRS: Final = re.compile(r"EPSG:\d{1,6}\Z|[A-Z_0-9]+\[")
-"""What readers give; PROJ takes more, names of files among it."""
+"""The CRSs that readers return. PROJ accepts more, including file names."""
 
 _KINDS: Final = {3: "u2", 4: "u4", 16: "u8"}
-"""Field types of offsets and byte counts."""
+"""NumPy dtype of offsets and byte counts, by TIFF field type."""
 
 type _Place = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OBJECT_NBYTES)]
 type _Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIDE)]
@@ -49,14 +49,14 @@ type _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_BANDS)]
 
 
 class _Array(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Where one of the two arrays of tiles stands in the object."""
+    """Where the offsets, or the byte counts, lie in the object."""
 
     kind: Literal[3, 4, 16]
     start: _Place
 
 
 class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Everything; the version comes first, so that another one is told at once."""
+    """All fields of a packed header. The version comes first, so that any other is refused at once."""
 
     version: Literal[1]
     overview: Annotated[int, msgspec.Meta(ge=0, le=MAX_SIDE)] | None
@@ -74,7 +74,7 @@ class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
     n_planes: _Count
     has_alpha: bool
     is_masked: bool | None
-    """None where nobody has looked."""
+    """None where it has not been checked."""
 
     declares_nodata: bool
     nodata: float | int | None
@@ -88,7 +88,7 @@ class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
     is_big: bool
     first_ifd: _Place
     next_ifd: _Place
-    """After the first one; 0 where there is none."""
+    """Offset of the second directory, or 0."""
 
     offsets: _Array
     byte_counts: _Array
@@ -96,33 +96,33 @@ class PackedHeader(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def dtype(self) -> str:
-        """Of a pixel, by NumPy's name."""
+        """NumPy's name of a pixel's dtype."""
         return self.dtypes.partition(" ")[2]
 
     @property
     def n_tiles(self) -> int:
-        """Tiles or strips of the image, of each band where bands are stored by themselves."""
+        """Tiles or strips of the image. Counted for each band where bands have tiles of their own."""
         n_across, n_down = -(-self.width // self.tile_width), -(-self.height // self.tile_height)
         return n_across * n_down * self.n_planes
 
     @property
     def n_known_tiles(self) -> int:
-        """Those of them whose place is known."""
+        """Tiles whose offset is known."""
         return sum(run.n_tiles for run in self.runs)
 
 
 class Restored(msgspec.Struct, frozen=True, gc=False):
-    """A header, and the parts of its directories that reading needs."""
+    """A header, with the parts of the directories that reading needs."""
 
     header: Header
     layout: Layout
     first: Ifd
-    """Of the first directory, only what reading asks of it."""
+    """The first directory. It has only the tags that reading looks up."""
 
     ifd: Ifd
-    """Of the one that is read from, only where tiles lie."""
+    """The directory that windows are read from. It has only offsets and byte counts."""
 
-    fragments: HeaderBytes
+    header_bytes: HeaderBytes
     is_masked: bool | None
 
 
@@ -139,33 +139,33 @@ def pack(
     is_masked: bool | None,
     wanted: tuple[tuple[int, int], ...] = (),
 ) -> bytes | None:
-    """Return a header packed, with all offsets and byte counts of tiles that were fetched.
+    """Pack a header, with the offsets and byte counts that have been fetched.
 
     Args:
-        header: Of the image or the overview.
-        layout: Of the same.
-        first: The first directory.
-        ifd: The directory that is read from.
-        overview: Which it is.
-        is_masked: Whether a mask or an alpha band hides pixels, if that is known.
-        wanted: Tiles [first, stop) to be content with where all would be too many.
+        header: The header of the image or the overview.
+        layout: Its layout.
+        first: The first directory of the file.
+        ifd: The directory that windows are read from.
+        overview: The overview, or None for the full image.
+        is_masked: Whether a mask or an alpha band hides pixels, or None while not checked.
+        wanted: Tiles [first, stop) to pack where all tiles together are too many.
 
     Returns:
-        None where nothing tells this version of the object from others, or the bytes would be too many.
+        The packed header, or None: the object has no strong entity tag, or the header is too long.
     """
     if header.etag is None or header.etag.startswith("W/") or header.nbytes > _MAX_OBJECT_NBYTES:
         return None
-    told = _without_tiles(header, layout, first=first, ifd=ifd, overview=overview, is_masked=is_masked)
+    bare = _without_tiles(header, layout, first=first, ifd=ifd, overview=overview, is_masked=is_masked)
     for tiles in (((0, _ALL),), wanted):
         runs = _runs(ifd, layout, tiles)
-        packed = msgspec.msgpack.encode(msgspec.structs.replace(told, runs=runs))
+        packed = msgspec.msgpack.encode(msgspec.structs.replace(bare, runs=runs))
         if len(packed) <= MAX_PACKED_NBYTES:
             return packed
     return None
 
 
 def peek(packed: bytes) -> PackedHeader | None:
-    """Return what a packed header says, unchecked but for its form, or None where it is none."""
+    """Return the fields of a packed header, or None for other bytes. Only their types are checked."""
     try:
         return _decoder.decode(packed)
     except msgspec.MsgspecError:
@@ -173,14 +173,14 @@ def peek(packed: bytes) -> PackedHeader | None:
 
 
 def unpack(packed: bytes, *, href: str, overview: int | None) -> Restored | None:
-    """Open a packed header, or return None where it is none, or is of another overview."""
+    """Open a packed header. Return None where it is invalid, or belongs to another overview."""
     if len(packed) > MAX_PACKED_NBYTES:
         return None
     try:
-        told = _decoder.decode(packed)
-        if told.overview != overview:
+        decoded = _decoder.decode(packed)
+        if decoded.overview != overview:
             return None
-        return _restored(told, href)
+        return _restored(decoded, href)
     except (msgspec.MsgspecError, ValueError, KeyError, OverflowError):
         return None
 
@@ -224,11 +224,11 @@ def _without_tiles(
 
 def _array(ifd: Ifd, tag: Tag) -> _Array:
     entry = ifd.entries[tag]
-    return _Array(entry.kind, entry.start)  # type: ignore[arg-type] # held against the three when it is opened
+    return _Array(entry.kind, entry.start)  # type: ignore[arg-type] # checked when it is opened
 
 
 def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tuple[PackedRun, ...]:
-    """Return the wanted tiles of which both arrays were fetched, in as few runs as may be."""
+    """Pack the wanted tiles whose offsets and byte counts have both been fetched, in few runs."""
     arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
     if not all(entry.kind in _KINDS for entry in arrays):
         return ()
@@ -245,7 +245,7 @@ def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tupl
             done = stop
             offsets = ifd.array(layout.offsets_tag, first, stop).astype(np.int64)
             counts = ifd.array(layout.counts_tag, first, stop).astype(np.int64)
-            nbytes = ifd.fragments.object_nbytes
+            nbytes = ifd.header_bytes.object_nbytes
             if min(int(offsets.min()), int(counts.min())) < 0 or int((offsets + counts).max()) > nbytes:
                 continue
             run = packed_run(Run(first, offsets, counts))
@@ -256,10 +256,10 @@ def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tupl
 
 
 def _fetched(ifd: Ifd, entry: Entry) -> list[tuple[int, int]]:
-    """Return which values [first, stop) of a tag were fetched, piece by piece."""
+    """Return the spans [first, stop) of a tag's values that have been fetched."""
     size = np.dtype(_KINDS[entry.kind]).itemsize
     spans = []
-    for start, stop in ifd.fragments.spans():
+    for start, stop in ifd.header_bytes.spans():
         first = max(-(-(start - entry.start) // size), 0)
         last = min((stop - entry.start) // size, entry.n_values)
         if first < last:
@@ -267,83 +267,85 @@ def _fetched(ifd: Ifd, entry: Entry) -> list[tuple[int, int]]:
     return spans
 
 
-def _restored(told: PackedHeader, href: str) -> Restored:
-    """Build what a parser would have, and refuse what none would.
+def _restored(decoded: PackedHeader, href: str) -> Restored:
+    """Rebuild what the parser returned when the header was packed.
 
     Raises:
-        ValueError: The parts contradict each other.
+        ValueError: The fields contradict each other.
         KeyError: There is no such dtype.
     """
-    layout = _layout(told)
+    layout = _layout(decoded)
     n_tiles = layout.n_across * layout.n_down * layout.n_planes
-    if n_tiles > told.nbytes or told.n_known_tiles > MAX_TILES:
-        raise ValueError("more tiles than bytes, or than an entry may hold")
-    form = format_of(told.byte_order, is_big=told.is_big, first_ifd=told.first_ifd)
-    fragments = HeaderBytes(told.nbytes)
-    for packed in told.runs:
+    if n_tiles > decoded.nbytes or decoded.n_known_tiles > MAX_TILES:
+        raise ValueError("more tiles than bytes, or than a packed header may hold")
+    tiff_format = format_of(decoded.byte_order, is_big=decoded.is_big, first_ifd=decoded.first_ifd)
+    header_bytes = HeaderBytes(decoded.nbytes)
+    for packed in decoded.runs:
         if packed.first + packed.n_tiles > n_tiles:
             raise ValueError("more tiles than the image has")
-        run = unpacked_run(packed, object_nbytes=told.nbytes)
-        _add(fragments, told.offsets, run.first, run.offsets, told.byte_order)
-        _add(fragments, told.byte_counts, run.first, run.byte_counts, told.byte_order)
+        run = unpacked_run(packed, object_nbytes=decoded.nbytes)
+        _add(header_bytes, decoded.offsets, run.first, run.offsets, decoded.byte_order)
+        _add(header_bytes, decoded.byte_counts, run.first, run.byte_counts, decoded.byte_order)
     entries: dict[int, Entry] = {
-        layout.offsets_tag: Entry(told.offsets.kind, n_tiles, told.offsets.start),
-        layout.counts_tag: Entry(told.byte_counts.kind, n_tiles, told.byte_counts.start),
+        layout.offsets_tag: Entry(decoded.offsets.kind, n_tiles, decoded.offsets.start),
+        layout.counts_tag: Entry(decoded.byte_counts.kind, n_tiles, decoded.byte_counts.start),
     }
-    nodata: dict[int, Entry] = {Tag.GDAL_NODATA: Entry(0, 0, 0)} if told.declares_nodata else {}
+    nodata: dict[int, Entry] = {Tag.GDAL_NODATA: Entry(0, 0, 0)} if decoded.declares_nodata else {}
     return Restored(
-        header=_header(told, layout, href),
+        header=_header(decoded, layout, href),
         layout=layout,
-        first=Ifd(entries=nodata, next_offset=told.next_ifd, format=form, fragments=fragments),
-        ifd=Ifd(entries=entries, next_offset=0, format=form, fragments=fragments),
-        fragments=fragments,
-        is_masked=told.is_masked,
+        first=Ifd(
+            entries=nodata, next_offset=decoded.next_ifd, format=tiff_format, header_bytes=header_bytes
+        ),
+        ifd=Ifd(entries=entries, next_offset=0, format=tiff_format, header_bytes=header_bytes),
+        header_bytes=header_bytes,
+        is_masked=decoded.is_masked,
     )
 
 
 def _add(
-    fragments: HeaderBytes, array: _Array, first: int, values: np.ndarray[Any, Any], byte_order: str
+    header_bytes: HeaderBytes, array: _Array, first: int, values: np.ndarray[Any, Any], byte_order: str
 ) -> None:
-    """Put values where a fetch would have put them."""
+    """Add values as if they had been fetched."""
     dtype = np.dtype(byte_order + _KINDS[array.kind])
     content = values.astype(dtype)
-    fragments.add(array.start + first * dtype.itemsize, memoryview(content).cast("B"))
+    header_bytes.add(array.start + first * dtype.itemsize, memoryview(content).cast("B"))
 
 
-def _layout(told: PackedHeader) -> Layout:
-    compression, predictor = Compression(told.compression), Predictor(told.predictor)
-    stored, dtype = PAIRS_OF_DTYPES[told.dtypes]
+def _layout(decoded: PackedHeader) -> Layout:
+    compression, predictor = Compression(decoded.compression), Predictor(decoded.predictor)
+    stored, dtype = PAIRS_OF_DTYPES[decoded.dtypes]
     if predictor is not Predictor.NONE and (compression not in WITH_PREDICTOR or dtype.kind == "c"):
         raise ValueError("predictor on this compression or dtype")
     if predictor is Predictor.FLOAT and stored.kind != "f":
         raise ValueError("floating point predictor on integers")
-    if told.n_planes not in (1, told.n_bands):
+    if decoded.n_planes not in (1, decoded.n_bands):
         raise ValueError("some planes, but not one for each band")
-    if not told.is_tiled and (told.tile_width != told.width or told.tile_height > told.height):
+    if not decoded.is_tiled and (decoded.tile_width != decoded.width or decoded.tile_height > decoded.height):
         raise ValueError("strips that are not the image's")
-    _check_nodata(told.nodata, dtype)
-    if told.crs is not None and not _CRS.match(told.crs):
+    _check_nodata(decoded.nodata, dtype)
+    if decoded.crs is not None and not _CRS.match(decoded.crs):
         raise ValueError("a CRS that is neither EPSG:n nor WKT")
-    if told.transform is not None and not all(map(math.isfinite, told.transform)):
+    if decoded.transform is not None and not all(map(math.isfinite, decoded.transform)):
         raise ValueError("a transform that is not finite")
     return Layout(
-        width=told.width,
-        height=told.height,
-        n_bands=told.n_bands,
+        width=decoded.width,
+        height=decoded.height,
+        n_bands=decoded.n_bands,
         stored=stored,
         dtype=dtype,
         compression=compression,
         predictor=predictor,
-        is_tiled=told.is_tiled,
-        tile_width=told.tile_width,
-        tile_height=told.tile_height,
-        n_planes=told.n_planes,
-        has_alpha=told.has_alpha,
+        is_tiled=decoded.is_tiled,
+        tile_width=decoded.tile_width,
+        tile_height=decoded.tile_height,
+        n_planes=decoded.n_planes,
+        has_alpha=decoded.has_alpha,
     )
 
 
 def _check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
-    """Refuse what a pixel cannot hold."""
+    """Refuse a nodata value that a pixel cannot hold."""
     if nodata is None:
         return
     if dtype.kind in "iu":
@@ -351,30 +353,30 @@ def _check_nodata(nodata: float | None, dtype: np.dtype[Any]) -> None:
         if not isinstance(nodata, int) or not limits.min <= nodata <= limits.max:
             raise ValueError("nodata that the dtype cannot hold")
     elif not isinstance(nodata, float):
-        raise ValueError("nodata of another type")  # the index's fault
+        raise ValueError("nodata of another type")
 
 
-def _header(told: PackedHeader, layout: Layout, href: str) -> Header:
-    n_bands = told.n_bands
-    scales, offsets = told.scaling or ((1.0,) * n_bands, (0.0,) * n_bands)
+def _header(decoded: PackedHeader, layout: Layout, href: str) -> Header:
+    n_bands = decoded.n_bands
+    scales, offsets = decoded.scaling or ((1.0,) * n_bands, (0.0,) * n_bands)
     if len(scales) != n_bands or len(offsets) != n_bands:
         raise ValueError("scales of another number of bands")
     return Header(
         href=href,
-        etag=told.etag,
-        nbytes=told.nbytes,
+        etag=decoded.etag,
+        nbytes=decoded.nbytes,
         driver="GTiff",
         width=layout.width,
         height=layout.height,
         n_bands=n_bands,
         dtype=layout.dtype.name,
-        nodata=told.nodata,
+        nodata=decoded.nodata,
         scales=scales,
         offsets=offsets,
-        transform=None if told.transform is None else Transform(*told.transform),
-        crs=told.crs,
+        transform=None if decoded.transform is None else Transform(*decoded.transform),
+        crs=decoded.crs,
         tile_width=layout.tile_width,
         tile_height=layout.block_height,
         is_tiled=layout.is_tiled,
-        overviews=told.overviews,
+        overviews=decoded.overviews,
     )

@@ -1,4 +1,4 @@
-"""The transform of a GeoTIFF, from pixel scale and tiepoint or from a matrix."""
+"""The transform of a GeoTIFF, from its pixel scale and tiepoint, or from its matrix."""
 
 import math
 from typing import Final
@@ -11,7 +11,7 @@ from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.model.window import Transform
 
 _PER_TIEPOINT: Final = 6
-"""Column, row, height; x, y, z."""
+"""Column, row, height, x, y, z."""
 _MAX_TIEPOINT_VALUES: Final = _PER_TIEPOINT * 4096
 _MATRIX_VALUES: Final = 16
 _PIXEL_IS_POINT: Final = 2
@@ -19,11 +19,11 @@ _IDENTITY: Final = Transform(1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
 def has_only_control_points(ifd: Ifd) -> bool:
-    """Tell whether the CRS is that of ground control points, not of pixels.
+    """Tell whether the CRS belongs to ground control points, not to pixels.
 
     Raises:
-        UnsupportedError: Broken tiepoints, of which GDAL makes something else.
-        NeedBytes: Values were not fetched yet.
+        UnsupportedError: The tiepoints are broken, and GDAL may read them differently.
+        NeedBytes: Values have not been fetched yet.
     """
     tiepoints = ifd.doubles(Tag.MODEL_TIEPOINT, most=_MAX_TIEPOINT_VALUES)
     if tiepoints is None or Tag.MODEL_PIXEL_SCALE in ifd.entries or Tag.MODEL_TRANSFORMATION in ifd.entries:
@@ -34,11 +34,11 @@ def has_only_control_points(ifd: Ifd) -> bool:
 
 
 def transform_of(ifd: Ifd, keys: GeoKeys) -> Transform | None:
-    """Return the transform of the pixels' corners, or None where there is none, or only control points.
+    """Return the transform of pixel corners, or None where there is none or there are only control points.
 
     Raises:
-        UnsupportedError: Tags that GDAL reads in its own way.
-        NeedBytes: Values were not fetched yet.
+        UnsupportedError: GDAL reads these tags in a way of its own.
+        NeedBytes: Values have not been fetched yet.
     """
     if Tag.INTERGRAPH_MATRIX in ifd.entries:
         raise UnsupportedError("an Intergraph matrix")
@@ -58,7 +58,10 @@ def transform_of(ifd: Ifd, keys: GeoKeys) -> Transform | None:
 
 
 def _from_scale(ifd: Ifd, scale: tuple[float, ...], matrix: tuple[float, ...] | None) -> Transform:
-    """Build from pixel scale and the first tiepoint; GDAL takes rows to run south whatever the sign."""
+    """Build it from the pixel scale and the first tiepoint.
+
+    Rows always run south, whatever the sign of the scale, as in GDAL.
+    """
     tiepoint = ifd.doubles(Tag.MODEL_TIEPOINT, most=_MAX_TIEPOINT_VALUES)
     is_plain = len(scale) > 1 and 0 not in scale[:2] and matrix is None
     if not is_plain or tiepoint is None or len(tiepoint) < _PER_TIEPOINT:
@@ -69,18 +72,18 @@ def _from_scale(ifd: Ifd, scale: tuple[float, ...], matrix: tuple[float, ...] | 
 
 
 def _from_matrix(matrix: tuple[float, ...] | None) -> Transform:
-    """Build from the 4 x 4 matrix."""
+    """Build it from the 4 x 4 matrix."""
     if matrix is None or len(matrix) != _MATRIX_VALUES:
         raise UnsupportedError("a transformation matrix of another size")
     return Transform(matrix[0], matrix[1], matrix[3], matrix[4], matrix[5], matrix[7])
 
 
 def heights_of(ifd: Ifd) -> tuple[tuple[float, ...], ...]:
-    """Return what pixel scale, tiepoints and matrix say of a third axis.
+    """Return the values of pixel scale, tiepoints and matrix that concern the third axis.
 
     Raises:
-        UnsupportedError: Broken tags.
-        NeedBytes: Values were not fetched yet.
+        UnsupportedError: The tags are broken.
+        NeedBytes: Values have not been fetched yet.
     """
     scale = ifd.doubles(Tag.MODEL_PIXEL_SCALE, most=3) or ()
     tiepoints = ifd.doubles(Tag.MODEL_TIEPOINT, most=_MAX_TIEPOINT_VALUES) or ()

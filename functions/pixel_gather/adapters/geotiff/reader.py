@@ -1,4 +1,4 @@
-"""Opens GeoTIFFs: one GET of the first bytes, more only where a directory lies beyond them."""
+"""Open GeoTIFFs with one GET of the first bytes. More GETs follow only where the header is longer."""
 
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -22,29 +22,29 @@ from pixel_gather.model.source import Cost
 
 @dataclass(slots=True)
 class GeoTiffReader:
-    """Reads GeoTIFFs through ranged GETs; a ``ports.SourceReader`` that may also raise UnsupportedError."""
+    """Reads GeoTIFFs by ranged GETs: a ``ports.SourceReader`` that may also raise UnsupportedError."""
 
     objects: Ranges
     settings: GeoTiffSettings = field(default_factory=GeoTiffSettings, kw_only=True)
     gdals_crs: GdalsCrs | None = field(default=None, kw_only=True)
-    """Names the CRSs that are more than an EPSG code; without it they are UnsupportedError."""
+    """Asks GDAL for CRSs that are more than an EPSG code. Without it they raise UnsupportedError."""
 
     first_read: FirstRead = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start with the settings' first read."""
+        """Start with the first read of the settings."""
         self.first_read = FirstRead(self.settings.head_nbytes, is_fixed=not self.settings.learns_head)
 
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
     ) -> OpenedGeoTiff:
-        """Read a source's header, in one GET where it lies in the file's first bytes.
+        """Read a source's header: one GET where it lies in the first bytes of the file.
 
-        Nothing is read where ``known`` is what a source of this overview has told of itself before. Whether
-        that version is still there shows at the first read of pixels, which then fails as changed.
+        With a valid packed header (``known``) of this overview nothing is read. If the object has been
+        replaced since, the first read of pixels fails with status CHANGED.
 
         Raises:
-            UnsupportedError: GDAL decides.
+            UnsupportedError: GDAL has to open it.
             SourceError: The object cannot be read.
         """
         if known is not None:
@@ -69,7 +69,7 @@ class GeoTiffReader:
             objects=self.objects,
             settings=self.settings,
             cost=cost,
-            fragments=restored.fragments,
+            header_bytes=restored.header_bytes,
             is_seen=False,
         )
         return OpenedGeoTiff(
@@ -82,7 +82,7 @@ class GeoTiffReader:
             first_read=self.first_read,
             is_masked=restored.is_masked,
             packed=known,
-            n_packed_parts=restored.fragments.n_parts,
+            n_packed_parts=restored.header_bytes.n_parts,
         )
 
     async def _parse(
@@ -91,15 +91,15 @@ class GeoTiffReader:
         started, nbytes_before = perf_counter(), cost.nbytes
         try:
             head = await self.objects.get_range(href, 0, self.first_read.nbytes, etag=None, cost=cost)
-            fragments = HeaderBytes(head.object_nbytes)
-            fragments.add(0, head.content)
+            header_bytes = HeaderBytes(head.object_nbytes)
+            header_bytes.add(0, head.content)
             file = TiffFile(
                 href=href,
                 etag=head.etag,
                 objects=self.objects,
                 settings=self.settings,
                 cost=cost,
-                fragments=fragments,
+                header_bytes=header_bytes,
                 is_seen=True,
             )
             return await file.parsed(lambda: _parse(file, overview, self.first_read))
@@ -109,13 +109,13 @@ class GeoTiffReader:
 
 
 def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple[OpenedGeoTiff, bytes | None]:
-    """Parse directories, layout and header; overviews only where one is asked for.
+    """Parse directories, layout and header. Overviews are parsed only where one is requested.
 
     Returns:
-        The source, and the digest of its CRS where only GDAL can name it.
+        The source, and the digest of its CRS if only GDAL can build the CRS.
     """
-    form = parse_format(file.fragments)
-    first = parse_ifd(file.fragments, form, form.first_ifd)
+    tiff_format = parse_format(file.header_bytes)
+    first = parse_ifd(file.header_bytes, tiff_format, tiff_format.first_ifd)
     full = layout_of(first)
     overviews = [] if overview is None else overviews_of(first, full)
     ifd, layout = first, full

@@ -1,10 +1,10 @@
-"""Numbers of the tags that are read here."""
+"""The TIFF tags that are read here."""
 
 from enum import IntEnum
 
 
 class Tag(IntEnum):
-    """The tags that are read here, by their names in the TIFF, GeoTIFF and GDAL specifications."""
+    """Tag numbers, with their names in the TIFF, GeoTIFF and GDAL specifications."""
 
     NEW_SUBFILE_TYPE = 254
     IMAGE_WIDTH = 256

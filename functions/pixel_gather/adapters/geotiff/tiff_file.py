@@ -1,4 +1,4 @@
-"""One version of one object, and what was fetched of its directories."""
+"""One version of one object, and the parts of its header that have been fetched."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 
 _BEFORE_NBYTES: Final = 4096
-"""Many writers put a directory's values just before it."""
+"""Bytes to read before a directory: many writers put its values there."""
 
 
 class Ranges(Protocol):
-    """What is needed of ``object_store.Objects``."""
+    """The part of ``object_store.Objects`` that is used here."""
 
     async def get_range(self, href: str, start: int, stop: int, *, etag: str | None, cost: Cost) -> Fetched:
         """Read bytes [start, stop) of one version of an object."""
@@ -25,49 +25,49 @@ class Ranges(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class TiffFile:
-    """Fetches ranges of the version that its header came from."""
+    """Fetches ranges of the version that the header came from."""
 
     href: str
     etag: str | None
     objects: Ranges
     settings: GeoTiffSettings
     cost: Cost
-    fragments: HeaderBytes
+    header_bytes: HeaderBytes
     is_seen: bool
-    """Whether any byte of this version came from the store, and not only from an index."""
+    """Whether any byte of this version came from the store. An index alone does not show that it exists."""
 
     @property
     def is_pinned(self) -> bool:
-        """Whether parts are sure to be of one version: the store tells them apart, and is no local disk."""
+        """Whether several reads are sure to return one version: there is an etag, and it is no local file."""
         return self.etag is not None and not self.href.startswith("file://")
 
     async def get(self, start: int, stop: int) -> memoryview:
-        """Fetch bytes that lie inside the object, all of them."""
+        """Fetch bytes [start, stop), which lie inside the object. Fewer are an error."""
         fetched = await self.objects.get_range(self.href, start, stop, etag=self.etag, cost=self.cost)
         self.is_seen = True
-        if fetched.object_nbytes != self.fragments.object_nbytes:
+        if fetched.object_nbytes != self.header_bytes.object_nbytes:
             raise SourceError("replaced by a file of another size", href=self.href, status=Status.CHANGED)
         if fetched.content.nbytes != stop - start:
             raise UnsupportedError("fewer bytes than asked for")
         return fetched.content
 
     async def parsed[T](self, parse: Callable[[], T]) -> T:
-        """Call a pure parser again and again, fetching what it asks for, until it is content."""
+        """Call a pure parser until it succeeds, and fetch the bytes that it asks for by `NeedBytes`."""
         for _ in range(self.settings.max_header_reads):
             try:
                 return parse()
             except NeedBytes as need:
                 start, stop = self._widened(need)
-            self.fragments.add(start, await self.get(start, stop))
+            self.header_bytes.add(start, await self.get(start, stop))
         try:
             return parse()
         except NeedBytes as need:
             raise UnsupportedError("a header in too many places") from need
 
     def _widened(self, need: NeedBytes) -> tuple[int, int]:
-        """Return a range that also holds what the parser will most likely ask for next."""
+        """Return a wider range, which most likely holds what the parser needs next."""
         if need.stop - need.start > self.settings.max_header_nbytes:
             raise UnsupportedError("a header over the size limit") from need
         start = max(need.start - _BEFORE_NBYTES, 0)
         stop = max(need.stop, start + self.settings.head_nbytes)
-        return start, min(stop, self.fragments.object_nbytes)
+        return start, min(stop, self.header_bytes.object_nbytes)

@@ -1,4 +1,4 @@
-"""A window's tiles as byte ranges: which bytes to get and where their pixels go. Pure."""
+"""Which bytes of a file hold the tiles of a window, and where their pixels go. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -8,29 +8,29 @@ from pixel_gather.adapters.geotiff.layout import Compression, Layout
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.model.window import Window
 
-_MAX_TOGETHER: Final = 32_768
-"""Offsets: 256 KiB at most."""
+_MAX_OFFSETS_TOGETHER: Final = 32_768
+"""Most offsets that are fetched at once: 256 KiB."""
 
 
 class TileRead(NamedTuple):
-    """One tile's part in a window; where it is stored uncompressed, only the rows that are wanted."""
+    """The part of one tile that lies in a window. Of an uncompressed tile, only the rows that are needed."""
 
     start: int
     stop: int
-    """Bytes [start, stop) of the object; empty where the tile is not stored."""
+    """Bytes [start, stop) of the object. Empty where the tile is not stored."""
 
     n_rows: int
     """Rows that the bytes hold."""
 
     plane: int
-    """Band from 0 where bands are stored by themselves, else 0."""
+    """Band, from 0, where each band has its own tiles; else 0."""
 
     rows: slice
-    """Of the decoded rows, those inside the window."""
+    """The decoded rows that lie inside the window."""
 
     cols: slice
     out_rows: slice
-    """Where they go in the window."""
+    """The rows of the window that they fill."""
 
     out_cols: slice
 
@@ -41,11 +41,11 @@ class TileRead(NamedTuple):
 
 
 class Get(NamedTuple):
-    """One request: neighbouring pieces."""
+    """One ranged GET, for one tile or several neighbouring ones."""
 
     start: int
     stop: int
-    pieces: tuple[TileRead, ...]
+    tile_reads: tuple[TileRead, ...]
 
 
 def plan_tile_reads(
@@ -58,40 +58,44 @@ def plan_tile_reads(
     max_row_nbytes: int,
     part_nbytes: int,
 ) -> list[TileRead]:
-    """Cut a window, which lies on the image, into the pieces of the tiles that it touches.
+    """Return a tile read for each tile that a window touches.
 
     Args:
-        ifd: Where offsets and byte counts stand.
-        layout: What they mean.
-        window: Wholly on the image.
-        bands: From 1.
+        ifd: Holds offsets and byte counts.
+        layout: How tiles are stored.
+        window: Lies wholly on the image.
+        bands: Which bands, from 1.
         max_tile_nbytes: Largest tile that is decoded at once, compressed or not.
         max_row_nbytes: Longest row of an uncompressed tile or strip.
-        part_nbytes: Of such a tile, so much is read at once, or one row where that is longer.
+        part_nbytes: An uncompressed tile is read in parts of this size, or row by row where rows are longer.
 
     Raises:
-        UnsupportedError: A range that is impossible or over the limit.
-        NeedBytes: The offsets of these tiles were not fetched yet.
+        UnsupportedError: A byte range is impossible or over the limit.
+        NeedBytes: The offsets of these tiles have not been fetched yet.
     """
     planes = _planes(layout, bands)
-    pieces: list[TileRead] = []
+    tile_reads: list[TileRead] = []
     spans = tile_spans(layout, window, bands)
     _fetch_together(ifd, layout, min(spans)[0], max(spans)[1])
     for plane in planes:
-        for piece in _pieces_of_plane(ifd, layout, window, plane):
-            if piece.is_sparse:
-                pieces.append(piece)
+        for tile_read in _reads_of_plane(ifd, layout, window, plane):
+            if tile_read.is_sparse:
+                tile_reads.append(tile_read)
             elif layout.compression is Compression.NONE:
-                pieces += _cut_rows(piece, layout, max_row_nbytes=max_row_nbytes, part_nbytes=part_nbytes)
-            elif max(piece.stop - piece.start, piece.n_rows * layout.row_nbytes) > max_tile_nbytes:
+                tile_reads += _cut_rows(
+                    tile_read, layout, max_row_nbytes=max_row_nbytes, part_nbytes=part_nbytes
+                )
+            elif (
+                max(tile_read.stop - tile_read.start, tile_read.n_rows * layout.row_nbytes) > max_tile_nbytes
+            ):
                 raise UnsupportedError("a tile is over the size limit")
             else:
-                pieces.append(piece)
-    return pieces
+                tile_reads.append(tile_read)
+    return tile_reads
 
 
 def tile_spans(layout: Layout, window: Window, bands: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return, for each plane that is read, the tiles [first, stop) among which the window's lie."""
+    """Return for each plane a span of tiles [first, stop) that contains the window's tiles."""
     return tuple(_tile_span(layout, window, plane) for plane in _planes(layout, bands))
 
 
@@ -100,7 +104,7 @@ def _planes(layout: Layout, bands: Sequence[int]) -> tuple[int, ...]:
 
 
 def _tile_span(layout: Layout, window: Window, plane: int) -> tuple[int, int]:
-    """Return the first tile of one plane that the window touches, and the one after the last."""
+    """Return the first tile of one plane that the window touches, and the tile after the last."""
     base = plane * layout.n_across * layout.n_down
     first = window.row_off // layout.tile_height * layout.n_across + window.col_off // layout.tile_width
     last_row, last_col = window.row_stop - 1, window.col_stop - 1
@@ -109,14 +113,14 @@ def _tile_span(layout: Layout, window: Window, plane: int) -> tuple[int, int]:
 
 
 def _fetch_together(ifd: Ifd, layout: Layout, first: int, stop: int) -> None:
-    """Ask for the offsets of all planes at once where that is not much more than what is wanted."""
-    if stop - first <= _MAX_TOGETHER:
+    """Look up the offsets of all planes at once, unless there are too many, so that one GET fetches them."""
+    if stop - first <= _MAX_OFFSETS_TOGETHER:
         ifd.array(layout.offsets_tag, first, stop)
         ifd.array(layout.counts_tag, first, stop)
 
 
-def _pieces_of_plane(ifd: Ifd, layout: Layout, window: Window, plane: int) -> Iterator[TileRead]:
-    """Yield one piece per touched tile of one plane, row by row."""
+def _reads_of_plane(ifd: Ifd, layout: Layout, window: Window, plane: int) -> Iterator[TileRead]:
+    """Yield one tile read for each tile of a plane that the window touches, row by row."""
     tile_width, tile_height, n_across = layout.tile_width, layout.tile_height, layout.n_across
     tile_rows = range(window.row_off // tile_height, (window.row_stop - 1) // tile_height + 1)
     tile_cols = range(window.col_off // tile_width, (window.col_stop - 1) // tile_width + 1)
@@ -130,19 +134,19 @@ def _pieces_of_plane(ifd: Ifd, layout: Layout, window: Window, plane: int) -> It
             cols, out_cols = _overlap(tile_col * tile_width, tile_width, window.col_off, window.col_stop)
             at = base + tile_row * n_across + tile_col - first
             start, nbytes = int(starts[at]), int(counts[at])
-            _check_range(start, nbytes, ifd.fragments.object_nbytes)
+            _check_range(start, nbytes, ifd.header_bytes.object_nbytes)
             n_rows = layout.tile_rows(tile_row)
             yield TileRead(start, start + nbytes, n_rows, plane, rows, cols, out_rows, out_cols)
 
 
 def _overlap(start: int, length: int, window_start: int, window_stop: int) -> tuple[slice, slice]:
-    """Return the part of a tile that a window touches, in the tile and in the window."""
+    """Return the overlap of a tile and a window along one axis: inside the tile, and inside the window."""
     first, last = max(start, window_start), min(start + length, window_stop)
     return slice(first - start, last - start), slice(first - window_start, last - window_start)
 
 
 def _check_range(start: int, nbytes: int, object_nbytes: int) -> None:
-    """Refuse what lies outside the object, and half a sign of a sparse tile."""
+    """Check that a tile lies inside the object. A sparse tile has neither an offset nor a byte count."""
     if (start == 0) is not (nbytes == 0):
         raise UnsupportedError("a tile with an offset or a byte count, not both")
     if start + nbytes > object_nbytes:
@@ -150,51 +154,53 @@ def _check_range(start: int, nbytes: int, object_nbytes: int) -> None:
 
 
 def _cut_rows(
-    piece: TileRead, layout: Layout, *, max_row_nbytes: int, part_nbytes: int
+    tile_read: TileRead, layout: Layout, *, max_row_nbytes: int, part_nbytes: int
 ) -> Iterator[TileRead]:
-    """Yield an uncompressed tile's wanted rows, in parts of bounded size."""
+    """Yield the needed rows of an uncompressed tile, in parts of bounded size."""
     row_nbytes = layout.row_nbytes
-    if piece.stop - piece.start != piece.n_rows * row_nbytes:
-        raise UnsupportedError("an uncompressed tile of another size than its shape")
+    if tile_read.stop - tile_read.start != tile_read.n_rows * row_nbytes:
+        raise UnsupportedError("the byte count of an uncompressed tile does not fit its shape")
     if row_nbytes > max_row_nbytes:
         raise UnsupportedError("a tile is over the size limit")
     step = max(1, part_nbytes // row_nbytes)
-    for first in range(piece.rows.start, piece.rows.stop, step):
-        stop = min(first + step, piece.rows.stop)
-        out_first = piece.out_rows.start + first - piece.rows.start
-        yield piece._replace(
-            start=piece.start + first * row_nbytes,
-            stop=piece.start + stop * row_nbytes,
+    for first in range(tile_read.rows.start, tile_read.rows.stop, step):
+        stop = min(first + step, tile_read.rows.stop)
+        out_first = tile_read.out_rows.start + first - tile_read.rows.start
+        yield tile_read._replace(
+            start=tile_read.start + first * row_nbytes,
+            stop=tile_read.start + stop * row_nbytes,
             n_rows=stop - first,
             rows=slice(0, stop - first),
             out_rows=slice(out_first, out_first + stop - first),
         )
 
 
-def join_tile_reads(pieces: Sequence[TileRead], *, max_gap_nbytes: int, max_joined_nbytes: int) -> list[Get]:
-    """Join neighbouring pieces into requests, in the order of the file.
+def join_tile_reads(
+    tile_reads: Sequence[TileRead], *, max_gap_nbytes: int, max_joined_nbytes: int
+) -> list[Get]:
+    """Join neighbouring tile reads into GETs, in file order.
 
     Args:
-        pieces: None of them sparse.
-        max_gap_nbytes: Unwanted bytes that cost less than another request.
-        max_joined_nbytes: No request of several pieces grows beyond this.
+        tile_reads: Not sparse.
+        max_gap_nbytes: Most unneeded bytes between two tiles of one GET.
+        max_joined_nbytes: Longest GET of several tiles.
     """
     groups: list[list[TileRead]] = []
     start = stop = 0
-    for piece in sorted(pieces, key=_start):
-        grown = max(stop, piece.stop)
-        if groups and piece.start - stop <= max_gap_nbytes and grown - start <= max_joined_nbytes:
-            groups[-1].append(piece)
+    for tile_read in sorted(tile_reads, key=_start):
+        grown = max(stop, tile_read.stop)
+        if groups and tile_read.start - stop <= max_gap_nbytes and grown - start <= max_joined_nbytes:
+            groups[-1].append(tile_read)
             stop = grown
         else:
-            groups.append([piece])
-            start, stop = piece.start, piece.stop
+            groups.append([tile_read])
+            start, stop = tile_read.start, tile_read.stop
     return [Get(group[0].start, max(map(_stop, group)), tuple(group)) for group in groups]
 
 
-def _start(piece: TileRead) -> int:
-    return piece.start
+def _start(tile_read: TileRead) -> int:
+    return tile_read.start
 
 
-def _stop(piece: TileRead) -> int:
-    return piece.stop
+def _stop(tile_read: TileRead) -> int:
+    return tile_read.stop

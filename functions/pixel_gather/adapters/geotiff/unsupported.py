@@ -1,25 +1,25 @@
-"""Why this path leaves a file to GDAL."""
+"""Why the fast path leaves a file to GDAL."""
 
 
 class UnsupportedError(Exception):
-    """This path does not read the file exactly as GDAL would; the other reader decides. Not a failure.
+    """This path cannot read the file exactly as GDAL would, so GDAL reads it. Not a failure.
 
-    Pixels that were already written stand for nothing: whoever answers next overwrites them.
+    Pixels that were already written mean nothing. The next reader overwrites them.
     """
 
     def __init__(self, reason: str) -> None:
-        """Say why, in a few words without any value that differs between tiles."""
+        """Say why, in a few words. They contain no value that differs between tiles."""
         super().__init__(reason)
         self.reason = reason
 
 
 class UnknownCrsError(UnsupportedError):
-    """Everything is read here but the CRS, which GDAL has to name."""
+    """This path can read everything but the CRS. GDAL has to name it."""
 
 
 class DamagedTileError(UnsupportedError):
-    """A tile's bytes are damaged, whether or not GDAL has the codec to see that."""
+    """A tile's bytes are damaged. GDAL may lack the codec to notice."""
 
 
 class TiffError(UnsupportedError):
-    """The file breaks the format, or is odder than this parser takes."""
+    """The file breaks the TIFF format, or is too unusual for this parser."""

@@ -1,4 +1,4 @@
-"""Ranged GETs from one bucket or host, each sent once, or twice where it is late."""
+"""Ranged GETs from one bucket or host. A GET that is late is sent a second time."""
 
 import time
 from dataclasses import dataclass
@@ -17,28 +17,28 @@ from pixel_gather.model.source import Cost
 type Client = S3Store | HTTPStore | LocalStore | FixedHost
 
 STORE_ERRORS: Final = (BaseError, OSError, ValueError)
-"""What a client raises; `judge` knows what it means."""
+"""What a client raises. `judge` translates it."""
 
 
 class Pace(Protocol):
-    """Told of every request, and asked before each; one per worker.
+    """Paces requests. One per worker: it is asked before each request and learns of each answer.
 
-    Back ends are told apart by the root of `split_href`: ``s3://bucket``, ``https://host``, ``file://``.
+    ``root`` names the back end, as `split_href` returns it: ``s3://bucket``, ``https://host``, ``file://``.
     """
 
     async def turn(self, root: str) -> None:
-        """Wait until another request may be sent: not at all unless the store throttled lately."""
+        """Wait until another request may be sent. There is no wait unless the store throttled lately."""
 
     def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
-        """Take note of a range that came, and how long after the request it began to."""
+        """Record an answer, and the seconds from the request to its first byte."""
 
     def throttled(self, root: str) -> None:
-        """Take note of a 503 or 429: the store wants fewer requests."""
+        """Record a 503 or 429: the store wants fewer requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Bytes [start, stop), of any version or of one."""
+    """Bytes [start, stop) of the version ``if_match``, or of any version."""
 
     start: int
     stop: int
@@ -46,7 +46,7 @@ class Wanted:
 
 
 class RangedGets:
-    """One bucket or host: its client, its hedges, and who is told of what it answers."""
+    """One bucket or host: its client and its hedges. Reports each answer to ``pace``."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class RangedGets:
         """Send nothing yet.
 
         Args:
-            root: As `split_href` tells it.
+            root: The back end, as `split_href` returns it.
             store: Its client.
-            hedging: Which requests get a hedge; None for none.
-            first_byte_timeout_s: Longest to wait for an answer to begin.
-            pace: Told of every request.
+            hedging: Which requests get a hedge. None: no hedges.
+            first_byte_timeout_s: Longest wait for the first byte of an answer.
+            pace: Learns of each answer.
         """
         self._root = root
         self._store = store
@@ -76,15 +76,15 @@ class RangedGets:
         )
 
     async def get(self, path: str, wanted: Wanted, cost: Cost) -> RangeAnswer:
-        """Read a range once, which takes two requests where the first is late.
+        """Read a range. A second request is sent where the first is late.
 
         Args:
-            path: In the store.
+            path: Path in the store.
             wanted: Which bytes.
-            cost: A hedge is added to it.
+            cost: A hedge is counted in it.
 
         Raises:
-            STORE_ERRORS: There is no good answer.
+            STORE_ERRORS: No request was answered well.
         """
 
         async def send(leg: Leg) -> RangeAnswer:

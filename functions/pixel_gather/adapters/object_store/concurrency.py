@@ -1,7 +1,7 @@
-"""How much is asked of each back end at a time: found out while reading, remembered by the worker.
+"""How many requests are in flight at each back end. Learned while reading, and kept by the worker.
 
-One object is both what the steps ask for a place for each source (`pixel_gather.ports.Slots`) and what the
-object store tells of each request (`pixel_gather.adapters.object_store.object_store.Pace`).
+`AdaptiveSlots` has two interfaces. The steps ask it for a permit per source (`pixel_gather.ports.Slots`).
+The object store reports each answer to it (`pixel_gather.adapters.object_store.object_store.Pace`).
 """
 
 import os
@@ -10,35 +10,35 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.limiter.climb import Bounds
-from pixel_gather.adapters.object_store.limiter.gate import Gate, HeldPlace
+from pixel_gather.adapters.object_store.limiter.gate import Gate, HeldPermit
 from pixel_gather.adapters.object_store.object_store import split_href
+from pixel_gather.estimate.range_parts import MOST_PARTS
 
 _REMOTE_START: Final = 48
-"""At 0 ms to the first byte 16 to 64 are equally fast; at 15 and 30 ms a short shard wants 64, to which the
-first answers lead; but a store that throttles refuses at once what exceeds its burst."""
+"""Where the limit of a remote back end starts. At 0 ms to the first byte, 16 to 64 are equally fast. At 15
+and 30 ms a short shard is fastest with 64, and the first answers raise the limit to that. A higher start
+would lose more requests at a store that throttles: it refuses whatever exceeds its burst."""
 
 _REMOTE_LOWEST: Final = 4
 MOST_IN_FLIGHT: Final = 128
-"""Of one back end. More gained nothing at 30 ms; each holds a connection and a source's compressed bytes."""
+"""Highest limit of one back end. More gained nothing at 30 ms. Each request in flight holds a connection and
+a source's compressed bytes."""
 
 MOST_AT_ALL: Final = 192
-"""Of all remote back ends together, where ``most`` of one is not more: each holds a connection, and macOS
-lets a process have 256 files."""
-
-_WIDEST: Final = GeoTiffSettings().max_gets_in_flight
-"""No source sends more requests at a time."""
+"""Limit of all remote back ends together, unless ``most`` is higher. Each request holds a connection, and
+macOS allows 256 open files per process."""
 
 _LOCAL_START_PER_CORE: Final = 16
-"""For local files, which answer at once but pass through threads: more in flight keep every core decoding."""
+"""Where the limit of local files starts, per core. They answer at once but are read in threads, so this many
+keep every core decoding."""
 
 
 class AdaptiveSlots:
-    """A limiter per back end, and one bound for all remote ones; belongs to one event loop.
+    """Limits the requests in flight at each back end and at all remote ones. Belongs to one event loop.
 
-    The unit is a request in flight: a source takes as many places as it has requests in flight, so that
-    windows of many tiles hold no more connections than those of one.
+    A source counts as many times as it has requests in flight. So windows of many tiles hold no more
+    connections than windows of one tile.
     """
 
     def __init__(
@@ -48,13 +48,12 @@ class AdaptiveSlots:
         most: int = MOST_IN_FLIGHT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start without knowing anything.
+        """Start without any measurements.
 
         Args:
-            fixed: So many sources of each back end at a time, whatever they weigh, for experiments; None to
-                find out.
-            most: Never more than this of one remote back end.
-            clock: In seconds.
+            fixed: For experiments: always this many sources of each back end at a time. None: adapt.
+            most: Highest limit of one remote back end.
+            clock: Returns seconds.
         """
         self._fixed = fixed
         self._most = most
@@ -64,38 +63,38 @@ class AdaptiveSlots:
         self._everywhere = Gate(Bounds(start=at_all, lowest=at_all, highest=at_all), clock=clock)
 
     @asynccontextmanager
-    async def slot(self, href: str, *, weight: int) -> AsyncIterator[HeldPlace]:
-        """Wait for a free place at a source's back end and hold it; see `pixel_gather.ports.Slots`."""
+    async def slot(self, href: str, *, weight: int) -> AsyncIterator[HeldPermit]:
+        """Wait for a permit of a source's back end and hold it. See `pixel_gather.ports.Slots`."""
         root = split_href(href)[0]
-        weight = 1 if self._fixed else min(weight, _WIDEST)
-        async with self._gate(root).slot(weight) as place:
+        weight = 1 if self._fixed else min(weight, MOST_PARTS)  # a source sends no more requests at a time
+        async with self._gate(root).permit(weight) as permit:
             if self._fixed or root == "file://":
-                yield place
+                yield permit
                 return
-            async with self._everywhere.slot(weight):
-                yield place
+            async with self._everywhere.permit(weight):
+                yield permit
 
     async def turn(self, root: str) -> None:
-        """Wait until another request may be sent; at once unless the back end throttled lately."""
+        """Wait until another request may be sent. There is no wait unless the back end throttled lately."""
         gate = self._gates.get(root)
         if gate is not None and gate.paces:
             await gate.turn()
 
     def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
-        """Take note of a request that was granted."""
+        """Record an answer."""
         del nbytes
         self._gate(root).answered(first_byte_s)
 
     def throttled(self, root: str) -> None:
-        """Take note of a 503."""
+        """Record a 503."""
         self._gate(root).throttled()
 
     def limit(self, root: str) -> int:
-        """Return how much may be in flight at a back end just now."""
+        """Return how many requests may be in flight at a back end now."""
         return self._gate(root).limit
 
     def bounds(self, root: str) -> Bounds:
-        """Return where the search at a back end begins, and how low and high it goes."""
+        """Return the start of the limit at a back end, and its lowest and highest value."""
         if self._fixed is not None:
             return Bounds(start=self._fixed, lowest=self._fixed, highest=self._fixed)
         if root == "file://":

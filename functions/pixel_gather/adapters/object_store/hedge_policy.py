@@ -1,7 +1,7 @@
-"""When a GET is late enough to be sent a second time: judged by its back end's recent answers. Pure.
+"""Decide when a GET is late enough to be sent a second time, from the back end's recent answers. Pure.
 
-What is compared is the time to the first byte, which hardly depends on how much is asked for: a header's
-16 KB tell what to expect of an 8 MB range. A body that stops arriving is the stall time-out's business.
+Times to the first byte are compared. They hardly depend on the size of the range: the 16 KB of a header
+predict those of an 8 MB range. A body that stops arriving is handled by the stall time-out.
 """
 
 from collections import deque
@@ -9,44 +9,44 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-_NEWS: Final = 8
-"""So many answers later the percentile is computed again: sorting some hundred numbers takes 10 us."""
+_NEW_ANSWERS: Final = 8
+"""The quantile is computed again after this many answers. Sorting a few hundred numbers takes 10 us."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HedgeSettings:
-    """Which requests get a hedge: the same GET again, while the first is still under way."""
+    """Which requests get a hedge: the same GET, sent again while the first is in flight."""
 
     quantile: float = 0.95
-    """Of the recent times to the first byte; whatever is later than that has a claim to a hedge..."""
+    """A request is late after this quantile of the recent times to the first byte, times ``margin``."""
 
     margin: float = 1.5
-    """...once it is so many times as late. 1.0 would hedge 5 % of all requests to a store that is well."""
+    """With 1.0, 5 % of all requests to a healthy store would get a hedge."""
 
     least_late_s: float = 0.02
-    """Never sooner, however fast the store."""
+    """No request is late before this, however fast the store."""
 
     min_answers: int = 20
-    """Answers before the first hedge: with fewer, the 95th percentile is but the latest of them."""
+    """Answers before the first hedge. Of fewer, the 95th percentile is just the slowest."""
 
     n_recent: int = 256
     """Answers that are remembered."""
 
     max_share: float = 0.05
-    """Hedges per request, at most. A store that is slow as a whole gets no more than that on top."""
+    """Most hedges per request. It bounds the extra load on a store that is slow as a whole."""
 
     max_saved: int = 10
-    """Hedges that a long calm can save up."""
+    """Most hedges that can be saved up for later."""
 
     quiet_s: float = 10.0
-    """No hedge for so long after the store has throttled."""
+    """No hedges for this time after the store throttled."""
 
 
 class BackEnd:
-    """What is known of one bucket or host: how soon it answers, and what hedges may still be spent on it."""
+    """One bucket or host: its recent times to the first byte, and how many hedges it may still get."""
 
     def __init__(self, settings: HedgeSettings | None) -> None:
-        """Know nothing yet; without settings there are no hedges."""
+        """Start without answers. Without settings there are no hedges."""
         self._is_on = settings is not None
         self._settings = settings = settings or HedgeSettings()
         self._recent: deque[float] = deque(maxlen=settings.n_recent)
@@ -57,30 +57,30 @@ class BackEnd:
         self._quiet_until_s = float("-inf")
 
     def sent(self) -> None:
-        """Take note of a request, which pays for a part of a hedge."""
+        """Count a request. Each allows a fraction of a hedge."""
         self._n_saved = min(self._n_saved + 1, self._settings.max_saved * self._price)
 
     def answered(self, first_byte_s: float) -> None:
-        """Take note of how long an answer took to begin, or how long one was waited for in vain."""
+        """Record the time to the first byte, or the time after which a request was given up."""
         self._recent.append(first_byte_s)
         self._n_news += 1
 
     def throttled(self, *, now_s: float) -> None:
-        """Take note that the store wants fewer requests."""
+        """Record that the store wants fewer requests."""
         self._quiet_until_s = now_s + self._settings.quiet_s
 
     def late_s(self) -> float | None:
-        """Return after how many seconds without a byte a request is late; None until enough is known."""
+        """Return after how many seconds without a byte a request is late. None: too few answers yet."""
         if not self._is_on or len(self._recent) < self._settings.min_answers:
             return None
-        if self._late_s is None or self._n_news >= _NEWS:
+        if self._late_s is None or self._n_news >= _NEW_ANSWERS:
             self._n_news = 0
             usual_s = sorted(self._recent)[int(self._settings.quantile * len(self._recent))]
             self._late_s = max(usual_s * self._settings.margin, self._settings.least_late_s)
         return self._late_s
 
     def takes_hedge(self, *, now_s: float) -> bool:
-        """Tell whether a late request may be sent again, and if so, count that."""
+        """Tell whether a late request may be sent again. If so, count the hedge."""
         if self._n_saved < self._price or now_s < self._quiet_until_s:
             return False
         self._n_saved -= self._price

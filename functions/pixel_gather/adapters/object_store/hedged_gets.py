@@ -1,8 +1,8 @@
-"""Sends a GET that is late a second time, and takes the answer that is there first.
+"""Send a GET that is late a second time, and take the first answer.
 
-Usual requests pay next to nothing: their caller awaits obstore's own future, and one timer for all of them
-looks every 10 ms which are late. Only those get a task, for the hedge. Over HTTP/1.1 a hedge always has a
-connection of its own, the first one's being busy; and that one is closed when the hedge wins.
+A request that is not late costs next to nothing. Its caller awaits obstore's own future, and one timer
+checks all requests every 10 ms. Only a hedge gets a task. Over HTTP/1.1 a hedge has its own connection,
+because the connection of the first request is busy. That connection is closed when the hedge wins.
 """
 
 import asyncio
@@ -14,60 +14,61 @@ from pixel_gather.adapters.object_store.hedge_policy import BackEnd
 from pixel_gather.adapters.object_store.no_redirect_http import RangeAnswer
 from pixel_gather.model.source import Cost
 
-_LOOK_EVERY_S: Final = 0.01
+_CHECK_EVERY_S: Final = 0.01
 
 type Send = Callable[["Leg"], Awaitable[RangeAnswer]]
-"""Sends one request; it tells `Leg.waits_for` what it awaits, and `Leg.begins` of the first byte."""
+"""Sends one request. It passes each future that it awaits to `Leg.waits_for`, and calls `Leg.begins` at the
+first byte."""
 
 
 class Leg:
-    """One request under way."""
+    """One request in flight: the first one, or its hedge."""
 
     __slots__ = ("_awaited", "_n_cancelled", "_task", "first_byte_s", "is_stopped", "sent_s")
 
     def __init__(self) -> None:
-        """Begin now, in the task that is running."""
+        """Start now, in the current task."""
         self.sent_s = time.monotonic()
         self.first_byte_s: float | None = None
-        """From sending the request to the beginning of its answer; None before."""
+        """Seconds from the request to the first byte of its answer. None until then."""
 
         self.is_stopped = False
-        """Whether whoever awaits it is no longer to."""
+        """Whether `stop` was called."""
 
         self._awaited: asyncio.Future[object] | None = None
         self._task = cast("asyncio.Task[object]", asyncio.current_task())
         self._n_cancelled = self._task.cancelling()
 
     def waits_for[T](self, awaited: Awaitable[T]) -> Awaitable[T]:
-        """Take note of the future that is awaited next, and return it."""
-        self._awaited = cast("asyncio.Future[object]", awaited)  # obstore gives more than its types promise
+        """Remember the future that is awaited next, and return it."""
+        self._awaited = cast("asyncio.Future[object]", awaited)  # obstore returns futures; its types say less
         if self.is_stopped:
             self._awaited.cancel()
         return awaited
 
     def begins(self) -> None:
-        """Take note that the answer has begun to arrive; from any thread."""
+        """Record the first byte of the answer. May be called from any thread."""
         self.first_byte_s = time.monotonic() - self.sent_s
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no byte has come."""
+        """Whether no byte has arrived."""
         return self.first_byte_s is None and self._awaited is not None and not self._awaited.done()
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether its task was cancelled by somebody else than `stop`."""
+        """Whether its task was cancelled from outside, not by `stop`."""
         return self._task.cancelling() > self._n_cancelled
 
     def stop(self) -> None:
-        """Raise ``CancelledError`` in whoever awaits it."""
+        """Cancel the future that is awaited."""
         self.is_stopped = True
         if self._awaited is not None:
             self._awaited.cancel()
 
 
 class _Sent:
-    """A caller's request: its leg, and the hedge once there is one."""
+    """A caller's request: its leg, and its hedge if there is one."""
 
     __slots__ = ("cost", "hedge", "legs", "send")
 
@@ -87,9 +88,9 @@ class HedgedGets:
         """Send nothing yet.
 
         Args:
-            back_end: What is known of it.
-            first_byte_timeout_s: Longest to wait for an answer to begin.
-            is_final: Tells of an error whether another request would end in the same.
+            back_end: Decides which requests are late.
+            first_byte_timeout_s: Longest wait for the first byte of an answer.
+            is_final: Tells whether another request would fail with the same error.
         """
         self.back_end = back_end
         self._first_byte_timeout_s = first_byte_timeout_s
@@ -98,18 +99,18 @@ class HedgedGets:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def get(self, send: Send, cost: Cost) -> RangeAnswer:
-        """Send a request, and a hedge if it is late; on return neither is under way any more.
+        """Send a request, and a hedge if it is late. On return neither is in flight.
 
         Args:
             send: Called for each of the two.
-            cost: A hedge is added to it.
+            cost: A hedge is counted in it.
 
         Returns:
             The first good answer.
 
         Raises:
             TimeoutError: No answer began in time.
-            Exception: What ``send`` raised: at once where it is final, else when both have failed.
+            Exception: The error of ``send``. A final error is raised at once, others when both have failed.
         """
         self.back_end.sent()
         sent = _Sent(send, cost)
@@ -128,7 +129,7 @@ class HedgedGets:
                 await asyncio.wait((sent.hedge,))
 
     async def _follow(self, send: Send, leg: Leg) -> RangeAnswer:
-        """Send one request, and remember when its answer began or how long it was waited for in vain."""
+        """Send one request and record its time to the first byte, or the time until it was given up."""
         try:
             answer = await send(leg)
         except asyncio.CancelledError as error:
@@ -141,18 +142,18 @@ class HedgedGets:
         return answer
 
     def _watched(self) -> dict[_Sent, None]:
-        """Return the requests under way on the running loop, which from now on are looked at."""
+        """Return the requests in flight on the running loop, and start the timer that checks them."""
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # what another loop still has under way goes on being looked at there
+        if loop is not self._loop:  # requests of another loop are still checked by that loop's timer
             self._loop, self._under_way = loop, {}
-            loop.call_later(_LOOK_EVERY_S, self._look_soon, loop, self._under_way)
+            loop.call_later(_CHECK_EVERY_S, self._check_soon, loop, self._under_way)
         return self._under_way
 
-    def _look_soon(self, loop: asyncio.AbstractEventLoop, under_way: dict[_Sent, None]) -> None:
-        """Look once the answers that have come meanwhile are known, which a busy loop may not have got to."""
-        loop.call_soon(self._look, loop, under_way)
+    def _check_soon(self, loop: asyncio.AbstractEventLoop, under_way: dict[_Sent, None]) -> None:
+        """Check after the answers that have already arrived: a busy loop may not have handled them yet."""
+        loop.call_soon(self._check, loop, under_way)
 
-    def _look(self, loop: asyncio.AbstractEventLoop, under_way: dict[_Sent, None]) -> None:
+    def _check(self, loop: asyncio.AbstractEventLoop, under_way: dict[_Sent, None]) -> None:
         now_s, late_s = time.monotonic(), self.back_end.late_s()
         for sent in under_way:
             for leg in sent.legs:
@@ -167,7 +168,7 @@ class HedgedGets:
             ):
                 self._hedge(sent, loop)
         if under_way:
-            loop.call_later(_LOOK_EVERY_S, self._look_soon, loop, under_way)
+            loop.call_later(_CHECK_EVERY_S, self._check_soon, loop, under_way)
         elif under_way is self._under_way:
             self._loop = None
 

@@ -1,7 +1,7 @@
 """Ranged GETs from S3, HTTP and local files, pinned to one version of each object.
 
-obstore does the transport; what is here is which store a href belongs to, which failures are
-worth another try, and what every request cost.
+obstore does the transport. This module finds the store of an href, retries, and counts what each request
+cost.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ _log: Final = logging.getLogger(__name__)
 type Store = S3Store | HTTPStore | LocalStore
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-"""The first that is there counts, as in the AWS tools, which know the first two."""
+"""The first that is set counts. The AWS tools know the first two."""
 
 _POOL_IDLE_TIMEOUT: Final = "15s"
-"""After longer, a frozen Lambda environment may have slept through the other side's hanging up."""
+"""Longest idle time of a connection. Later the server may have closed it while Lambda was frozen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """How object stores are reached; what is None is left to the environment, as the AWS tools do."""
+    """How object stores are reached. None leaves a setting to the environment, as the AWS tools do."""
 
     region: str | None = None
     endpoint: str | None = None
@@ -48,37 +48,37 @@ class StoreSettings:
 
     requester_pays: bool = False
     stays_on_host: bool = False
-    """Refuse redirects of http and https, as a deployment must; obstore follows them to any host."""
+    """Refuse redirects of http and https, as a deployment must. obstore follows them to any host."""
 
     connect_timeout_s: float = 5.0
     first_byte_timeout_s: float = 10.0
-    """Longest to wait for the first byte of a range; no longer than ``stall_timeout_s`` has an effect."""
+    """Longest wait for the first byte of a range. More than ``stall_timeout_s`` has no effect."""
 
     stall_timeout_s: float = 10.0
-    """Longest silence amid a range: one whose bytes stop arriving is given up and asked for again."""
+    """Longest silence within a range. After it the request is given up and sent again."""
 
     request_timeout_s: float = 30.0
-    """Longest one request may take, body included."""
+    """Longest time for one request, including its body."""
 
     hedging: HedgeSettings | None = field(default_factory=HedgeSettings)
-    """Which ranges that are late are asked for a second time; None for none."""
+    """Which late ranges are requested a second time. None: no hedges."""
 
     write_timeout_s: float = 300.0
-    """Longest one PUT may take, body included: a whole shard, be the link slow."""
+    """Longest time for one PUT, including its body: a whole shard over a slow link."""
 
     max_retries: int = 6
-    """Tries after the first for a store that is busy or a connection that breaks."""
+    """Most retries where a store is busy or a connection breaks."""
 
     first_backoff_s: float = 0.1
-    """Upper bound of the first random pause; it doubles at each retry up to 5 s."""
+    """Upper bound of the first random pause. It doubles at each retry, up to 5 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """The bytes of one range, and which object they came from."""
+    """The bytes of one range, and the version and size of their object."""
 
     content: memoryview
-    """May be shorter than asked for where the object ends earlier."""
+    """Shorter than the range where the object ends earlier."""
 
     start: int
     etag: str | None
@@ -86,7 +86,7 @@ class Fetched:
 
 
 def split_href(href: str) -> tuple[str, str]:
-    """Split a checked href into what one store serves and the path in it."""
+    """Split a checked href into a path and its root: ``s3://bucket``, ``https://host`` or ``file://``."""
     scheme, _, rest = href.partition("://")
     if scheme == "file":
         return "file://", unquote(rest).lstrip("/")
@@ -95,7 +95,7 @@ def split_href(href: str) -> tuple[str, str]:
 
 
 def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None) -> Store:
-    """Make the client that reads from ``s3://bucket``, ``https://host`` or ``file://``."""
+    """Create the client that reads from ``s3://bucket``, ``https://host`` or ``file://``."""
     return _open_store(
         root,
         settings,
@@ -109,12 +109,12 @@ def open_store(root: str, settings: StoreSettings, *, prefix: str | None = None)
 
 
 def open_place(href: str, settings: StoreSettings) -> Store:
-    """Make the client that writes below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
+    """Create the client that writes below a folder: ``s3://bucket/prefix`` or ``file:///folder``.
 
-    What it reads may take as long as what it writes.
+    It has the same time-outs for reading and writing.
 
     Raises:
-        StoreError: The folder cannot be made.
+        StoreError: The folder cannot be created.
     """
     root, path = split_href(href)
     if root == "file://":
@@ -127,7 +127,9 @@ def open_place(href: str, settings: StoreSettings) -> Store:
         "max_retries": settings.max_retries,
         "retry_timeout": timedelta(seconds=settings.write_timeout_s),
     }
-    timeouts = {"timeout": _milliseconds(settings.write_timeout_s)}  # silence is usual while a shard goes up
+    timeouts = {
+        "timeout": _milliseconds(settings.write_timeout_s)
+    }  # no stall time-out: a store is silent during an upload
     return _open_store(root, settings, prefix=path or None, timeouts=timeouts, retry=retry)
 
 
@@ -162,7 +164,7 @@ def _open_store(
 
 
 def _endpoint(settings: StoreSettings) -> str | None:
-    """Return where S3 is, if not at AWS; obstore would read the environment too, but not allow plain http."""
+    """Return the address of S3, if not AWS's own. obstore would read it too, but not allow plain http."""
     named = (os.environ.get(name) for name in _ENDPOINTS)
     return settings.endpoint or next(filter(None, named), None)
 
@@ -173,11 +175,11 @@ def _milliseconds(seconds: float) -> str:
 
 @dataclass(slots=True)
 class Objects:
-    """Reads ranges of any object by href; one client per bucket or host."""
+    """Reads ranges of any object by href. Has one client per bucket or host."""
 
     settings: StoreSettings
     by_root: Mapping[str, StoreSettings] = field(default_factory=dict)
-    """What is different for some of ``s3://bucket`` and ``https://host``."""
+    """Other settings for some back ends, by ``s3://bucket`` or ``https://host``."""
 
     pace: Pace | None = None
     _stores: dict[str, Client] = field(default_factory=dict)
@@ -189,13 +191,13 @@ class Objects:
         Args:
             href: A checked href.
             start: First byte, from 0.
-            stop: Byte after the last; beyond the object's end means up to its end.
-            etag: The version to read, or None for whichever is there.
-            cost: Gets this call's requests, retries, hedges and bytes added.
+            stop: Byte after the last. It may lie beyond the object's end.
+            etag: The version to read, or None for the current one.
+            cost: The requests, retries, hedges and bytes of this call are added to it.
 
         Raises:
-            SourceError: With status missing, denied, changed, timed out, corrupt (the range begins
-                beyond the end) or unsupported (the server does not answer ranges).
+            SourceError: With status MISSING, DENIED, CHANGED, TIMED_OUT, CORRUPT (the range begins
+                beyond the end) or UNSUPPORTED (the server does not answer ranges).
         """
         wanted = Wanted(start=start, stop=stop, if_match=_strong(etag))
         root, path = split_href(href)
@@ -226,10 +228,10 @@ class Objects:
             )
 
     def open_(self, href: str) -> None:
-        """Open the store of a checked href; nothing is asked of it yet.
+        """Open the store of a checked href. No request is sent.
 
         Raises:
-            DeniedError: There are no credentials for it, or not the profile that was asked for.
+            DeniedError: There are no credentials for it, or the profile does not exist.
             MissingExtraError: Its credentials need a package that is not installed.
         """
         self._back_end(split_href(href)[0])
@@ -279,5 +281,5 @@ class Objects:
 
 
 def _strong(etag: str | None) -> str | None:
-    """Return what to send as If-Match, which a weak tag never does: RFC 9110 13.1.1."""
+    """Return the value of If-Match. A weak tag never matches (RFC 9110, section 13.1.1)."""
     return None if etag is None or etag.startswith("W/") else etag

@@ -1,7 +1,7 @@
-"""Where the credentials for S3 come from, and what to say where there are none.
+"""Find the credentials for S3, or say what to do.
 
-obstore signs with the environment's keys, a container's role and an instance's role by itself. Profiles and
-single sign-on are known to boto3 alone, which costs 0.3 s and is imported only for them.
+obstore reads the keys of the environment, a container's role and an instance's role itself. Only boto3 knows
+profiles and single sign-on. Importing it costs 0.3 s, so that happens only where they are needed.
 """
 
 import os
@@ -24,13 +24,13 @@ _OBSTORE_READS_BY_ITSELF: Final = (
 
 
 def find_credentials(profile: str | None) -> Any:
-    """Return boto3's credentials where only boto3 knows them, or None where obstore finds them itself.
+    """Return boto3's credentials, or None where obstore finds them itself.
 
     Args:
-        profile: The profile that was asked for; None for that of the environment, if any.
+        profile: Name of the profile. None: the profile of the environment, if any.
 
     Raises:
-        DeniedError: There is no such profile, or there are no credentials at all.
+        DeniedError: There is no such profile, or there are no credentials.
         MissingExtraError: boto3 is needed and not installed.
     """
     wants_profile = profile is not None or bool(os.environ.get("AWS_PROFILE"))
@@ -62,5 +62,5 @@ def _has_profiles() -> bool:
 
 
 def _metadata_is_off() -> bool:
-    """Tell whether the user has said that this machine has no instance role, as for the AWS tools."""
+    """Tell whether the user has switched off the instance metadata service, as for the AWS tools."""
     return os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"

@@ -1,4 +1,4 @@
-"""What a store's error means for a source, and whether another try may mend it."""
+"""Translate a store's error: what it means for a source, and whether a retry may help."""
 
 from typing import Final
 
@@ -19,11 +19,11 @@ _REFUSED: Final = (
 )
 EMPTY: Final = "it is empty: it has no bytes at all"
 _MANY: Final = 100
-"""More tries than any setting allows: the setting decides."""
+"""More retries than any setting allows, so the setting decides."""
 
 type _Verdict = tuple[Status, str, int]
 _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
-    # wrong for every object of the bucket, in S3's own codes or, of a redirect, in obstore's words
+    # Wrong for every object of the bucket. S3's own codes; for a redirect, obstore's words.
     (("<Code>NoSuchBucket<",), (Status.MISSING, "there is no such bucket: check its name", 0)),
     (
         ("<Code>InvalidAccessKeyId<", "<Code>SignatureDoesNotMatch<", "<Code>InvalidToken<"),
@@ -34,7 +34,7 @@ _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
         ("<Code>PermanentRedirect<", "<Code>AuthorizationHeaderMalformed<", "without LOCATION"),
         (Status.DENIED, "the bucket lies in another Region: give --region or set AWS_REGION", 0),
     ),
-    (("/latest/api/token", "/latest/meta-data"), (Status.DENIED, NO_CREDENTIALS, 1)),  # an instance's role
+    (("/latest/api/token", "/latest/meta-data"), (Status.DENIED, NO_CREDENTIALS, 1)),  # no instance role
 )
 _BY_CLASS: Final[tuple[tuple[type[Exception], _Verdict], ...]] = (
     (FileNotFoundError, (Status.MISSING, "no such object", 0)),
@@ -55,7 +55,7 @@ _OF_THE_WAY: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     ),
 )
 _BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
-    # obstore 0.12 tells these apart only in the text of GenericError
+    # obstore 0.12 raises GenericError for all of these; only its text differs.
     (("StartTooLarge", "status code: 416"), (Status.CORRUPT, PAST_THE_END, 0)),
     (("Not a directory",), (Status.MISSING, "no such object", 0)),
     (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
@@ -69,7 +69,7 @@ _THROTTLING: Final = ("status code: 503", "status code: 429", "SlowDown")
 
 
 def judge(error: Exception) -> tuple[Status, str, int]:
-    """Translate a store's error into a status, a sentence and how many retries it is worth."""
+    """Return the status, a sentence, and how many retries are worthwhile."""
     if isinstance(error, HttpRefusedError):
         return error.status, error.reason, error.tries
     text = str(error)
@@ -86,7 +86,7 @@ def judge(error: Exception) -> tuple[Status, str, int]:
 
 
 def said_of_place(error: Exception) -> str:
-    """Return what a store's error means for a place that is written to: the disk's own words, or ours."""
+    """Say what an error means for a place that is written to. A disk's error keeps its own words."""
     text = str(error)
     for marks, (_, reason, _) in (*_OF_THE_STORE, *_OF_THE_WAY):
         if any(mark in text for mark in marks):
@@ -95,12 +95,12 @@ def said_of_place(error: Exception) -> str:
 
 
 def is_of_the_store(error: Exception) -> bool:
-    """Tell whether a store's error would be the same for every other object: no bucket, no credentials."""
+    """Tell whether every other object would fail with the same error: no bucket, no credentials."""
     return any(mark in str(error) for marks, _ in _OF_THE_STORE for mark in marks)
 
 
 def is_throttling(error: Exception) -> bool:
-    """Tell whether a store's error says that there were too many requests."""
+    """Tell whether an error says that there were too many requests."""
     if isinstance(error, HttpRefusedError):
         return error.throttles
     return isinstance(error, BaseError) and any(mark in str(error) for mark in _THROTTLING)

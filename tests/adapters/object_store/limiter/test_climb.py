@@ -1,4 +1,4 @@
-"""The number in flight stays within its bounds and moves for its reasons alone."""
+"""The limit stays within its bounds, and moves only for its own reasons."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ def finish(climb: Climb, n: int, *, from_s: float = 0.0, took_s: float = 0.1, is
 def test_climb_stays_within_its_bounds(
     lowest: int, more: tuple[int, int], events: Sequence[tuple[str, float, bool]]
 ) -> None:
-    """Whatever happens, in whatever order, even with a clock that stands still."""
+    """This holds for any events in any order, even if the clock stands still."""
     bounds = Bounds(lowest=lowest, start=lowest + more[0], highest=lowest + sum(more))
     climb, now_s = Climb(bounds), 0.0
     for what, seconds, is_wanted in events:
@@ -145,7 +145,7 @@ def test_climb_compares_like_with_like() -> None:
 
 
 def test_climb_of_equal_bounds_never_moves() -> None:
-    """A fixed number is a climb that may not."""
+    """A fixed limit never moves."""
     climb = Climb(Bounds(start=7, lowest=7, highest=7))
 
     finish(climb, 1000)

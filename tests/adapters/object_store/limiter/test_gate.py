@@ -1,4 +1,4 @@
-"""Who waits longest goes first, and no place is ever lost."""
+"""Waiting sources are admitted in order, and no permit is ever lost."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from support.virtual_time import run_virtually
 
 
 def gate_of(n: int) -> Gate:
-    """Return a gate with a fixed number of places, on the running loop's clock."""
+    """Return a gate with a fixed limit, on the running loop's clock."""
     return Gate(Bounds(start=n, lowest=n, highest=n), clock=asyncio.get_running_loop().time)
 
 
 def test_gate_lets_in_who_waits_longest() -> None:
-    """Also past one that takes several places and for whom there are not enough yet."""
+    """Sources are admitted in order of arrival, even if one needs more permits than there are."""
 
     async def order() -> list[int]:
         gate, seen = gate_of(2), list[int]()
 
         async def one(index: int, weight: int) -> None:
-            async with gate.slot(weight):
+            async with gate.permit(weight):
                 seen.append(index)
                 await asyncio.sleep(1)
 
@@ -41,15 +41,15 @@ def test_gate_lets_in_who_waits_longest() -> None:
     weights=st.lists(st.integers(1, 6), min_size=1, max_size=12),
     cancelled=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 30)), max_size=12),
 )
-def test_gate_loses_no_place(n: int, weights: Sequence[int], cancelled: Sequence[tuple[int, int]]) -> None:
-    """Whoever is cancelled, whenever: in the end all places are free, and they were never overdrawn."""
+def test_gate_loses_no_permit(n: int, weights: Sequence[int], cancelled: Sequence[tuple[int, int]]) -> None:
+    """Whenever sources are cancelled, all permits are free in the end, and the limit was kept."""
 
     async def run() -> None:
         gate, held = gate_of(n), 0
 
         async def one(weight: int) -> None:
             nonlocal held
-            async with gate.slot(weight):
+            async with gate.permit(weight):
                 assert held < n
                 held += weight
                 try:
@@ -64,7 +64,7 @@ def test_gate_loses_no_place(n: int, weights: Sequence[int], cancelled: Sequence
         assert not [each for each in results if isinstance(each, Exception)]
         async with asyncio.timeout(0.5), asyncio.TaskGroup() as group:
             for _ in range(n):
-                group.create_task(gate.slot(1).__aenter__())
+                group.create_task(gate.permit(1).__aenter__())
 
     run_virtually(run())
 

@@ -1,4 +1,4 @@
-"""Requests per second: none while nobody throttles, then as many as are granted."""
+"""There is no rate until a store throttles. Then the rate follows what the store grants."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def send(rate: Rate, throttle: Throttle, *, n: int, from_s: float) -> tuple[floa
 
 
 def test_rate_is_none_while_nobody_throttles() -> None:
-    """Nothing waits, however much is sent."""
+    """Requests do not wait, however many are sent."""
     rate = Rate()
 
     for _ in range(1000):

@@ -1,8 +1,8 @@
 """How many sources to read at one time from one back end. Pure: the clock is an argument.
 
-It climbs fast at first, while sources take hardly longer for it, then in single steps, each of which has to
-pay in throughput. A step down is tried wherever sources wait in a queue, and kept where throughput does not
-fall. So it rests at the knee, from where more in flight means only longer queues.
+The limit grows fast while latency stays flat. Then it grows in steps that are kept only if throughput rises.
+Where sources queue, a step down is tried, and kept if throughput does not fall. So the limit settles at the
+knee: above it more requests in flight only make longer queues.
 """
 
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ _DOWN: Final = 0.8
 _ON_THROTTLE: Final = 0.7
 
 _PAYS: Final = 1.04
-"""A step up is kept where throughput rises by this; elsewhere it would rise by all of `_UP`."""
+"""A step up is kept if throughput rises by this factor. Far below the knee it rises by `_UP`."""
 
 _COSTS: Final = 0.98
-"""A step down is kept where throughput does not fall below this; elsewhere it would fall to `_DOWN`."""
+"""A step down is kept if throughput stays above this factor. Far below the knee it falls to `_DOWN`."""
 
 _UNQUEUED: Final = 1.5
 _SLACK_S: Final = 0.02
-"""A source that takes longer than `_UNQUEUED` times the quickest and this has queued."""
+"""A source has queued if it took longer than `_UNQUEUED` times the quickest, plus this."""
 
 _FAR_S: Final = 0.005
-"""From such a time to the first byte on, waiting is worth hiding before any source has finished."""
+"""A back end whose first byte takes this long is far: its limit grows before any source has finished."""
 
 _MOST_BY_ANSWERS: Final = 64
-"""Further only sources that finish lead: on a slow line answers begin soon, however long they last."""
+"""Highest limit that first bytes alone lead to. On a slow line they arrive soon, but bodies take long."""
 
 _LEAST_SAMPLE: Final = 32
 _ENOUGH_SAMPLE: Final = 128
@@ -35,40 +35,40 @@ _FIRST_PATIENCE: Final = 4
 _LONGEST_PATIENCE: Final = 32
 _BASE_SAMPLE: Final = 512
 _MOST_KINDS: Final = 32
-"""Sources of more requests than this are compared with each other."""
+"""All sources of at least this many requests are compared with each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Between what the number may move. Equal ones make it a fixed number."""
+    """The start of the limit, and its range. A range of one value makes the limit fixed."""
 
     start: int
     lowest: int
     highest: int
     climbs_at_once: bool = True
-    """Whether to climb fast at first; not where ``start`` is known to be about right."""
+    """Whether the limit grows fast at first. Not needed where ``start`` is about right."""
 
 
 class Climb:
-    """The number for one back end, which moves as sources finish.
+    """The limit of one back end. It moves as sources finish.
 
-    A sample is a spell of as many finished sources as are in flight, all begun since the number last
-    moved: shorter ones would tell of the number before.
+    A sample has at least as many finished sources as are in flight, all begun since the limit last moved.
+    A shorter sample would measure the previous limit.
 
-    Only sources that were read lead. A missing one is answered in half the time, and would make all others
-    look as if they had queued. For the same reason like is compared with like: a source of one request,
-    whose header is known or whose tile is not stored, is not the measure of one of two.
+    Only sources that were read count. A missing source is answered in half the time: beside it all others
+    would seem to have queued. For the same reason sources are only compared with those of as many requests.
+    A source needs one request less where its header is known or its tile is not stored.
     """
 
     def __init__(self, bounds: Bounds) -> None:
         self.limit = bounds.start
         self.moves = 0
-        """How often the number moved; whoever starts a source remembers it for `finished`."""
+        """How often the limit moved. The value at the start of a source is passed to `finished`."""
 
         self._bounds = bounds
         self._is_ramping = bounds.climbs_at_once and bounds.start < bounds.highest
         self._quickest: dict[int, _Quickest] = {}
-        """By the number of requests."""
+        """By number of requests."""
 
         self._nearest_s = float("inf")
         self._n_finished = 0
@@ -78,11 +78,11 @@ class Climb:
         self._deaf_until_s = 0.0
 
     def answered(self, *, first_byte_s: float, is_wanted: bool) -> None:
-        """Take note of a request's answer, which comes earlier than the end of its source.
+        """Record an answer, which comes before its source is finished.
 
         Args:
-            first_byte_s: How long after the request it began.
-            is_wanted: Whether a source waits for its turn.
+            first_byte_s: Seconds from the request to the first byte.
+            is_wanted: Whether a source waits for a permit.
         """
         self._nearest_s = min(self._nearest_s, first_byte_s)
         is_far = self._nearest_s >= _FAR_S
@@ -94,8 +94,9 @@ class Climb:
 
         Args:
             now_s: The time.
-            round_trip_s: How long what was sent before still comes back.
-            enough: So many keep up the rate that the back end grants; it is not left for less.
+            round_trip_s: Seconds during which answers to earlier requests still arrive.
+            enough: Requests in flight that use up the rate that the back end grants. The limit stays at or
+                above it.
         """
         if now_s < self._deaf_until_s:
             return
@@ -106,14 +107,14 @@ class Climb:
         self._move(min(max(self.limit * _ON_THROTTLE, enough), self.limit))
 
     def rested(self) -> None:
-        """Take note that nothing was in flight: such time is no part of a sample."""
+        """Record that nothing was in flight: such time is not part of a sample."""
         self._sample = _Sample()
 
     def failed(self, *, is_wanted: bool) -> None:
-        """Take note of a source that was not read: its time tells nothing.
+        """Record a source that was not read. Its time does not count.
 
         Args:
-            is_wanted: Whether another source waits for its turn.
+            is_wanted: Whether another source waits for a permit.
         """
         if not is_wanted:
             self.rested()
@@ -121,21 +122,21 @@ class Climb:
     def finished(
         self, now_s: float, *, took_s: float, n_requests: int, weight: int, moves: int, is_wanted: bool
     ) -> None:
-        """Take note of a source that was read.
+        """Record a source that was read.
 
         Args:
             now_s: The time.
-            took_s: Time since it was begun.
-            n_requests: How many it needed, without retries and hedges.
-            weight: How much of the number it held.
-            moves: What `moves` was when it was begun.
-            is_wanted: Whether another source waits for its turn: otherwise throughput says nothing.
+            took_s: Seconds since its start.
+            n_requests: Requests that it needed, without retries and hedges.
+            weight: How much of the limit it held.
+            moves: The value of `moves` at its start.
+            is_wanted: Whether another source waits for a permit. If none waits, throughput is not measured.
         """
         if self._bounds.lowest == self._bounds.highest:
             return
         has_queued = self._has_queued(took_s, n_requests)
         self._n_finished += 1
-        most = max(_MOST_BY_ANSWERS, self._n_finished)  # a store that throttles then has less to refuse
+        most = max(_MOST_BY_ANSWERS, self._n_finished)  # so a store that throttles refuses fewer requests
         if self._is_ramping and is_wanted and not has_queued and self.limit < most:
             self._ramp()
         if not is_wanted:
@@ -148,7 +149,7 @@ class Climb:
             self._judge(sample)
 
     def _has_queued(self, took_s: float, n_requests: int) -> bool:
-        """Tell whether a source took longer than the quickest of its kind, and take note of it."""
+        """Record a source's time. Tell whether it took longer than the quickest with as many requests."""
         quickest = self._quickest.setdefault(min(n_requests, _MOST_KINDS), _Quickest())
         quickest.add(took_s)
         return took_s > _UNQUEUED * quickest.value + _SLACK_S
@@ -168,7 +169,7 @@ class Climb:
             self._keep_or_return(sample, self._tried_from)
 
     def _try_another(self, sample: "_Sample") -> None:
-        """Go one step up or down for one sample, when it is time to."""
+        """Try one step up or down for one sample, when it is due."""
         rest, bounds, here = self._rest, self._bounds, self.limit
         if here > bounds.lowest and rest.is_due(down=True, sooner=sample.has_queued):
             self._move(min(here * _DOWN, here - 1))
@@ -194,7 +195,7 @@ class Climb:
 
 
 class _Sample:
-    """What finished within one spell."""
+    """The sources that finished within some time."""
 
     def __init__(self, *, began_s: float | None = None) -> None:
         self._began_s = began_s
@@ -204,7 +205,7 @@ class _Sample:
         self.weight = 0
 
     def add(self, now_s: float, weight: int, *, has_queued: bool, is_current: bool) -> None:
-        """Add a source; the first one that is current starts the clock."""
+        """Add a source. The clock starts at the first source that began after the last move."""
         if self._began_s is None:
             self._began_s = now_s if is_current else None
             return
@@ -216,7 +217,7 @@ class _Sample:
             self.weight += weight
 
     def tells(self, limit: int) -> bool:
-        """Whether it is long enough: two rounds of what is in flight, and not mere noise."""
+        """Whether it is long enough: twice the limit, and enough sources or seconds to outweigh noise."""
         is_enough = self.weight >= _ENOUGH_SAMPLE or self.span_s >= _ENOUGH_S
         return is_enough and self.weight >= max(2 * limit, _LEAST_SAMPLE) and self.span_s > 0
 
@@ -230,12 +231,12 @@ class _Sample:
 
     @property
     def has_queued(self) -> bool:
-        """Whether more than half of its sources have."""
+        """Whether more than half of its sources queued."""
         return 2 * self._n_queued > self._n_current
 
 
 class _Rest:
-    """What is known of the number that is neither up nor down for a try, and when the next try is due."""
+    """The throughput at the current limit, and when the next step up or down is due."""
 
     def __init__(self) -> None:
         self.throughput = 0.0
@@ -255,20 +256,20 @@ class _Rest:
         )
 
     def moved(self, throughput: float, *, down: bool) -> None:
-        """Rest at the number that was tried; the same direction may pay again at once."""
+        """Keep the limit that was tried. The same direction may be tried again at once."""
         if not down:
             self.throughput = throughput
         self._patience = {down: 1, not down: max(self._patience[not down], _FIRST_PATIENCE)}
         self._waited = {True: 0, False: 0}
 
     def stayed(self, *, down: bool) -> None:
-        """Rest where it was; try that direction again only after twice as long."""
+        """Return to the limit before. That direction is tried again after twice as many samples."""
         self._patience[down] = min(2 * self._patience[down], _LONGEST_PATIENCE)
         self._waited[down] = 0
 
 
 class _Quickest:
-    """The least seconds that a source of one kind took lately: its time where it need not queue."""
+    """The shortest recent time of a source with some number of requests: its time without a queue."""
 
     def __init__(self) -> None:
         self._now, self._before, self._n = float("inf"), float("inf"), 0

@@ -1,4 +1,4 @@
-"""One back end's gate: so many sources at a time as its climb says, so many requests as its rate allows."""
+"""The gate of one back end. `Climb` limits sources at a time; `Rate` limits requests per second."""
 
 import asyncio
 from collections import deque
@@ -10,26 +10,26 @@ from pixel_gather.adapters.object_store.limiter.climb import Bounds, Climb
 from pixel_gather.adapters.object_store.limiter.rate import Rate
 
 _LONGEST_SLEEP_S: Final = 0.1
-"""While it is slept the rate may change."""
+"""Longest sleep before the rate is looked at again: it may change meanwhile."""
 
 
-class HeldPlace:
-    """One source's place in a gate; a ``ports.Place``."""
+class HeldPermit:
+    """One source's permit: a ``ports.Place``."""
 
     __slots__ = ("n_requests",)
 
     def __init__(self) -> None:
-        """Hold it for a source that may not be read at all."""
+        """Hold it for a source that has not been read."""
         self.n_requests: int | None = None
-        """Of the source, once it was read."""
+        """Requests that the source needed. None until it was read."""
 
     def was_read(self, *, n_requests: int) -> None:
-        """Take note that the source was read, in so many requests."""
+        """Record that the source was read, and its number of requests."""
         self.n_requests = n_requests
 
 
 class Gate:
-    """Lets sources and requests through in the order in which they came; belongs to one event loop."""
+    """Admits sources and requests in order of arrival. Belongs to one event loop."""
 
     def __init__(self, bounds: Bounds, *, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -41,39 +41,39 @@ class Gate:
 
     @property
     def limit(self) -> int:
-        """How much may be in flight just now."""
+        """How many requests may be in flight now."""
         return self._climb.limit
 
     @property
     def paces(self) -> bool:
-        """Whether requests have to ask for their `turn`."""
+        """Whether requests have to wait for their `turn`."""
         return self._rate.per_s is not None
 
     @asynccontextmanager
-    async def slot(self, weight: int) -> AsyncIterator[HeldPlace]:
-        """Wait for a free place and hold it.
+    async def permit(self, weight: int) -> AsyncIterator[HeldPermit]:
+        """Wait for a permit and hold it.
 
-        Only who says that a source was read has a say in how many are read at a time.
+        Only sources that call `HeldPermit.was_read` change the limit.
 
         Args:
-            weight: How many places it takes. One free place lets in the next source, whatever it takes: so
-                what is in flight may exceed the limit by one source's weight.
+            weight: Requests that the source has in flight. A source is admitted as soon as fewer than the
+                limit are in flight, so the limit may be exceeded by one source's weight.
         """
         await self._enter(weight)
         moves, began_s = self._climb.moves, self._clock()
-        place = HeldPlace()
+        permit = HeldPermit()
         try:
-            yield place
+            yield permit
         finally:
             is_wanted = bool(self._waiting)
-            if place.n_requests is None:
+            if permit.n_requests is None:
                 self._climb.failed(is_wanted=is_wanted)
             else:
                 now_s = self._clock()
                 self._climb.finished(
                     now_s,
                     took_s=now_s - began_s,
-                    n_requests=place.n_requests,
+                    n_requests=permit.n_requests,
                     weight=weight,
                     moves=moves,
                     is_wanted=is_wanted,
@@ -87,14 +87,14 @@ class Gate:
                 await asyncio.sleep(min(pause_s, _LONGEST_SLEEP_S))
 
     def answered(self, first_byte_s: float) -> None:
-        """Take note of a request that was granted."""
+        """Record an answer."""
         self._rate.answered(self._clock(), first_byte_s=first_byte_s)
         if self._waiting:
             self._climb.answered(first_byte_s=first_byte_s, is_wanted=True)
             self._admit()
 
     def throttled(self) -> None:
-        """Take note of a 503."""
+        """Record a 503."""
         now_s = self._clock()
         self._rate.throttled(now_s)
         rate = self._rate
@@ -106,15 +106,15 @@ class Gate:
         if not self._waiting and self._held < self._climb.limit:
             self._held += weight
             return
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append((place, weight))
+        admission = asyncio.get_running_loop().create_future()
+        self._waiting.append((admission, weight))
         try:
-            await place
+            await admission
         except asyncio.CancelledError:
-            if place.cancelled():
-                with suppress(ValueError):  # `_admit` met it first
-                    self._waiting.remove((place, weight))
-            else:  # it was let in and cancelled in the same breath
+            if admission.cancelled():
+                with suppress(ValueError):  # `_admit` has already removed it
+                    self._waiting.remove((admission, weight))
+            else:  # it was admitted, then cancelled before it ran
                 self._leave(weight)
             raise
 
@@ -124,7 +124,7 @@ class Gate:
 
     def _admit(self) -> None:
         while self._waiting and self._held < self._climb.limit:
-            place, weight = self._waiting.popleft()
-            if not place.cancelled():
+            admission, weight = self._waiting.popleft()
+            if not admission.cancelled():
                 self._held += weight
-                place.set_result(None)
+                admission.set_result(None)

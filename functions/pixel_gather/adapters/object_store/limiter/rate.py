@@ -1,42 +1,42 @@
-"""How many requests a second a back end that throttles gets. Pure: the clock is an argument.
+"""The rate of requests to a back end that throttles. Pure: the clock is an argument.
 
-Without a 503 there is no rate. The first ones stop everything for a round trip; what the store granted
-meanwhile is the first guess, which grows fast until the next 503 and from then on slowly, and ever faster the
-longer none comes. Growth is counted in requests granted, not in seconds, so that what is wasted on finding
-out is the same share of a slow store's requests as of a fast one's.
+Without a 503 there is no rate. The first 503 stops all requests for a round trip. What the store granted
+meanwhile is the first rate. It grows fast until the next 503, and slowly from then on. The longer no 503
+comes, the faster it grows. Slow growth is counted in granted requests, not in seconds. So the share of
+requests that are lost to find the rate is the same at a slow store and at a fast one.
 
-A worker outlives its shards, and may sleep for minutes between two of them. Such a pause counts neither as
-time to grow in, nor as time in which the store granted nothing.
+A worker outlives its shards and may be frozen for minutes between them. Such a pause does not let the rate
+grow, and does not count as time in which the store granted nothing.
 """
 
 from collections import deque
 from typing import Final, NamedTuple
 
 _BELOW: Final = 0.9
-"""Share of what the store granted that is asked for after a 503."""
+"""After a 503 the rate is this share of what the store granted."""
 
 _FAR_BELOW: Final = 0.75
-"""The same where the rate grew fast, and so is further above what the store grants."""
+"""The same after fast growth, when the rate is further above what the store grants."""
 
 _DOUBLING_S: Final = 0.5
-"""In such a time the rate doubles until the second 503; never more than once for one answer."""
+"""Until the second 503 the rate doubles in this time, but never more than once per answer."""
 
 _IDLE_S: Final = 1.0
-"""Where no request had to wait for so long, that time is none to grow in."""
+"""Where no request had to wait for longer than this, that time does not let the rate grow."""
 
 _SLOW_GROWTH: Final = 0.0005
-_SOON: Final = 600
-"""Requests granted since the last 503 after which slow growth doubles; it rises with their square."""
+_SLOW_GROWTH_DOUBLES_AFTER: Final = 600
+"""Granted requests since the last 503 after which slow growth has doubled. It rises with their square."""
 
 _BURST_S: Final = 0.02
-"""For so long a store that had nothing to do may be sent requests at once."""
+"""An idle store may be sent this many seconds' worth of requests at once."""
 
 _MEMORY: Final = 64
-"""Answers from which the granted rate is taken."""
+"""Answers from which the granted rate is computed."""
 
 _LEAST_SAMPLE: Final = 16
 _LEAST_SPAN_S: Final = 1.0
-"""Fewer answers than that, within less than this, do not tell what the store grants."""
+"""The granted rate is known from `_LEAST_SAMPLE` answers, or from answers over this time."""
 
 _FORGET_S: Final = 5.0
 _LOWEST: Final = 2.0
@@ -45,12 +45,12 @@ _ROUNDING: Final = 1e-6
 
 
 class Rate:
-    """The requests per second of one back end; ``None`` while it has not throttled."""
+    """The requests per second of one back end. ``None`` while it has not throttled."""
 
     def __init__(self) -> None:
         self.per_s: float | None = None
         self.round_trip_s = _LEAST_ROUND_TRIP_S
-        """A recent time to the first byte, half as long again."""
+        """One and a half times the recent time to the first byte."""
 
         self._answers: deque[tuple[float, bool]] = deque(maxlen=_MEMORY)
         self._grows_fast = True
@@ -63,20 +63,20 @@ class Rate:
         self._credited_s = 0.0
 
     def answered(self, now_s: float, *, first_byte_s: float) -> None:
-        """Take note of a request that was granted."""
+        """Record an answer."""
         self._answers.append((now_s, True))
         seen = max(1.5 * first_byte_s, _LEAST_ROUND_TRIP_S)
         self.round_trip_s += (seen - self.round_trip_s) / 8
         if self.per_s is None or now_s - self._waited_s > self.round_trip_s:
-            return  # what is not used up shows nothing
+            return  # requests did not use up the rate, so the answer does not show that it is too low
         self._since += 1
         fast = min((now_s - self._grown_s) / _DOUBLING_S, 1.0)
-        slow = _SLOW_GROWTH * (1 + (self._since / _SOON) ** 2)
+        slow = _SLOW_GROWTH * (1 + (self._since / _SLOW_GROWTH_DOUBLES_AFTER) ** 2)
         self.per_s *= 2 ** min(fast if self._grows_fast else slow, fast)
         self._grown_s = now_s
 
     def throttled(self, now_s: float) -> None:
-        """Take note of a 503; several within a round trip are one."""
+        """Record a 503. Several within one round trip count once."""
         self._answers.append((now_s, False))
         if now_s < self._deaf_until_s:
             return
@@ -93,7 +93,7 @@ class Rate:
             self.per_s = max(min(below * per_s, self.per_s), _LOWEST)
 
     def pause_s(self, now_s: float) -> float:
-        """Return how long the next request has to wait yet; 0 takes its turn."""
+        """Return how long the next request still has to wait. 0 means that it may be sent, and counts it."""
         if self.per_s is None:
             return 0.0
         if self._stopped_until_s is not None:
@@ -110,17 +110,17 @@ class Rate:
             self._credit -= 1
             return 0.0
         if now_s - self._waited_s > _IDLE_S:
-            self._grown_s = now_s  # until now nobody wanted more
+            self._grown_s = now_s  # until now no request had to wait
         self._waited_s = now_s
         return (1 - self._credit) / self.per_s
 
     @property
     def in_flight(self) -> float:
-        """How many requests at a time use up the rate, with as many again waiting for their turn."""
+        """Twice the number of requests in flight that use up the rate: as many again wait for their turn."""
         return 0.0 if self.per_s is None else 2 * self.per_s * self.round_trip_s
 
     def _granted(self, now_s: float) -> "_Granted":
-        """Return what was granted lately; what was answered later than at that time counts, too."""
+        """Return the rate granted until ``now_s``. Later answers count, too."""
         n = n_granted = 0
         oldest_s = now_s
         for at_s, is_granted in reversed(self._answers):
@@ -137,11 +137,11 @@ class Rate:
 
 
 class _Granted(NamedTuple):
-    """What a store granted within a spell."""
+    """What a store granted within some time."""
 
     per_s: float
     share: float
-    """Of all requests."""
+    """Granted requests, as a share of all."""
 
     is_known: bool
-    """Whether the spell is long enough to tell."""
+    """Whether there were enough answers to tell."""
