@@ -131,7 +131,7 @@ def test_page_escapes_what_comes_from_lists_and_requests() -> None:
 
 def test_page_without_pictures_says_so_in_one_sentence() -> None:
     """And has neither an empty sheet nor a slider without frames."""
-    html = page_with(evidence_of(MadeCube(is_of_earlier_version=True)))
+    html = page_with(evidence_of(MadeCube(has_quicklooks=False)))
 
     page = Reader(html)
     assert "The windows are not shown" in html

@@ -36,7 +36,7 @@ def parquet(values: list[str], *, dictionary: bool = False, name: str = "href") 
 
 def nbytes_of(content: bytes) -> int:
     """Return what its pages take."""
-    return unpacked_nbytes(io.BufferedReader(io.BytesIO(content)), check=no_deadline)  # type: ignore[arg-type]
+    return unpacked_nbytes(io.BufferedReader(io.BytesIO(content)), check=no_deadline)
 
 
 @pytest.mark.parametrize("dictionary", [False, True])

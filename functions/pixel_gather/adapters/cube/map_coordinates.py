@@ -1,8 +1,10 @@
-"""Place a cube on the map: x and y, CF's ``spatial_ref``, GeoZarr's attributes.
+"""Writes where a cube lies on the map: x and y, CF's ``spatial_ref``, GeoZarr's attributes.
 
-Attributes: https://github.com/zarr-conventions/spatial (v1) and https://github.com/zarr-experimental/geo-proj
-(v1). Their declaration, a list of objects named ``zarr_conventions``, is left out: netCDF has no room for it,
-so that xarray could not write such a cube with ``to_netcdf``.
+The attributes follow https://github.com/zarr-conventions/spatial (v1) and
+https://github.com/zarr-experimental/geo-proj (v1). ``geozarr-toolkit`` finds and validates both by their names.
+
+The list of objects ``zarr_conventions``, by which a group declares its conventions, is not written. The toolkit
+accepts no other form of it, and netCDF cannot store it: xarray's ``to_netcdf`` would fail for every cube.
 """
 
 from typing import TYPE_CHECKING, Any, Final

@@ -90,13 +90,13 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
 
 
 def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a gather tells of itself in its cube's attributes; in earlier versions it was no text.
+    """Return the gather's own record from its cube's attributes.
 
     Raises:
-        KeyError, TypeError, ValueError: It is not as a gather leaves it.
+        KeyError: The attributes have no record.
+        TypeError, ValueError: The record is not the JSON text of an object.
     """
-    told = attributes["pixel_gather"]
-    gather: dict[str, Any] = dict(json.loads(told) if isinstance(told, str) else told)
+    gather: dict[str, Any] = dict(json.loads(attributes["pixel_gather"]))
     return gather
 
 

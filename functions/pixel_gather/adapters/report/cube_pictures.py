@@ -55,7 +55,7 @@ def looks_in(
     if content is None:
         return ()
     try:
-        arrays = _unpacked(content, first=measurements[0])
+        arrays = _unpacked(content)
         found = {
             name: _masked(group, name, arrays, slot=slot)
             for name, slot in _slots_of(measurements, sources)
@@ -80,17 +80,14 @@ def _stored(store: Store) -> bytes | None:
     return bytes(answer.bytes()) if answer.meta["size"] <= _MOST_QUICKLOOKS_NBYTES else b""
 
 
-def _unpacked(content: bytes, *, first: str) -> dict[str, Any]:
-    """Unpack all arrays, unless they would be more than a gather ever keeps.
-
-    Cubes of earlier versions have pictures of their first measurement alone, without its name.
-    """
+def _unpacked(content: bytes) -> dict[str, Any]:
+    """Unpack all arrays, unless they would be larger than any that a gather writes."""
     with zipfile.ZipFile(io.BytesIO(content)) as held:
         n_unpacked = sum(each.file_size for each in held.infolist())
         if n_unpacked > _MOST_QUICKLOOKS_NBYTES:
             raise ValueError(f"it would unpack to {n_unpacked / 2**20:,.0f} MiB")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return {f"{name}/{first}" if name in ("rows", "pixels") else name: arrays[name] for name in arrays}
+        return dict(arrays)
 
 
 def _masked(group: "zarr.Group", name: str, arrays: Mapping[str, Any], *, slot: int) -> MaskedQuicklooks:

@@ -121,12 +121,9 @@ class CubeSources:
 
 
 def read_sources(
-    group: "zarr.Group", *, n_rows: int, rows_per_shard: int, measurements: Sequence[str] = ()
+    group: "zarr.Group", *, n_rows: int, rows_per_shard: int, measurements: Sequence[str]
 ) -> CubeSources:
     """Read what is known of every source of a cube.
-
-    Cubes of earlier versions do not say when a source ended and what its header took: then it ended when it
-    had been opened and read, and all bytes are the window's.
 
     Args:
         group: The cube.
@@ -143,11 +140,10 @@ def read_sources(
     start_s, open_s = _flat(group, "start", shape), _flat(group, "open", shape)
     waiting_s = _flat(group, "read", shape)
     read_s = waiting_s + _flat(group, "decode", shape)
-    end_s = _flat(group, "end", shape) if "end" in group else start_s + open_s + read_s
+    end_s = _flat(group, "end", shape)
     read_s = np.minimum(read_s, np.maximum(end_s - start_s - open_s, waiting_s))  # as `Outcome.reading_s`
     nbytes = _flat(group, "bytes", shape).astype("int64")
-    if "header_bytes" in group:
-        nbytes -= _flat(group, "header_bytes", shape).astype("int64")
+    nbytes -= _flat(group, "header_bytes", shape).astype("int64")
     n_abreast = len(start_s) // max(n_rows, 1) or 1
     sources = CubeSources(
         group=group,
@@ -167,9 +163,7 @@ def read_sources(
 
 
 def _series(group: "zarr.Group", measurements: Sequence[str], n_rows: int) -> tuple[Series, ...]:
-    """Return the statistics of measurements along the cube; none of cubes that do not have them."""
-    if "mean" not in group or not measurements:
-        return ()
+    """Return the statistics of the first measurements along the cube."""
     shape = (n_rows, len(measurements))
     mean, valid, status = (_columns(group, name, shape) for name in ("mean", "valid_fraction", "status"))
     has_time = "time" in group

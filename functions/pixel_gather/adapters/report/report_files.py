@@ -1,17 +1,11 @@
-"""The report of a gather as files: for programs, for terminals and for browsers."""
+"""Draws the report as files for programs, terminals and browsers. Does no I/O but `write_figures`."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import obstore
-from obstore.store import LocalStore
-
-from pixel_gather.adapters.object_store.object_store import Store
-from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.adapters.report.findings import findings_of
 from pixel_gather.adapters.report.page import comparison_of, page_of
 from pixel_gather.adapters.report.plots.draw import draw_figures
@@ -19,38 +13,11 @@ from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.adapters.report.plots.files import put_figure
 from pixel_gather.adapters.report.plots.theme import DARK, LIGHT, Theme
 from pixel_gather.adapters.report.plots.through_time import draw_through_time
-from pixel_gather.adapters.report.written_report import PAGE_KEY, REPORT_KEY
+from pixel_gather.adapters.report.written_report import PAGE_KEY, REPORT_KEY, TEXT_KEY
 from pixel_gather.report.evidence import Evidence
 from pixel_gather.report.report import own_lines
 from pixel_gather.report.run import Run
 from pixel_gather.report.run_table import LABEL_WIDTH, Column, columns_of, text_of
-
-TEXT_KEY: Final = "report.txt"
-
-_TYPES: Final = {
-    REPORT_KEY: "application/json",
-    TEXT_KEY: "text/plain; charset=utf-8",
-    PAGE_KEY: "text/html; charset=utf-8",
-}
-
-
-async def write_report_files(
-    store: Store, *, place: str, usd_by_service: Mapping[str, float] | None = None
-) -> None:
-    """Read a finished cube back and put its report beside its arrays; safe to run twice.
-
-    Args:
-        store: At the cube's root, which may be read and written.
-        place: Where that is, as people are told.
-        usd_by_service: What the gather cost on AWS; None where it ran in process.
-
-    Raises:
-        StoreError: The cube cannot be read.
-    """
-    evidence = await asyncio.to_thread(read_evidence, store, place=place, usd_by_service=usd_by_service)
-    files = await asyncio.to_thread(_report_alone, evidence)
-    for name, content in files.items():
-        await _put(store, name, content)
 
 
 def report_files_of(
@@ -153,11 +120,6 @@ def _listed(findings: Sequence[str]) -> str:
     return "".join(f"\n- {each}" for each in findings) + ("\n" if findings else "")
 
 
-def _report_alone(evidence: Evidence) -> dict[str, bytes]:
-    drawn = draw_all(evidence, with_published=False, theme=LIGHT)
-    return report_files_of(evidence, drawn=drawn, with_published=False)
-
-
 def _text(content: str) -> bytes:
     """Return text as UTF-8; halves of characters, as JSON and names of files may hold, become ``?``."""
     return content.encode(errors="replace")
@@ -170,9 +132,3 @@ def _for_terminals(content: str) -> str:
 
 def _encoded(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=2, allow_nan=False).encode()
-
-
-async def _put(store: Store, name: str, content: bytes) -> None:
-    """Put a file with its type, which a browser needs to show it; files of this machine have none."""
-    types: Any = None if isinstance(store, LocalStore) else {"Content-Type": _TYPES[name]}
-    await obstore.put_async(store, name, content, attributes=types, use_multipart=False)

@@ -9,7 +9,7 @@ import obstore
 import pytest
 from obstore.store import LocalStore
 
-from pixel_gather.adapters.report.report_files import write_report_files
+from pixel_gather.adapters.report.report_writer import write_report_files
 from pixel_gather.errors import StoreError
 from support.report_cubes import MadeCube
 
