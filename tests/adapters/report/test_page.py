@@ -293,7 +293,7 @@ def test_windows_are_black_in_the_scale_of_all_but_not_in_their_own() -> None:
     in_all, in_own = (painted([dark], [each.stretch()]) for each in (all_, dark))
 
     assert in_all[..., :3].max() <= 1
-    assert (in_own[..., 0].min(), in_own[..., 0].max()) == (0, 255)
+    assert (int(in_own[..., 0].min()), int(in_own[..., 0].max())) == (0, 255)
 
 
 def test_page_of_many_runs_has_a_narrow_row_for_each_and_tables_of_four() -> None:

@@ -1,10 +1,11 @@
 """Writes where a cube lies on the map: x and y, CF's ``spatial_ref``, GeoZarr's attributes.
 
 The attributes follow https://github.com/zarr-conventions/spatial (v1) and
-https://github.com/zarr-experimental/geo-proj (v1). ``geozarr-toolkit`` finds and validates both by their names.
+https://github.com/zarr-experimental/geo-proj (v1). ``geozarr-toolkit`` finds both by their names and
+accepts them.
 
-The list of objects ``zarr_conventions``, by which a group declares its conventions, is not written. The toolkit
-accepts no other form of it, and netCDF cannot store it: xarray's ``to_netcdf`` would fail for every cube.
+The list of objects ``zarr_conventions``, by which a group declares its conventions, is not written. The
+toolkit accepts no other form of it. netCDF cannot store it: xarray's ``to_netcdf`` would fail for every cube.
 """
 
 from typing import TYPE_CHECKING, Any, Final

@@ -181,7 +181,7 @@ class ZarrCube:
     async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> None:
         """Write ``quicklooks.npz``, which NumPy opens without pickle: of each measurement rows and pixels."""
         content = io.BytesIO()
-        arrays = {"step": np.array(quicklooks[0].step, dtype="int64")}
+        arrays: dict[str, Any] = {"step": np.array(quicklooks[0].step, dtype="int64")}
         for each in quicklooks:
             arrays |= {f"rows/{each.measurement}": each.rows, f"pixels/{each.measurement}": each.pixels}
         np.savez(content, **arrays)

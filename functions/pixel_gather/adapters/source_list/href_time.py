@@ -89,9 +89,9 @@ def _time_us(parts: Mapping[str, str | None]) -> int | None:
     """Return the time that parts of a href spell, or None where the calendar has no such day."""
     numbers = {name: int(text) for name, text in parts.items() if text is not None}
     year = numbers["Y"]
-    clock = [numbers.get(name, 0) for name in ("H", "M", "S")]
+    hour, minute, second = (numbers.get(name, 0) for name in ("H", "M", "S"))
     try:
-        moment = datetime(year, numbers.get("m", 1), numbers.get("d", 1), *clock, tzinfo=UTC)
+        moment = datetime(year, numbers.get("m", 1), numbers.get("d", 1), hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
     moment += timedelta(days=numbers.get("j", 1) - 1)

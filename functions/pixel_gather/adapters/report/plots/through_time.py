@@ -54,9 +54,9 @@ def draw_through_time(series: Sequence[Series], theme: Theme, *, n_measurements:
     has_time = shown[0].has_time
     for ax, title, y_label in ((means, "Mean", "raw value"), (shares, "Valid share", "% of the window")):
         if has_time:
-            locator = AutoDateLocator()
+            locator = AutoDateLocator()  # type: ignore[no-untyped-call] # matplotlib has no types here
             ax.xaxis.set_major_locator(locator)
-            ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+            ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call] # as above
         else:
             whole_ticks(ax.xaxis, longest=0)
         x_label = "" if ax is means else "time" if has_time else "row"
