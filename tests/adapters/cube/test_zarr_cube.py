@@ -17,8 +17,8 @@ import numpy as np
 import obstore
 import pytest
 import rioxarray  # noqa: F401 # registers the accessor
-import zarr
 import xarray as xr
+import zarr
 from geozarr_toolkit.helpers import validate_group
 from obstore.store import LocalStore, MemoryStore, S3Store
 

@@ -133,10 +133,10 @@ def _finish(
     axes: Sequence[Axes], every: Mapping[str, Points], x_label: str, theme: Theme, *, with_published: bool
 ) -> None:
     if with_published:
-        published = points_of_2018()
-        for ax, values in zip(axes, published.panels(), strict=True):
+        measured = points_of_2018()
+        for ax, values in zip(axes, measured.panels(), strict=True):
             told = np.isfinite(values)
-            ax.plot(published.concurrency[told], values[told], **_look_of_2018(theme))
+            ax.plot(measured.concurrency[told], values[told], **_look_of_2018(theme))
     titles = ("Throughput", "Efficiency per worker", "Bytes per second")
     y_labels = ("sources/s", "%, the fewest = 100", "MiB/s, without headers")
     for index, ax in enumerate(axes):
