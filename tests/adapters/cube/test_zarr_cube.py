@@ -691,7 +691,7 @@ def as_if_planned_anew(there: ConditionalStore) -> None:
 
 
 def test_complete_does_not_replace_what_was_planned_anew_at_the_last_moment() -> None:
-    """The last PUT is done by S3 only if it replaces what was read before."""
+    """S3 accepts the last PUT only if it replaces the metadata that were read before."""
     there, plan = ConditionalStore(), plan_of()
 
     with serving(there) as store:
@@ -701,7 +701,7 @@ def test_complete_does_not_replace_what_was_planned_anew_at_the_last_moment() ->
         with pytest.raises(ArrayExistsError, match="planned anew since"):
             asyncio.run(cube.complete(plan, report_of(plan)))
 
-    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] is False
+    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] == 0
 
 
 def test_complete_twice_at_the_same_time_is_complete() -> None:
@@ -718,7 +718,7 @@ def test_complete_twice_at_the_same_time_is_complete() -> None:
         there.before_put = by_another
         asyncio.run(cube.complete(plan, report_of(plan)))
 
-    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] is True
+    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] == 1
 
 
 def test_complete_in_a_folder_refuses_a_cube_that_was_planned_anew(tmp_path: Path) -> None:

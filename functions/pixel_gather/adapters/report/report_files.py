@@ -26,9 +26,9 @@ def report_files_of(
     """Return the report of one gather: ``report.json``, ``report.txt`` and ``report.html``.
 
     Args:
-        evidence: Of the gather.
-        drawn: Its figures, in the light theme.
-        with_published: Lay the published figures beside it.
+        evidence: Evidence of the gather.
+        drawn: Figures of the gather, in the light theme.
+        with_published: Add the figures published in 2018 for comparison.
     """
     columns = columns_of([evidence.run], with_published=with_published)
     findings = findings_of([evidence.run], with_published=with_published)
@@ -51,11 +51,11 @@ def comparison_files_of(
     """Return the report of several runs side by side, under the same names.
 
     Args:
-        runs: All of them, those of cubes among them, in the order of the columns.
-        drawn: Their figures, in the light theme.
-        evidences: Of the cubes among them, whose windows are shown.
-        title: Of the page.
-        with_published: Lay the published figures beside them.
+        runs: All runs in the order of the columns, also those of cubes.
+        drawn: Figures of the runs, in the light theme.
+        evidences: Evidence of those runs that made cubes. Their windows are shown.
+        title: Title of the page.
+        with_published: Add the figures published in 2018 for comparison.
     """
     columns = columns_of(runs, with_published=with_published)
     gathers = [evidence_to_json(each) for each in evidences]
@@ -70,7 +70,7 @@ def comparison_files_of(
 
 
 def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str, Drawn]) -> list[Path]:
-    """Write figures as PNG and SVG, the dark ones as ``name-dark``; return the files."""
+    """Write figures as PNG and SVG. Dark ones are called ``name-dark``. Return the files."""
     written = []
     for suffix, figures in (("", light), ("-dark", dark)):
         for name, drawn in figures.items():
@@ -81,19 +81,19 @@ def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str
 def draw_in_both_themes(
     runs: Sequence[Run], *, with_published: bool
 ) -> tuple[dict[str, Drawn], dict[str, Drawn]]:
-    """Return all figures of some runs, light and dark: the former are also those of a page."""
+    """Return all figures of some runs, light and dark. A page uses the light ones."""
     light = draw_figures(runs, with_published=with_published, theme=LIGHT)
     return light, draw_figures(runs, with_published=with_published, theme=DARK)
 
 
 def report_to_text(evidence: Evidence, columns: Sequence[Column]) -> str:
-    """Return the text report of one gather: the table, then what only a gather tells."""
+    """Return the text report of one gather: the table, then lines about the gather."""
     where = f"{'cube':<{LABEL_WIDTH}} {evidence.place}"
     return "\n".join([text_of(columns), *own_lines(evidence.report), where])
 
 
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
-    """Return what a gather's ``report.json`` says, as plain values; times in seconds, sizes in bytes."""
+    """Return the content of ``report.json``. Times are in seconds, sizes in bytes."""
     cost = evidence.cost
     known = dict(cost.usd_by_service) if cost.was_on_aws else None
     return {
@@ -109,7 +109,7 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
 
 
 def draw_all(evidence: Evidence, *, with_published: bool, theme: Theme) -> dict[str, Drawn]:
-    """Return the figures of one gather: of its pixels, and of how they were read."""
+    """Return the figures of one gather's pixels and of how they were read."""
     n_measurements = len(evidence.report.measurements)
     pixels = draw_through_time(evidence.series, theme, n_measurements=n_measurements)
     figures = draw_figures([evidence.run], with_published=with_published, theme=theme)
@@ -121,12 +121,12 @@ def _listed(findings: Sequence[str]) -> str:
 
 
 def _text(content: str) -> bytes:
-    """Return text as UTF-8; halves of characters, as JSON and names of files may hold, become ``?``."""
+    """Encode text as UTF-8. Lone surrogates, which JSON and file names may hold, become ``?``."""
     return content.encode(errors="replace")
 
 
 def _for_terminals(content: str) -> str:
-    """Return text without what would steer the terminal that it is printed to; hrefs may hold anything."""
+    """Replace control characters, which hrefs may hold and which would steer a terminal."""
     return "".join(each if each.isprintable() or each == "\n" else "?" for each in content)
 
 

@@ -165,7 +165,7 @@ class SqliteSourceTable:
     def columns(self) -> tuple[Column, ...]:
         """The list's other columns. ``scene`` is one of them, and ``time`` if only some rows have a time.
 
-        Values are in a source's ``columns``, but those of ``scene`` and ``time`` in ``scene`` and ``time_us``.
+        A source has their values in ``columns``, except for its ``scene`` and ``time_us``.
         """
         dtypes = {name: dtype for name, (dtype, _) in self._stored.items()}
         if self._has_scenes:
