@@ -686,7 +686,8 @@ def report_of(plan: CubePlan) -> Report:
 def as_if_planned_anew(there: ConditionalStore) -> None:
     """Let the root's metadata be of another claim."""
     root = json.loads(there.objects[ROOT_KEY])
-    root["attributes"]["pixel_gather"]["planned_at"] = "2026-11-21T00:00:00.000001+00:00"
+    gather = gather_of(root["attributes"]) | {"planned_at": "2026-11-21T00:00:00.000001+00:00"}
+    root["attributes"]["pixel_gather"] = json.dumps(gather)
     there.objects[ROOT_KEY] = json.dumps(root).encode()
 
 
