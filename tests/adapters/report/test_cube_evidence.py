@@ -1,4 +1,4 @@
-"""What a finished cube tells of its gather."""
+"""Tests what is read from a finished cube for its report."""
 
 import json
 from dataclasses import replace
@@ -49,7 +49,7 @@ def test_evidence_of_a_cube_that_lacks_a_coordinate_is_refused(name: str) -> Non
 
 
 def test_evidence_names_the_slowest_sources_by_href_and_time() -> None:
-    """Ten at most, the slowest first."""
+    """There are at most ten, the slowest first."""
     evidence = read_evidence(MadeCube(n_rows=50, hrefs={49: "s3://b/slow"}).stored(), place="cube")
 
     assert [each.row for each in evidence.slowest] == list(range(49, 39, -1))
@@ -143,7 +143,7 @@ def test_pictures_of_every_measurement_show_no_pixel_that_was_filled() -> None:
 
 
 def test_contact_sheet_takes_the_slowest_of_windows_that_are_equally_bad() -> None:
-    """And says so."""
+    """The note says that several windows are equally bad."""
     sheet = read_evidence(MadeCube(valid={2: 0.5, 5: 0.5}).stored(), place="cube").looks[0].contact_sheet
 
     assert sheet[-1].source.row == 5
@@ -163,7 +163,7 @@ def test_contact_sheet_reads_no_window_whose_chunks_are_too_large() -> None:
 
 
 def test_evidence_prices_a_gather_in_process_as_if_it_ran_on_aws() -> None:
-    """What it did cost there is told by its caller, or by the report that lies in the cube."""
+    """The caller or the cube's report gives the real cost on AWS."""
     store = MadeCube().stored()
 
     here = read_evidence(store, place="cube").cost
@@ -178,7 +178,7 @@ def test_evidence_prices_a_gather_in_process_as_if_it_ran_on_aws() -> None:
 
 
 def test_evidence_of_a_gather_that_read_nothing_is_empty() -> None:
-    """No source, no slowest, no window: nothing fails."""
+    """Nothing fails without sources."""
     evidence = read_evidence(MadeCube(n_rows=3, failed=frozenset({0, 1, 2})).stored(), place="cube")
 
     assert evidence.slowest == ()
@@ -218,7 +218,7 @@ def test_series_leave_out_times_of_no_calendar() -> None:
 
 
 def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
-    """A picture shows as void what its own source calls nodata, and nothing else."""
+    """A picture hatches only its own source's nodata."""
     store = MadeCube(n_rows=3).stored()
     nodata = np.array([7.0, 131.0, np.nan])
     put_array(store, "nodata", shape=(3,), chunks=(3,), dtype="float64", values=nodata)
@@ -256,7 +256,7 @@ def _changed(store: Any, path: tuple[str, ...], value: Any) -> None:
     ],
 )
 def test_evidence_of_attributes_that_no_gather_wrote_is_refused(path: tuple[str, ...], value: Any) -> None:
-    """A cube may come from anybody: what is wrong with it is one sentence, never a trace."""
+    """A cube may come from anybody. The error is one sentence, never a traceback."""
     store = MadeCube().stored()
     _changed(store, path, value)
 
@@ -295,7 +295,7 @@ def test_evidence_reads_no_array_because_of_what_it_claims_to_be() -> None:
 
 
 def test_evidence_of_more_sources_than_memory_holds_is_refused() -> None:
-    """And says how many they may be."""
+    """The error says how many are allowed."""
     store = MadeCube().stored()
     _changed(store, ("pixel_gather", "report", "n_sources"), 5_000_000)
 
@@ -305,7 +305,7 @@ def test_evidence_of_more_sources_than_memory_holds_is_refused() -> None:
 
 @pytest.mark.parametrize("told", [b'{"usd_by_service": {"s3": NaN}}', b"[1]", b"[" * 100_000, b"\xff"])
 def test_evidence_believes_no_price_that_is_none(told: bytes) -> None:
-    """Then the gather is priced as any other."""
+    """The gather is then priced like any other."""
     store = MadeCube().stored()
     obstore.put(store, "report.json", told)
 
@@ -355,7 +355,7 @@ def test_evidence_says_of_quicklooks_of_another_cube_that_they_are_broken(
     ],
 )
 def test_evidence_is_of_finished_cubes_alone(attributes: dict[str, object] | None, said: str) -> None:
-    """Anything else is named for what it is."""
+    """The error says what is there instead."""
     store: Any = MemoryStore()
     if attributes is not None:
         put_root(store, attributes)
@@ -365,7 +365,7 @@ def test_evidence_is_of_finished_cubes_alone(attributes: dict[str, object] | Non
 
 
 def test_evidence_says_that_quicklooks_are_broken() -> None:
-    """A file cut short is no cube without pictures."""
+    """A truncated file is an error, not a cube without pictures."""
     store = MadeCube(report=replace(REPORT, n_shards=1)).stored()
     obstore.put(store, "quicklooks.npz", b"PK\x03\x04 and no more")
 

@@ -1,4 +1,4 @@
-"""Figures that tell cubes and engines apart, and the one of the pixels themselves."""
+"""Tests the names of cubes and engines in figures, and the figure of the pixels."""
 
 from dataclasses import replace
 
