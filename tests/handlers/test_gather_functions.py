@@ -69,11 +69,11 @@ def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
 ) -> None:
     """The cube is complete and the result links to no page; who asks for the same again gets it drawn."""
 
-    async def fail(*_: Any, **__: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise MemoryError
 
     broken = ModuleType("broken")
-    broken.write_report_files = fail  # type: ignore[attr-defined] # a module of our own
+    broken.draw_all = broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
         machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())

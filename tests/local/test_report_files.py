@@ -59,11 +59,11 @@ def test_gather_whose_report_cannot_be_drawn_is_complete_all_the_same(
 ) -> None:
     """It is told of, and the next who asks has another try."""
 
-    async def fail(*_: Any, **__: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise MemoryError
 
     broken = ModuleType("broken")
-    broken.write_report_files = fail  # type: ignore[attr-defined] # a module of our own
+    broken.draw_all = broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
         patch.setitem(sys.modules, "pixel_gather.adapters.report.report_files", broken)
         gathered = gather(REQUEST, to=tmp_path / "cube")

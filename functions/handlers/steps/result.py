@@ -4,13 +4,12 @@ from typing import Any
 
 from handlers.steps.workers import workers_of
 from handlers.wiring import Deployment
+from pixel_gather.adapters.report.report_writer import Log, write_report
 from pixel_gather.adapters.report.written_report import (
     PAGE_KEY,
     REPORT_KEY,
-    Log,
     WrittenReport,
     look_for_report,
-    write_report,
 )
 from pixel_gather.report.cost import usd_by_service
 from pixel_gather.report.report import Report

@@ -22,7 +22,8 @@ from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT, AdaptiveSlots
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place, split_href
-from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report, write_report
+from pixel_gather.adapters.report.report_writer import write_report
+from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report
 from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable

@@ -24,7 +24,7 @@ def in_folder(folder: Path) -> Store:
 
 @pytest.mark.parametrize("make", [in_memory, in_folder])
 def test_control_store_keeps_files(tmp_path: Path, make: Callable[[Path], Store]) -> None:
-    """Put, replace, stream, list, read in part, and clear away: below the prefix only."""
+    """Files can be put, replaced, streamed, listed, read in part and removed, only below the prefix."""
 
     async def steps() -> None:
         store = make(tmp_path)
@@ -65,7 +65,7 @@ def test_control_store_streams_more_than_one_part_of_an_upload(tmp_path: Path) -
 
 
 def test_control_store_leaves_no_folder_behind(tmp_path: Path) -> None:
-    """A complete cube holds nothing but the cube."""
+    """A complete cube has no control files."""
     control = ObjectControlStore(in_folder(tmp_path), ".gather/")
     asyncio.run(control.put("shards/00001.msgpack", b"x"))
 
@@ -75,7 +75,7 @@ def test_control_store_leaves_no_folder_behind(tmp_path: Path) -> None:
 
 
 def test_control_store_says_what_could_not_be_done(tmp_path: Path) -> None:
-    """A store's own words, with the file that it was about."""
+    """The error has the store's message and names the file."""
     (tmp_path / ".gather").write_text("in the way")
     control = ObjectControlStore(in_folder(tmp_path), ".gather/")
 

@@ -1,4 +1,4 @@
-"""The header index as a file: what is written is read, and what is none is refused."""
+"""The header index is written and read back; other files are refused."""
 
 import asyncio
 import io
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreference
 
 
 def known_of(path: Path, *, overview: int | None = None) -> bytes:
-    """Return what opens a small file again."""
+    """Return a packed header of a small file."""
     image = noise((2, 40, 48), "int16")
     content = geotiff(path, image, tiled=True, blockxsize=16, blockysize=16, nodata=-1, crs="EPSG:32631")
     if overview is not None:
@@ -51,7 +51,7 @@ def read(href: str, *, overview: int | None = None) -> list[Entry]:
 
 
 def test_index_gives_back_what_was_written(tmp_path: Path) -> None:
-    """In the order in which it was, whatever the number of entries at a time."""
+    """Entries keep their order, however many are written at a time."""
     known = known_of(tmp_path / "a.tif")
     entries = [(f"s3://bucket/{i}.tif", known) for i in range(1000)]
 
@@ -59,7 +59,7 @@ def test_index_gives_back_what_was_written(tmp_path: Path) -> None:
 
 
 def test_index_tells_people_what_it_holds(tmp_path: Path) -> None:
-    """Columns that any tool for Parquet shows."""
+    """Any Parquet tool can show the columns."""
     href = written(("s3://bucket/a.tif", known_of(tmp_path / "a.tif")), to=tmp_path / "i.parquet")
 
     table = read_parquet(href.removeprefix("file://")).read_all()
@@ -85,7 +85,7 @@ def test_index_tells_people_what_it_holds(tmp_path: Path) -> None:
 
 
 def test_index_is_read_for_one_overview(tmp_path: Path) -> None:
-    """Entries of several may stand in one file."""
+    """One file may hold entries of several overviews."""
     full, half = known_of(tmp_path / "a.tif"), known_of(tmp_path / "b.tif", overview=0)
     href = written(("a", full), ("a", half), to=tmp_path / "i.parquet")
 
@@ -95,7 +95,7 @@ def test_index_is_read_for_one_overview(tmp_path: Path) -> None:
 
 
 def test_rubbish_is_not_written(tmp_path: Path) -> None:
-    """Only what opens something belongs into an index."""
+    """Damaged packed headers are left out."""
     known = known_of(tmp_path / "a.tif")
 
     assert read(written(("a", b"rubbish"), ("b", known), to=tmp_path / "i.parquet")) == [("b", known)]
@@ -137,7 +137,7 @@ def _parquet(path: Path, **columns: Array) -> Path:
     ],
 )
 def test_other_parquet_is_refused(tmp_path: Path, columns: dict[str, Array], says: str) -> None:
-    """With a sentence that says where an index comes from."""
+    """The error says how to make an index."""
     path = _parquet(tmp_path / "i.parquet", **columns)
 
     with pytest.raises(RequestError, match=says) as caught:
@@ -147,7 +147,7 @@ def test_other_parquet_is_refused(tmp_path: Path, columns: dict[str, Array], say
 
 @pytest.mark.parametrize("content", [b"", b"href\na.tif\n", b"PAR1" + b"\0" * 100 + b"PAR1"])
 def test_what_is_no_parquet_is_refused(tmp_path: Path, content: bytes) -> None:
-    """As a wrong request, not as a fault of ours."""
+    """It is a RequestError, not an internal error."""
     path = tmp_path / "i.parquet"
     path.write_bytes(content)
 
@@ -158,7 +158,7 @@ def test_what_is_no_parquet_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_what_is_no_parquet_at_all_never_comes_to_its_reader(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """That would print a panic's trace before our sentence."""
+    """Otherwise arro3 would print a panic's trace before our message."""
     path = tmp_path / "list.csv"
     path.write_text("href\na.tif\n")
 
@@ -168,7 +168,7 @@ def test_what_is_no_parquet_at_all_never_comes_to_its_reader(
 
 
 def test_a_damaged_index_is_told_of_without_the_words_of_rust(tmp_path: Path) -> None:
-    """Only what is wrong with the file."""
+    """The message says only what is wrong with the file."""
     path = tmp_path / "i.parquet"
     path.write_bytes(b"PAR1" + b"\0" * 100 + b"PAR2")
 
@@ -177,7 +177,7 @@ def test_a_damaged_index_is_told_of_without_the_words_of_rust(tmp_path: Path) ->
 
 
 def test_a_missing_index_is_a_wrong_request(tmp_path: Path) -> None:
-    """The gather is not run without it: its user thinks that it costs half."""
+    """The gather does not run without the index, because its user expects the lower cost."""
     with pytest.raises(RequestError, match="index"):
         read(f"file://{tmp_path}/gone.parquet")
 
@@ -203,7 +203,7 @@ async def _each(*batches: Sequence[Entry], then: Exception | None = None) -> Asy
 
 
 def test_index_is_stored_as_its_entries_come(tmp_path: Path) -> None:
-    """And how many there were is told."""
+    """The number of entries is returned."""
     known = known_of(tmp_path / "a.tif")
     entries = _each([("a", known)], [("b", known), ("c", known)])
 
@@ -212,13 +212,13 @@ def test_index_is_stored_as_its_entries_come(tmp_path: Path) -> None:
 
 
 def test_an_index_of_nothing_is_not_written(tmp_path: Path) -> None:
-    """There would be nothing in it."""
+    """An empty file is of no use."""
     assert asyncio.run(store_index(_each(), LocalStore(tmp_path), "i.parquet")) == 0
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_of_the_entries_comes_through_and_leaves_no_file(tmp_path: Path) -> None:
-    """As the error that it is, not as one of Parquet."""
+    """The original error is raised, not one of Parquet."""
     known = known_of(tmp_path / "a.tif")
     entries = _each([("a", known)], then=StoreError("refused"))
 
@@ -229,7 +229,7 @@ def test_an_error_of_the_entries_comes_through_and_leaves_no_file(tmp_path: Path
 
 @pytest.mark.parametrize("n_batches", [1, 3])
 def test_a_cancelled_index_leaves_what_was_there(tmp_path: Path, n_batches: int) -> None:
-    """Half an index would be taken for a whole one; and the entries can be closed at once."""
+    """Half an index would look like a whole one. The entries can be closed at once."""
     known = known_of(tmp_path / "a.tif")
     store = LocalStore(tmp_path)
     closed = []
@@ -260,7 +260,7 @@ def test_a_cancelled_index_leaves_what_was_there(tmp_path: Path, n_batches: int)
 
 
 def test_memory_holds_a_group_of_rows(tmp_path: Path) -> None:
-    """An index of many files is written as it comes."""
+    """An index of many files is written while its entries arrive."""
     known = known_of(tmp_path / "a.tif")
     peaks = []
     for n in (20_000, 100_000):

@@ -1,4 +1,4 @@
-"""The cube as others find it: xarray, rioxarray, GeoZarr, and a second gather at its place."""
+"""The cube as others see it: xarray, rioxarray, GeoZarr, and a second gather at its location."""
 
 import asyncio
 import hashlib
@@ -18,7 +18,8 @@ import obstore
 import pytest
 import rioxarray  # noqa: F401 # registers the accessor
 import xarray as xr
-from geozarr_toolkit.helpers import validate_attrs
+import zarr
+from geozarr_toolkit.helpers import validate_group
 from obstore.store import LocalStore, MemoryStore, S3Store
 
 from pixel_gather.adapters.crs import RasterioProjector
@@ -85,7 +86,7 @@ def gather(
 
 
 def open_(folder: Path, **options: Any) -> xr.Dataset:
-    """Open as any user does, with nothing else said."""
+    """Open a cube like any user, without options."""
     cube: xr.Dataset = xr.open_zarr(folder, chunks=None, **options)
     return cube
 
@@ -129,7 +130,7 @@ def test_cube_lies_on_the_map_for_rioxarray(tmp_path: Path) -> None:
 
 
 def test_cube_of_a_crs_that_is_not_known_tells_of_none(tmp_path: Path) -> None:
-    """It was gathered by its pixels, and has their coordinates without a name for them."""
+    """The cube has x and y, but no CRS."""
     gather(tmp_path, {"a": FakeImage(pixels=A, header={"crs": "EPSG:99999"})})
 
     cube = open_(tmp_path)
@@ -153,7 +154,7 @@ def test_cube_has_pictures_beside_its_arrays(tmp_path: Path) -> None:
 
 
 def test_cube_of_windows_too_small_to_be_seen_has_no_pictures(tmp_path: Path) -> None:
-    """Six lines are none."""
+    """Windows of six lines have no quicklooks."""
     gather(tmp_path, {"a": A})
 
     assert not (tmp_path / "quicklooks.npz").exists()
@@ -177,9 +178,7 @@ def test_cube_follows_geozarrs_conventions(tmp_path: Path) -> None:
 
     attributes = json.loads((tmp_path / ROOT_KEY).read_text())["attributes"]
 
-    found = validate_attrs(attributes)
-    assert set(found) >= {"spatial", "proj"}
-    assert not any(found.values()), found
+    assert validate_group(zarr.open_group(tmp_path, mode="r")) == {"spatial": [], "proj": []}
     assert attributes["spatial:bbox"] == [500_020.0, 4_599_910.0, 500_100.0, 4_599_970.0]
     assert attributes["proj:code"] == "EPSG:32631"
 
@@ -236,7 +235,7 @@ def test_cube_without_a_transform_has_no_place(tmp_path: Path, crs: str | None) 
 
 
 def test_cube_becomes_netcdf_by_xarray_alone(tmp_path: Path) -> None:
-    """Nothing has to be dropped first, for no attribute is an object; what is read back is the same."""
+    """No attribute is an object, so nothing must be dropped first. The file reads back equal."""
     bands = np.concatenate([A, A + 1])
     gather(tmp_path / "cube", {"a": FakeImage(pixels=bands, header={"nodata": 7}), "b": bands})
 
@@ -286,7 +285,7 @@ def test_cube_tells_what_was_filled_from_what_was_read(tmp_path: Path, max_task_
 
 
 def test_cube_of_whole_windows_has_no_coordinates_of_what_was_filled(tmp_path: Path) -> None:
-    """They are for the few cubes that need them."""
+    """Only cubes with filled pixels have them."""
     report = gather(tmp_path, {"a": A}, table_of("a", "b"))
 
     cube = open_(tmp_path)
@@ -297,7 +296,7 @@ def test_cube_of_whole_windows_has_no_coordinates_of_what_was_filled(tmp_path: P
 
 
 def test_cube_shows_its_bands_in_their_order(tmp_path: Path) -> None:
-    """The tenth comes last, not second."""
+    """The tenth band comes last, not second."""
     gather(tmp_path, {"a": np.repeat(A, 11, axis=0)})
 
     assert list(open_(tmp_path).data_vars) == [f"band_{n}" for n in range(1, 12)]
@@ -397,7 +396,7 @@ def test_cube_scale_and_offset_are_applied_by_xarray_only(tmp_path: Path) -> Non
 
 
 def test_cube_is_valid_json_with_nodata_nan_in_the_request(tmp_path: Path) -> None:
-    """JSON has no NaN, and GDAL's parser no mercy."""
+    """JSON has no NaN, and GDAL refuses it."""
 
     def refuse(name: str) -> float:
         raise AssertionError(name)
@@ -445,7 +444,7 @@ def test_cube_is_written_in_an_order_that_leaves_none_that_looks_complete(
 
 
 def test_cube_says_that_it_is_not_complete_until_it_is() -> None:
-    """Whoever opens it early can tell."""
+    """A reader who opens it early can see that."""
     store = in_memory()
     cube = ZarrCube(store, "place")
 
@@ -520,7 +519,7 @@ def test_found_refuses_what_no_gather_made(path: str, content: bytes) -> None:
 
 
 def test_found_takes_a_folder_of_control_files_for_empty() -> None:
-    """They are ours, from a run that stopped before its claim."""
+    """They are left from a run that stopped before its claim."""
     store = in_memory()
     assert asyncio.run(ZarrCube(store, "place").found()) is None
 
@@ -530,7 +529,7 @@ def test_found_takes_a_folder_of_control_files_for_empty() -> None:
 
 
 def test_cube_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
-    """With the place as the user wrote it."""
+    """The error names the location as the user wrote it."""
     gather(tmp_path / "cube", {"a": A})
     plan = plan_of()
     (tmp_path / "file").write_text("in the way")
@@ -687,12 +686,13 @@ def report_of(plan: CubePlan) -> Report:
 def as_if_planned_anew(there: ConditionalStore) -> None:
     """Let the root's metadata be of another claim."""
     root = json.loads(there.objects[ROOT_KEY])
-    root["attributes"]["pixel_gather"]["planned_at"] = "2026-11-21T00:00:00.000001+00:00"
+    gather = gather_of(root["attributes"]) | {"planned_at": "2026-11-21T00:00:00.000001+00:00"}
+    root["attributes"]["pixel_gather"] = json.dumps(gather)
     there.objects[ROOT_KEY] = json.dumps(root).encode()
 
 
 def test_complete_does_not_replace_what_was_planned_anew_at_the_last_moment() -> None:
-    """The last PUT is done by S3 only if it replaces what was read before."""
+    """S3 accepts the last PUT only if it replaces the metadata that were read before."""
     there, plan = ConditionalStore(), plan_of()
 
     with serving(there) as store:
@@ -702,11 +702,11 @@ def test_complete_does_not_replace_what_was_planned_anew_at_the_last_moment() ->
         with pytest.raises(ArrayExistsError, match="planned anew since"):
             asyncio.run(cube.complete(plan, report_of(plan)))
 
-    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] is False
+    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] == 0
 
 
 def test_complete_twice_at_the_same_time_is_complete() -> None:
-    """Two finishes of one claim say the same."""
+    """Two finishes of one claim write the same metadata."""
     there, plan = ConditionalStore(), plan_of()
 
     with serving(there) as store:
@@ -719,11 +719,11 @@ def test_complete_twice_at_the_same_time_is_complete() -> None:
         there.before_put = by_another
         asyncio.run(cube.complete(plan, report_of(plan)))
 
-    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] is True
+    assert json.loads(there.objects[ROOT_KEY])["attributes"]["complete"] == 1
 
 
 def test_complete_in_a_folder_refuses_a_cube_that_was_planned_anew(tmp_path: Path) -> None:
-    """A disk knows no conditions, so the claim is looked at."""
+    """A disk has no conditional PUT, so the claim is read again."""
     cube, plan = ZarrCube(LocalStore(tmp_path), "place"), plan_of()
     asyncio.run(cube.create(plan))
     shutil.rmtree(tmp_path)

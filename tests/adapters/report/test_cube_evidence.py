@@ -1,4 +1,4 @@
-"""What a finished cube tells of its gather."""
+"""Tests what is read from a finished cube for its report."""
 
 import json
 from dataclasses import replace
@@ -30,18 +30,26 @@ def test_evidence_has_the_timings_of_the_sources_that_were_read() -> None:
     assert (evidence.name, evidence.run.n_failed, evidence.run.window) == ("cube", 1, "centre tile")
 
 
-def test_evidence_of_a_cube_of_an_earlier_version_does_without() -> None:
-    """A source then ended when it had been read, all bytes are the window's, and there are no pictures."""
-    evidence = read_evidence(MadeCube(is_of_earlier_version=True).stored(), place="cube")
+def test_evidence_of_a_cube_without_pictures_has_its_statistics() -> None:
+    """A gather of very small windows writes no quicklooks."""
+    evidence = read_evidence(MadeCube(has_quicklooks=False).stored(), place="cube")
 
-    assert evidence.run.timings.end_s[0] == pytest.approx(0.025)
-    assert evidence.run.timings.nbytes[0] == 400
     assert evidence.looks == ()
-    assert evidence.series == ()
+    assert [each.measurement for each in evidence.series] == ["band_1"]
+
+
+@pytest.mark.parametrize("name", ["end", "header_bytes", "mean"])
+def test_evidence_of_a_cube_that_lacks_a_coordinate_is_refused(name: str) -> None:
+    """Every gather writes these arrays; nothing is made up in their place."""
+    store = MadeCube().stored()
+    obstore.delete(store, [item["path"] for page in obstore.list(store, f"{name}/") for item in page])
+
+    with pytest.raises(StoreError, match=f"not as a gather leaves it.*{name}"):
+        read_evidence(store, place="cube")
 
 
 def test_evidence_names_the_slowest_sources_by_href_and_time() -> None:
-    """Ten at most, the slowest first."""
+    """There are at most ten, the slowest first."""
     evidence = read_evidence(MadeCube(n_rows=50, hrefs={49: "s3://b/slow"}).stored(), place="cube")
 
     assert [each.row for each in evidence.slowest] == list(range(49, 39, -1))
@@ -88,7 +96,7 @@ def test_contact_sheet_shows_first_middle_last_and_worst() -> None:
 
 
 def test_pictures_show_no_pixel_that_was_filled() -> None:
-    """What lies outside its source is hatched, though it holds no nodata; so it is in the worst window."""
+    """A pixel outside its source is hatched, though it holds no nodata; also in the worst window."""
     store = MadeCube(n_rows=3, valid={1: 0.5}).stored()
     for name, edges in {
         "inside_x_start": [0, 5, 0],
@@ -103,15 +111,39 @@ def test_pictures_show_no_pixel_that_was_filled() -> None:
 
     expected = np.ones((8, 16), dtype=bool)
     expected[:2, :2] = False  # the cube's nodata
-    assert evidence.quicklooks is not None
-    np.testing.assert_array_equal(evidence.quicklooks.is_valid[0], expected)
+    (look,) = evidence.looks
+    np.testing.assert_array_equal(look.quicklooks.is_valid[0], expected)
     expected[:, :3] = expected[6:] = False
-    np.testing.assert_array_equal(evidence.quicklooks.is_valid[1], expected)
-    np.testing.assert_array_equal(evidence.contact_sheet[-1].is_valid, expected)
+    np.testing.assert_array_equal(look.quicklooks.is_valid[1], expected)
+    np.testing.assert_array_equal(look.contact_sheet[-1].is_valid, expected)
+
+
+def test_pictures_of_every_measurement_show_no_pixel_that_was_filled() -> None:
+    """Sources of one row may overlap the window differently: each picture is hatched by its own source."""
+    bands = {"red": frozenset[int](), "nir": frozenset[int]()}
+    store = MadeCube(n_rows=2, bands=bands).stored()
+    for name, edges in {
+        "inside_x_start": [[0, 0], [8, 0]],
+        "inside_x_stop": [[32, 32], [32, 32]],
+        "inside_y_start": [[0, 0], [0, 0]],
+        "inside_y_stop": [[16, 16], [16, 10]],
+    }.items():
+        values = np.array(edges, dtype="int32")
+        put_array(store, name, shape=(2, 2), chunks=(2, 2), dtype="int32", values=values)
+
+    red, nir = (look.quicklooks.is_valid for look in read_evidence(store, place="cube").looks)
+
+    inside = np.ones((8, 16), dtype=bool)
+    inside[:2, :2] = False  # the cube's nodata
+    left, below = inside.copy(), inside.copy()
+    left[:, :4] = False
+    below[5:] = False
+    np.testing.assert_array_equal(red, [inside, left])
+    np.testing.assert_array_equal(nir, [inside, below])
 
 
 def test_contact_sheet_takes_the_slowest_of_windows_that_are_equally_bad() -> None:
-    """And says so."""
+    """The note says that several windows are equally bad."""
     sheet = read_evidence(MadeCube(valid={2: 0.5, 5: 0.5}).stored(), place="cube").looks[0].contact_sheet
 
     assert sheet[-1].source.row == 5
@@ -131,7 +163,7 @@ def test_contact_sheet_reads_no_window_whose_chunks_are_too_large() -> None:
 
 
 def test_evidence_prices_a_gather_in_process_as_if_it_ran_on_aws() -> None:
-    """What it did cost there is told by its caller, or by the report that lies in the cube."""
+    """The caller or the cube's report gives the real cost on AWS."""
     store = MadeCube().stored()
 
     here = read_evidence(store, place="cube").cost
@@ -146,7 +178,7 @@ def test_evidence_prices_a_gather_in_process_as_if_it_ran_on_aws() -> None:
 
 
 def test_evidence_of_a_gather_that_read_nothing_is_empty() -> None:
-    """No source, no slowest, no window: nothing fails."""
+    """Nothing fails without sources."""
     evidence = read_evidence(MadeCube(n_rows=3, failed=frozenset({0, 1, 2})).stored(), place="cube")
 
     assert evidence.slowest == ()
@@ -173,18 +205,6 @@ def test_evidence_of_several_measurements_has_pictures_and_statistics_of_each() 
     np.testing.assert_equal(means, {"red": [100, 101, np.nan, 103], "nir": [1100, np.nan, 1102, 1103]})
 
 
-def test_evidence_shows_the_pictures_of_earlier_versions() -> None:
-    """They are of the first measurement, and do not say so."""
-    store = MadeCube().stored()
-    content = BytesIO()
-    np.savez(content, rows=np.array([2]), pixels=np.full((1, 8, 16), 9, "uint16"), step=np.array(2))
-    obstore.put(store, "quicklooks.npz", content.getvalue())
-
-    (look,) = read_evidence(store, place="cube").looks
-
-    assert (look.measurement, look.quicklooks.rows.tolist()) == ("band_1", [2])
-
-
 def test_series_leave_out_times_of_no_calendar() -> None:
     """A figure's axis has four digits for a year."""
     store = MadeCube(n_rows=4).stored()
@@ -198,7 +218,7 @@ def test_series_leave_out_times_of_no_calendar() -> None:
 
 
 def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
-    """A picture shows as void what its own source calls nodata, and nothing else."""
+    """A picture hatches only its own source's nodata."""
     store = MadeCube(n_rows=3).stored()
     nodata = np.array([7.0, 131.0, np.nan])
     put_array(store, "nodata", shape=(3,), chunks=(3,), dtype="float64", values=nodata)
@@ -213,11 +233,13 @@ def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
 
 def _changed(store: Any, path: tuple[str, ...], value: Any) -> None:
     content = json.loads(bytes(obstore.get(store, "zarr.json").bytes()))
-    inner = content["attributes"]
+    attributes = content["attributes"]
+    attributes["pixel_gather"] = json.loads(attributes["pixel_gather"])
+    inner = attributes
     for name in path[:-1]:
         inner = inner[name]
     inner[path[-1]] = value
-    put_root(store, content["attributes"])
+    put_root(store, attributes | {"pixel_gather": json.dumps(attributes["pixel_gather"])})
 
 
 @pytest.mark.parametrize(
@@ -234,7 +256,7 @@ def _changed(store: Any, path: tuple[str, ...], value: Any) -> None:
     ],
 )
 def test_evidence_of_attributes_that_no_gather_wrote_is_refused(path: tuple[str, ...], value: Any) -> None:
-    """A cube may come from anybody: what is wrong with it is one sentence, never a trace."""
+    """A cube may come from anybody. The error is one sentence, never a traceback."""
     store = MadeCube().stored()
     _changed(store, path, value)
 
@@ -273,7 +295,7 @@ def test_evidence_reads_no_array_because_of_what_it_claims_to_be() -> None:
 
 
 def test_evidence_of_more_sources_than_memory_holds_is_refused() -> None:
-    """And says how many they may be."""
+    """The error says how many are allowed."""
     store = MadeCube().stored()
     _changed(store, ("pixel_gather", "report", "n_sources"), 5_000_000)
 
@@ -283,7 +305,7 @@ def test_evidence_of_more_sources_than_memory_holds_is_refused() -> None:
 
 @pytest.mark.parametrize("told", [b'{"usd_by_service": {"s3": NaN}}', b"[1]", b"[" * 100_000, b"\xff"])
 def test_evidence_believes_no_price_that_is_none(told: bytes) -> None:
-    """Then the gather is priced as any other."""
+    """The gather is then priced like any other."""
     store = MadeCube().stored()
     obstore.put(store, "report.json", told)
 
@@ -311,7 +333,12 @@ def test_evidence_says_of_quicklooks_of_another_cube_that_they_are_broken(
     """Rows, shapes and dtypes are those of the measurement; what unpacks to very much is not unpacked."""
     store = MadeCube().stored()
     content = BytesIO()
-    np.savez_compressed(content, rows=np.array(rows), pixels=np.zeros(shape, dtype), step=np.array(step))
+    arrays: dict[str, Any] = {
+        "rows/band_1": np.array(rows),
+        "pixels/band_1": np.zeros(shape, dtype),
+        "step": np.array(step),
+    }
+    np.savez_compressed(content, **arrays)
     obstore.put(store, "quicklooks.npz", content.getvalue())
 
     with pytest.raises(StoreError, match=r"quicklooks\.npz is broken"):
@@ -323,11 +350,12 @@ def test_evidence_says_of_quicklooks_of_another_cube_that_they_are_broken(
     [
         (None, "no cube is there"),
         ({}, "made by no gather"),
-        ({"complete": False, "pixel_gather": {"digest": "d"}}, "not complete"),
+        ({"complete": 1, "pixel_gather": {"digest": "d"}}, "made by no gather"),
+        ({"complete": 0, "pixel_gather": '{"digest": "d"}'}, "not complete"),
     ],
 )
 def test_evidence_is_of_finished_cubes_alone(attributes: dict[str, object] | None, said: str) -> None:
-    """Anything else is named for what it is."""
+    """The error says what is there instead."""
     store: Any = MemoryStore()
     if attributes is not None:
         put_root(store, attributes)
@@ -337,7 +365,7 @@ def test_evidence_is_of_finished_cubes_alone(attributes: dict[str, object] | Non
 
 
 def test_evidence_says_that_quicklooks_are_broken() -> None:
-    """A file cut short is no cube without pictures."""
+    """A truncated file is an error, not a cube without pictures."""
     store = MadeCube(report=replace(REPORT, n_shards=1)).stored()
     obstore.put(store, "quicklooks.npz", b"PK\x03\x04 and no more")
 

@@ -1,4 +1,4 @@
-"""What runs show, said in sentences: the report of 2018 said as much of its own."""
+"""Tests the sentences that state what runs show."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def run_of(
 
 
 def test_findings_tell_the_share_of_opening() -> None:
-    """By medians, as the table has it."""
+    """The share is that of the medians, as in the table."""
     (said,) = findings_of([run_of(1, 20)])
 
     assert said == "Opening took more time than reading: 60.0% of both, 30.0 ms against 20.0 ms a source."
@@ -54,7 +54,7 @@ def test_findings_tell_where_throughput_flattens_and_what_is_most_efficient() ->
 
 
 def test_findings_say_that_more_was_not_tried() -> None:
-    """Where the highest number is the best by far."""
+    """This is said if the highest concurrency is the best by far."""
     said = findings_of([run_of(n, 10.0 * n) for n in (1, 2, 4)])
 
     assert any("rises up to the highest number that was tried" in each for each in said)
@@ -69,7 +69,7 @@ def test_findings_of_two_runs_say_nothing_of_a_curve() -> None:
 
 
 def test_findings_of_nothing_are_none() -> None:
-    """A gather that read nothing has shown nothing."""
+    """A gather that read nothing has no findings."""
     empty = run_of(1, 10, n=0)
 
     assert findings_of([empty]) == ()

@@ -1,4 +1,4 @@
-"""Names of files tell when the pixels were observed."""
+"""Tests finding the time of observation in hrefs."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_auto_knows_the_usual_names_and_guesses_no_others(href: str, expected: s
     ],
 )
 def test_pattern_says_where_the_time_stands(pattern: str, expected: str | None) -> None:
-    """Parts that it does not name are the first of their kind."""
+    """Missing parts are the first month, day, hour and so on."""
     href = "s3://b/1901/prcp-189502_t1902-03-04T05:06_x1903032_100%_1904.tif"
 
     assert found(pattern, href) == expected

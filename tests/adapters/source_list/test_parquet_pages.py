@@ -1,4 +1,4 @@
-"""What pages take is known before they are unpacked."""
+"""Tests measuring the memory of Parquet pages before they are unpacked."""
 
 import io
 import tracemalloc
@@ -35,8 +35,8 @@ def parquet(values: list[str], *, dictionary: bool = False, name: str = "href") 
 
 
 def nbytes_of(content: bytes) -> int:
-    """Return what its pages take."""
-    return unpacked_nbytes(io.BufferedReader(io.BytesIO(content)), check=no_deadline)  # type: ignore[arg-type]
+    """Return the memory that its pages take."""
+    return unpacked_nbytes(io.BufferedReader(io.BytesIO(content)), check=no_deadline)
 
 
 @pytest.mark.parametrize("dictionary", [False, True])
@@ -88,7 +88,7 @@ def test_index_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", range(4, 60, 3))
 def test_headers_that_make_no_sense_are_a_sentence(tmp_path: Path, cut: int) -> None:
-    """Whatever the footer holds, the list is damaged and nothing else."""
+    """Whatever the footer holds, the error says that the list is damaged."""
     content = bytearray(parquet(["s3://bucket/a.tif"]))
     content[-8 - cut] ^= 0xFF
     path = tmp_path / "l.parquet"

@@ -1,4 +1,4 @@
-"""Every way of naming sources, and what is said about each mistake."""
+"""Tests every way of naming sources, and the message for each mistake."""
 
 import asyncio
 import gzip
@@ -375,7 +375,7 @@ IDLE = {
 def test_open_source_list_looks_at_the_clock_where_no_source_comes_out(
     tmp_path: Path, name: str, content: str
 ) -> None:
-    """Lines that name nothing take time too."""
+    """The check is called for blank lines, too."""
     path = tmp_path / name
     path.write_text(content)
 
@@ -469,7 +469,7 @@ def test_open_source_list_refuses_parquet_whose_rows_are_long(
 
 
 def test_open_source_list_says_that_a_remote_list_is_not_there() -> None:
-    """A missing object is named."""
+    """The error names a missing object."""
     with pytest.raises(RequestError, match=r"no such object \(s3://lists/no.csv\)"):
         open_source_list(
             "s3://lists/no.csv", list_policy=IN_PROCESS, policy=IN_PROCESS, objects=_remote(MemoryStore())
@@ -605,7 +605,7 @@ def test_list_objects_goes_on_where_a_page_failed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_list_objects_says_that_a_bucket_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no retry can mend is not tried again."""
+    """An error that no retry can fix is not retried."""
     breaks = _BreaksOnce(PermissionDeniedError("403"))
     monkeypatch.setattr(obstore, "list", breaks)
 
@@ -616,7 +616,7 @@ def test_list_objects_says_that_a_bucket_refuses(monkeypatch: pytest.MonkeyPatch
 
 
 def test_list_objects_looks_at_the_clock_where_no_key_matches() -> None:
-    """Which may be so for a bucket of a billion."""
+    """A bucket may hold a billion keys that do not match."""
     clock = Clock(3)
 
     with pytest.raises(TimeoutError, match="too late"):
@@ -635,7 +635,7 @@ def test_list_objects_looks_at_the_clock_where_no_key_matches() -> None:
 
 
 def test_list_objects_looks_at_the_clock_before_it_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that stays busy does not hold it up."""
+    """A store that stays busy does not delay the time limit."""
     breaks = _BreaksOnce(GenericError("HTTP error: status code: 503"))
     monkeypatch.setattr(obstore, "list", breaks)
 
@@ -716,5 +716,5 @@ def test_parse_time_reads_iso_8601(text: str, expected: int) -> None:
 
 @given(st.integers(min_value=us(1, 1, 1), max_value=us(9999, 12, 31)))
 def test_format_time_is_read_back(time_us: int) -> None:
-    """A time survives being text."""
+    """Formatting and parsing a time gives the same time."""
     assert parse_time(format_time(time_us)) == time_us

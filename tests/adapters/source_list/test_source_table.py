@@ -1,4 +1,4 @@
-"""The list becomes rows of the cube: every line once, in the right order, whatever the list's size."""
+"""Tests that every line of a list becomes part of one row of the cube, in the right order."""
 
 import os
 import subprocess
@@ -242,7 +242,7 @@ GROUPINGS = [
 
 @pytest.mark.parametrize("grouping", GROUPINGS, ids=lambda grouping: grouping.id)
 def test_table_groups_and_orders(grouping: Grouping) -> None:
-    """Each rule of grouping and order, by example."""
+    """One example for each rule of grouping and order."""
     with table_of(grouping.sources) as table:
         assert lines_in(table.rows(0, table.n_rows)) == grouping.rows
         assert table.n_rows == len(grouping.rows)
@@ -528,7 +528,7 @@ def test_table_learns_from_an_index_of_a_whole_catalogue(monkeypatch: pytest.Mon
 
 
 def test_table_learns_in_time() -> None:
-    """A long index does not outlive the plan's deadline."""
+    """Reading a long index stops at the time limit."""
 
     def check() -> None:
         raise TimeoutError("too long")
@@ -541,6 +541,6 @@ def test_table_learns_in_time() -> None:
     ("names", "expected"), [("", 0), ("a", 0), ("ab", 0), ("aba", 1), ("bbab", 2), ("aaa", 2)]
 )
 def test_table_counts_sources_that_were_named_before(names: str, expected: int) -> None:
-    """The first of its name is no repetition, wherever the others stand."""
+    """The first source of a href does not count, wherever the others are."""
     with table_of([Source(href=f"s3://bucket/{name}") for name in names]) as table:
         assert table.n_repeated == expected

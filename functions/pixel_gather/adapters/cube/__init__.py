@@ -1,1 +1,1 @@
-"""The cube as a Zarr v3 group in a store."""
+"""Writes the cube as a Zarr v3 group."""

@@ -1,4 +1,4 @@
-"""Control files of one gather, kept in a folder or under an S3 prefix."""
+"""Reads and writes the control files of one gather, in a folder or under an S3 prefix."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,17 +18,17 @@ class ObjectControlStore:
 
     store: Store
     prefix: str
-    """Ends in a slash; every key lies below it."""
+    """Ends in a slash. Every key starts with it."""
 
     may_list: bool = True
-    """Whether listing is allowed: to who may not, S3 says 403 where nothing is."""
+    """Whether listing is allowed. If not, S3 answers 403 for a missing object."""
 
     def below(self, folder: str) -> Self:
-        """Return the store of the files in one folder."""
+        """Return a store for the files of one folder."""
         return replace(self, prefix=f"{self.prefix}{folder}/")
 
     async def put(self, key: str, content: bytes) -> None:
-        """Write a file whole."""
+        """Write a whole file."""
         try:
             await obstore.put_async(self.store, self.prefix + key, content, use_multipart=False)
         except (obstore.exceptions.BaseError, OSError) as error:
@@ -42,7 +42,7 @@ class ObjectControlStore:
             raise _in_words("written", key, error) from error
 
     async def get(self, key: str) -> bytes | None:
-        """Read a file, or None where there is none."""
+        """Return the content of a file, or None if it does not exist."""
         try:
             answer = await obstore.get_async(self.store, self.prefix + key)
             return bytes(await answer.bytes_async())
@@ -56,7 +56,7 @@ class ObjectControlStore:
             raise _in_words("read", key, error) from error
 
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
-        """Read bytes [start, stop) of a file that is there."""
+        """Read bytes [start, stop) of an existing file."""
         try:
             return bytes(await obstore.get_range_async(self.store, self.prefix + key, start=start, end=stop))
         except (obstore.exceptions.BaseError, OSError) as error:

@@ -1,7 +1,7 @@
-"""The header index: a Parquet file of what opening each source told, shared between gathers.
+"""Reads and writes the header index: a Parquet file of sources' headers, shared between gathers.
 
-Its columns are for people, but for the last one, which opens a source again without reading its header.
-arro3 is imported where it is used: no worker needs it.
+The column ``packed`` holds the header itself. With it, a gather opens the source without reading its header.
+The other columns are for people. arro3 is imported where it is used, because no worker needs it.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from obstore import WritableFile
 
 type Entry = tuple[str, bytes]
-"""A source's href, and what opens it."""
+"""A source's href and its packed header."""
 
 HEADERS_KEY: Final = "headers.parquet"
-"""Of a cube's own index, beside its arrays; Zarr has no name for such a file, and readers pass it over."""
+"""Key of a cube's index, beside its arrays. Zarr readers ignore such a file."""
 
 FIELD: Final = "index"
-"""Of the request."""
+"""Field of the request that errors name."""
 
 _N_ROWS_PER_BATCH: Final = 256
-"""Few, for a file of some KB may spell out the same long text in every row."""
+"""Small, because a file of some KB may unpack to the same long text in every row."""
 
 _N_ROWS_PER_GROUP: Final = 4096
 _COMPRESSION: Final = "zstd(3)"
@@ -67,9 +67,9 @@ _HREF, _OVERVIEW, _PACKED = "href", "overview", "packed"
 
 
 def write_index(entries: Iterator[Sequence[Entry]], file: IO[bytes]) -> None:
-    """Write an index as its entries come, holding one group of rows at a time.
+    """Write an index while its entries arrive. Holds one row group in memory.
 
-    What is no packed header is left out.
+    Entries whose packed header is damaged are left out.
     """
     from arro3.core import RecordBatchReader  # noqa: PLC0415 # see above
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
@@ -86,13 +86,13 @@ def write_index(entries: Iterator[Sequence[Entry]], file: IO[bytes]) -> None:
 
 
 async def store_index(entries: AsyncIterator[Sequence[Entry]], store: Store, key: str) -> int:
-    """Write an index to a store in parts, as its entries come; return how many there are.
+    """Write an index to a store in parts while its entries arrive. Return the number of entries.
 
-    Nothing is written where there is none, nor after an error or when cancelled: what is there then stays
-    as it was. On return nothing of ``entries`` is under way any more.
+    Nothing is written without entries, after an error, or when cancelled: an existing index then stays
+    unchanged. On return ``entries`` is no longer being iterated.
 
     Raises:
-        Exception: As the store's, or the entries' own.
+        Exception: Whatever the store or ``entries`` raises.
     """
     first = await anext(entries, None)
     if first is None:
@@ -118,12 +118,12 @@ async def store_index(entries: AsyncIterator[Sequence[Entry]], store: Store, key
 
 
 class _Taken:
-    """Entries that come on an event loop, for a thread that writes them."""
+    """Hands entries from an event loop to the thread that writes them."""
 
     def __init__(self, entries: AsyncIterator[Sequence[Entry]], first: Sequence[Entry]) -> None:
         self.n_entries = 0
         self.failed: BaseException | None = None
-        """Of the entries; arro3 makes another error of it."""
+        """Error of the entries. Kept, because arro3 replaces it by its own."""
 
         self._entries = entries
         self._first = first
@@ -133,7 +133,7 @@ class _Taken:
         self._is_cancelled = False
 
     def batches(self) -> Iterator[Sequence[Entry]]:
-        """Yield them, in the thread."""
+        """Yield the batches, in the thread."""
         batch: Sequence[Entry] | None = self._first
         while batch is not None:
             self.n_entries += len(batch)
@@ -145,19 +145,19 @@ class _Taken:
                 raise
 
     async def cancel(self, writing: asyncio.Future[None]) -> None:
-        """Let the thread fail, and wait until neither it nor the entries are at work."""
+        """Make the thread fail. Wait until the thread and the entries have stopped."""
         self._is_cancelled = True
-        while not writing.done():  # it waits for a batch, or is about to
+        while not writing.done():  # the thread waits for a batch, or soon will
             if self._next is not None:
                 self._next.cancel()
             await asyncio.wait((writing,), timeout=_LOOK_EVERY_S)
         async with self._taking:
-            writing.exception()  # seen: asyncio would report it as never retrieved
+            writing.exception()  # retrieved here, or asyncio would log it
 
     def _wait(self) -> Sequence[Entry] | None:
         self._next = asyncio.run_coroutine_threadsafe(self._take(), self._loop)
         batch = self._next.result()
-        if self._is_cancelled:  # whatever the entries made of that
+        if self._is_cancelled:  # even if the entries ignored the cancellation
             raise concurrent.futures.CancelledError
         return batch
 
@@ -167,7 +167,7 @@ class _Taken:
 
 
 class _Sink(io.RawIOBase):
-    """What obstore writes to, as arro3 wants it: with a ``seek``, which it never calls."""
+    """Wraps obstore's writer for arro3, which wants a ``seek`` but never calls it."""
 
     def __init__(self, file: "WritableFile") -> None:
         self._file = file
@@ -184,17 +184,17 @@ def read_index(
 ) -> Iterator[Entry]:
     """Yield the entries of an index for one overview, or for full resolution.
 
-    It does I/O and may wait, so it belongs in a thread without an event loop.
+    Does I/O and may block, so iterate in a thread without an event loop.
 
     Args:
-        href: Of the index, checked.
-        objects: Reads what is remote; belongs to the caller.
-        overview: The one that is wanted.
-        check: Called for every batch of rows, and while requests are under way.
+        href: The index; already checked.
+        objects: Reads remote files; belongs to the caller.
+        overview: Index of the overview; None for full resolution.
+        check: Called for every batch of rows and during requests.
 
     Raises:
-        RequestError: It cannot be read, or is no index.
-        TimeoutError: As the check says.
+        RequestError: The file cannot be read, or is no header index.
+        TimeoutError: Raised by ``check``.
     """
     import arro3.io  # noqa: PLC0415 # see above
 
@@ -217,7 +217,7 @@ def read_index(
 
 
 def _rebatched(entries: Iterator[Sequence[Entry]]) -> Iterator[list[Entry]]:
-    """Yield whole batches of rows, so that no group of rows is small."""
+    """Yield batches of equal size, so that no row group is small."""
     batch: list[Entry] = []
     for some in entries:
         batch += some

@@ -1,8 +1,11 @@
-"""Place a cube on the map: x and y, CF's ``spatial_ref``, GeoZarr's attributes.
+"""Writes where a cube lies on the map: x and y, CF's ``spatial_ref``, GeoZarr's attributes.
 
-Attributes: https://github.com/zarr-conventions/spatial (v1) and https://github.com/zarr-experimental/geo-proj
-(v1). Their declaration, a list of objects named ``zarr_conventions``, is left out: netCDF has no room for it,
-so that xarray could not write such a cube with ``to_netcdf``.
+The attributes follow https://github.com/zarr-conventions/spatial (v1) and
+https://github.com/zarr-experimental/geo-proj (v1). ``geozarr-toolkit`` finds both by their names and
+accepts them.
+
+The list of objects ``zarr_conventions``, by which a group declares its conventions, is not written. The
+toolkit accepts no other form of it. netCDF cannot store it: xarray's ``to_netcdf`` would fail for every cube.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -21,12 +24,12 @@ SPATIAL_REF: Final = "spatial_ref"
 
 
 def write_georeference(store: Store, plan: CubePlan, report: "Report") -> dict[str, Any]:
-    """Write the arrays that place the cube on the map, as far as all of its rows share a place.
+    """Write x, y and ``spatial_ref``, as far as they hold for all rows.
 
-    Rows of one grid share transform and CRS. Rows of several grids may still share the CRS.
+    Rows of one grid share the transform and the CRS. Rows of several grids may still share the CRS.
 
     Returns:
-        The group's GeoZarr attributes; empty where rows share neither.
+        The group's GeoZarr attributes. Empty if rows share neither transform nor CRS.
     """
     transform = plan.placement.transform if report.is_aligned else None
     crs = plan.crs if report.is_aligned or report.shares_crs else None
@@ -55,7 +58,7 @@ def write_georeference(store: Store, plan: CubePlan, report: "Report") -> dict[s
 
 
 def _write_axes(store: Store, plan: CubePlan, transform: Transform) -> None:
-    """Write x and y at pixel centres."""
+    """Write x and y, which are those of the pixels' centres."""
     xs = transform.c + transform.a * (np.arange(plan.width) + 0.5)
     ys = transform.f + transform.e * (np.arange(plan.height) + 0.5)
     for name, values in (("x", xs), ("y", ys)):

@@ -1,7 +1,7 @@
-"""The cube as a Zarr v3 group: described by zarr-python, its shards written as whole objects.
+"""Writes the cube as a Zarr v3 group. zarr-python writes the metadata; each shard is put as a whole object.
 
-Order of writing: the group's ``zarr.json`` claims the place and says ``complete: false``; then the
-arrays' metadata, the shards, the coordinates; the group's consolidated metadata is put last.
+Order of writing: the group's ``zarr.json`` claims the location and says ``complete: 0``. Then follow the
+arrays' metadata, the shards and the coordinates. The group's consolidated metadata comes last.
 """
 
 import asyncio
@@ -47,10 +47,11 @@ if TYPE_CHECKING:  # not in a worker's start
     from pixel_gather.report.row_coordinates import Coordinate, Values
 
 _ARRAYS_AT_ONCE: Final = 8
-"""Each waits for a request or two, a cube has some 20, and a million sources are written in 62 batches."""
+"""Each array waits for one or two requests. A cube has some 20 arrays, written in 62 batches for a million
+sources."""
 
 _CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
-"""Longest pause after each try to claim a place that another PUT is under way to."""
+"""Longest pause after each try to claim a location while another PUT to it is running."""
 
 ROOT_KEY: Final = "zarr.json"
 QUICKLOOKS_KEY: Final = "quicklooks.npz"
@@ -63,15 +64,15 @@ class ZarrCube:
 
     store: Store
     place: str
-    """As the user wrote it, for messages."""
+    """The location as the user wrote it, for messages."""
 
     async def found(self) -> FoundCube | None:
-        """Return what cube is at the place, or None where the place is empty."""
+        """Return the cube at the location, or None if the location is empty."""
         found, _ = await self._found_version()
         return found if found is not None else await self._found_in_empty_place()
 
     async def _found_version(self) -> tuple[FoundCube | None, str | None]:
-        """Return what the group's metadata tell, and their ETag; None where there are none."""
+        """Return the cube that the group's metadata describe, and their ETag; twice None without metadata."""
         try:
             answer = await obstore.get_async(self.store, ROOT_KEY)
             attributes = json.loads(bytes(await answer.bytes_async()))["attributes"]
@@ -93,7 +94,7 @@ class ZarrCube:
         return found, answer.meta["e_tag"]
 
     async def _found_in_empty_place(self) -> FoundCube | None:
-        """Return None, or what another gather has put there since it was found to be empty."""
+        """Return None, or the cube that another gather has created there meanwhile."""
         try:
             async for page in obstore.list(self.store, chunk_size=2):
                 others = [item["path"] for item in page if not item["path"].startswith(CONTROL_FOLDER)]
@@ -109,17 +110,17 @@ class ZarrCube:
         return None
 
     async def create(self, plan: CubePlan) -> CubePlan:
-        """Claim the place and describe the measurements; goes on with a claim of the same digest."""
+        """Claim the location, or resume a claim of the same digest. Write the measurements' metadata."""
         content = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": group_attributes(plan)})
         plan = await self._claimed(plan, content.encode())
         await self._write_in_thread(self._create_measurements, plan)
         return plan
 
     async def _claimed(self, plan: CubePlan, content: bytes) -> CubePlan:
-        """Put the group's metadata where there is none; return the plan of whoever was first.
+        """Put the group's metadata if there are none. Return the plan of the gather that was first.
 
-        S3 refuses a conditional PUT not only where something is there: while another such PUT is under way,
-        too (409), and that one may fail. obstore raises the same for both; what is there tells them apart.
+        S3 refuses a conditional PUT if the object exists. It also refuses it (409) while another such PUT is
+        running, which may still fail. obstore raises the same error for both, so this looks what is there.
         """
         for longest_s in _CLAIM_PAUSES_S:
             try:
@@ -139,7 +140,7 @@ class ZarrCube:
     async def write_shard(
         self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
     ) -> int:
-        """Compress and store one object in one PUT; return its size in bytes."""
+        """Compress a shard and store it in one PUT. Return its size in bytes."""
         parts = await encode_shard(
             pixels,
             shard=plan.layout.shard,
@@ -160,15 +161,15 @@ class ZarrCube:
         return sum(len(part) for part in parts)
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
-        """Describe the arrays along the first axis."""
+        """Write the metadata of the coordinates along the first axis."""
         await self._write_in_thread(self._create_coordinates, plan, coordinates)
 
     async def write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
-        """Write a run of rows of several coordinates."""
+        """Write consecutive rows of several coordinates."""
         await self._write_in_thread(self._write_rows, start, values)
 
     async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
-        """Write the cube's header index beside its arrays, in parts as its entries come."""
+        """Write the cube's header index beside its arrays, in parts while its entries arrive."""
         from pixel_gather.adapters.cube.header_index import HEADERS_KEY, store_index  # noqa: PLC0415 # see above
 
         try:
@@ -177,9 +178,9 @@ class ZarrCube:
             raise self._failed("written", error) from error
 
     async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> None:
-        """Write ``quicklooks.npz``, which NumPy opens without pickle: of each measurement rows and pixels."""
+        """Write ``quicklooks.npz``: rows and pixels of each measurement. NumPy opens it without pickle."""
         content = io.BytesIO()
-        arrays = {"step": np.array(quicklooks[0].step, dtype="int64")}
+        arrays: dict[str, Any] = {"step": np.array(quicklooks[0].step, dtype="int64")}
         for each in quicklooks:
             arrays |= {f"rows/{each.measurement}": each.rows, f"pixels/{each.measurement}": each.pixels}
         np.savez(content, **arrays)
@@ -189,15 +190,15 @@ class ZarrCube:
             raise self._failed("written", error) from error
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
-        """Place the cube on the map, consolidate, and say that it is complete.
+        """Write the map coordinates, consolidate the metadata and mark the cube as complete.
 
-        The last PUT replaces only what bore this plan's claim when the rest began: S3 checks it by ETag.
+        The last PUT replaces the metadata only if they are still those of this plan. S3 checks that by ETag.
         """
         found, etag = await self._found_version()
         checked_claim(found, plan)
         content = await self._write_in_thread(self._completed, plan, report)
         mode: PutMode = "overwrite" if etag is None else {"e_tag": etag}
-        if isinstance(self.store, LocalStore):  # which knows no conditions: look again, at the last moment
+        if isinstance(self.store, LocalStore):  # it has no conditional PUT, so look again right before
             checked_claim((await self._found_version())[0], plan)
             mode = "overwrite"
         try:
@@ -209,7 +210,7 @@ class ZarrCube:
             raise self._failed("written", error) from error
 
     async def _write_in_thread[*Ts, T](self, write: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """Let zarr-python block a thread, and say in our own words what the store refused."""
+        """Run zarr-python in a thread, and turn errors of the store into a StoreError."""
         try:
             return await asyncio.to_thread(write, *arguments)
         except (BaseError, OSError) as error:
@@ -260,13 +261,13 @@ class ZarrCube:
 
         def write(name: str, rows: "Values") -> None:
             array: Any = group[name]
-            array = array.with_config({"write_empty_chunks": True})  # else zarr-python deletes them
+            array = array.with_config({"write_empty_chunks": True})  # or zarr-python deletes empty chunks
             array[start : start + len(rows)] = rows
 
         _each_in_threads(lambda item: write(*item), values.items())
 
     def _completed(self, plan: CubePlan, report: "Report") -> bytes:
-        """Describe all arrays to the end, and return the group's metadata of a complete cube."""
+        """Write the arrays' last attributes. Return the group's metadata of the complete cube."""
         group = self._group()
         on_map = write_georeference(self.store, plan, report)
         if len(plan.measurements) > 1:
@@ -274,7 +275,7 @@ class ZarrCube:
             write_small_array(self.store, "measurement", names, dims=("measurement",))
         measurements = [each.name for each in plan.measurements]
         others = self._array_names() - set(measurements)
-        arrays = [*measurements, *sorted(others)]  # readers show them in this order
+        arrays = [*measurements, *sorted(others)]  # readers show the arrays in this order
         beside = sorted(others - {"x", "y", plan.dim, "measurement"})
         attributes: dict[str, Any] = {"coordinates": " ".join(beside)}
         if SPATIAL_REF in beside:
@@ -296,7 +297,7 @@ class ZarrCube:
         return json.dumps(content).encode()
 
     def _array_names(self) -> set[str]:
-        """Return the arrays below the root; zarr-python's own walk warns of the control folder."""
+        """Return the names of all arrays. zarr-python's own listing would warn of the control folder."""
         folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
         return {folder for folder in folders if f"{folder}/" != CONTROL_FOLDER}
 
@@ -308,6 +309,6 @@ class ZarrCube:
 
 
 def _each_in_threads[Item, Found](work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
-    """Do the same with several arrays at one time; what fails is raised once all of them have ended."""
+    """Process several arrays at a time. An error is raised after all have ended."""
     with ThreadPoolExecutor(_ARRAYS_AT_ONCE) as threads:
         return list(threads.map(work, items))

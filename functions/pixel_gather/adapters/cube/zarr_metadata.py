@@ -1,4 +1,4 @@
-"""How the cube describes itself: codecs, CF attributes, provenance."""
+"""Describes the cube in Zarr's metadata: codecs, CF attributes, provenance."""
 
 import base64
 import json
@@ -21,12 +21,12 @@ if TYPE_CHECKING:  # not in a worker's start
 
 
 def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
-    """Return what zarr-python's ``create_array`` takes for a codec of the request.
+    """Return the arguments of zarr-python's ``create_array`` for a codec of the request.
 
-    zfp is described as lossless, as its metadata has no room for a tolerance: readers need none, and
-    whoever writes more rows loses no digits.
+    zfp is described as lossless, because its metadata cannot hold a tolerance. Readers need none. A
+    program that writes more rows loses no digits.
     """
-    from zarr.codecs import BloscCodec, ZstdCodec  # noqa: PLC0415 # 0.3 s, which a shard's worker is spared
+    from zarr.codecs import BloscCodec, ZstdCodec  # noqa: PLC0415 # 0.3 s; a worker does not need it
 
     if codec == "none":
         return {"compressors": None}
@@ -46,7 +46,7 @@ def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
 
 
 def measurement_attributes(measurement: Measurement) -> dict[str, Any]:
-    """Return a measurement's CF attributes, but for its scaling, which only the end knows."""
+    """Return a measurement's CF attributes without its scaling, which is known only at the end."""
     attributes: dict[str, Any] = {"long_name": measurement.name}
     if measurement.nodata is not None:
         attributes["_FillValue"] = _encoded_fill(measurement.nodata, np.dtype(measurement.dtype))
@@ -54,24 +54,24 @@ def measurement_attributes(measurement: Measurement) -> dict[str, Any]:
 
 
 def scaling_attributes(measurement: Measurement) -> dict[str, Any]:
-    """Return CF's scale and offset, which readers apply; the values that are stored are raw."""
+    """Return CF's scale and offset, which readers apply. The stored values are raw."""
     if (measurement.scale, measurement.offset) == (1.0, 0.0):
         return {}
     return {"scale_factor": measurement.scale, "add_offset": measurement.offset}
 
 
 def coordinate_attributes(coordinate: "Coordinate") -> dict[str, Any]:
-    """Return a coordinate's attributes; a missing time is the only fill that readers must mask."""
+    """Return a coordinate's attributes. Only a missing time has to be masked by readers."""
     if coordinate.name == "time":
         return coordinate.attributes | {"_FillValue": coordinate.fill}
     return dict(coordinate.attributes)
 
 
 def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str, Any]:
-    """Return the group's attributes: what it is, which request made it and, once it is finished, its report.
+    """Return the group's attributes: title, request and, if the cube is complete, its report.
 
-    Attributes are text, numbers and lists of these, for netCDF knows no others: what xarray opens it can also
-    write with ``to_netcdf``. So what the gather tells of itself is one JSON text.
+    All attributes are text, numbers or lists of these, because netCDF stores no others. So xarray can write
+    the cube by ``to_netcdf``. The gather's own record is therefore one JSON text.
     """
     gather: dict[str, Any] = {
         "version": __version__,
@@ -90,13 +90,13 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
 
 
 def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a gather tells of itself in its cube's attributes; in earlier versions it was no text.
+    """Return the gather's own record from its cube's attributes.
 
     Raises:
-        KeyError, TypeError, ValueError: It is not as a gather leaves it.
+        KeyError: The attributes have no record.
+        TypeError, ValueError: The record is not the JSON text of an object.
     """
-    told = attributes["pixel_gather"]
-    gather: dict[str, Any] = dict(json.loads(told) if isinstance(told, str) else told)
+    gather: dict[str, Any] = dict(json.loads(attributes["pixel_gather"]))
     return gather
 
 
@@ -108,7 +108,7 @@ def write_small_array(
     dims: Sequence[str],
     attributes: dict[str, Any] | None = None,
 ) -> None:
-    """Write an array of one chunk, in place of any from an earlier try."""
+    """Write an array of one chunk. Replaces one from an earlier try."""
     put_array(
         store,
         name,
@@ -122,17 +122,17 @@ def write_small_array(
 
 
 def put_array(store: Store, name: str, *, values: "Values | None" = None, **described: Any) -> None:
-    """Put an array's metadata, and its values if they are given, over what an earlier try has left.
+    """Put an array's metadata, and its values if given. Overwrites objects from an earlier try.
 
-    Nothing is deleted, as zarr-python would first, for who writes cubes need not have that right.
+    zarr-python would first delete them, but writing a cube must not need the right to delete.
 
     Args:
         store: The cube.
-        name: Of the array.
-        values: All of them; every chunk is written, also where it holds but the fill value.
-        described: As zarr-python's ``create_array`` takes it.
+        name: Name of the array.
+        values: All values. Every chunk is written, also one that holds only the fill value.
+        described: Arguments of zarr-python's ``create_array``.
     """
-    import zarr  # noqa: PLC0415 # costs 0.3 s, and a worker that fills shards needs none of it
+    import zarr  # noqa: PLC0415 # 0.3 s; a worker does not need it
 
     parts: dict[str, Any] = {}
     array = zarr.create_array(parts, config={"write_empty_chunks": True}, **described)
@@ -149,8 +149,8 @@ def _title(plan: CubePlan) -> str:
 def _encoded_fill(value: float, dtype: np.dtype[Any]) -> Any:
     """Encode ``_FillValue`` as xarray does for Zarr v3.
 
-    Floats are base64 of a little-endian double, so that NaN and every digit survive JSON. They are first
-    rounded to the dtype as the pixels were, or readers would find none that is equal.
+    Floats are base64 of a little-endian double, so that JSON keeps NaN and every digit. They are first
+    rounded to the array's dtype like the pixels, or no pixel would equal them.
     """
     if dtype.kind in "iu":
         return int(value)

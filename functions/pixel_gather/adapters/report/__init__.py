@@ -1,1 +1,1 @@
-"""The report as files: page, plots and text."""
+"""Reads a finished cube, draws its report as page, plots and text, and writes the files."""

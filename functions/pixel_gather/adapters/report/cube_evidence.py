@@ -1,4 +1,4 @@
-"""Reads from a finished cube what its report shows; a million rows take some 250 MB."""
+"""Reads the evidence for a report from a finished cube. A million rows take some 250 MB of memory."""
 
 import json
 import math
@@ -40,12 +40,12 @@ def read_evidence(store: Store, *, place: str, usd_by_service: Mapping[str, floa
 
     Args:
         store: At the cube's root.
-        place: As users write it, for messages and the page.
-        usd_by_service: What the gather cost on AWS; None where that is in the cube's ``report.json``, or
-            where it ran in process.
+        place: The location as users write it, for messages and the page.
+        usd_by_service: What the gather cost on AWS. None if the cube's ``report.json`` says it, or if the
+            gather ran in process.
 
     Raises:
-        StoreError: No finished cube of ours is there, it cannot be read, or is not as a gather leaves it.
+        StoreError: There is no finished cube, it cannot be read, or a gather would not have written it so.
     """
     try:
         return _read(store, place, usd_by_service)
@@ -53,7 +53,7 @@ def read_evidence(store: Store, *, place: str, usd_by_service: Mapping[str, floa
         raise
     except (BaseError, OSError) as error:
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
-    except Exception as error:  # zarr-python, NumPy and codecs have many words for what others have written
+    except Exception as error:  # zarr-python, NumPy and codecs raise many types for broken input
         raise StoreError(
             f"{place}: the cube is not as a gather leaves it ({said_of_place(error)}); gather it anew"
         ) from error
@@ -64,7 +64,7 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
     gather = gather_of(attributes)
     report = msgspec.convert(gather["report"], Report)
     request: dict[str, Any] = msgspec.convert(gather["request"], dict[str, Any])
-    json.dumps([request, report.to_json()], allow_nan=False)  # as report.json will have them
+    json.dumps([request, report.to_json()], allow_nan=False)  # report.json will hold them
     if report.n_sources > MOST_SOURCES:
         raise StoreError(
             f"{place}: its {report.n_sources:,} sources are more than the {MOST_SOURCES:,} of a page"
@@ -93,7 +93,7 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
 
 
 def _attributes(store: Store, place: str) -> dict[str, Any]:
-    """Return the attributes of a finished cube of ours, or say what is there instead."""
+    """Return the attributes of a finished cube, or raise an error that says what is there instead."""
     try:
         content = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
         attributes: dict[str, Any] = content["attributes"]
@@ -112,7 +112,7 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
 
 
 def _opened(store: Store) -> "zarr.Group":
-    import zarr  # noqa: PLC0415 # 0.3 s, which whoever only imports this module is spared
+    import zarr  # noqa: PLC0415 # takes 0.3 s
     from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # as above
     from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
 
@@ -171,7 +171,7 @@ def _cost(store: Store, report: Report, usd_by_service: Mapping[str, float] | No
 
 
 def _told_before(store: Store) -> Mapping[str, float] | None:
-    """Return what the report that lies in the cube says that it cost on AWS, if it does."""
+    """Return the cost on AWS from the ``report.json`` in the cube; None if it has none."""
     try:
         told = json.loads(bytes(obstore.get(store, REPORT_KEY).bytes()))["usd_by_service"]
         usd_by_service = {str(name): float(usd) for name, usd in told.items()} if told else None

@@ -1,4 +1,4 @@
-"""The pictures of a finished cube: its quicklooks, and the few windows of the contact sheet."""
+"""Reads the pictures of a finished cube: its quicklooks, and the few windows of the contact sheet."""
 
 import io
 import zipfile
@@ -30,32 +30,32 @@ if TYPE_CHECKING:  # as in cube_sources
     import zarr
 
 _MOST_WINDOW_NBYTES: Final = 64 * 2**20
-"""Decoded size of the chunks that one window lies in, above which it is not read for its picture."""
+"""A window is not read for its picture if its chunks have more decoded bytes."""
 
 _MOST_QUICKLOOKS_NBYTES: Final = 128 * 2**20
-"""Of the file and of what it unpacks to: twice what the largest quicklooks of a gather are."""
+"""Limit for the file and its unpacked arrays: twice the largest quicklooks that a gather writes."""
 
 
 def looks_in(
     store: Store, group: "zarr.Group", sources: CubeSources, measurements: Sequence[str], place: str
 ) -> tuple[Look, ...]:
-    """Return what there is to see of each measurement; nothing where the cube has no pictures.
+    """Return the pictures of each measurement. Empty if the cube has none.
 
     Args:
         store: At the cube's root.
-        group: The same, opened.
-        sources: All of its sources.
-        measurements: Names of its arrays, in order.
-        place: For messages.
+        group: The cube, opened.
+        sources: All of the cube's sources.
+        measurements: Names of the measurements, in order.
+        place: The location, for messages.
 
     Raises:
-        StoreError: The file of pictures is broken.
+        StoreError: The file of quicklooks is broken.
     """
     content = _stored(store)
     if content is None:
         return ()
     try:
-        arrays = _unpacked(content, first=measurements[0])
+        arrays = _unpacked(content)
         found = {
             name: _masked(group, name, arrays, slot=slot)
             for name, slot in _slots_of(measurements, sources)
@@ -68,7 +68,7 @@ def looks_in(
 
 
 def _slots_of(measurements: Sequence[str], sources: CubeSources) -> list[tuple[str, int]]:
-    """Return with each measurement which source of a row it is from: its own, or all the same one."""
+    """Return each measurement with the position of its source in a row: its own, or 0 if all share one."""
     return [(name, index if sources.n_abreast > 1 else 0) for index, name in enumerate(measurements)]
 
 
@@ -80,17 +80,14 @@ def _stored(store: Store) -> bytes | None:
     return bytes(answer.bytes()) if answer.meta["size"] <= _MOST_QUICKLOOKS_NBYTES else b""
 
 
-def _unpacked(content: bytes, *, first: str) -> dict[str, Any]:
-    """Unpack all arrays, unless they would be more than a gather ever keeps.
-
-    Cubes of earlier versions have pictures of their first measurement alone, without its name.
-    """
+def _unpacked(content: bytes) -> dict[str, Any]:
+    """Unpack all arrays, unless they would be larger than any that a gather writes."""
     with zipfile.ZipFile(io.BytesIO(content)) as held:
         n_unpacked = sum(each.file_size for each in held.infolist())
         if n_unpacked > _MOST_QUICKLOOKS_NBYTES:
             raise ValueError(f"it would unpack to {n_unpacked / 2**20:,.0f} MiB")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return {f"{name}/{first}" if name in ("rows", "pixels") else name: arrays[name] for name in arrays}
+        return dict(arrays)
 
 
 def _masked(group: "zarr.Group", name: str, arrays: Mapping[str, Any], *, slot: int) -> MaskedQuicklooks:
@@ -113,7 +110,7 @@ def _masked(group: "zarr.Group", name: str, arrays: Mapping[str, Any], *, slot: 
 
 
 def _check(rows: Integers, pixels: Image, step: int, array: Any) -> None:
-    """Refuse pictures that are not of this measurement."""
+    """Refuse quicklooks whose shape, dtype or rows do not fit the measurement."""
     n_rows, height, width = array.shape
     shape = (len(rows), -(-height // step), -(-width // step)) if step > 0 else ()
     if (pixels.shape, pixels.dtype) != (shape, array.dtype):
@@ -123,7 +120,7 @@ def _check(rows: Integers, pixels: Image, step: int, array: Any) -> None:
 
 
 def _nodata_of(group: "zarr.Group", array: Any, rows: Integers, slot: int) -> list[complex | None]:
-    """Return the nodata of some rows, which may each have their own; None and NaN where there is none."""
+    """Return the nodata of some rows. Rows may differ. None and NaN stand for no nodata."""
     if "nodata" in group:
         own: Any = group["nodata"]
         return [float(each) for each in np.asarray(own.oindex[rows]).reshape(len(rows), -1)[:, slot]]
@@ -131,14 +128,14 @@ def _nodata_of(group: "zarr.Group", array: Any, rows: Integers, slot: int) -> li
 
 
 def _are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int, *, slot: int) -> Mask:
-    """Return which pixels of some rows' pictures lie inside their source; the others were filled.
+    """Return which pixels lie inside their source. The gather has filled the others.
 
     Args:
         group: The cube.
-        rows: Of it.
-        pixels: Their pictures, shape (row, y, x).
-        step: Every so many pixels of the window were taken.
-        slot: Which source of a row the pictures are of.
+        rows: Rows of the cube.
+        pixels: The rows' pictures, shape (row, y, x).
+        step: A picture has one in so many pixels of the window, along each side.
+        slot: Position of the pictures' source in a row.
     """
     if "inside_x_start" not in group:
         return np.ones(pixels.shape, dtype=bool)
@@ -183,9 +180,9 @@ def _looks(
 
 
 def _roles(sources: CubeSources, quicklooks: MaskedQuicklooks, slot: int) -> list[tuple[int, str, str]]:
-    """Return the windows of the contact sheet: the row, its role and why it is the worst.
+    """Return row, role and note of each window of the contact sheet.
 
-    These are the first, the middle and the last window that has a quicklook, and the worst of all.
+    They are the first, the middle and the last window with a quicklook, and the worst of all windows.
     """
     rows = quicklooks.rows
     names: dict[int, list[str]] = {}
@@ -211,7 +208,7 @@ def _picture(
     note: str,
     slot: int,
 ) -> Picture:
-    """Return one window: its quicklook, or its pixels read from the cube where it has none."""
+    """Return one window: its quicklook, or pixels that are read from the cube."""
     pixels, is_valid = None, None
     index = int(np.searchsorted(quicklooks.rows, source.row))
     if index < len(quicklooks.rows) and quicklooks.rows[index] == source.row:
@@ -230,7 +227,7 @@ def _picture(
 
 
 def _nbytes_of_window(array: Any) -> int:
-    """Return the decoded size of all chunks that one row lies in."""
+    """Return the decoded size of all chunks that hold pixels of one row."""
     rows, height, width = array.chunks
     n_chunks = -(-array.shape[1] // height) * -(-array.shape[2] // width)
     return int(n_chunks * rows * height * width * array.dtype.itemsize)

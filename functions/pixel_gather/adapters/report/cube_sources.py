@@ -1,4 +1,4 @@
-"""The coordinates of a finished cube that tell how its sources were read; hrefs only where they are shown."""
+"""Reads how each source of a finished cube was read. Hrefs are read only for the sources that are shown."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,67 +13,67 @@ from pixel_gather.report.evidence import Mask, Series, SourceRow
 from pixel_gather.report.row_coordinates import NO_TIME
 from pixel_gather.report.run import Floats, Integers, Timings
 
-if TYPE_CHECKING:  # 0.3 s, for whoever has a cube open
+if TYPE_CHECKING:  # takes 0.3 s
     import zarr
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MOST_SOURCES: Final = 4_000_000
-"""Of one report: a gigabyte in memory, which a finish on AWS has room for. A cube may claim any number."""
+"""Limit of one report: a gigabyte of memory, which the finish function has. A cube may claim any number."""
 
 _YEAR_1000_US: Final = -30_610_224_000_000_000
 _YEAR_9000_US: Final = 221_845_392_000_000_000
 
 _MOST_SERIES: Final = 5
-"""Measurements whose statistics are read and drawn: as many as one can tell apart in a figure."""
+"""Measurements whose statistics are read and drawn. A figure cannot show more that can be told apart."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CubeSources:
-    """All sources of a cube, those of one row after those of the other; one number of each in memory."""
+    """All sources of a cube, row after row. Each array has one value per source."""
 
     group: "zarr.Group"
     rows_per_shard: int
     n_abreast: int
-    """Sources of one row."""
+    """Number of sources in a row."""
 
     is_read: Mask
-    """Whether its pixels are in the cube, as of all arrays here: shape (sources,)."""
+    """Whether the source's pixels are in the cube. Shape (sources,), like all arrays here."""
 
     start_s: Floats
     end_s: Floats
     open_s: Floats
     read_s: Floats
-    """Waiting and decoding, by the clock."""
+    """Wall time of waiting and decoding."""
 
     nbytes: Integers
-    """Without headers."""
+    """Bytes received, without headers."""
 
     valid_share: Floats
-    """Of the first measurement that the source gives."""
+    """Valid share of the window, of the source's first measurement."""
 
     series: tuple[Series, ...] = ()
-    """Of the first five measurements."""
+    """Statistics of the first five measurements."""
 
     @property
     def total_s(self) -> Floats:
-        """Opening and reading."""
+        """Time of opening and reading."""
         return self.open_s + self.read_s
 
     @property
     def places(self) -> Integers:
-        """Where the sources that were read are among all."""
+        """Indexes of the sources that were read."""
         places: Integers = np.flatnonzero(self.is_read).astype("int64")
         return places
 
     def places_of(self, slot: int) -> Integers:
-        """Return where those that were read are among all, of one of the sources abreast."""
+        """Return the indexes of the sources that were read and that have this position in their row."""
         places = self.places
         found: Integers = places[places % self.n_abreast == slot]
         return found
 
     def timings(self) -> Timings:
-        """Return the sources that were read, as tables and figures take them."""
+        """Return the timings of the sources that were read, for tables and figures."""
         places = self.places
         return Timings(
             start_s=self.start_s[places],
@@ -85,7 +85,7 @@ class CubeSources:
         )
 
     def described(self, places: Iterable[int]) -> tuple[SourceRow, ...]:
-        """Return some sources with their hrefs and times, of which no others are kept in memory."""
+        """Return some sources with their hrefs and times, which are read now."""
         wanted = np.fromiter(places, dtype="int64")
         if not len(wanted):
             return ()
@@ -114,28 +114,25 @@ class CubeSources:
         return [_time_in_words(int(time), int(row)) for time, row in zip(times, rows, strict=True)]
 
     def _picked(self, name: str, rows: Integers) -> np.ndarray[Any, Any]:
-        """Return a coordinate at some rows, each chunk read once."""
+        """Return a coordinate at some rows. Each chunk is read once."""
         distinct, back = np.unique(rows, return_inverse=True)
         array: Any = self.group[name]
         return np.asarray(array.oindex[distinct])[back]
 
 
 def read_sources(
-    group: "zarr.Group", *, n_rows: int, rows_per_shard: int, measurements: Sequence[str] = ()
+    group: "zarr.Group", *, n_rows: int, rows_per_shard: int, measurements: Sequence[str]
 ) -> CubeSources:
-    """Read what is known of every source of a cube.
-
-    Cubes of earlier versions do not say when a source ended and what its header took: then it ended when it
-    had been opened and read, and all bytes are the window's.
+    """Read the timings and statistics of every source of a cube.
 
     Args:
         group: The cube.
-        n_rows: Of its measurements.
-        rows_per_shard: Of these.
-        measurements: Their names, in order.
+        n_rows: Number of rows of the measurements.
+        rows_per_shard: Number of rows in a shard.
+        measurements: Names of the measurements, in order.
 
     Raises:
-        ValueError: Arrays do not belong together, or say what cannot be.
+        ValueError: Shapes do not fit together, or values are impossible.
     """
     shape = _shape(group, "start")
     if shape[0] != n_rows or math.prod(shape) > MOST_SOURCES:
@@ -143,11 +140,10 @@ def read_sources(
     start_s, open_s = _flat(group, "start", shape), _flat(group, "open", shape)
     waiting_s = _flat(group, "read", shape)
     read_s = waiting_s + _flat(group, "decode", shape)
-    end_s = _flat(group, "end", shape) if "end" in group else start_s + open_s + read_s
+    end_s = _flat(group, "end", shape)
     read_s = np.minimum(read_s, np.maximum(end_s - start_s - open_s, waiting_s))  # as `Outcome.reading_s`
     nbytes = _flat(group, "bytes", shape).astype("int64")
-    if "header_bytes" in group:
-        nbytes -= _flat(group, "header_bytes", shape).astype("int64")
+    nbytes -= _flat(group, "header_bytes", shape).astype("int64")
     n_abreast = len(start_s) // max(n_rows, 1) or 1
     sources = CubeSources(
         group=group,
@@ -167,9 +163,7 @@ def read_sources(
 
 
 def _series(group: "zarr.Group", measurements: Sequence[str], n_rows: int) -> tuple[Series, ...]:
-    """Return the statistics of measurements along the cube; none of cubes that do not have them."""
-    if "mean" not in group or not measurements:
-        return ()
+    """Return the statistics of the first measurements along the cube."""
     shape = (n_rows, len(measurements))
     mean, valid, status = (_columns(group, name, shape) for name in ("mean", "valid_fraction", "status"))
     has_time = "time" in group
@@ -179,7 +173,9 @@ def _series(group: "zarr.Group", measurements: Sequence[str], n_rows: int) -> tu
         raise ValueError(f"time has shape {at.shape}, of {n_rows:,} rows")
     order = np.argsort(at, kind="stable")
     if has_time:
-        order = order[(at[order] > _YEAR_1000_US) & (at[order] < _YEAR_9000_US)]  # others cannot be drawn
+        order = order[
+            (at[order] > _YEAR_1000_US) & (at[order] < _YEAR_9000_US)
+        ]  # matplotlib cannot draw others
     was_read = status == Status.OK
     mean = np.where(was_read & np.isfinite(mean), mean, np.nan)
     valid = np.where(was_read, valid, np.nan)
@@ -196,7 +192,7 @@ def _series(group: "zarr.Group", measurements: Sequence[str], n_rows: int) -> tu
 
 
 def _columns(group: "zarr.Group", name: str, shape: tuple[int, int]) -> np.ndarray[Any, Any]:
-    """Return what is known per row and series; in cubes of one measurement it has one dimension."""
+    """Return a coordinate of shape (row, measurement). It has one dimension if there is one measurement."""
     array: Any = group[name]
     if array.shape != shape and (array.shape, shape[1]) != (shape[:1], 1):
         raise ValueError(f"{name} has shape {array.shape}, not {shape}")
@@ -205,7 +201,7 @@ def _columns(group: "zarr.Group", name: str, shape: tuple[int, int]) -> np.ndarr
 
 
 def _check(sources: CubeSources) -> None:
-    """Refuse numbers that no gather leaves of a source that was read, and that no figure can show."""
+    """Refuse times and sizes that no gather writes for a source that was read."""
     places = sources.places
     known = (sources.start_s, sources.end_s, sources.open_s, sources.read_s, sources.valid_share)
     if not all(np.isfinite(each[places]).all() for each in known) or (sources.nbytes[places] < 0).any():
@@ -227,7 +223,7 @@ def _shape(group: "zarr.Group", name: str) -> tuple[int, ...]:
 
 
 def _per_source(group: "zarr.Group", name: str, n_abreast: int) -> np.ndarray[Any, Any]:
-    """Return what is known per measurement for each source: where it gives several, of its first."""
+    """Return a coordinate per source. For a source of several measurements, that of the first."""
     array: Any = group[name]
     n_rows = _shape(group, "start")[0]
     if array.ndim not in (1, 2) or array.shape[0] != n_rows:

@@ -1,4 +1,4 @@
-"""What runs show, in sentences, as the report of 2018 said what it had found. Pure."""
+"""States the findings of runs in sentences, like those of the report of 2018. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -12,26 +12,26 @@ from pixel_gather.report import published
 from pixel_gather.report.run import Run, Timings
 
 _FEWEST: Final = 30
-"""Sources below which nothing is said of sizes and late ones."""
+"""With fewer sources, nothing is said about window sizes and slow sources."""
 
 _FEWEST_POINTS: Final = 3
 _FEWEST_SLICES: Final = 10
 _FLAT: Final = 0.9
-"""Throughput has flattened from where it reaches this share of the most."""
+"""Throughput counts as flat once it reaches this share of the highest."""
 
 _WEAK: Final = 0.3
-"""Correlation below which size hardly matters."""
+"""With a weaker correlation, size hardly matters."""
 
 _LATE: Final = 10
-"""Times the median."""
+"""A source is late if it takes so many times the median."""
 
 
 def findings_of(runs: Sequence[Run], *, with_published: bool = False) -> tuple[str, ...]:
-    """Return what runs show: sentences that a reader can hold against the published ones.
+    """Return sentences that a reader can compare with the published ones.
 
     Args:
-        runs: Of cubes or of a suite; those that read nothing say nothing.
-        with_published: Say also what was found in 2018.
+        runs: Runs of cubes or of a benchmark. Runs that read nothing are ignored.
+        with_published: Add the findings of 2018.
     """
     shown = [run for run in runs if len(run.timings)]
     said: list[str] = []
@@ -71,7 +71,7 @@ def _of_one(run: Run, whose: str) -> Iterator[str]:
 
 
 def _correlation(timings: Timings) -> float | None:
-    """Return how sizes and reading times go together; None where either is always the same."""
+    """Return the correlation of sizes and reading times; None if one of them is constant."""
     sizes = timings.nbytes.astype("float64")
     if not np.ptp(sizes) or not np.ptp(timings.read_s):
         return None
@@ -79,7 +79,7 @@ def _correlation(timings: Timings) -> float | None:
 
 
 def _of_many(name: str, runs: Sequence[Run]) -> Iterator[str]:
-    """Say of one series at several concurrencies where it flattens and where it is most efficient."""
+    """Say where one series over concurrency flattens, and where it is most efficient."""
     found: dict[int, float] = {}
     for run in runs:
         if not run.is_adaptive:
@@ -107,7 +107,7 @@ def _flattening(found: dict[int, float], most: int, what: str) -> str:
 
 
 def _within(run: Run) -> Iterator[str]:
-    """Say the same of one run, of its slices of time, where sources in flight differed enough."""
+    """Say where throughput flattens within one run, if its number of sources in flight varied enough."""
     slices = slices_of(run.timings)
     if slices is None or len(slices.in_flight) < _FEWEST_SLICES:
         return

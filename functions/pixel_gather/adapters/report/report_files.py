@@ -1,17 +1,11 @@
-"""The report of a gather as files: for programs, for terminals and for browsers."""
+"""Draws the report as files for programs, terminals and browsers. Does no I/O but `write_figures`."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import obstore
-from obstore.store import LocalStore
-
-from pixel_gather.adapters.object_store.object_store import Store
-from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.adapters.report.findings import findings_of
 from pixel_gather.adapters.report.page import comparison_of, page_of
 from pixel_gather.adapters.report.plots.draw import draw_figures
@@ -19,38 +13,11 @@ from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.adapters.report.plots.files import put_figure
 from pixel_gather.adapters.report.plots.theme import DARK, LIGHT, Theme
 from pixel_gather.adapters.report.plots.through_time import draw_through_time
-from pixel_gather.adapters.report.written_report import PAGE_KEY, REPORT_KEY
+from pixel_gather.adapters.report.written_report import PAGE_KEY, REPORT_KEY, TEXT_KEY
 from pixel_gather.report.evidence import Evidence
 from pixel_gather.report.report import own_lines
 from pixel_gather.report.run import Run
 from pixel_gather.report.run_table import LABEL_WIDTH, Column, columns_of, text_of
-
-TEXT_KEY: Final = "report.txt"
-
-_TYPES: Final = {
-    REPORT_KEY: "application/json",
-    TEXT_KEY: "text/plain; charset=utf-8",
-    PAGE_KEY: "text/html; charset=utf-8",
-}
-
-
-async def write_report_files(
-    store: Store, *, place: str, usd_by_service: Mapping[str, float] | None = None
-) -> None:
-    """Read a finished cube back and put its report beside its arrays; safe to run twice.
-
-    Args:
-        store: At the cube's root, which may be read and written.
-        place: Where that is, as people are told.
-        usd_by_service: What the gather cost on AWS; None where it ran in process.
-
-    Raises:
-        StoreError: The cube cannot be read.
-    """
-    evidence = await asyncio.to_thread(read_evidence, store, place=place, usd_by_service=usd_by_service)
-    files = await asyncio.to_thread(_report_alone, evidence)
-    for name, content in files.items():
-        await _put(store, name, content)
 
 
 def report_files_of(
@@ -59,9 +26,9 @@ def report_files_of(
     """Return the report of one gather: ``report.json``, ``report.txt`` and ``report.html``.
 
     Args:
-        evidence: Of the gather.
-        drawn: Its figures, in the light theme.
-        with_published: Lay the published figures beside it.
+        evidence: Evidence of the gather.
+        drawn: Figures of the gather, in the light theme.
+        with_published: Add the figures published in 2018 for comparison.
     """
     columns = columns_of([evidence.run], with_published=with_published)
     findings = findings_of([evidence.run], with_published=with_published)
@@ -84,11 +51,11 @@ def comparison_files_of(
     """Return the report of several runs side by side, under the same names.
 
     Args:
-        runs: All of them, those of cubes among them, in the order of the columns.
-        drawn: Their figures, in the light theme.
-        evidences: Of the cubes among them, whose windows are shown.
-        title: Of the page.
-        with_published: Lay the published figures beside them.
+        runs: All runs in the order of the columns, also those of cubes.
+        drawn: Figures of the runs, in the light theme.
+        evidences: Evidence of those runs that made cubes. Their windows are shown.
+        title: Title of the page.
+        with_published: Add the figures published in 2018 for comparison.
     """
     columns = columns_of(runs, with_published=with_published)
     gathers = [evidence_to_json(each) for each in evidences]
@@ -103,7 +70,7 @@ def comparison_files_of(
 
 
 def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str, Drawn]) -> list[Path]:
-    """Write figures as PNG and SVG, the dark ones as ``name-dark``; return the files."""
+    """Write figures as PNG and SVG. Dark ones are called ``name-dark``. Return the files."""
     written = []
     for suffix, figures in (("", light), ("-dark", dark)):
         for name, drawn in figures.items():
@@ -114,19 +81,19 @@ def write_figures(folder: Path, *, light: Mapping[str, Drawn], dark: Mapping[str
 def draw_in_both_themes(
     runs: Sequence[Run], *, with_published: bool
 ) -> tuple[dict[str, Drawn], dict[str, Drawn]]:
-    """Return all figures of some runs, light and dark: the former are also those of a page."""
+    """Return all figures of some runs, light and dark. A page uses the light ones."""
     light = draw_figures(runs, with_published=with_published, theme=LIGHT)
     return light, draw_figures(runs, with_published=with_published, theme=DARK)
 
 
 def report_to_text(evidence: Evidence, columns: Sequence[Column]) -> str:
-    """Return the text report of one gather: the table, then what only a gather tells."""
+    """Return the text report of one gather: the table, then lines about the gather."""
     where = f"{'cube':<{LABEL_WIDTH}} {evidence.place}"
     return "\n".join([text_of(columns), *own_lines(evidence.report), where])
 
 
 def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
-    """Return what a gather's ``report.json`` says, as plain values; times in seconds, sizes in bytes."""
+    """Return the content of ``report.json``. Times are in seconds, sizes in bytes."""
     cost = evidence.cost
     known = dict(cost.usd_by_service) if cost.was_on_aws else None
     return {
@@ -142,7 +109,7 @@ def evidence_to_json(evidence: Evidence) -> dict[str, Any]:
 
 
 def draw_all(evidence: Evidence, *, with_published: bool, theme: Theme) -> dict[str, Drawn]:
-    """Return the figures of one gather: of its pixels, and of how they were read."""
+    """Return the figures of one gather's pixels and of how they were read."""
     n_measurements = len(evidence.report.measurements)
     pixels = draw_through_time(evidence.series, theme, n_measurements=n_measurements)
     figures = draw_figures([evidence.run], with_published=with_published, theme=theme)
@@ -153,26 +120,15 @@ def _listed(findings: Sequence[str]) -> str:
     return "".join(f"\n- {each}" for each in findings) + ("\n" if findings else "")
 
 
-def _report_alone(evidence: Evidence) -> dict[str, bytes]:
-    drawn = draw_all(evidence, with_published=False, theme=LIGHT)
-    return report_files_of(evidence, drawn=drawn, with_published=False)
-
-
 def _text(content: str) -> bytes:
-    """Return text as UTF-8; halves of characters, as JSON and names of files may hold, become ``?``."""
+    """Encode text as UTF-8. Lone surrogates, which JSON and file names may hold, become ``?``."""
     return content.encode(errors="replace")
 
 
 def _for_terminals(content: str) -> str:
-    """Return text without what would steer the terminal that it is printed to; hrefs may hold anything."""
+    """Replace control characters, which hrefs may hold and which would steer a terminal."""
     return "".join(each if each.isprintable() or each == "\n" else "?" for each in content)
 
 
 def _encoded(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=2, allow_nan=False).encode()
-
-
-async def _put(store: Store, name: str, content: bytes) -> None:
-    """Put a file with its type, which a browser needs to show it; files of this machine have none."""
-    types: Any = None if isinstance(store, LocalStore) else {"Content-Type": _TYPES[name]}
-    await obstore.put_async(store, name, content, attributes=types, use_multipart=False)

@@ -1,1 +1,1 @@
-"""Lists of sources, in files and in listings."""
+"""Reads lists of sources from files and from listings of folders."""

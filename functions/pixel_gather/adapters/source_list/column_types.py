@@ -1,4 +1,4 @@
-"""Finds the narrowest type that holds every value of a column, looking at each value once."""
+"""Finds the narrowest type that holds every value of a column. Looks at each value once."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from pixel_gather.adapters.source_list.list_columns import Scalar
 
 _MAX_INT64: Final = 2**63 - 1
 _MAX_EXACT: Final = 2**53
-"""Beyond it float64 skips integers."""
+"""Largest size up to which float64 holds every integer."""
 
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -20,19 +20,19 @@ class ColumnTypes:
     """Which types are still possible for one column."""
 
     reads_text: bool
-    """Whether text may spell numbers and true/false, as in CSV."""
+    """Whether text may stand for numbers and true/false, as in CSV."""
 
     n_values: int = 0
-    """Values that are there."""
+    """Values that are not missing."""
 
     may_be_int: bool = True
     may_be_float: bool = True
     may_be_bool: bool = True
     largest: int = 0
-    """Of the integers, without sign."""
+    """Largest absolute value of the integers."""
 
     def add(self, value: Scalar) -> None:
-        """Take a value into account."""
+        """Rule out the types that cannot hold this value."""
         if value is None:
             return
         self.n_values += 1
@@ -53,7 +53,7 @@ class ColumnTypes:
     def _add_text(self, text: str) -> None:
         if _INTEGER.fullmatch(text):
             self.may_be_bool = False
-            self.largest = max(self.largest, abs(int(text)) if len(text) < 30 else _MAX_INT64 + 1)  # noqa: PLR2004 # longer ones fit no type
+            self.largest = max(self.largest, abs(int(text)) if len(text) < 30 else _MAX_INT64 + 1)  # noqa: PLR2004 # longer integers fit no type
             return
         self.may_be_int = False
         self.may_be_bool = self.may_be_bool and text.lower() in _BOOLS
@@ -63,7 +63,10 @@ class ColumnTypes:
             self.may_be_float = self.may_be_float and text.lower() == "nan"
 
     def dtype(self, n_sources: int) -> str:
-        """Return the narrowest type for a column of this many sources; integers with gaps are floats."""
+        """Return the narrowest type for a column of this many sources.
+
+        Integers become floats if a value is missing.
+        """
         is_whole = self.n_values == n_sources
         if self.n_values == 0:
             return "string"
@@ -77,7 +80,7 @@ class ColumnTypes:
 
 
 def to_dtype(value: Scalar, dtype: str) -> Scalar:
-    """Return a column's value in the column's type; NaN becomes None."""
+    """Convert a value to its column's type. NaN becomes None."""
     if value is None:
         return None
     if dtype == "string":

@@ -1,7 +1,8 @@
-"""Finds the time of observation in a source's href, where the list does not tell it.
+"""Finds the time of observation in a source's href, for lists without a ``time`` column.
 
 A pattern is a regular expression in which ``%Y %m %d %j %H %M %S`` stand for parts of the time, as in
-``strftime``. The names of Landsat, Sentinel-1 and -2, HLS, MODIS and VIIRS products are known.
+``strftime``. Built-in patterns cover the names of Landsat, Sentinel-1,
+Sentinel-2, HLS, MODIS and VIIRS products.
 """
 
 import re
@@ -13,10 +14,10 @@ from pixel_gather.adapters.source_list.listing import compiled, search
 from pixel_gather.errors import RequestError
 
 type FindTime = Callable[[str], int | None]
-"""Returns the microseconds since 1970-01-01 UTC that a href tells, or None."""
+"""Returns the time in a href as microseconds since 1970-01-01 UTC, or None if it has none."""
 
 AUTO: Final = "auto"
-"""Stands for the names of well-known products."""
+"""Selects the built-in patterns."""
 
 _PARTS: Final = {
     "Y": r"(?P<Y>\d{4})",
@@ -33,9 +34,9 @@ _PRODUCTS: Final = (
     r"L[CEMOT]0\d_(?:L[12]\w\w|CU|AK|HI)_\d{6}_%Y%m%d_",  # Landsat, collections 1 and 2, and tiles of the US
     r"L[CEMOT][1-9]\d{6}%Y%j[A-Z]{3}\d\d",  # Landsat before collections
     r"S2[A-D]_MSI\w{3}_%Y%m%dT%H%M%S_",  # Sentinel-2, products
-    r"T\d\d[A-Z]{3}_%Y%m%dT%H%M%S_",  # and their images
-    r"S2[A-D]_\d{1,2}[A-Z]{3}_%Y%m%d_\d+_L\d",  # as COGs on AWS
-    r"/tiles/\d{1,2}/[A-Z]/[A-Z]{2}/%Y/(?P<m>1[0-2]|[1-9])/(?P<d>[12]\d|3[01]|[1-9])/",  # as tiles on AWS
+    r"T\d\d[A-Z]{3}_%Y%m%dT%H%M%S_",  # Sentinel-2, images
+    r"S2[A-D]_\d{1,2}[A-Z]{3}_%Y%m%d_\d+_L\d",  # Sentinel-2 on AWS, COGs
+    r"/tiles/\d{1,2}/[A-Z]/[A-Z]{2}/%Y/(?P<m>1[0-2]|[1-9])/(?P<d>[12]\d|3[01]|[1-9])/",  # its tiles
     r"S1[A-D]_\w\w_\w{4}_\w{4}_%Y%m%dT%H%M%S_",  # Sentinel-1
     r"HLS\.[LS]30\.T\w{5}\.%Y%jT%H%M%S\.",
     r"(?:M[OYC]D|V(?:NP|J1|J2))\w+\.A%Y%j(?:\.%H%M)?\.",  # MODIS and VIIRS
@@ -43,11 +44,11 @@ _PRODUCTS: Final = (
 
 
 def time_finder(pattern: str, *, field: str = "sources.time") -> FindTime:
-    """Return what finds the time in a href.
+    """Return a function that finds the time in a href.
 
     Args:
-        pattern: As the module says, searched for in the whole href; or ``auto``.
-        field: Which errors name.
+        pattern: Searched for in the whole href; or ``auto`` for the built-in patterns.
+        field: Field of the request that errors name.
 
     Raises:
         RequestError: The pattern is wrong.
@@ -86,12 +87,12 @@ def _as_regex(pattern: str, field: str) -> str:
 
 
 def _time_us(parts: Mapping[str, str | None]) -> int | None:
-    """Return the time that parts of a href spell, or None where the calendar has no such day."""
+    """Return the time of these parts, or None if the calendar has no such day."""
     numbers = {name: int(text) for name, text in parts.items() if text is not None}
     year = numbers["Y"]
-    clock = [numbers.get(name, 0) for name in ("H", "M", "S")]
+    hour, minute, second = (numbers.get(name, 0) for name in ("H", "M", "S"))
     try:
-        moment = datetime(year, numbers.get("m", 1), numbers.get("d", 1), *clock, tzinfo=UTC)
+        moment = datetime(year, numbers.get("m", 1), numbers.get("d", 1), hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
     moment += timedelta(days=numbers.get("j", 1) - 1)

@@ -1,4 +1,4 @@
-"""What the columns of a source list may be called, and what their values mean."""
+"""Checks the names of a source list's columns and reads their values."""
 
 import math
 import re
@@ -13,7 +13,7 @@ type Scalar = str | int | float | bool | None
 
 MEANINGFUL: Final = frozenset({"href", "time", "band", "scene"})
 RESERVED: Final = RESERVED_NAMES - MEANINGFUL
-"""Names of the arrays and dimensions that every cube has of its own."""
+"""Names of arrays and dimensions that every cube has."""
 
 N_MAX_COLUMNS: Final = 200
 _LONGEST_NAME: Final = 100
@@ -28,14 +28,14 @@ _UNNAMEABLE = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def check_name(name: str, *, what: str) -> None:
-    """Refuse a name that no array of the cube could have, or that one already has.
+    """Refuse a name that cannot be the name of an array, or that an array of every cube has already.
 
     Args:
-        name: Of a column or a band.
-        what: ``column`` or ``band``, for the message.
+        name: Name of a column or a band.
+        what: ``column`` or ``band``; appears in the message.
 
     Raises:
-        ValueError: With a sentence that says to rename it.
+        ValueError: The name cannot be used. The message says to rename it.
     """
     is_taken = name in MEANINGFUL if what == "band" else _MEASUREMENT.fullmatch(name)
     if name in RESERVED or is_taken:
@@ -46,10 +46,10 @@ def check_name(name: str, *, what: str) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse columns that cannot all stand beside each other in a cube.
+    """Refuse columns that cannot all become arrays of one cube.
 
     Raises:
-        ValueError: With a sentence that names the column and says what to do.
+        ValueError: The message names the column and says what to do.
     """
     if "href" not in names:
         raise ValueError(f"there is no column href; the columns are {', '.join(names)[:500]}")
@@ -64,10 +64,10 @@ def check_names(names: Sequence[str]) -> None:
 def parse_time(text: str) -> int:
     """Return the microseconds since 1970-01-01 UTC of an ISO 8601 date or date and time.
 
-    Also ``YYYY``, ``YYYY-MM`` and ``YYYYMM``, which mean their first day. What names no zone is UTC.
+    ``YYYY``, ``YYYY-MM`` and ``YYYYMM`` are read as their first day. A time without a zone is UTC.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: The text has none of these forms.
     """
     if match := _YEAR_AND_MONTH.fullmatch(text):
         moment = datetime(int(match[1]), int(match[2] or 1), 1, tzinfo=UTC)
@@ -78,7 +78,7 @@ def parse_time(text: str) -> int:
 
 
 def format_time(time_us: int) -> str:
-    """Return ISO 8601 in UTC, with a fraction only where there is one.
+    """Return ISO 8601 in UTC, with a fraction of the second only if it is not zero.
 
     Raises:
         OverflowError: The year is not between 1 and 9999.
@@ -88,10 +88,10 @@ def format_time(time_us: int) -> str:
 
 
 def check_value(name: str, value: object) -> Scalar:
-    """Return a column's value as it is stored: empty text and NaN mean that there is none.
+    """Return a column's value as it is stored. Empty text and NaN become None.
 
     Raises:
-        ValueError: It is not a scalar, or text that cannot be stored.
+        ValueError: The value is not a scalar, or is text that cannot be stored.
     """
     if value is None or value == "" or value != value:  # noqa: PLR0124 # only NaN differs from itself
         return None

@@ -1,4 +1,4 @@
-"""Opens list files wherever they lie, as one binary file that is read as it comes."""
+"""Opens a list file, local or remote, as a binary stream."""
 
 import asyncio
 import gzip
@@ -21,11 +21,11 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _S_BETWEEN_CHECKS: Final = 0.5
 
 type Check = Callable[[], None]
-"""Called again and again while a list is read; raises TimeoutError once its time is up."""
+"""Called repeatedly while a list is read. Raises TimeoutError when the time limit has passed."""
 
 
 def no_deadline() -> None:
-    """Let a list take as long as it takes."""
+    """Set no time limit."""
 
 
 def open_list_file(
@@ -36,23 +36,23 @@ def open_list_file(
     check: Check = no_deadline,
     what: str = "list",
 ) -> tuple[str, io.BufferedReader]:
-    """Open a list file, gunzipped where it is gzipped.
+    """Open a list file. Gzip is unpacked.
 
-    Reading a remote list runs an event loop of its own, so it belongs in a thread without one.
+    Reading a remote list runs its own event loop, so call it in a thread that has none.
 
     Args:
         place: A checked href, or ``-``.
         objects: Reads what is remote; belongs to the caller.
-        stdin: Read for ``-`` instead of the process's own.
-        check: Called before each request for more of a remote list, and while one is under way.
-        what: Errors call it so.
+        stdin: Read for ``-`` instead of the process's standard input.
+        check: Called before and during each request for a part of a remote list.
+        what: What error messages call the file.
 
     Returns:
-        The name that errors call it by, ending as its format does, and the file.
+        The file's name for error messages, with the ending of its format, and the file.
 
     Raises:
-        RequestError: It cannot be read.
-        TimeoutError: As the check says; also raised while reading.
+        RequestError: The file cannot be read.
+        TimeoutError: Raised by ``check``, also later while reading.
     """
     if place == STDIN:
         return _gunzipped("stdin", io.BufferedReader(cast("io.RawIOBase", stdin or sys.stdin.buffer)))
@@ -72,12 +72,12 @@ def open_list_file(
 
 @contextmanager
 def parquet_errors(says: str, *, field: str, check: Check) -> Iterator[None]:
-    """Raise whatever arro3 raises as a ``RequestError``; where a file is no Parquet it panics instead.
+    """Turn errors of arro3 into a ``RequestError``. For a file that is no Parquet, arro3 panics.
 
     Args:
-        says: What is said before arro3's own word.
-        field: Which the error names.
-        check: Called first; it raises where time is up, which is then the reason.
+        says: Start of the message; arro3's own message follows.
+        field: What the error names.
+        check: Called first. Raises if the time limit was the real cause.
     """
     try:
         yield
@@ -91,7 +91,7 @@ def parquet_errors(says: str, *, field: str, check: Check) -> Iterator[None]:
 
 
 def _parquet_problem(error: BaseException) -> str:
-    """Return what arro3 says of a file that it cannot read, without the words of its Rust."""
+    """Return arro3's message without its Rust syntax."""
     said = re.search(r'\("(.+)"\)', str(error))
     return said[1] if said else str(error)
 
@@ -107,7 +107,7 @@ def _open_remote(href: str, objects: Objects, check: Check) -> io.BufferedReader
 
 
 class _RemoteFile(io.RawIOBase):
-    """One version of an object, read in ranges with the retries of ``Objects``."""
+    """One version of an object, read by ranges. ``Objects`` retries failed requests."""
 
     def __init__(self, href: str, objects: Objects, check: Check) -> None:
         self._href = href
@@ -145,7 +145,7 @@ class _RemoteFile(io.RawIOBase):
 
 
 async def _watched[T](work: Coroutine[Any, Any, T], check: Check) -> T:
-    """Wait for a request and its retries, but no longer than the check allows."""
+    """Wait for a request and its retries until ``check`` raises."""
     task = asyncio.ensure_future(work)
     while not task.done():
         check()

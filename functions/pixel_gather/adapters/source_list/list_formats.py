@@ -1,6 +1,6 @@
-"""Reads the formats of list files as records: one mapping of column to value for each source.
+"""Reads list files as records. A record maps columns to values and describes one source.
 
-Formats are told by the name's ending, and by the first line where the ending says nothing.
+The name's ending decides the format. If the ending is unknown, the first line decides.
 """
 
 import csv
@@ -23,13 +23,13 @@ from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.errors import RequestError, SourceError
 
 type Record = tuple[int, Mapping[str, object]]
-"""Line of the list, from 1, and its columns. Rows of Parquet count as lines."""
+"""Line number, from 1, and the columns of that line. A row of Parquet counts as a line."""
 
 _LONGEST_LINE_NBYTES: Final = 1 << 20
 _MOST_EMPTY_LINES: Final = 1_000_000
 _UNREADABLE: Final = (OSError, EOFError, zlib.error, SourceError)
 _N_ROWS_PER_BATCH: Final = 256
-"""Few, for a file of some KB may spell out the same long text in every row."""
+"""Small, because a file of some KB may unpack to the same long text in every row."""
 _DELIMITERS: Final = (",", ";", "\t")
 _BY_ENDING: Final = {
     ".txt": "text",
@@ -48,22 +48,22 @@ class Records:
     """The records of one list file."""
 
     is_typed: bool
-    """Whether values have types of their own; without, all of them are text."""
+    """Whether the format stores types. If not, every value is text."""
 
     lines: Iterator[Record]
 
 
 def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadline) -> Records:
-    """Read a list file's records as they are asked for; the file is closed after the last.
+    """Read a list file's records one by one. The file is closed after the last.
 
     Args:
-        file: Not yet read from; Parquet has to be able to seek.
-        name: What errors call the list; its ending tells the format.
-        check: Called for every line, whether or not it names a source, and for every batch of rows.
+        file: At its start. Must be seekable if it is Parquet.
+        name: What errors call the list. Its ending tells the format.
+        check: Called for every line, also blank ones, and for every batch of rows.
 
     Raises:
         RequestError: A line is not what the format allows; also raised while iterating.
-        TimeoutError: As the check says; also raised while iterating.
+        TimeoutError: Raised by ``check``, also while iterating.
     """
     kind = next((kind for ending, kind in _BY_ENDING.items() if name.lower().endswith(ending)), None)
     if kind == "parquet" or (kind is None and _first_bytes(file, name, check) == PARQUET_MAGIC):
@@ -71,7 +71,7 @@ def read_records(file: io.BufferedReader, *, name: str, check: Check = no_deadli
     lines = _lines(file, name, check)
     if kind in (None, "text"):
         first = next((line for line in lines if line.is_content), None)
-        if first is not None and (kind is None or _split_header(first.text)):  # CSV may be called list.txt
+        if first is not None and (kind is None or _split_header(first.text)):  # list.txt may hold CSV
             kind = _kind_of_line(first.text, name)
         lines = chain([first] if first else (), lines)
     read = {None: _text_records, "text": _text_records, "csv": _csv_records, "jsonl": _jsonl_records}[kind]
@@ -89,11 +89,11 @@ def _first_bytes(file: io.BufferedReader, name: str, check: Check) -> bytes:
 class _Line(NamedTuple):
     number: int
     text: str
-    """Without its end."""
+    """Without the line break."""
 
     @property
     def is_content(self) -> bool:
-        """Whether a text list has a href here, not a comment and not a blank line."""
+        """Whether the line is neither blank nor a comment."""
         text = self.text.strip()
         return text != "" and not text.startswith("#")
 
@@ -134,20 +134,20 @@ def _kind_of_line(text: str, name: str) -> str:
     return "csv" if len(_split_header(text)) > 1 or text.strip() == "href" else "text"
 
 
-def _text_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:  # noqa: ARG001 # as the others
+def _text_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:  # noqa: ARG001 # same signature as the other readers
     for line in lines:
         if line.is_content:
             yield line.number, {"href": _unquoted(line.text.strip())}
 
 
 def _unquoted(text: str) -> str:
-    """Return a line without the quotes that spreadsheets and shells put around it."""
+    """Remove the quotes that spreadsheets and shells put around a line."""
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
     return text[1:-1] if is_quoted else text
 
 
 def _split_header(text: str) -> list[str]:
-    """Split a header by the delimiter that gives it a column href."""
+    """Return the delimiter that yields a column ``href``, and the names; empty if none does."""
     for delimiter in _DELIMITERS:
         names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
         if "href" in names:
@@ -156,11 +156,14 @@ def _split_header(text: str) -> list[str]:
 
 
 class _CsvContent:
-    """The lines below a header; quotes may join many of them, and what is joined stays in memory."""
+    """The lines below a CSV header.
+
+    A quoted value may span many lines, which stay in memory. So the length of a record is limited.
+    """
 
     def __init__(self, lines: Iterator[_Line], name: str) -> None:
         self.n_characters = 0
-        """Since the last record."""
+        """Characters since the last record."""
 
         self._lines = lines
         self._name = name
@@ -257,11 +260,11 @@ def _check_size(batch: RecordBatch, name: str, number: int) -> None:
 
 
 def _to_python(array: Array, column: str, name: str) -> list[Any]:
-    """Return a column's values, times and dates as ISO 8601 text."""
+    """Return a column's values. Times and dates become ISO 8601 text."""
     kind = array.type
     try:
         if DataType.is_timestamp(kind) or DataType.is_date(kind):
-            # by way of integers: arro3 makes no datetimes without the machine's list of time zones
+            # cast to integers: arro3 needs the system's time zone database to make datetimes
             zone = kind.tz if DataType.is_timestamp(kind) else None
             numbers = array.cast(DataType.timestamp("us", tz=zone)).cast(DataType.int64())
             return [None if us is None else format_time(us) for us in numbers.to_pylist()]

@@ -1,4 +1,7 @@
-"""Lists what lies below a folder of a bucket or of this machine, in the order of the names."""
+"""Lists the objects below a folder, in a bucket or on this machine, sorted by name.
+
+The package ``regex`` runs the patterns: it can stop a search after a time limit, which ``re`` cannot.
+"""
 
 import os
 import re
@@ -41,7 +44,7 @@ class ListedObject:
 @dataclass(frozen=True, slots=True)
 class _Found:
     path: str
-    """Below the folder that is listed, without a slash in front."""
+    """Relative to the listed folder."""
 
     nbytes: int
     last_modified: datetime
@@ -60,18 +63,18 @@ def list_objects(
     """Yield the objects below a folder, sorted by their keys as S3 sorts them.
 
     Args:
-        prefix: ``s3://bucket/folder/`` or a local folder; the closing slash may be left out.
+        prefix: ``s3://bucket/folder/`` or a local folder. The last slash is optional.
         glob: Pattern for the path below the prefix: ``*`` and ``?`` stay within one folder, ``**``
             means any number of folders. Without one, everything is listed.
         regex: Regular expression, searched for in the whole href.
-        policy: What may be listed; a relative folder starts from its base.
+        policy: What may be listed. A relative folder is resolved against its base.
         settings: How object stores are reached.
-        open_: Makes the client of a bucket.
-        check: Called for every key, whether or not a pattern matches it, and before every retry.
+        open_: Opens a bucket.
+        check: Called for every key, also those that no pattern matches, and before every retry.
 
     Raises:
-        RequestError: The prefix or a pattern is wrong, or the store does not list it.
-        TimeoutError: As the check says.
+        RequestError: The prefix or a pattern is wrong, or the folder cannot be listed.
+        TimeoutError: Raised by ``check``.
     """
     folder = _check_folder(prefix, policy)
     glob = glob and glob.lstrip("/")
@@ -100,7 +103,7 @@ def _check_folder(prefix: str, policy: HrefPolicy) -> str:
     if not prefix:
         raise RequestError("the prefix is empty; write s3://bucket/folder/", field="sources.prefix")
     try:
-        # a folder is where some object could lie
+        # a folder is allowed if an object in it would be
         href = check_href(f"{prefix.rstrip('/')}/x", policy=policy)
     except ValueError as error:
         raise RequestError(str(error), field="sources.prefix") from error
@@ -123,7 +126,7 @@ def _as_regex(glob: str) -> str:
 
 
 def compiled(pattern: str, field: str) -> Pattern:
-    """Return a regular expression, or say in words of the field what is wrong with it."""
+    """Compile a regular expression. An error names the request's field."""
     if len(pattern) > _LONGEST_PATTERN:
         raise RequestError(f"the pattern is longer than {_LONGEST_PATTERN} characters", field=field)
     try:
@@ -135,7 +138,7 @@ def compiled(pattern: str, field: str) -> Pattern:
 
 
 def search(pattern: Pattern, text: str, field: str) -> timed_re.Match[str] | None:
-    """Search within bounded time, for a pattern may backtrack without end."""
+    """Search with a time limit, because some patterns backtrack almost without end."""
     try:
         return pattern.search(text, timeout=_LONGEST_SEARCH_S)
     except TimeoutError as error:
@@ -148,7 +151,7 @@ def search(pattern: Pattern, text: str, field: str) -> timed_re.Match[str] | Non
 def _list_store(
     store: Store, folder: str, start: str, settings: StoreSettings, check: Check
 ) -> Iterator[_Found]:
-    """List a bucket page by page, going on after the last key where a page fails."""
+    """List a bucket page by page. After a failure, continue behind the last key."""
     last: str | None = None
     attempt = 0
     while True:
@@ -169,7 +172,7 @@ def _list_store(
 
 
 def _walk(folder: str) -> Iterator[_Found]:
-    """Walk a local folder in the order in which S3 lists; links are followed, but never round in a circle."""
+    """Walk a local folder in S3's order. Follow links, except to a folder that is being walked."""
     if not Path(folder).is_dir():
         raise RequestError(f"there is no folder {folder}", field="sources.prefix")
     above = (parent.stat() for parent in Path(folder).resolve().parents)
@@ -178,9 +181,9 @@ def _walk(folder: str) -> Iterator[_Found]:
 
 def _walk_below(folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[_Found]:
     try:
-        own = os.stat(folder)  # noqa: PTH116 # entries of scandir are paths as text
+        own = os.stat(folder)  # noqa: PTH116 # os.scandir takes the same text
         with os.scandir(folder) as entries:
-            # a slash counts as part of a folder's name, because it does in a key
+            # S3 compares the slash behind a folder's name, too
             names = sorted(entry.name + "/" * entry.is_dir() for entry in entries)
     except OSError as error:
         raise RequestError(f"{folder} cannot be listed: {error.strerror}", field="sources.prefix") from error
@@ -193,7 +196,7 @@ def _walk_below(folder: str, prefix: str, above: frozenset[tuple[int, int]]) -> 
             continue
         try:
             entry = Path(folder, name).stat()
-        except OSError:  # a broken link, or removed in the meantime
+        except OSError:  # a broken link, or a file removed meanwhile
             continue
         if stat.S_ISREG(entry.st_mode):
             changed = datetime.fromtimestamp(entry.st_mtime, tz=UTC)

@@ -1,7 +1,7 @@
-"""How much memory the pages of a Parquet file take once unpacked, read from their headers alone.
+"""Finds how much memory the unpacked pages of a Parquet file take. Reads only the page headers.
 
-A page of some KB may unpack to gigabytes. arro3 has no limit for that, so the headers are read before it is
-asked: they are small structures of Thrift's compact protocol, one in front of each page.
+A page of some KB may unpack to gigabytes, and arro3 has no limit for that. So the headers are checked before
+arro3 reads the file. Each page has one, a small structure in Thrift's compact protocol.
 """
 
 import io
@@ -12,35 +12,35 @@ from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check
 from pixel_gather.errors import RequestError
 
 LARGEST_UNPACKED_NBYTES: Final = 256 << 20
-"""Of the pages that are unpacked at one time: of every column one, and its dictionary."""
+"""Limit for the pages that are unpacked at one time: one page and one dictionary of every column."""
 
 _TAIL_NBYTES: Final = 8
-"""Length of the footer, and PAR1."""
+"""The footer's length and the bytes ``PAR1``."""
 
 _LARGEST_FOOTER_NBYTES: Final = 32 << 20
 _HEADER_NBYTES: Final = 4096
 _LARGEST_HEADER_NBYTES: Final = 1 << 20
-"""It may hold the smallest and the largest value of its page."""
+"""A header may hold the smallest and the largest value of its page."""
 
 _ROW_GROUPS, _COLUMNS, _COLUMN = 4, 1, 3
 _COMPRESSED, _DATA_AT, _DICTIONARY_AT = 7, 9, 11
 _PAGE_TYPE, _UNPACKED_SIZE, _PACKED_SIZE = 1, 2, 3
 _DICTIONARY: Final = 2
-"""Fields of Parquet's structures, by number, and the type of a page that is a dictionary."""
+"""Numbers of fields in Parquet's structures, and the type of a dictionary page."""
 
 type _Struct = dict[int, Any]
 
 
 def check_pages(file: io.BufferedReader, *, field: str, check: Check) -> None:
-    """Refuse a Parquet file whose pages take more memory than there is.
+    """Refuse a Parquet file whose pages take too much memory.
 
     Args:
-        file: Is read in many places, and left at its start.
-        field: Which the error names.
+        file: Read at many positions, and left at its start.
+        field: What the error names.
         check: Called for every page.
 
     Raises:
-        RequestError: They do.
+        RequestError: The pages take more than ``LARGEST_UNPACKED_NBYTES``.
         ValueError: The headers cannot be understood.
     """
     nbytes = unpacked_nbytes(file, check=check)
@@ -54,10 +54,10 @@ def check_pages(file: io.BufferedReader, *, field: str, check: Check) -> None:
 
 
 def unpacked_nbytes(file: io.BufferedReader, *, check: Check) -> int:
-    """Return the most that the pages of a Parquet file take at one time, as their headers say.
+    """Return the most memory that the pages take at one time, according to their headers.
 
     Args:
-        file: Is read in many places, and left anywhere.
+        file: Read at many positions. Its position afterwards is undefined.
         check: Called for every page.
 
     Raises:
@@ -74,7 +74,7 @@ def _row_groups(file: io.BufferedReader) -> list[_Struct]:
     file.seek(max(end - _TAIL_NBYTES, 0))
     tail = file.read(_TAIL_NBYTES)
     if not tail.endswith(PARQUET_MAGIC):
-        return []  # arro3 says it better
+        return []  # arro3 has a better message
     nbytes = int.from_bytes(tail[:4], "little")
     if nbytes > min(end - _TAIL_NBYTES, _LARGEST_FOOTER_NBYTES):
         raise ValueError(f"its footer has {nbytes:,} bytes")
@@ -127,14 +127,14 @@ def _page_header(file: io.BufferedReader, at: int) -> tuple[_Struct, int]:
 
 
 class _Compact:
-    """Reads Thrift's compact protocol into plain values; a structure is its fields by number."""
+    """Reads Thrift's compact protocol into plain values. A structure becomes a dict by field number."""
 
     def __init__(self, content: bytes) -> None:
         self.at = 0
         self._content = content
 
     def struct(self) -> _Struct:
-        """Return the structure that stands here."""
+        """Read the structure at the current position."""
         found: _Struct = {}
         number = 0
         while head := self._byte():
@@ -178,7 +178,7 @@ class _Compact:
         while True:
             byte = self._byte()
             number |= (byte & 127) << shift
-            if byte < 128:  # noqa: PLR2004 # the last byte of a number lacks the highest bit
+            if byte < 128:  # noqa: PLR2004 # the highest bit is 0 in the last byte of a number
                 return number
             shift += 7
 

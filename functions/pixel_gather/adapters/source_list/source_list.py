@@ -1,7 +1,7 @@
-"""Streams the sources that a request names: hrefs, a list file, or what lies below a prefix.
+"""Streams the sources that a request names by hrefs, by a list file or by a prefix.
 
-Every source comes out checked, and a mistake is reported with its line. Nothing is kept in memory.
-Iterating does I/O and may wait, so it belongs in a thread without an event loop.
+Every source is checked, and an error names its line. The list is not kept in memory. Iterating does I/O and
+may block, so iterate in a thread without an event loop.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,17 +30,16 @@ _TIME_EXAMPLES: Final = "2024-03-01, 2024-03-01T10:20:30Z, 2024-03 or 20240301"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceList:
-    """Sources in the order in which they were named; can be iterated over once."""
+    """Sources in the order of the list. Can be iterated once."""
 
     name: str
     """What errors call it: ``sources.csv``, ``stdin``, or a field of the request."""
 
     is_typed: bool
-    """Whether columns have types of their own; without, their values are text that may spell numbers."""
+    """Whether the format stores types. If not, values are text that may stand for numbers."""
 
     sources: Iterator[Source]
-    """Raises RequestError for a line that is wrong, and at the end where there was none; TimeoutError where
-    the check that it was made with does."""
+    """Raises RequestError for a wrong line or an empty list, and TimeoutError when ``check`` raises it."""
 
 
 def named_sources(
@@ -51,14 +50,14 @@ def named_sources(
     list_policy: HrefPolicy,
     check: Check = no_deadline,
 ) -> SourceList:
-    """Return the sources that a request names, in whichever of the three ways.
+    """Return the sources that a request names by hrefs, list or prefix.
 
     Args:
         sources: The request's.
-        objects: Reads lists; its settings reach what is listed.
+        objects: Reads lists. Its settings are used to list a prefix.
         policy: Which sources may be read or listed.
         list_policy: Where a list may lie.
-        check: Called again and again, also where nothing that is read names a source.
+        check: Called repeatedly, also while no source is found.
     """
     found = _named(sources, objects=objects, policy=policy, list_policy=list_policy, check=check)
     return found if sources.time is None else _with_times(found, sources.time)
@@ -73,7 +72,7 @@ def _named(
         return open_source_list(
             sources.list, list_policy=list_policy, policy=policy, objects=objects, check=check
         )
-    assert sources.prefix is not None  # noqa: S101 # the model has checked that it is one of the three
+    assert sources.prefix is not None  # noqa: S101 # the model has checked that exactly one is given
     return sources_below(
         sources.prefix,
         glob=sources.glob,
@@ -85,7 +84,7 @@ def _named(
 
 
 def _with_times(found: SourceList, pattern: str) -> SourceList:
-    """Return a list whose sources have the times that their hrefs tell, where it tells none itself."""
+    """Return the list with times from hrefs for sources that have no time of their own."""
     find = time_finder(pattern)
 
     def each() -> Iterator[Source]:
@@ -105,12 +104,12 @@ def _with_times(found: SourceList, pattern: str) -> SourceList:
 
 
 def sources_of_hrefs(hrefs: Sequence[str], *, policy: HrefPolicy, field: str = "sources.hrefs") -> SourceList:
-    """Take sources from hrefs that stand in the request itself.
+    """Return the sources of hrefs in the request itself.
 
     Args:
-        hrefs: Relative ones start from the policy's base.
+        hrefs: A relative href is resolved against the policy's base.
         policy: What may be read.
-        field: What errors call the sequence; the position is added, from 0.
+        field: What errors call the sequence. They add the position, from 0.
     """
 
     def each() -> Iterator[Source]:
@@ -133,16 +132,16 @@ def open_source_list(
 
     Args:
         place: A href, or ``-`` for standard input.
-        list_policy: Where lists may lie; a relative ``place`` starts from its base.
-        policy: Which sources may be read. Relative hrefs in the list start from the list's own folder, if
-            sources may lie there; else, and where the list comes from standard input, from the policy's base.
+        list_policy: Where lists may lie. A relative ``place`` is resolved against its base.
+        policy: Which sources may be read. Relative hrefs in the list are resolved against the list's folder,
+            if sources may lie there. Otherwise, and for standard input, against the policy's base.
         objects: Reads what is remote; belongs to the caller.
-        stdin: Read instead of the process's own.
+        stdin: Read instead of the process's standard input.
         check: Called for every line and request.
 
     Raises:
-        RequestError: The list cannot be read or is no list.
-        TimeoutError: As the check says.
+        RequestError: The list cannot be read, or is not a list.
+        TimeoutError: Raised by ``check``.
     """
     href = place if place == STDIN else _checked(place, list_policy, "sources.list")
     name, file = open_list_file(href, objects=objects, stdin=stdin, check=check)
@@ -164,7 +163,7 @@ def sources_below(
     open_: Callable[[str, StoreSettings], Store] = open_store,
     check: Check = no_deadline,
 ) -> SourceList:
-    """Take as sources what lies below a folder; the arguments are those of ``list_objects``."""
+    """Return the objects below a folder as sources. The arguments are those of ``list_objects``."""
     listed = list_objects(
         prefix, glob=glob, regex=regex, policy=policy, settings=settings, open_=open_, check=check
     )

@@ -1,7 +1,7 @@
-"""The list of sources as a table on disk, in the order of the cube's rows; memory stays flat.
+"""Sorts a list of sources into the rows of the cube. Uses a table on disk, so memory does not grow.
 
-Without bands, each line of the list is a row. With bands, lines of one scene, or of one time where
-they name no scene, share a row; the nth repeat of a band goes to the nth row of its scene.
+Without bands, each line of the list is a row. With bands, lines of one scene share a row. Lines without a
+scene share a row if their times are equal. If a scene repeats a band, the nth repeat goes to its nth row.
 """
 
 import hashlib
@@ -30,13 +30,13 @@ _S3: Final = "s3://"
 _N_MAX_BANDS: Final = 1000
 _N_PER_BATCH: Final = 5000
 _N_KNOWN_PER_BATCH: Final = 256
-"""Of a header index: each may have 64 KB."""
+"""Entries of a header index in one batch. Each may have 64 KB."""
 
 _N_CHARACTERS_PER_BATCH: Final = 8 << 20
 _N_STEPS_BETWEEN_CHECKS: Final = 100_000
 _MAX_INT64: Final = 2**63 - 1
 _N_FIXED: Final = 6
-"""Columns of ``cube`` before the list's own."""
+"""Columns of the table ``cube`` before those of the list."""
 
 _SCHEMA: Final = """
 PRAGMA journal_mode = OFF;
@@ -69,7 +69,7 @@ INSERT INTO cube SELECT place.place, source.* FROM source CROSS JOIN place USING
 DROP TABLE source;
 DROP TABLE place;
 """
-"""Reading a million rows in an order that is not the file's takes longer than sorting them once."""
+"""The table is sorted once: reading a million rows out of order takes longer."""
 
 _KNOWN: Final = """
 CREATE INDEX IF NOT EXISTS of_href ON cube (href);
@@ -78,23 +78,23 @@ CREATE TABLE IF NOT EXISTS known (place INTEGER PRIMARY KEY, packed BLOB);
 
 _LEARN: Final = "INSERT OR REPLACE INTO known SELECT place, ?2 FROM cube WHERE href = ?1"
 _MOST_KNOWN_NBYTES: Final = 2 << 30
-"""Half of the disk that a plan has on AWS; a million files of 225 tiles take 0.8 GB."""
+"""Half of the disk of the plan's Lambda function. A million files of 225 tiles take 0.8 GB."""
 
 
 class SqliteSourceTable:
-    """A ``SourceTable`` in a temporary SQLite file, which leaving the context removes."""
+    """Implements ``SourceTable`` on a temporary SQLite file. Leaving the context removes the file."""
 
     def __init__(self, source_list: SourceList, *, check: Check = no_deadline) -> None:
         """Read the whole list and put it in order.
 
         Args:
-            source_list: Is used up.
-            check: Called while the lines are put in order, which takes its time too.
+            source_list: Is read to its end.
+            check: Called while the lines are sorted.
 
         Raises:
-            RequestError: A line is wrong, or the lines do not go together.
-            StoreError: There is no room for temporary files.
-            TimeoutError: As the check says.
+            RequestError: A line is wrong, or lines contradict each other.
+            StoreError: The disk has no room for temporary files.
+            TimeoutError: Raised by ``check``.
         """
         self._list = source_list
         self._bands: dict[str, int] = {}
@@ -114,7 +114,7 @@ class SqliteSourceTable:
             self._database.set_progress_handler(None, 0)
         except sqlite3.OperationalError as error:
             self.close()
-            check()  # SQLite says no more of it than that it was interrupted
+            check()  # SQLite only says that it was interrupted
             raise StoreError(f"the list needs more room for temporary files: {error}") from error
         except BaseException:
             self.close()
@@ -127,45 +127,45 @@ class SqliteSourceTable:
         self.close()
 
     def close(self) -> None:
-        """Remove the file; may be called twice."""
+        """Remove the file. May be called twice."""
         self._database.close()
         self._folder.cleanup()
 
     @property
     def n_sources(self) -> int:
-        """Lines of the list."""
+        """Number of lines in the list."""
         return self._n_sources
 
     @property
     def n_repeated(self) -> int:
-        """Sources whose href stands further up in the list."""
+        """Sources whose href has appeared before in the list."""
         return self._n_repeated
 
     @property
     def n_by_bucket(self) -> Mapping[str, int]:
-        """Sources in each bucket of S3, by its name."""
+        """Number of sources by S3 bucket."""
         return self._n_by_bucket
 
     @cached_property
     def n_rows(self) -> int:
-        """Rows of the cube: sources, or scenes where several bands share one."""
+        """Rows of the cube: one per source, or one per scene if the list has bands."""
         return int(self._one("SELECT coalesce(max(place), -1) FROM cube") // self._n_slots + 1)
 
     @property
     def bands(self) -> tuple[str, ...]:
-        """Names in the ``band`` column in order of first appearance; empty where there is no such column."""
+        """Names in the ``band`` column in order of first appearance. Empty without such a column."""
         return tuple(self._bands)
 
     @property
     def has_time(self) -> bool:
-        """Whether every row has a time, so that the cube's first axis is ``time``."""
+        """Whether every row has a time. The cube's first axis is then ``time``."""
         return self._has_time
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The list's other columns, ``scene`` and, where only some rows have one, ``time`` among them.
+        """The list's other columns. ``scene`` is one of them, and ``time`` if only some rows have a time.
 
-        Their values stand in the sources' ``columns``, those of the latter two in ``scene`` and ``time_us``.
+        A source has their values in ``columns``, except for its ``scene`` and ``time_us``.
         """
         dtypes = {name: dtype for name, (dtype, _) in self._stored.items()}
         if self._has_scenes:
@@ -179,9 +179,9 @@ class SqliteSourceTable:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the rows in the cube's order: changes when any line of the list changes.
+        """SHA-256 of the rows in the cube's order. Changes if any line of the list changes.
 
-        Lines that end up in the same places give the same digest, in whatever order the list has them.
+        The order of the list does not matter if it leads to the same rows.
         """
         digest = hashlib.sha256(repr((self.bands, [(c.name, c.dtype) for c in self.columns])).encode())
         encode = msgspec.json.Encoder().encode
@@ -204,20 +204,20 @@ class SqliteSourceTable:
 
     @property
     def n_known(self) -> int:
-        """Sources of which a header index tells."""
+        """Sources whose header is in a header index."""
         return self._n_known
 
     def learn(self, entries: Iterable[tuple[str, bytes]], *, check: Check = no_deadline) -> None:
-        """Keep what a header index tells of this list's sources; of the others, nothing.
+        """Keep the headers of a header index that belong to sources of this list.
 
         Args:
-            entries: Hrefs, and what opens them; the last of one href counts. Those that come after 2 GiB of
-                this list's are left out: their sources' headers are read.
-            check: As for the list.
+            entries: Hrefs and packed headers. The last of one href counts. Entries after the first 2 GiB are
+                left out, and the headers of their sources are read from the sources.
+            check: Called while the entries are stored.
 
         Raises:
-            StoreError: There is no room for temporary files.
-            TimeoutError: As the check says.
+            StoreError: The disk has no room for temporary files.
+            TimeoutError: Raised by ``check``.
         """
         try:
             self._database.set_progress_handler(check, _N_STEPS_BETWEEN_CHECKS)
@@ -236,7 +236,7 @@ class SqliteSourceTable:
             raise StoreError(f"the index needs more room for temporary files: {error}") from error
 
     def known(self, start: int, stop: int) -> Generator[tuple[bytes | None, ...]]:
-        """Yield for rows [start, stop) what the index tells of each of their sources."""
+        """Yield the packed headers of the sources of rows [start, stop); None for a source without one."""
         n_slots = self._n_slots
         if not self._n_known:
             yield from repeat((None,) * n_slots, stop - start)
@@ -252,10 +252,10 @@ class SqliteSourceTable:
                 yield tuple(packed)
 
     def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:
-        """Return up to ``n`` sources spread evenly over the rows, first and last among them.
+        """Return up to ``n`` sources spread evenly over the rows, with the first and the last.
 
         Args:
-            n: Fewer come where there are fewer.
+            n: Fewer are returned if the list has fewer.
             band: Only sources of this band; None for any.
         """
         where, values = ("", ()) if band is None else ("WHERE band = ?", (self._bands[band],))
@@ -269,13 +269,13 @@ class SqliteSourceTable:
 
     @property
     def _n_slots(self) -> int:
-        """Sources that one row has room for."""
+        """Number of sources in a full row."""
         return max(len(self._bands), 1)
 
     def _load(self) -> None:
         batch: list[list[Scalar]] = []
         n_characters = 0
-        hashes = array("q")  # 8 MB a million; SQLite takes seconds to compare as many hrefs
+        hashes = array("q")  # 8 MB for a million hrefs, which SQLite takes seconds to compare
         for n, source in enumerate(self._list.sources):
             hashes.append(hash(source.href))
             if not self._types.keys() >= source.columns.keys():
@@ -350,19 +350,19 @@ class SqliteSourceTable:
         self._database.executescript(_SORT.format(columns=columns))
 
     def _c_names(self) -> list[str]:
-        """Return what the list's own columns are called in SQL, where their names mean nothing."""
+        """Return the SQL names of the list's columns. They do not depend on the names in the list."""
         return [f"c{i}" for i in range(len(self._types))]
 
     @cached_property
     def _stored(self) -> dict[str, tuple[str, int]]:
-        """For each of the list's own columns its dtype and its position in a record of ``cube``."""
+        """Dtype and position in a record of ``cube``, by column of the list."""
         return {
             name: (types.dtype(self._n_sources), _N_FIXED + i)
             for i, (name, types) in enumerate(self._types.items())
         }
 
     def _varies_in_row(self) -> set[str]:
-        """Return the columns in which sources that share a row differ; a missing value differs from any."""
+        """Return the columns in which sources of one row differ. A missing value differs from any other."""
         if not self._bands:
             return set()
         stored = dict(zip(self._types, self._c_names(), strict=True)) | {"scene": "scene", "time": "time_us"}
@@ -388,7 +388,7 @@ class SqliteSourceTable:
 
     @property
     def _nbytes(self) -> int:
-        """Size of the file."""
+        """Size of the SQLite file in bytes."""
         return int(self._one("PRAGMA page_count")) * int(self._one("PRAGMA page_size"))
 
     def _one(self, query: str, values: tuple[Scalar, ...] = ()) -> Any:
@@ -396,7 +396,7 @@ class SqliteSourceTable:
 
 
 def _to_stored(value: Scalar) -> Scalar:
-    """Return what SQLite keeps apart from other values: true as text, and integers it has no room for."""
+    """Convert to text what SQLite cannot store unchanged: booleans, and integers beyond 64 bits."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and abs(value) > _MAX_INT64:

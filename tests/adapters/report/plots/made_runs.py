@@ -1,4 +1,4 @@
-"""Runs as figures get them, made up: many workers that take one source after another."""
+"""Makes runs for tests of figures: many workers, each taking one source after another."""
 
 import heapq
 

@@ -1,4 +1,4 @@
-"""All figures of one run or of several, as a page gets them."""
+"""Tests all figures of one run and of several runs."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -32,7 +32,7 @@ class Case:
 
 
 def without(*left_out: str) -> list[str]:
-    """Return the names of all figures but some."""
+    """Return the names of all figures except some."""
     return [name for name in ALL if name not in left_out]
 
 
@@ -124,7 +124,7 @@ def test_figures_follow_their_page() -> None:
 
 
 def test_dark_figures_have_dark_colours_alone() -> None:
-    """No default of matplotlib shows through."""
+    """No default colour of matplotlib appears."""
     for each in draw_figures(MANY, with_published=True, theme=DARK).values():
         assert set(re.findall(COLOUR, to_svg(each.figure))) <= set(asdict(DARK).values())
 
@@ -143,7 +143,7 @@ def test_figures_stand_in_one_page_and_alone() -> None:
 
 
 def test_figures_are_the_same_bytes_every_time() -> None:
-    """A report that is drawn again does not change."""
+    """Drawing a report again gives the same bytes."""
     first, again = (draw_figures(MANY, with_published=True, theme=LIGHT) for _ in range(2))
 
     for name, each in first.items():
@@ -163,7 +163,7 @@ def test_figures_of_many_sources_stay_small() -> None:
     "name", ["\u65e5\u672c\u8a9e", "\u0e44\u0e17\u0e22 \U0001f389", "\u0627\u0644\u0639", "$x^{$"]
 )
 def test_names_in_any_script_are_drawn_without_a_warning(name: str) -> None:
-    """A terminal is no place for what fonts lack, and a page has fonts of its own."""
+    """Missing glyphs print no warnings, because the page's fonts have them."""
     drawn = draw_figures([run_of(name=name, n=30), run_of(concurrency=1)], with_published=False, theme=LIGHT)
 
     figures = [each.figure for each in drawn.values()]
@@ -181,7 +181,7 @@ def test_run_whose_sources_took_no_time_is_drawn() -> None:
 
 @pytest.mark.parametrize("n", [9_999, 12_000, 20_000, 60_000, 100_000, 999_999])
 def test_long_counts_along_an_axis_do_not_touch(n: int) -> None:
-    """There are the fewer of them the longer they are."""
+    """Longer numbers have fewer ticks."""
     figure = in_depth.draw([_long(n)], LIGHT).figure
     figure.draw_without_rendering()
 

@@ -1,4 +1,4 @@
-"""What figures are made of: labels, thinned curves, spans, slices, choices."""
+"""Tests the parts of figures: labels, thinned curves, spans, slices, choices."""
 
 from itertools import pairwise
 
@@ -63,7 +63,7 @@ def test_named_tells_the_concurrency_once() -> None:
     ("value", "text"), [(0, "0"), (1200, "1,200"), (0.25, "0.25"), (46.04, "46"), (1e6, "1,000,000")]
 )
 def test_plain_number_is_as_one_reads_it(value: float, text: str) -> None:
-    """No exponent, no digits that nobody reads."""
+    """There is no exponent and no needless digit."""
     assert plain_number(value) == text
 
 
@@ -102,7 +102,7 @@ def test_histogram_counts_each_value_or_tells_of_it(values: np.ndarray) -> None:
 
 @pytest.mark.parametrize("value", [-100.0, 0.0, 5e-324, 3.0])
 def test_span_of_equal_values_ascends(value: float) -> None:
-    """So that it has bins, below zero too."""
+    """So it has bins, also for negative values."""
     span = span_of(np.full(5, value))
 
     assert counts_in(np.full(5, value), span.edges(5)).sum() == 5
@@ -129,7 +129,7 @@ def test_slices_weigh_by_time() -> None:
 
 
 def test_slices_of_even_concurrency_are_none() -> None:
-    """Where as many were always in flight, there is nothing to compare."""
+    """If the number in flight never varies, there is nothing to compare."""
     starts = [0.1 * (index // 4) for index in range(400)]
 
     assert slices_of(timings_of(starts, [start + 0.1 for start in starts])) is None

@@ -1,4 +1,4 @@
-"""Figures that tell cubes and engines apart, and the one of the pixels themselves."""
+"""Tests the names of cubes and engines in figures, and the figure of the pixels."""
 
 from dataclasses import replace
 
@@ -64,7 +64,7 @@ def test_statistics_are_drawn_through_time_with_gaps() -> None:
         == [False, False, True] + [False] * 6
     )
     assert np.nanmax(np.asarray(shares.lines[0].get_ydata(), "float64")) == 50
-    assert num2date(means.get_xlim()[1]).year == 1970
+    assert num2date(means.get_xlim()[1]).year == 1970  # type: ignore[no-untyped-call] # matplotlib has no types here
     assert figure.title == "Mean and valid share through time"
     assert ">nir<" in to_svg(figure.figure)
 

@@ -1,7 +1,7 @@
-"""The page of a gather or of several runs: one HTML file with all its figures and pictures, for any browser.
+"""Renders the page of a gather or of several runs: one HTML file with all figures and pictures.
 
-``page_of`` is for one gather, ``comparison_of`` for several runs. Everything that comes from requests and
-lists is escaped by the template; the page's own policy lets it load nothing and run its one script alone.
+``page_of`` is for one gather, ``comparison_of`` for several runs. The template escapes all text from requests
+and lists. The page's content security policy allows its own script only, and lets it load nothing.
 """
 
 from pixel_gather.adapters.report.page.page import comparison_of, page_of

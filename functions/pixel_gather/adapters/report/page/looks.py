@@ -1,6 +1,6 @@
-"""What the page shows of the windows: every measurement, and red, green and blue together if they are there.
+"""Prepares the windows' pictures: each measurement in grey, and red, green and blue together in colour.
 
-Each is shown in one scale for all windows, so that they can be compared, and in a scale of its own for each.
+Each picture exists in two scales: one for all windows, to compare them, and one of its own.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from pixel_gather.adapters.report.page.stretch import Stretch
 from pixel_gather.report.evidence import Look, Picture, SourceRow
 
 _MOST_LOOKS: Final = 24
-"""Measurements whose windows a page shows."""
+"""Most measurements whose windows a page shows."""
 
 _MOST_FILM_NBYTES: Final = 1_500_000
-"""Of all films together."""
+"""Limit for all films together."""
 
 _MOST_LOSSLESS: Final = 4
-"""Where more is shown, pictures may lose what one hardly sees."""
+"""With more choices than these, pictures are compressed with a slight loss."""
 
 _RGB: Final = (
     ("red", "green", "blue"),
@@ -28,7 +28,7 @@ _RGB: Final = (
     ("b04", "b03", "b02"),  # Sentinel-2
     ("sr_b4", "sr_b3", "sr_b2"),  # Landsat 8 and 9, collection 2
 )
-"""What measurements of red, green and blue light are called, in small letters."""
+"""Common names of the red, green and blue measurements, in lower case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,13 @@ class PictureView:
 
     role: str
     uri: str | None
-    """In the scale of all; None where it is not shown."""
+    """In the scale for all windows. None if the window is not shown."""
 
     own_uri: str | None
     """In a scale of its own."""
 
     own_scale: str
-    """Which that is."""
+    """The range of that scale, as text."""
 
     size: tuple[int, int]
     """(width, height) of the picture in pixels."""
@@ -57,10 +57,10 @@ class FilmView:
     """The slider over quicklooks."""
 
     film: Film
-    """In the scale of all, and each frame in a scale of its own."""
+    """Frames in the scale for all, and each in its own."""
 
     captions: tuple[dict[str, str], ...]
-    """For each frame what it is of: ``label``, ``row``, ``href`` and its own scale."""
+    """For each frame: ``label``, ``row``, ``href`` and ``scale``, the range of its own scale."""
 
     n_quicklooks: int
 
@@ -70,7 +70,7 @@ class ScaleView:
     """The colour bar under the pictures."""
 
     values: tuple[tuple[str, str, str], ...]
-    """For each channel its name, what is black and what is white."""
+    """For each channel: its name, black's value, white's value."""
 
     words: str
     is_constant: bool
@@ -79,7 +79,7 @@ class ScaleView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookView:
-    """One choice of the page: a measurement, or three of them in colour."""
+    """One choice on the page: a measurement in grey, or three in colour."""
 
     name: str
     pictures: tuple[PictureView, ...]
@@ -89,16 +89,16 @@ class LookView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """What is shown together: one look in grey, or three as red, green and blue."""
+    """The looks that are shown together: one in grey, or three as red, green and blue."""
 
     name: str
     looks: tuple[Look, ...]
     indexes: tuple[tuple[int, ...], ...]
-    """Of each look, which of its quicklooks: of rows that all of them have."""
+    """For each look, the indexes of its quicklooks of rows that all looks have."""
 
 
 def views_of(looks: Sequence[Look], *, with_film: bool) -> tuple[LookView, ...]:
-    """Return the choices of a page, colours first; without films only the first choice."""
+    """Return the choices of a page, colour first. Without film, only the first choice."""
     choices = _choices(looks)
     shown = choices if with_film else choices[:1]
     return tuple(
@@ -112,7 +112,7 @@ def views_of(looks: Sequence[Look], *, with_film: bool) -> tuple[LookView, ...]:
 
 
 def left_out(looks: Sequence[Look]) -> tuple[str, ...]:
-    """Return the measurements that are too many for a page."""
+    """Return the measurements that a page has no room for."""
     return tuple(each.measurement for each in looks[_MOST_LOOKS:])
 
 
@@ -158,7 +158,13 @@ def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookV
 
 
 def _shown(windows: Sequence[Picture], stretches: Sequence[Stretch], *, is_lossless: bool) -> PictureView:
-    """Return one window, of each channel of which a picture is given."""
+    """Return the view of one window.
+
+    Args:
+        windows: The window's picture in each channel.
+        stretches: Of each channel, for all windows.
+        is_lossless: Whether the image is exact.
+    """
     first = windows[0]
     view = PictureView(
         role=first.role,

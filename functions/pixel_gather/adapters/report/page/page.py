@@ -1,4 +1,4 @@
-"""Puts the page together: one file that needs nothing beside it."""
+"""Renders the page: one HTML file that needs no other files."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ from pixel_gather.version import __version__
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _MOST_SHEETS: Final = 12
-"""Contact sheets of one comparison."""
+"""Most contact sheets in one comparison."""
 
 
 def page_of(
@@ -32,10 +32,10 @@ def page_of(
     """Return the page of one gather.
 
     Args:
-        evidence: Of the gather.
-        columns: Of its table: the gather's own, and others to lay beside it.
-        drawn: Its figures, in the light theme.
-        findings: What it shows, in sentences.
+        evidence: Evidence of the gather.
+        columns: Columns of the table: that of the gather, and others for comparison.
+        drawn: Figures of the gather, in the light theme.
+        findings: Sentences.
     """
     return _rendered(
         title=evidence.name,
@@ -59,11 +59,11 @@ def comparison_of(
     """Return the page of several runs side by side.
 
     Args:
-        evidences: Of those runs that made cubes, whose contact sheets are shown: of the first twelve.
-        title: Of the page.
-        columns: Of the table, one a run.
-        drawn: The figures of all runs, in the light theme.
-        findings: What they show, in sentences.
+        evidences: Evidence of those runs that made cubes. The contact sheets of the first twelve are shown.
+        title: Title of the page.
+        columns: Columns of the table, one per run.
+        drawn: Figures of all runs, in the light theme.
+        findings: Sentences.
     """
     shown = [each for each in evidences if each.looks]
     return _rendered(
@@ -110,12 +110,12 @@ def _templates() -> Environment:
 
 
 def _hash_of(script: str) -> str:
-    """Return how the page's policy names the one script that may run."""
+    """Return the hash by which the content security policy allows the page's script."""
     return f"sha256-{base64.standard_b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def _tables(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Return all lines of all columns, a few columns to a table, so that each table fits a page."""
+    """Return all columns, divided into tables that fit the page's width."""
     rows = rows_of(columns)
     starts = range(0, len(columns), COLUMNS_ABREAST)
     return [
@@ -128,6 +128,6 @@ def _tables(columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 
 def _grouped(row: TableRow, start: int) -> dict[str, Any]:
-    """Return a row for the template; parts of the line above are indented by it."""
+    """Return a row for the template, which indents parts of the line above."""
     cells = row.cells[start : start + COLUMNS_ABREAST]
     return {"label": row.label.strip(), "is_part": row.label.startswith(" "), "cells": cells}

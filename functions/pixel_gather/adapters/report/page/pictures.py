@@ -1,4 +1,4 @@
-"""Windows as images inside the page: WebP in data URIs, what is not valid being transparent."""
+"""Makes images for the page: WebP in data URIs. Invalid pixels are transparent."""
 
 import base64
 import io
@@ -13,10 +13,10 @@ from pixel_gather.adapters.report.page.stretch import Stretch
 from pixel_gather.report.evidence import Image, Mask
 
 _TRIED: Final = 24
-"""Frames whose size tells how many fit."""
+"""The size of so many frames is measured to estimate how many fit."""
 
 _LOSSLESS_PIXELS: Final = 256 * 1024
-"""Films of no more pixels are kept to the bit, where they fit."""
+"""Films of at most so many pixels are lossless, if they fit."""
 
 _QUALITY: Final = 80
 _OPAQUE: Final = 255
@@ -26,7 +26,7 @@ type Rgba = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Channel:
-    """One measurement's pixels of some windows, in grey or as red, green or blue."""
+    """Pixels of one measurement, shown as grey, red, green or blue."""
 
     pixels: Image
     """Shape (..., y, x)."""
@@ -34,19 +34,19 @@ class Channel:
     is_valid: Mask
 
     def stretch(self) -> Stretch:
-        """Return the scale that suits these windows."""
+        """Return the stretch of these windows."""
         return Stretch.of(self.pixels, self.is_valid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Film:
-    """Frames side by side in one image, in one or several scales."""
+    """Frames side by side in one image, for each of several scales."""
 
     uris: tuple[str, ...]
-    """Of each scale an image."""
+    """One image per scale."""
 
     every: int
-    """Every n-th quicklook is a frame."""
+    """One in so many quicklooks is a frame."""
 
     n_frames: int
     n_columns: int
@@ -61,8 +61,8 @@ def painted(channels: Sequence[Channel], stretches: Sequence[Stretch]) -> Rgba:
     """Return (..., y, x, 4): red, green, blue, opacity.
 
     Args:
-        channels: One for grey; three for red, green and blue, whose pixels show where all are valid.
-        stretches: Of each.
+        channels: One for grey, or three for red, green and blue. A pixel is shown if it is valid in all.
+        stretches: Stretch of each channel.
     """
     is_valid = np.logical_and.reduce([each.is_valid for each in channels])
     greys = [
@@ -74,16 +74,16 @@ def painted(channels: Sequence[Channel], stretches: Sequence[Stretch]) -> Rgba:
 
 
 def picture_uri(image: Rgba, *, is_lossless: bool) -> str:
-    """Return one picture, shape (y, x, 4)."""
+    """Return a picture of shape (y, x, 4) as a data URI."""
     return _uri(_webp(image, is_lossless=is_lossless))
 
 
 def film_of(scales: Sequence[Rgba], *, most_nbytes: int) -> Film:
-    """Return as many frames as fit into so many bytes, evenly spread.
+    """Return as many evenly spread frames as fit into a number of bytes.
 
     Args:
         scales: The same frames in each scale, shape (frame, y, x, 4).
-        most_nbytes: Of all images; single frames may have more.
+        most_nbytes: Limit for all images together. A single frame may exceed it.
     """
     n_frames = len(scales[0])
     if scales[0].size <= 4 * _LOSSLESS_PIXELS:

@@ -1,4 +1,4 @@
-"""The figures of runs, drawn once and coloured by the page."""
+"""Turns figures into SVG that takes its colours from the page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ class Plot:
     title: str
     caption: str
     svg: str
-    """An element in the page's own colours; its text is escaped."""
+    """An ``<svg>`` element in the page's colours. Its text is escaped."""
 
 
 THEMES: Final = {"light": css_variables(LIGHT), "dark": css_variables(DARK)}
-"""Declarations of the colours that pages and the figures in them are drawn in."""
+"""CSS declarations of the colours of pages and figures."""
 
 
 def plots_of(drawn: Mapping[str, Drawn]) -> tuple[Plot, ...]:
-    """Return figures that were drawn in the light theme as parts of a page, in their order."""
+    """Return figures of the light theme as parts of a page, in the same order."""
     return tuple(
         Plot(name=name, title=each.title, caption=each.caption, svg=themed_svg(to_svg(each.figure)))
         for name, each in drawn.items()

@@ -1,4 +1,4 @@
-"""Scales of pictures: one for all, so that they can be compared, or one of its own for each. Pure."""
+"""Finds the values that are shown as black and white, for many pictures or for one. Pure."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,23 +13,23 @@ _MIDDLE_GREY: Final = 128
 _WHITE: Final = 255
 _LARGE: Final = 1_000
 _TOO_LONG: Final = 1e9
-"""Between these, digits after the point say nothing, and an exponent is in the way."""
+"""Numbers from ``_LARGE`` to here are shown without decimals and without an exponent."""
 
 type Greys = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Which values are black and white."""
+    """The values of black and white."""
 
     low: float
     high: float
     words: str
-    """Where they come from."""
+    """How they were chosen."""
 
     @classmethod
     def of(cls, pixels: Image, is_valid: Mask) -> "Stretch":
-        """Find the stretch of pictures: percentiles 2 to 98 of their valid pixels."""
+        """Return the stretch from percentile 2 to 98 of the valid pixels."""
         values = _as_reals(pixels[is_valid])
         if not len(values):
             return cls(low=0.0, high=0.0, words="no pixel is valid")
@@ -45,20 +45,20 @@ class Stretch:
 
     @property
     def is_constant(self) -> bool:
-        """Whether there is nothing between black and white."""
+        """Whether black and white are the same value."""
         return self.low >= self.high
 
     def limits_in_words(self) -> tuple[str, str]:
-        """Return black's and white's value."""
+        """Return the values of black and white as text."""
         return number_in_words(self.low), number_in_words(self.high)
 
     def in_words(self) -> str:
-        """Return both in one: ``12 to 345``."""
+        """Return the range as text: ``12 to 345``."""
         low, high = self.limits_in_words()
         return low if self.is_constant else f"{low} to {high}"
 
     def applied(self, pixels: Image) -> Greys:
-        """Return pixels as greys, 0 to 255; those that are not valid come out as any."""
+        """Return pixels as greys, 0 to 255. Invalid pixels become any grey."""
         if self.is_constant:
             return np.full(pixels.shape, _MIDDLE_GREY, dtype="uint8")
         with np.errstate(invalid="ignore", over="ignore"):
@@ -68,7 +68,7 @@ class Stretch:
 
 
 def number_in_words(value: float) -> str:
-    """Return a pixel's value as one reads it."""
+    """Return a pixel's value as readable text."""
     is_whole = value == round(value) or abs(value) >= _LARGE
     return f"{value:,.0f}" if is_whole and abs(value) < _TOO_LONG else f"{value:.4g}"
 

@@ -1,4 +1,4 @@
-"""What the page says of one gather: texts and images, ready to be put into its template."""
+"""Prepares the texts and images of one gather for the page's template."""
 
 import json
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ _KEPT_HREFS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherView:
-    """One gather; everything in it is text that the template escapes, but for the images."""
+    """One gather. The template escapes every text; only images are inserted unchanged."""
 
     name: str
     place: str
     made: str
     headlines: tuple[tuple[str, str], ...]
-    """A figure and what it is of."""
+    """A number and its meaning."""
 
     facts: tuple[tuple[str, str], ...]
     looks: tuple[LookView, ...]
     looks_left_out: tuple[str, ...]
-    """Measurements that are too many for a page."""
+    """Measurements that a page has no room for."""
 
     causes: tuple[Cause, ...]
     n_failed: int
@@ -43,7 +43,7 @@ class GatherView:
 
 
 def view_of(evidence: Evidence, *, with_film: bool) -> GatherView:
-    """Return what the page says of a gather; without the film where many gathers share one page."""
+    """Return one gather's view. Pages of several gathers have no film."""
     report = evidence.report
     request, is_cut = _request_in_words(evidence.request)
     return GatherView(
@@ -82,7 +82,7 @@ def _headlines(evidence: Evidence) -> tuple[tuple[str, str], ...]:
 
 
 def _request_in_words(request: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return a request as JSON, and whether hrefs were left out because they are too many for a page."""
+    """Return a request as JSON, and whether hrefs were left out because there are too many."""
     text = json.dumps(request, indent=2, ensure_ascii=False)
     sources = request.get("sources")
     hrefs = sources.get("hrefs") if isinstance(sources, Mapping) else sources
@@ -114,10 +114,11 @@ def _nbytes(nbytes: int) -> str:
 
 _SERVICES: Final = {"s3": "S3 requests", "lambda": "Lambda", "step_functions": "Step Functions"}
 _ON_AWS: Final = (
-    f"What the report counts, at list prices ({PRICES_OF}); storage and transfer apart. Not a bill."
+    f"Computed from the report's counts at list prices ({PRICES_OF}), without storage and transfer. "
+    "Not a bill."
 )
 _IN_PROCESS: Final = (
-    "It ran in process: AWS has billed no more than the requests to its buckets, if any. The same gather "
-    f"on AWS would cost this, by what the report counts at list prices ({PRICES_OF}); storage and transfer "
-    "apart."
+    "The gather ran in process. AWS bills only requests to its buckets, if there were any. On AWS the same "
+    f"gather would cost this, computed from the report's counts at list prices ({PRICES_OF}), without "
+    "storage and transfer."
 )

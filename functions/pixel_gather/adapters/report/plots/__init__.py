@@ -1,14 +1,13 @@
-"""The figures of one run or of several, by matplotlib: those of the report of 2018, with our runs in them.
+"""Draws the figures of one or several runs by matplotlib. They are those of the report of 2018.
 
-``draw_figures(runs, *, with_published, theme) -> dict[str, Drawn]``: by name, in the page's order, only
-those that the runs fill (never an empty one). A `Drawn` has ``figure``, ``title`` and ``caption``.
+``draw_figures(runs, *, with_published, theme) -> dict[str, Drawn]`` returns them by name, in the page's
+order. A figure that would be empty is left out. A `Drawn` has ``figure``, ``title`` and ``caption``.
 
-``to_svg(figure) -> str`` and ``to_png(figure) -> bytes`` write one; an SVG's ids are its own,
-so several fit into one page. A page that follows its reader's choice of light or dark draws with
-``LIGHT``, inlines ``themed_svg(svg)`` and defines the colours by ``css_variables(LIGHT)``
-and ``css_variables(DARK)``. Other figures are built with ``new_figure``, ``finish_axes``,
-``legend`` and ``short_label`` (any text from outside passes through it), then written as above.
-Importing this package imports matplotlib.
+``to_svg(figure) -> str`` and ``to_png(figure) -> bytes`` encode a figure. The ids in each SVG are unique,
+so one page can hold several. A page with a light and a dark theme draws with ``LIGHT``, inlines
+``themed_svg(svg)`` and defines the colours by ``css_variables(LIGHT)`` and ``css_variables(DARK)``. Other
+figures are built with ``new_figure``, ``finish_axes``, ``legend`` and ``short_label``. Text from outside
+must pass ``short_label``. Importing this package imports matplotlib.
 """
 
 from pixel_gather.adapters.report.plots.axes import finish_axes, legend, new_figure

@@ -1,4 +1,4 @@
-"""Empty figures and axes in a theme's colours: every figure of a page looks like its neighbour."""
+"""Makes figures and axes in a theme's colours, so that all figures of a page look alike."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,7 +16,7 @@ from pixel_gather.adapters.report.plots.theme import Theme
 type AxesGrid = np.ndarray[Any, np.dtype[np.object_]]
 
 WIDTH_IN: Final = 10.0
-"""Inches of a figure: a page shows 96 pixels to each."""
+"""Width of a figure in inches. A page shows 96 pixels per inch."""
 
 TITLE_PT: Final = 10.5
 TEXT_PT: Final = 9.0
@@ -29,13 +29,13 @@ _LOG_ROOM: Final = 1.25
 def new_figure(
     theme: Theme, *, n_rows: int, n_columns: int, size_in: tuple[float, float]
 ) -> tuple[Figure, AxesGrid]:
-    """Return a figure with a grid of axes, which nothing drawn in them will overlap.
+    """Return a figure with a grid of axes that do not overlap.
 
     Args:
-        theme: Its colours.
-        n_rows: Of axes.
-        n_columns: Of axes.
-        size_in: (width, height) in inches; a page shows 96 pixels to each, and has about 1,000.
+        theme: Colours of the figure.
+        n_rows: Rows of axes.
+        n_columns: Columns of axes.
+        size_in: (width, height) in inches. A page is some 1,000 pixels wide and shows 96 pixels per inch.
 
     Returns:
         The figure and its axes, shape (n_rows, n_columns).
@@ -48,7 +48,7 @@ def new_figure(
 
 
 def style_axes(ax: Axes, theme: Theme) -> None:
-    """Give axes the theme's colours; `new_figure` has done so with its own."""
+    """Give axes the theme's colours. `new_figure` does this for its axes."""
     ax.set_facecolor(theme.background)
     ax.set_axisbelow(True)
     ax.grid(visible=True, color=theme.grid, linewidth=0.8, linestyle="solid", alpha=1)
@@ -58,7 +58,7 @@ def style_axes(ax: Axes, theme: Theme) -> None:
 
 
 def finish_axes(ax: Axes, *, title: str, x_label: str, y_label: str, theme: Theme) -> None:
-    """Name axes whose content is drawn; an axis of plain numbers gets ticks such as ``1,200``."""
+    """Set titles and labels after drawing. An axis of plain numbers gets ticks such as ``1,200``."""
     ax.set_title(title, loc="left", fontsize=TITLE_PT, fontweight="bold", color=theme.text)
     ax.set_xlabel(x_label, fontsize=TEXT_PT, color=theme.muted)
     ax.set_ylabel(y_label, fontsize=TEXT_PT, color=theme.muted)
@@ -72,21 +72,21 @@ def _write_plainly(axis: Axis) -> None:
 
 
 def whole_ticks(axis: Axis, *, longest: int) -> None:
-    """Mark whole numbers only on an axis of counts, and fewer the longer they are.
+    """Put ticks at whole numbers only; fewer ticks for longer numbers.
 
     Args:
-        axis: Of a panel that shares its row with two others, or of a wider one.
-        longest: The greatest number along it.
+        axis: An axis of counts.
+        longest: The largest number on the axis.
     """
     axis.set_major_locator(MaxNLocator(nbins=3 if longest > _LONG_COUNT else 6, integer=True))
 
 
 def mark_powers(ax: Axes, values: "Sequence[float] | np.ndarray[Any, Any]") -> None:
-    """Give a logarithmic axis of counts, the horizontal one, ticks at powers of two and room at both ends.
+    """Put ticks at powers of two on a logarithmic horizontal axis, and leave room at both ends.
 
     Args:
         ax: Its horizontal axis is logarithmic.
-        values: What is drawn along it, 1 or more.
+        values: The values on that axis; 1 or more.
     """
     first, last = min(values), max(values)
     powers = 2.0 ** np.arange(np.floor(np.log2(first)), np.ceil(np.log2(last)) + 1)
@@ -97,13 +97,13 @@ def mark_powers(ax: Axes, values: "Sequence[float] | np.ndarray[Any, Any]") -> N
 
 
 def legend(ax: Axes, theme: Theme, *, below: bool = False, n_columns: int = 1) -> None:
-    """Show what is labelled in axes.
+    """Add a legend of the labelled lines.
 
     Args:
-        ax: Its content is drawn already.
-        theme: Its colours.
-        below: Under the axes, where it hides nothing, rather than in the emptiest corner.
-        n_columns: Of entries.
+        ax: Axes with their content.
+        theme: Colours of the legend.
+        below: Put the legend under the axes, not in the emptiest corner.
+        n_columns: Columns of entries.
     """
     place: dict[str, Any] = (
         {"loc": "upper center", "bbox_to_anchor": (0.5, -0.25)} if below else {"loc": "best"}
@@ -123,7 +123,7 @@ def legend(ax: Axes, theme: Theme, *, below: bool = False, n_columns: int = 1) -
 
 
 def legend_below(figure: Figure, theme: Theme, handles: Sequence[Artist], *, n_columns: int = 5) -> None:
-    """Name what all axes of a figure show alike, under them."""
+    """Add one legend for all axes, below them."""
     figure.legend(
         handles=list(handles),
         loc="outside lower center",
@@ -136,5 +136,5 @@ def legend_below(figure: Figure, theme: Theme, handles: Sequence[Artist], *, n_c
 
 
 def head(figure: Figure, text: str, theme: Theme) -> None:
-    """Say over a figure whose numbers these are."""
+    """Write above the axes which run they show."""
     figure.suptitle(text, x=0.008, ha="left", fontsize=TEXT_PT, color=theme.muted)

@@ -1,4 +1,4 @@
-"""Which of several runs a figure shows. Pure."""
+"""Chooses the runs that a figure shows. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -10,22 +10,22 @@ from pixel_gather.report.run import Run
 _MOST_CHOSEN: Final = 5
 _FEW: Final = (1, 2, 3)
 _NOTED_CONCURRENCY: Final = 12
-"""Where the report of 2018 found the most sources per thread."""
+"""The number of threads for which the report of 2018 found the most sources per thread."""
 
 
 def best_of(runs: Iterable[Run]) -> Run:
-    """Return the run of the highest typical throughput, the first of those that are alike."""
+    """Return the first run with the highest typical throughput."""
     return max(runs, key=lambda run: run.typical_per_s)
 
 
 def fewest_of(runs: Sequence[Run]) -> Run:
-    """Return the best of the runs with the least concurrency."""
+    """Return the best of the runs with the lowest concurrency."""
     least = min(run.concurrency for run in runs)
     return best_of(run for run in runs if run.concurrency == least)
 
 
 def series_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return each engine's runs by rising concurrency, and each cube by itself; in the order of the first."""
+    """Return each engine's runs by rising concurrency. Each cube is a series of its own."""
     by_series: dict[str, list[Run]] = {}
     for run in runs:
         by_series.setdefault(run.series, []).append(run)
@@ -33,14 +33,14 @@ def series_of(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def fewest_and_best(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Return the best run and, before it, its engine's with the least concurrency if that is another."""
+    """Return the engine's run with the lowest concurrency, unless it is the best, and the best run."""
     best = best_of(runs)
     fewest = fewest_of([run for run in runs if run.engine == best.engine])
     return (fewest, best) if fewest.concurrency != best.concurrency else (best,)
 
 
 def few_and_best(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Return the best engine's runs of 1, 2 and 3 sources at a time, or else its fewest, and its best."""
+    """Return the best engine's runs with 1, 2 and 3 sources at a time, or with its fewest, and its best."""
     best = best_of(runs)
     same = [run for run in runs if run.engine == best.engine]
     few = [best_of(found) for n in _FEW if (found := [run for run in same if run.concurrency == n])]
@@ -48,9 +48,10 @@ def few_and_best(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 
 def chosen_of(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Return the runs to tell apart in a crowd, five at most, by falling throughput.
+    """Return the runs to draw in colour: five at most, by falling throughput.
 
-    The best, that of the least concurrency, that of 12, each other series' best, then what lies between.
+    They are the best run, the one with the lowest concurrency, the one with 12, and the best of each other
+    series. Runs spread over the concurrencies fill up the rest.
     """
     noted = [run for run in runs if run.concurrency == _NOTED_CONCURRENCY]
     others = [best_of(its_runs) for its_runs in series_of(runs).values()]

@@ -1,4 +1,4 @@
-"""All figures that some runs can fill, in the order of the report of 2018."""
+"""Draws all figures of some runs, in the order of the report of 2018."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ def draw_figures(runs: Sequence[Run], *, with_published: bool, theme: Theme) -> 
 
 
 def _drawable(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs that read anything, under names that may stand in a figure and differ."""
+    """Return the runs that read anything, with unique names that are safe in a figure."""
     known = [replace(run, timings=_known(run.timings)) for run in runs]
     shown = [run for run in known if len(run.timings)]
     names = unique_labels([run.name for run in shown])
@@ -55,7 +55,7 @@ def _drawable(runs: Sequence[Run]) -> list[Run]:
 
 
 def _known(timings: Timings) -> Timings:
-    """Leave out sources of which a time is not known."""
+    """Leave out sources with an unknown time."""
     times = (timings.start_s, timings.end_s, timings.open_s, timings.read_s)
     is_known = np.logical_and.reduce([np.isfinite(each) for each in times])
     return timings if is_known.all() else Timings(**{name: each[is_known] for name, each in _arrays(timings)})

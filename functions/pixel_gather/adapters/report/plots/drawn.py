@@ -1,4 +1,4 @@
-"""A figure and its words."""
+"""A figure with its title and caption."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """One figure, ready to be written."""
+    """A figure that is ready to be written."""
 
     figure: Figure
     title: str
-    """Plain text, without names from outside."""
+    """Plain text without names from outside."""
 
     caption: str
-    """What is seen and how it was measured, in a sentence or two; plain text as the title."""
+    """What the figure shows and how it was measured. Plain text."""

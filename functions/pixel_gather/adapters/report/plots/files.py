@@ -1,4 +1,4 @@
-"""Figures as files: SVG whose text can be selected, PNG at twice the page's size; the same bytes always."""
+"""Encodes figures as SVG with selectable text, and as PNG at twice the page's size. Reproducible."""
 
 import io
 import re
@@ -23,18 +23,18 @@ _RC: Final[dict["RcKeyType", Any]] = {
     "font.family": ["sans-serif"],
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Helvetica", "Arial", "sans-serif"],
 }
-"""DejaVu, which matplotlib brings and measures with, is no narrower than what a page falls back to."""
+"""matplotlib measures text with its own DejaVu, which is at least as wide as a page's fallback fonts."""
 
 _FOR_ALL_ELEMENTS: Final = re.compile(r"\s*<defs>\s*<style[^>]*>\*\{([^}]*)\}</style>\s*</defs>")
 _WRITING: Final = Lock()
-"""matplotlib takes these settings from its globals alone."""
+"""matplotlib reads these settings only from its global state."""
 
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Let one figure at a time be written, in our fonts."""
+    """Write one figure at a time with our settings."""
     with _WRITING, mpl.rc_context(_RC), warnings.catch_warnings():
-        # names in other scripts: pages show them in fonts of their own, pictures as boxes
+        # for names in other scripts, pages find fonts and PNGs show boxes
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")
         yield
@@ -48,14 +48,14 @@ def to_svg(figure: Figure) -> str:
     """
     written = io.StringIO()
     with _writing():
-        # all None: no date and no address, so that the same figure is the same file
+        # no date and no address, so that equal figures are equal files
         figure.savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = written.getvalue()
     return _with_own_ids(_with_short_numbers(_with_own_style(svg[svg.index("<svg") :])))
 
 
 def to_png(figure: Figure) -> bytes:
-    """Return a figure as PNG, 192 pixels to the inch."""
+    """Return a figure as PNG with 192 pixels per inch."""
     written = io.BytesIO()
     with _writing():
         figure.savefig(written, format="png", dpi=_PNG_DPI, metadata={"Software": None})
@@ -63,7 +63,7 @@ def to_png(figure: Figure) -> bytes:
 
 
 def put_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write ``name.png`` and ``name.svg``; return the files."""
+    """Write ``name.png`` and ``name.svg``. Return the files."""
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
     png.write_bytes(to_png(figure))
     svg.write_text(to_svg(figure), encoding="utf-8")
@@ -71,7 +71,7 @@ def put_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def _with_own_style(svg: str) -> str:
-    """Move the rule for ``*``, which would style the whole page, to the root, where it is inherited."""
+    """Move the style rule for ``*`` to the root element, or it would apply to the whole page."""
     rule = _FOR_ALL_ELEMENTS.search(svg)
     if rule is None:
         return svg
@@ -79,7 +79,7 @@ def _with_own_style(svg: str) -> str:
 
 
 def _with_short_numbers(svg: str) -> str:
-    """Cut coordinates to hundredths of a point: half the file, and nothing that one could see."""
+    """Round coordinates to hundredths of a point. That halves the file and cannot be seen."""
     upright = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
     return re.sub(
         r'(?<= )(d|x|y|width|height|transform)="[^"]*"',

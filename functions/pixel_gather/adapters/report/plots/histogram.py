@@ -1,4 +1,4 @@
-"""Histograms in which one late answer does not squeeze all the others into a single bar."""
+"""Computes histograms whose axis leaves out outliers, so that one late answer does not hide the rest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ class Span:
     top: float
 
     def edges(self, n_values: int) -> Numbers:
-        """Return edges of bins, the more values the finer."""
+        """Return the edges of the bins: more bins for more values."""
         n_bins = int(np.clip(2 * np.sqrt(n_values), 8, _MOST_BINS))
         return np.linspace(self.low, self.top, n_bins + 1)
 
 
 def span_of(values: Numbers) -> Span:
-    """Return the span that shows values, their long tail left out; never of no length.
+    """Return the span that shows the values without their long tail. It is never empty.
 
     Args:
         values: At least one.
@@ -49,7 +49,7 @@ def span_of(values: Numbers) -> Span:
 
 
 def span_around(spans: Sequence[Span], also: Sequence[float]) -> Span:
-    """Return the span that shows several, and some values besides."""
+    """Return the span that covers several spans and some further values."""
     low = min([*(span.low for span in spans), *also])
     top = max([*(span.top for span in spans), *also])
     room = _ROOM * (top - low)
@@ -57,12 +57,12 @@ def span_around(spans: Sequence[Span], also: Sequence[float]) -> Span:
 
 
 def counts_in(values: Numbers, edges: Numbers) -> Numbers:
-    """Return how many values are in each bin; those beyond the last edge are in none."""
+    """Return the number of values in each bin. Values beyond the last edge are not counted."""
     counts, _ = np.histogram(values, edges)
     return counts
 
 
 def tail_of(values: Numbers, span: Span, *, unit: str) -> str:
-    """Return how many values lie beyond an axis and how far, as a line under its name; empty for none."""
+    """Return a line that says how many values lie beyond the axis, and how far. Empty for none."""
     n_beyond = int((values > span.top).sum())
     return f"\n({n_beyond:,} beyond, up to {plain_number(values.max())} {unit})" if n_beyond else ""

@@ -1,4 +1,4 @@
-"""Figure 1: one run in depth: the sizes of what it read, and how long each took."""
+"""Draws figure 1: one run in depth, with the size and the time of each source."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -19,7 +19,7 @@ from pixel_gather.adapters.report.plots.units import Numbers, unit_of_sizes, uni
 from pixel_gather.report.run import Run
 
 _MOST_DOTS: Final = 2000
-"""In order of the list; beyond it, stretches of the list are drawn."""
+"""Up to so many sources are drawn one by one, more in stretches of the list."""
 
 _N_STRETCHES: Final = 400
 _MOST_SCATTERED: Final = 5000
@@ -30,7 +30,7 @@ _MARGIN: Final = 0.04
 
 
 def draw(runs: Sequence[Run], theme: Theme) -> Drawn:
-    """Draw the run with the least concurrency."""
+    """Draw the run with the lowest concurrency."""
     run = fewest_of(runs)
     figure, axes = new_figure(theme, n_rows=2, n_columns=3, size_in=(WIDTH_IN, 6.4))
     head(figure, f"{named(run.name, run.concurrency)} · {counted(len(run.timings), 'source')}", theme)
@@ -65,7 +65,7 @@ def _draw_sizes(axes: Sequence[Axes], run: Run, theme: Theme) -> None:
 
 
 def _draw_in_order(ax: Axes, sizes: Numbers, theme: Theme) -> str:
-    """Draw each size, or stretches of many, and return what is along the axis."""
+    """Draw each size, or stretches of many. Return the label of the axis."""
     label = "source, in the list's order"
     whole_ticks(ax.xaxis, longest=len(sizes))
     if len(sizes) <= _MOST_DOTS:
@@ -123,7 +123,7 @@ def _dots(n: int) -> dict[str, Any]:
 
 
 def _draw_density(ax: Axes, sizes: Numbers, times: Numbers, spans: tuple[Span, Span], colour: str) -> None:
-    """Draw cells that are the more opaque the more sources they hold, so a million take no more room."""
+    """Draw cells, more opaque for more sources. The file stays small even for a million sources."""
     counts, x, y = np.histogram2d(
         sizes, times, bins=_CELLS, range=[(spans[0].low, spans[0].top), (spans[1].low, spans[1].top)]
     )

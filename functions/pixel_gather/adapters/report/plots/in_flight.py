@@ -1,4 +1,4 @@
-"""How many sources one run was reading at a time, and what it got done meanwhile. Pure."""
+"""Computes how many sources one run read at a time, and its throughput meanwhile. Pure."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,18 +10,18 @@ from pixel_gather.report.run import Floats, Timings
 _MOST_SLICES: Final = 60
 _FEWEST_SLICES: Final = 3
 _SLICE_PER_SOURCE: Final = 2.0
-"""A slice is at least so many times as long as one source takes: what ends in it was begun in it too."""
+"""Length of a slice in times of a source, at least. So most sources that end in a slice began in it."""
 
 _LEAST_SPREAD: Final = 0.2
-"""Of the most in flight: where nine tenths of the slices differ by less, there is nothing to compare."""
+"""Share of the most in flight. If nine tenths of the slices differ by less, they are not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slices:
-    """One run, cut into slices of equal time, without those in which little was going on; of one length."""
+    """One run in slices of equal time, without nearly idle ones. All arrays have the same length."""
 
     in_flight: Floats
-    """Sources being read, averaged over the slice's time: 1 or more."""
+    """Sources in flight, averaged over the slice; 1 or more."""
 
     ended_per_s: Floats
     mib_per_s: Floats
@@ -29,7 +29,7 @@ class Slices:
 
 
 def slices_of(timings: Timings) -> Slices | None:
-    """Cut a run into slices of time; None where it is too short or always had as many in flight."""
+    """Cut a run into slices of time. None if it is too short or its sources in flight hardly varied."""
     typical_s = float(np.median(timings.end_s - timings.start_s)) if len(timings) else 0.0
     if timings.wall_s <= 0 or typical_s <= 0:
         return None
@@ -56,13 +56,13 @@ def slices_of(timings: Timings) -> Slices | None:
 
 
 def in_flight_at_start(timings: Timings) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return for each source how many were being read as it began, itself included."""
+    """Return how many sources were in flight when each source began, with that source."""
     begun = np.searchsorted(np.sort(timings.start_s), timings.start_s, side="right")
     return begun - np.searchsorted(np.sort(timings.end_s), timings.start_s, side="right")
 
 
 def _spent(moments: Floats, edges: Floats) -> Floats:
-    """Return, for each edge, the time from each earlier moment to it, summed over them."""
+    """Return, for each edge, the sum of the times from all earlier moments to the edge."""
     ordered = np.sort(moments)
     sums = np.concatenate(([0.0], np.cumsum(ordered - edges[0])))
     n_before = np.searchsorted(ordered, edges)

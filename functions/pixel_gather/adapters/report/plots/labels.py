@@ -1,4 +1,4 @@
-"""Words and numbers in figures: names made harmless and short, numbers as one reads them. Pure."""
+"""Formats names and numbers for figures. Names become short and safe. Pure."""
 
 import re
 from collections import Counter
@@ -7,26 +7,26 @@ from itertools import count
 from typing import Final
 
 LONGEST: Final = 28
-"""Characters of a name that fit into a legend."""
+"""Most characters of a name in a legend."""
 
 
 def short_label(name: str, most: int = LONGEST) -> str:
-    """Return a name as matplotlib may draw it: printable, on one line, no formula, cut in its middle.
+    """Return a name that is safe for matplotlib: printable, on one line, no formula, cut in the middle.
 
     Args:
         name: Any text.
-        most: Characters of the result, of which one stands for those left out.
+        most: Most characters of the result, with the ellipsis.
     """
     printable = "".join(each if each.isprintable() else " " for each in name).strip()
     if len(printable) > most:
         n_last = most // 2
         printable = f"{printable[: most - 1 - n_last]}…{printable[-n_last:]}"
-    # matplotlib would take $…$ for mathematics and leave labels with a leading _ out of legends
+    # matplotlib reads $…$ as mathematics, and leaves labels with a leading _ out of legends
     return ("\u2009" if printable.startswith("_") else "") + printable.replace("$", r"\$")
 
 
 def unique_labels(names: Sequence[str], most: int = LONGEST) -> tuple[str, ...]:
-    """Return short labels that differ: those that many share are numbered in their order."""
+    """Return short, unique labels. Equal ones get numbers in their order."""
     labels = [short_label(name, most) for name in names]
     n_of = Counter(labels)
     numbers = {label: count(1) for label in labels}
@@ -34,14 +34,14 @@ def unique_labels(names: Sequence[str], most: int = LONGEST) -> tuple[str, ...]:
 
 
 def named(name: str, concurrency: int) -> str:
-    """Return a run's label with its concurrency, unless that stands in the name: ``fast, 12``."""
+    """Return a run's label with its concurrency, unless the name contains it: ``fast, 12``."""
     if re.search(rf"(?<![\d(]){concurrency}(?!\d)", name):
         return name
     return f"{name} · {concurrency:,} at a time"
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number of things in words: ``1 source``, ``1,278 sources``."""
+    """Return a count with its noun: ``1 source``, ``1,278 sources``."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
@@ -51,7 +51,7 @@ def plain_time(time_s: float) -> str:
 
 
 def plain_number(value: float) -> str:
-    """Return a number of an axis or a note: ``1,200``, ``0.25``, never ``1e3``."""
+    """Return a number for an axis or a note: ``1,200``, ``0.25``, never ``1e3``."""
     if abs(value) >= 1000 or value == round(value):  # noqa: PLR2004 # as many digits as one reads
         return f"{value:,.0f}"
     return f"{value:.3g}"

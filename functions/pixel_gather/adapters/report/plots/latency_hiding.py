@@ -1,4 +1,4 @@
-"""Figure 4: latency hiding: when each of the first sources was opened and read."""
+"""Draws figure 4, latency hiding: when each of the first sources was opened and read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from pixel_gather.report.run import Run, Timings
 _N_FIRST: Final = 40
 _ZOOM_MS: Final = 750.0
 _ZOOMED_AT_LEAST: Final = 1.3
-"""Where the whole is not longer than so many times the zoom, the zoom goes closer."""
+"""If the whole is not longer than so many times the zoom, the zoom is made closer."""
 
 _CLOSER: Final = (500.0, 200.0, 100.0, 50.0, 20.0, 10.0, 5.0, 2.0, 1.0)
 _BAR: Final = 0.8
@@ -31,22 +31,22 @@ _ALONE_IN: Final = 3.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bars:
-    """The first sources of one run, by start; in ms since the first of them began."""
+    """The first sources of one run in order of their start. Times are in ms since the first start."""
 
     start: Numbers
     opened: Numbers
     """End of opening."""
 
     reading: Numbers
-    """Start of what was spent on reading, which ends with the source."""
+    """Start of reading, which ends when the source ends."""
 
     end: Numbers
 
 
 def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
-    """Draw the first sources of runs with 1, 2, 3 and the best concurrency, and closer their beginning.
+    """Draw the first sources of runs with 1, 2, 3 and the best concurrency, and a zoom on their beginning.
 
-    None where no time passed.
+    None if no run took any time.
     """
     chosen = few_and_best(runs)
     bars = [_bars_of(run.timings) for run in chosen]
@@ -78,10 +78,9 @@ def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
         figure=figure,
         title="Latency hiding",
         caption=(
-            f"Start and finish of the first {_N_FIRST} sources, each a bar, in the order in which they "
-            f"began; all on one scale, and the first {plain_number(zoom)} ms closer on the right. "
-            "The more bars "
-            "lie one above the other, the more waiting is hidden."
+            f"Start and finish of the first {_N_FIRST} sources. Each is a bar, in the order of the starts. "
+            f"All are on one scale. On the right is a zoom on the first {plain_number(zoom)} ms. The more "
+            "bars overlap in time, the more waiting is hidden."
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Figure 3: few at a time against the best: what each source pays for company."""
+"""Draws figure 3: times per source with few sources at a time, and with the best concurrency."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _FEWEST_IN_GROUP: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Sources whose times are laid beside those of another group."""
+    """A group of sources whose times are compared with another group's."""
 
     name: str
     times_s: dict[Part, Numbers]
@@ -34,14 +34,14 @@ class _Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """One part of a group's times, in the unit of the figure."""
+    """One kind of times of a group, in the figure's unit."""
 
     name: str
     times: Numbers
 
 
 def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn:
-    """Draw the fewest at a time against the best; of one run, its emptiest moments against its fullest."""
+    """Draw the lowest concurrency and the best. For one run, its sources with few and with many in flight."""
     chosen = fewest_and_best(runs)
     groups = _groups_within(runs[0]) if len(runs) == 1 else [_all_of(run) for run in chosen]
     unit = unit_of_times(groups[0].times_s["total"])
@@ -82,7 +82,7 @@ def _caption(runs: Sequence[Run], *, with_published: bool) -> str:
         else "The run with the fewest at a time against the one of the highest typical throughput."
     )
     of_2018 = " Dotted and dash-dotted: medians published in 2018." if with_published else ""
-    return f"{who} Time to open a source, to read its window, and both; the means are marked.{of_2018}"
+    return f"{who} Time to open a source, to read its window, and both. The means are marked.{of_2018}"
 
 
 def _all_of(run: Run) -> _Group:

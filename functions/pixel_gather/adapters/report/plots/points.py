@@ -1,4 +1,4 @@
-"""What figure 2 draws: throughput, efficiency and bytes per second against concurrency. Pure."""
+"""Computes the points of figure 2: throughput, efficiency and bytes per second by concurrency. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from pixel_gather.report.run import Floats, Run
 type Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 _BASE_SHARE: Final = 0.25
-"""Efficiency within a run is relative to this share of its slices, those with the fewest in flight."""
+"""Efficiency within a run is relative to the median of this share of slices, with the fewest in flight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """One series against concurrency; arrays of one length, by rising concurrency."""
+    """One series by rising concurrency. All arrays have the same length."""
 
     concurrency: Floats
     per_s: Floats
@@ -28,19 +28,19 @@ class Points:
 
     mib_per_s: Floats
     is_adaptive: Bools
-    """Where the concurrency was found while reading."""
+    """Whether the run adapted its concurrency while reading."""
 
     def panels(self) -> tuple[Floats, Floats, Floats]:
-        """Return what the three panels show."""
+        """Return the values of the three panels."""
         return self.per_s, self.efficiency, self.mib_per_s
 
 
 def points_of_runs(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -> Points:
-    """Return the points of one series' runs, which are in order.
+    """Return the points of one series.
 
     Args:
-        runs: Of the series.
-        among: Runs to whose least concurrency efficiency is relative; None for those of the series.
+        runs: Runs of the series, by rising concurrency.
+        among: Efficiency is relative to the lowest concurrency of these runs. None for the series itself.
     """
     concurrency = np.array([max(float(run.concurrency), 1.0) for run in runs])
     per_s = np.array([run.typical_per_s for run in runs])
@@ -55,7 +55,7 @@ def points_of_runs(runs: Sequence[Run], *, among: Sequence[Run] | None = None) -
 
 
 def points_of_slices(slices: Slices) -> Points:
-    """Return the points of one run, one for each slice of its time."""
+    """Return the points of one run, one per slice of time."""
     order = np.argsort(slices.in_flight, kind="stable")
     in_flight, per_s = slices.in_flight[order], slices.ended_per_s[order]
     n_base = max(1, int(_BASE_SHARE * len(order)))
@@ -70,7 +70,7 @@ def points_of_slices(slices: Slices) -> Points:
 
 
 def points_of_2018() -> Points:
-    """Return what was published; not a number where it was not told."""
+    """Return the published results. Values that were not published are NaN."""
     runs = published.PUBLISHED
     per_s = np.array([run.sources_per_s for run in runs])
     concurrency = np.array([float(run.n_threads) for run in runs])
@@ -89,7 +89,7 @@ def _percent(values: Floats, base: float) -> Floats:
 
 
 def best_of_each(points: Points) -> list[int]:
-    """Return the index of each fixed concurrency's best point, in the order of the points."""
+    """Return the index of the best point for each fixed concurrency, in the order of the points."""
     best: dict[float, int] = {}
     for index, (concurrency, per_s) in enumerate(zip(points.concurrency, points.per_s, strict=True)):
         if points.is_adaptive[index]:

@@ -1,8 +1,8 @@
-"""The colours of figures, light and dark, and how a page with both themes shows a figure drawn once.
+"""Defines the colours of figures, light and dark. A figure is drawn once and takes the page's theme.
 
-The hues are those of Okabe and Ito, made darker or lighter until each line stands out from its background by
-3:1 and any two differ for readers without red, green or blue cones. Text is always in ``text`` or ``muted``,
-which stand out by 4.5:1.
+The hues are those of Okabe and Ito. They were made darker or lighter until each line has a contrast of 3:1 to
+its background, and any two differ for readers without red, green or blue cones. Text is always in ``text`` or
+``muted``, which have a contrast of 4.5:1.
 """
 
 import re
@@ -19,14 +19,14 @@ class Theme:
     background: str
     text: str
     muted: str
-    """Text of second rank: names of axes, ticks, notes."""
+    """Secondary text: names of axes, ticks, notes."""
 
     axis: str
     """Lines of the axes."""
 
     grid: str
     quiet: str
-    """What stands back: runs that were not chosen."""
+    """Runs that were not chosen."""
 
     blue: str
     vermilion: str
@@ -34,17 +34,17 @@ class Theme:
     purple: str
     brown: str
     published: str
-    """What was published in 2018, wherever it stands."""
+    """Results published in 2018."""
 
     @property
     def series(self) -> tuple[str, ...]:
-        """Colours of one series after the other; `MARKERS` and `LINES` go with them."""
+        """Colours of the series in order. `MARKERS` and `LINES` have the same order."""
         return self.blue, self.vermilion, self.green, self.purple, self.brown
 
 
 MARKERS: Final = ("o", "s", "^", "v", "P")
 LINES: Final = ("solid", (0, (6, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (1, 1)))
-"""Line styles as matplotlib knows them: series differ by more than colour."""
+"""Line styles of matplotlib, so that series differ by more than colour."""
 
 LIGHT: Final = Theme(
     background="#ffffff",
@@ -77,12 +77,12 @@ DARK: Final = Theme(
 
 
 def css_variables(theme: Theme) -> str:
-    """Return the declarations that `themed_svg` refers to, to stand in a rule of a style sheet."""
+    """Return the CSS declarations of the colours that `themed_svg` refers to."""
     return "\n".join(f"{_PREFIX}{field.name}: {getattr(theme, field.name)};" for field in fields(theme))
 
 
 def themed_svg(svg: str) -> str:
-    """Return an SVG that was drawn with ``LIGHT`` in the colours of the page that it is inlined into."""
+    """Replace the colours of ``LIGHT`` in an SVG by the CSS variables of the page around it."""
     names = {getattr(LIGHT, field.name): field.name for field in fields(LIGHT)}
     colours = re.compile(f'(?<=: )({"|".join(names)})(?=[;"])', re.IGNORECASE)
     return colours.sub(lambda colour: f"var({_PREFIX}{names[colour[1].lower()]})", svg)

@@ -1,4 +1,4 @@
-"""The figure of the pixels themselves: their mean and valid share along the cube."""
+"""Draws the mean and the valid share of the pixels along the cube."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -23,16 +23,16 @@ from pixel_gather.report.evidence import Series
 _SIZE_IN: Final = (WIDTH_IN, 4.6)
 _MOST_POINTS: Final = 600
 _MARKED: Final = 80
-"""Rows up to which each has a mark."""
+"""Up to so many rows, each has a marker."""
 
 
 def draw_through_time(series: Sequence[Series], theme: Theme, *, n_measurements: int) -> Drawn | None:
-    """Draw the first five measurements; None where fewer than two rows have pixels.
+    """Draw the first five measurements. None if no measurement has pixels in two rows.
 
     Args:
-        series: Of one cube.
-        theme: The figure's colours.
-        n_measurements: Of the cube.
+        series: Statistics of the cube's measurements.
+        theme: Colours of the figure.
+        n_measurements: Number of measurements in the cube.
     """
     shown = [each for each in series if np.isfinite(each.mean).sum() > 1][: len(theme.series)]
     if not shown:
@@ -54,9 +54,9 @@ def draw_through_time(series: Sequence[Series], theme: Theme, *, n_measurements:
     has_time = shown[0].has_time
     for ax, title, y_label in ((means, "Mean", "raw value"), (shares, "Valid share", "% of the window")):
         if has_time:
-            locator = AutoDateLocator()
+            locator = AutoDateLocator()  # type: ignore[no-untyped-call] # matplotlib has no types here
             ax.xaxis.set_major_locator(locator)
-            ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+            ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call] # as above
         else:
             whole_ticks(ax.xaxis, longest=0)
         x_label = "" if ax is means else "time" if has_time else "row"
@@ -69,14 +69,14 @@ def draw_through_time(series: Sequence[Series], theme: Theme, *, n_measurements:
         figure=figure,
         title=f"Mean and valid share through {what}",
         caption=(
-            "Of each row's valid raw pixels the mean, and their share of the window. Rows whose source was "
+            "The mean of each row's valid raw pixels, and their share of the window. Rows whose source was "
             f"not read are gaps.{_left_out(len(shown), n_measurements)}"
         ),
     )
 
 
 def _draw(ax: Axes, x: np.ndarray[Any, Any], values: np.ndarray[Any, Any], look: dict[str, Any]) -> Any:
-    """Draw a curve by its extremes where it is long; gaps stay gaps."""
+    """Draw a curve. A long one is drawn by its extremes. Gaps stay gaps."""
     filled = np.where(np.isfinite(values), values, np.nanmedian(values))
     kept = kept_indexes(filled, most=_MOST_POINTS)
     return ax.plot(x[kept], values[kept], **look)

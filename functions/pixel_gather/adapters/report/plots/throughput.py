@@ -1,4 +1,4 @@
-"""Figure 5: throughput over the sources done, of every run."""
+"""Draws figure 5: throughput over the number of sources done, for every run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,16 +27,16 @@ from pixel_gather.report.run import Run
 _MOST_POINTS: Final = 1200
 _MOST_QUIET_POINTS: Final = 250
 _TOP_PERCENTILE: Final = 97.0
-"""The scale ends a little above it: the very first sources to finish, all at once, would set it otherwise."""
+"""The scale ends a little above this percentile: the first sources to finish together are outliers."""
 
 _TOP_ROOM: Final = 1.12
 _LABEL_HEIGHT: Final = 0.058
-"""Of the axes' height, from one label's middle to the next."""
+"""Distance between the middles of two labels, as a share of the axes' height."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Level:
-    """What is named at the right edge, at the height of its typical throughput."""
+    """A label at the right edge, at the height of a typical throughput."""
 
     name: str
     per_s: float
@@ -45,7 +45,7 @@ class _Level:
 
 
 def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | None:
-    """Draw every run in grey and a few in colour; None where no time passed."""
+    """Draw a few runs in colour and all others in grey. None if no run took any time."""
     shown = [run for run in runs if run.typical_per_s > 0]
     if not shown:
         return None
@@ -94,10 +94,9 @@ def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | 
 def _caption(*, with_published: bool) -> str:
     of_2018 = " Dashed across: typical values published in 2018." if with_published else ""
     return (
-        "Whenever a source was finished: the sources done by the time that had passed. Dots at the right "
-        "mark each curve's median, the typical throughput, which one late answer near the end does "
-        "not change; "
-        f"the scale leaves out what the first sources to finish may reach.{of_2018}"
+        "Each time a source finished: the number of sources done, divided by the elapsed time. Dots at the "
+        "right mark each curve's median, the typical throughput. One late answer near the end does not "
+        f"change it. The scale leaves out peaks of the first sources to finish.{of_2018}"
     )
 
 
@@ -137,7 +136,7 @@ def _top(runs: Sequence[Run], levels: Sequence[_Level]) -> float:
 
 
 def _name_levels(ax: Axes, levels: Sequence[_Level], theme: Theme) -> None:
-    """Name each level to the right of the axes, at its height or as near as the others leave room."""
+    """Label each level to the right of the axes, at its height or as near to it as there is room."""
     ordered = sorted(levels, key=lambda level: level.per_s)
     top = ax.get_ylim()[1]
     across = ax.get_yaxis_transform()
@@ -175,7 +174,7 @@ def _name_levels(ax: Axes, levels: Sequence[_Level], theme: Theme) -> None:
 
 
 def spread_out(heights: Sequence[float], *, gap: float) -> list[float]:
-    """Return ascending heights moved apart to ``gap``, from 0 on, and no further than needed below 1."""
+    """Move ascending heights apart by at least ``gap``, between 0 and 1 if there is room."""
     up: list[float] = []
     for height in heights:
         up.append(max(height, up[-1] + gap if up else 0.0))

@@ -1,4 +1,4 @@
-"""The unit that a figure's numbers are read in. Pure."""
+"""Chooses the unit of a figure's numbers. Pure."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,12 +8,12 @@ import numpy as np
 type Numbers = np.ndarray[Any, np.dtype[Any]]
 
 _SECONDS_FROM_S: Final = 10.0
-"""Times that are typically longer are told in seconds."""
+"""From this median on, times are shown in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A unit and how many of it one second, or one byte, is."""
+    """A unit, and how many of it make one second or one byte."""
 
     name: str
     per_one: float
@@ -24,12 +24,12 @@ SECONDS: Final = Unit(name="s", per_one=1.0)
 
 
 def unit_of_times(times_s: Numbers) -> Unit:
-    """Return what times are told in: milliseconds, as long as that makes no long numbers."""
+    """Return the unit of times: seconds for a median of 10 s or more, else milliseconds."""
     return SECONDS if len(times_s) and np.median(times_s) >= _SECONDS_FROM_S else MILLISECONDS
 
 
 def unit_of_sizes(nbytes: Numbers) -> Unit:
-    """Return what sizes are told in, by their median."""
+    """Return the unit of sizes, chosen by their median."""
     typical = float(np.median(nbytes)) if len(nbytes) else 0.0
     for name, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if typical >= size:

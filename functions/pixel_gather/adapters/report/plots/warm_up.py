@@ -1,4 +1,4 @@
-"""Figure 6: warm-up: how long the first source takes to open."""
+"""Draws figure 6, warm-up: how long the first source takes to open."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -31,7 +31,7 @@ _TOP_ROOM: Final = 1.05
 
 
 def draw(runs: Sequence[Run], theme: Theme) -> Drawn | None:
-    """Draw first opens by concurrency, or one run's by their order; None where headers were known before."""
+    """Draw the first opens by concurrency, or in order for one run. None if all headers were cached."""
     timed = [run for run in runs if run.timings.open_s.any()]
     if not timed:
         return None
@@ -77,9 +77,9 @@ def _draw_many(runs: Sequence[Run], theme: Theme) -> Drawn:
         figure=figure,
         title="Warm-up",
         caption=(
-            "Time to open the first source of each run, one filled mark a run, beside the median of all its "
-            "sources, hollow: what names, connections and first requests cost, as far as no warm-up before "
-            "the clock started has paid for it."
+            "Time to open the first source of each run (filled), and the median of all its sources (hollow). "
+            "The first source also pays for name look-ups, new connections and first requests, unless a "
+            "warm-up before the measurement has done so."
         ),
     )
 
@@ -127,19 +127,19 @@ def _draw_one(run: Run, theme: Theme) -> Drawn:
         figure=figure,
         title="Warm-up",
         caption=(
-            f"Time to open the first sources that began in each shard, in the order in which they did, up "
-            f"to {len(orders)}: what names, connections and first requests cost before a worker is warm."
+            f"Time to open the first {len(orders)} sources of each shard, in the order of their starts. The "
+            "first ones also pay for name look-ups, new connections and first requests."
         ),
     )
 
 
 def first_open_s(timings: Timings) -> float:
-    """Return how long the source that began first took to open."""
+    """Return the opening time of the source that began first."""
     return float(timings.open_s[np.argmin(timings.start_s)])
 
 
 def opens_by_order_s(timings: Timings) -> list[Numbers]:
-    """Return the opening times of every shard's first source, of every one's second, up to the 40th."""
+    """Return the opening times of all shards' first sources, of all their second ones, up to the 40th."""
     by_shard = np.lexsort((timings.start_s, timings.shard))
     shard = timings.shard[by_shard]
     is_first = np.concatenate(([True], shard[1:] != shard[:-1]))

@@ -1,4 +1,4 @@
-"""Figure 2: what concurrency brings: throughput, its share per worker, and bytes per second."""
+"""Draws figure 2: throughput, efficiency per worker and bytes per second by concurrency."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -38,7 +38,7 @@ _UNITS: Final = ("/s", " %", " MiB/s")
 
 
 def draw(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Drawn | None:
-    """Draw runs against their concurrency, or one run's slices of time against the sources in flight."""
+    """Draw runs by concurrency, or one run's slices of time by the number of sources in flight."""
     if len(runs) == 1:
         slices = slices_of(runs[0].timings)
         return None if slices is None else _draw_one(runs[0], slices, theme, with_published=with_published)
@@ -76,7 +76,7 @@ def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Dr
             )
         handles.append(Line2D([], [], label=name, linestyle=LINES[index % len(LINES)], **style))
         if points.is_adaptive.any():
-            label = f"{name}, finding its number"
+            label = f"{name}, adaptive"
             handles.append(Line2D([], [], label=label, linestyle="none", **style | _ADAPTIVE))
     for ax in axes[0]:
         ax.set_xscale("log", base=2)
@@ -88,10 +88,10 @@ def _draw_many(runs: Sequence[Run], theme: Theme, *, with_published: bool) -> Dr
         figure=figure,
         title="What concurrency brings",
         caption=(
-            "One point a run, the best of each concurrency joined; a star is a run that found its own. "
-            "Concurrency is on a logarithmic axis. Throughput is the median over the run of sources done by "
-            "elapsed time; efficiency is throughput per worker, relative to the run with the fewest of the "
-            "same engine; bytes are without headers, by wall time."
+            "Each point is a run. A line joins the best run of each concurrency. A star is a run that "
+            "adapted its concurrency. The axis of concurrency is logarithmic. Throughput is the median over "
+            "the run of sources done per elapsed time. Efficiency is throughput per worker, relative to the "
+            "same engine's run with the fewest workers. Bytes are without headers, per wall time."
             + _words_of_2018(with_published=with_published)
         ),
     )
@@ -121,10 +121,10 @@ def _draw_one(run: Run, slices: Slices, theme: Theme, *, with_published: bool) -
         figure=figure,
         title="What concurrency brings, within one run",
         caption=(
-            f"One point for each {plain_time(slices.slice_s)} of this run: sources finished in it against "
-            "the sources that were in flight, averaged over its time. Efficiency is throughput per source in "
-            "flight, relative to the quarter of the slices with the fewest. Several runs in one report "
-            "are compared by their concurrency instead." + _words_of_2018(with_published=with_published)
+            f"Each point is {plain_time(slices.slice_s)} of this run: sources that finished in it, by the "
+            "average number of sources in flight. Efficiency is throughput per source in flight, relative "
+            "to the quarter of the slices with the fewest. A report of several runs compares them by "
+            "their concurrency instead." + _words_of_2018(with_published=with_published)
         ),
     )
 
@@ -133,10 +133,10 @@ def _finish(
     axes: Sequence[Axes], every: Mapping[str, Points], x_label: str, theme: Theme, *, with_published: bool
 ) -> None:
     if with_published:
-        of_2018 = points_of_2018()
-        for ax, values in zip(axes, of_2018.panels(), strict=True):
+        measured = points_of_2018()
+        for ax, values in zip(axes, measured.panels(), strict=True):
             told = np.isfinite(values)
-            ax.plot(of_2018.concurrency[told], values[told], **_look_of_2018(theme))
+            ax.plot(measured.concurrency[told], values[told], **_look_of_2018(theme))
     titles = ("Throughput", "Efficiency per worker", "Bytes per second")
     y_labels = ("sources/s", "%, the fewest = 100", "MiB/s, without headers")
     for index, ax in enumerate(axes):

@@ -1,4 +1,4 @@
-"""The files that a report is: for programs, terminals and browsers."""
+"""Tests the files of a report: for programs, terminals and browsers."""
 
 import asyncio
 import json
@@ -9,13 +9,13 @@ import obstore
 import pytest
 from obstore.store import LocalStore
 
-from pixel_gather.adapters.report.report_files import write_report_files
+from pixel_gather.adapters.report.report_writer import write_report_files
 from pixel_gather.errors import StoreError
 from support.report_cubes import MadeCube
 
 
 def test_report_files_lie_in_the_cube_with_their_types() -> None:
-    """So that a bucket serves the page as a page."""
+    """A bucket then serves the page as HTML."""
     store = MadeCube(failed=frozenset({1})).stored()
 
     asyncio.run(write_report_files(store, place="s3://b/cube.zarr", usd_by_service={"s3": 0.5, "lambda": 1}))
@@ -39,7 +39,7 @@ def test_report_files_lie_in_the_cube_with_their_types() -> None:
 
 
 def test_report_files_of_a_gather_in_process_say_that_nothing_was_paid(tmp_path: Path) -> None:
-    """A folder has no types; what AWS would ask is told apart from what was paid."""
+    """Local files have no content types. The estimate for AWS is not given as a price that was paid."""
     memory = MadeCube().stored()
     store: Any = LocalStore(tmp_path)
     for page in obstore.list(memory):
@@ -57,7 +57,7 @@ def test_report_files_of_a_gather_in_process_say_that_nothing_was_paid(tmp_path:
 
 
 def test_report_files_hold_no_controls_and_no_halves_of_characters() -> None:
-    """What hrefs and places hold steers no terminal, and is UTF-8 in every file."""
+    """Hrefs and locations cannot steer a terminal. Every file is UTF-8."""
     store = MadeCube(failed=frozenset({1}), hrefs={1: "s3://b/\x1b[31m.tif"}).stored()
 
     asyncio.run(write_report_files(store, place="/out/\udcff$^{.zarr"))
@@ -71,7 +71,7 @@ def test_report_files_hold_no_controls_and_no_halves_of_characters() -> None:
 
 
 def test_report_files_are_of_finished_cubes() -> None:
-    """Nothing is written where there is none."""
+    """Nothing is written if there is no cube."""
     store: Any = obstore.store.MemoryStore()
 
     with pytest.raises(StoreError, match="no cube"):
