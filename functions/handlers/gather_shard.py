@@ -14,7 +14,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
-from handlers.steps.deadline import DeadlineReader, ShardTimes, in_time, reading_s
+from handlers.steps.deadline import ShardTimes, in_time, reading_s
 from handlers.steps.measured import metrics_of_shard, summary_of_shard
 from handlers.steps.reading import reader_of
 from handlers.steps.spending import spending
@@ -79,9 +79,6 @@ class ShardWorker:
         control = self.deployment.control(gather, may_list=False)
         preparing = asyncio.ensure_future(self._prepare(gather, control))
         asked = self._asked(gather, tasks[0], control)
-        for _ in "tasks", "their tasks":
-            await asyncio.sleep(0)  # all is asked for by now; a client's root certificates take 3 ms to read
-        cube = self.deployment.cube(gather)
         claims = self.deployment.control(cube_name(gather), may_list=False)
         refused: StoreError | None = None
         try:
@@ -93,20 +90,20 @@ class ShardWorker:
                 prepared, loaded = preparing.result(), loading.result()
                 if next_one is not None:  # asked for while this one is read
                     asked = self._asked(gather, next_one, control)
-                deadline = asyncio.get_running_loop().time() + reading_s(left_s)
                 try:
                     filled = await gather_shard(
                         task,
                         plan=prepared.plan,
-                        reader=DeadlineReader(self._reader, deadline),
+                        reader=self._reader,
                         projector=self._projector,
                         slots=self.deployment.slots,
                         buffers=prepared.buffers,
-                        cube=cube,
+                        cube=self.deployment.cube(gather),
                         control=control,
                         source_timeout_s=_LONGEST_SOURCE_S,
                         loaded=loaded,
                         claims=claims,
+                        read_until=asyncio.get_running_loop().time() + reading_s(left_s),
                     )
                 except StoreError as error:
                     refused = refused or error

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import batched
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -204,12 +205,14 @@ async def gather_shard(
     on_source: OnSource = ignore,
     loaded: LoadedShard | None = None,
     claims: ControlStore | None = None,
+    read_until: float = inf,
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by its sidecar.
 
     Safe to run twice: a shard that has been committed, before or meanwhile, is left as it is. So a worker for
     whom nobody waits any more, and whose sources time out, cannot write over what another has read.
-    ``loaded`` is of `load_shard` where the caller has asked already.
+    ``loaded`` is of `load_shard` where the caller has asked already. Sources that have not been read at
+    ``read_until``, a time of the event loop's clock, time out.
 
     Raises:
         ArrayExistsError: By ``claims``, which are `plan_gather`'s control files, the cube was removed while
@@ -234,6 +237,7 @@ async def gather_shard(
             source_timeout_s=source_timeout_s,
             on_source=on_source,
             known=loaded.known,
+            read_until=read_until,
         )
         read = time.perf_counter()
         await _measure(arrays, outcomes)

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from pixel_gather.together import all_of
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 type OnSource = Callable[[int, int, Outcome], None]
 """Told of a source that is done: its row of the cube, its slot, and what became of it."""
+
+
+_TOO_LATE: Final = "not read before the worker's time was up"
 
 
 def ignore(_row: int, _slot: int, _outcome: Outcome) -> None:
@@ -69,6 +73,7 @@ async def read_shard(
     source_timeout_s: float,
     on_source: OnSource,
     known: Sequence[Sequence[bytes | None]] = (),
+    read_until: float = inf,
 ) -> list[list[Outcome]]:
     """Read all windows of a shard concurrently.
 
@@ -85,7 +90,8 @@ async def read_shard(
         slots: Bounds how many sources are read at one time.
         source_timeout_s: Longest that one source may take, retries included.
         on_source: Called after each source; of a window in several strips, once for each.
-        known: What an index tells of each source of each row; nothing at all if not given.
+        known: The packed header of each source of each row, from an index; empty without an index.
+        read_until: Time of the event loop's clock at which all sources time out that are not read by then.
 
     Returns:
         For each row, one outcome per source slot, in the order of ``rows``.
@@ -104,6 +110,7 @@ async def read_shard(
                     view,
                     reader=reader,
                     timeout_s=source_timeout_s,
+                    read_until=read_until,
                     known=known[index][slot_index] if known else None,
                 )
                 if outcome.status is Status.OK:
@@ -176,12 +183,21 @@ class _View:
 
 
 async def _read_source(
-    source: Source, out: Pixels, view: _View, *, reader: SourceReader, timeout_s: float, known: bytes | None
+    source: Source,
+    out: Pixels,
+    view: _View,
+    *,
+    reader: SourceReader,
+    timeout_s: float,
+    read_until: float,
+    known: bytes | None,
 ) -> Outcome:
-    plan, cost = view.plan, Cost()
+    plan, cost, now = view.plan, Cost(), asyncio.get_running_loop().time
     outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at)
     try:
-        async with asyncio.timeout(timeout_s):
+        if now() >= read_until:  # otherwise a request would be sent that nobody waits for
+            raise TimeoutError
+        async with asyncio.timeout_at(min(now() + timeout_s, read_until)):
             opened = await reader.open_(source.href, overview=plan.overview, cost=cost, known=known)
             outcome.known = known if opened.was_known else None
             if opened.was_known and await _fill_by_known(opened, out, view, outcome):
@@ -203,7 +219,9 @@ async def _read_source(
     except RequestError as error:  # PROJ finds no way from the request's CRS to this source's
         outcome.status, outcome.reason = Status.UNSUPPORTED, str(error)
     except TimeoutError:
-        outcome.status, outcome.reason = Status.TIMED_OUT, f"not read within {timeout_s:g} s"
+        outcome.status = Status.TIMED_OUT
+        is_late = now() >= read_until
+        outcome.reason = _TOO_LATE if is_late else f"not read within {timeout_s:g} s"
     outcome.end_s = time.time() - plan.planned_at
     outcome.open_s, outcome.read_s, outcome.decode_s = cost.open_s, cost.read_s, cost.decode_s
     outcome.nbytes, outcome.header_nbytes = cost.nbytes, cost.header_nbytes

@@ -25,7 +25,7 @@ def test_a_shard_tells_what_it_cost(machine: StateMachine, capsys: pytest.Captur
     """Its requests, its puts and three transitions at least; a shard that is there already costs less."""
     verdict = machine.planned(LANDSAT)
     (task,) = machine.manifest(verdict)
-    event = {"gather": verdict["gather"], "task": task, "limit_s": verdict["shard_limit_s"]}
+    event = {"gather": verdict["gather"], "tasks": [task], "limit_s": verdict["shard_limit_s"]}
     capsys.readouterr()
 
     first = machine.shard.handler(event, Context())
