@@ -195,8 +195,7 @@ async def _read_source(
     plan, cost, now = view.plan, Cost(), asyncio.get_running_loop().time
     outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at)
     try:
-        if now() >= read_until:  # otherwise a request would be sent that nobody waits for
-            raise TimeoutError
+        _check_time(read_until)
         async with asyncio.timeout_at(min(now() + timeout_s, read_until)):
             opened = await reader.open_(source.href, overview=plan.overview, cost=cost, known=known)
             outcome.known = known if opened.was_known else None
@@ -228,6 +227,12 @@ async def _read_source(
     outcome.requests = cost.requests
     outcome.retries, outcome.hedges = cost.retries, cost.hedges
     return outcome
+
+
+def _check_time(read_until: float) -> None:
+    """Send no request whose answer nobody would wait for."""
+    if asyncio.get_running_loop().time() >= read_until:
+        raise TimeoutError
 
 
 async def _fill_by_known(opened: OpenedSource, out: Pixels, view: _View, outcome: Outcome) -> bool:
