@@ -11,13 +11,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.api.api import answered, body_of, resolver
 from handlers.api.problems import TooSlowError
 from handlers.settings import Settings
-from handlers.steps.memory import max_task_nbytes
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import reader_of
 from handlers.steps.workers import workers_of
 from handlers.wiring import Deployment
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.request.request import parse_request

@@ -11,9 +11,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
-from handlers.steps.late_shards import late_shard_s, shard_limit_s
 from handlers.steps.manifest import manifest, manifest_key
-from handlers.steps.memory import max_task_nbytes
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import reader_of
 from handlers.steps.result import found_result
@@ -24,6 +22,8 @@ from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
+from pixel_gather.estimate.second_tries import child_limit_s, late_shard_limit_s
+from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.layout import MOST_CHILDREN
 from pixel_gather.plan.plan import gather_digest
@@ -100,10 +100,10 @@ class Planner:
             },
             "workers": n_workers,
             "worker_size": size_index(plan.estimate.worker_memory_mib, deployment.settings),
-            "shard_limit_s": shard_limit_s(
+            "shard_limit_s": child_limit_s(
                 plan.estimate, n_sources=plan.n_sources, n_tasks=len(tasks), deployment=workers
             ),
-            "late_shard_s": late_shard_s(
+            "late_shard_s": late_shard_limit_s(
                 plan.estimate, n_sources=plan.n_sources, n_tasks=len(tasks), deployment=limited
             ),
             "tolerated_failure_percentage": _percentage(request),

@@ -138,7 +138,7 @@ def _wheels(name: str, machine: str, requirements: str, *, with_expat: bool, bel
 def _kept(below: Path, name: str, parts: list[bytes], make: Callable[[Path], None]) -> Path:
     """Return the folder that ``make`` makes of these parts; made by one process only, whole or not at all."""
     digest = hashlib.sha256(MAGIC_NUMBER)
-    for part in [*parts, *(path.read_bytes() for path in sorted(_HERE.glob("bundle*.py")))]:
+    for part in [*parts, *(path.read_bytes() for path in sorted(_HERE.glob("*.py")))]:
         digest.update(f"{len(part)}\n".encode() + part)
     folder = below / f"{name}-{digest.hexdigest()[:16]}"
     with file_lock(below / f".{name}.lock"):

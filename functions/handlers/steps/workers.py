@@ -1,7 +1,7 @@
 """Who does the work of this deployment, as estimates and bills take it. Pure."""
 
 from handlers.settings import Settings
-from handlers.steps.memory import max_task_nbytes
+from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.estimate.workload import Deployment, FarBucket, WorkerSize
 
 
