@@ -1,4 +1,4 @@
-"""Lambda entry point: POST /plans prices a gather, reading a few headers and no pixel. Writes nothing."""
+"""Lambda entry point: POST /plans prices a gather. It reads a few headers, no pixel, and writes nothing."""
 
 import asyncio
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _TO_ANSWER_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class DryPlanner:
-    """Plans gathers of one deployment, for whoever wants to know before."""
+    """Plans gathers of one deployment without starting them."""
 
     deployment: Deployment
     reader: CogReader
@@ -38,8 +38,8 @@ class DryPlanner:
 
         Raises:
             RequestError: The request is wrong, or does not fit the sources.
-            BudgetError: It is over a limit.
-            TooSlowError: The list is too long to be read while someone waits.
+            BudgetError: The plan is over a limit.
+            TooSlowError: The list is too long to be read within the API's time limit.
         """
         settings = self.deployment.settings
         request = admitted(parse_request(given), settings)
