@@ -1,4 +1,4 @@
-"""A dashboard of what gathers do, alarms on what an operator has to mend, and who is told."""
+"""A dashboard of gathers, alarms for the operator, and the topic that both alarms and failures go to."""
 
 import json
 from collections.abc import Sequence
@@ -23,26 +23,26 @@ from pixel_gather.estimate.pricing import USD_PER_GB_S
 from pixel_gather.telemetry import SOURCES_FAILED, SOURCES_READ, SPENT_USD
 
 _FAILED_PERCENT: Final = 5
-"""Of the sources of 5 minutes; a list with more gaps than that is an alarm worth looking at."""
+"""Of the sources read in 5 minutes."""
 
 _NEAR_TIMEOUT: Final = 0.8
-"""Share of its time-out that a worker may take."""
+"""The share of its time-out that a worker may take."""
 
 _THROTTLED_PERIODS: Final = 3
-"""A burst is retried and forgotten; 15 minutes of it mean that the account may run too few workers."""
+"""A burst is retried. 15 minutes of throttling mean that the account may run too few workers."""
 
 
 _FAILED_TRIES_PERCENT: Final = 10
 _FAILING_PERIODS: Final = 2
-"""One late shard of a small gather is tried again and forgotten; ten minutes of it are not."""
+"""One late shard of a small gather is retried. Ten minutes of failures are an alarm."""
 
 _API_ERRORS: Final = 5
-"""In 5 minutes. One may be a list that is too long to be planned in 29 seconds."""
+"""In 5 minutes. A single error may be a list that takes longer than 29 seconds to plan."""
 
 _DAY: Final = Duration.days(1)
 
 REFUSALS: Final = ("RequestError", "BudgetError", "ArrayExistsError")
-"""What the state machine calls a gather that its plan refused."""
+"""The errors with which the state machine ends a gather that its plan refused."""
 
 _NOTICE: Final = (
     "Gather <name>: <status> <error>. pixel-gather status <name> says why; pixel-gather redrive <name> runs "
@@ -53,8 +53,8 @@ _NOTICE: Final = (
 class Monitoring(Construct):
     """Dashboard, alarms and their topic.
 
-    Where one metric of an expression has no point, neither has the expression, and ``FILL`` fills none that
-    has never been written. So each alarm is on one metric, or on two that are always written together.
+    An expression has no value where one of its metrics has none, and ``FILL`` does not fill a metric that was
+    never written. So each alarm uses one metric, or two that are always written together.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Monitoring(Construct):
         )
 
     def _watch_worker(self, worker: GatherFunction) -> None:
-        """Watch one of the functions that fill shards: by itself, as a gather may call the others alone."""
+        """Watch one of the functions that fill shards. A gather calls only one of them."""
         size = f"{worker.memory_mib:,} MiB"
         self._alarm(
             f"{worker.node.id}Throttles",
@@ -145,7 +145,7 @@ class Monitoring(Construct):
 
     def _topic(self, email: str | None) -> sns.Topic:
         topic = sns.Topic(self, "Alarms", enforce_ssl=True)
-        # IfExists: EventBridge's documentation does not say that it tells topics the account.
+        # IfExists: EventBridge's documentation does not say that it sends the account with a message.
         for service, operator in (("cloudwatch", "StringEquals"), ("events", "StringEqualsIfExists")):
             topic.add_to_resource_policy(
                 iam.PolicyStatement(
@@ -160,9 +160,10 @@ class Monitoring(Construct):
         return topic
 
     def _tell_of_failed_gathers(self, state_machine: sfn.StateMachine) -> None:
-        """Name each gather that fails or times out to the topic; refusals are told to who asked.
+        """Send the name of each gather that fails or times out to the topic. Refusals are not sent.
 
-        The Map's children are executions, too, of a state machine whose ARN has the Map's label behind it.
+        The Map's children are executions as well. They are not sent: the ARN of their state machine ends in
+        the Map's label.
         """
         detail = {
             "stateMachineArn": [state_machine.state_machine_arn],
@@ -220,7 +221,7 @@ class Monitoring(Construct):
     def _alarm(
         self, name: str, metric: cloudwatch.IMetric, *, threshold: float, description: str, periods: int = 1
     ) -> None:
-        """Tell the topic when a metric reaches its threshold; no gathers, no alarm."""
+        """Notify the topic when a metric reaches its threshold. Missing data raises no alarm."""
         alarm = cloudwatch.Alarm(
             self,
             name,

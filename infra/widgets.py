@@ -1,4 +1,4 @@
-"""The dashboard, row by row: is it fast, does it fail, has it room, what does it cost."""
+"""The dashboard's rows: throughput, latency, failures, capacity and cost."""
 
 from collections.abc import Sequence
 from typing import Final
