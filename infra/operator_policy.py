@@ -40,7 +40,7 @@ class OperatorPolicy(Construct):
             stack.format_arn(
                 service="cloudformation", resource="stack", resource_name=f"{stack.stack_name}/*"
             ),
-            wildcard="this stack alone: its ARN ends in an id that is not known; its outputs have the API's address",
+            wildcard="this stack alone, whose ARN ends in an unknown id; its outputs name the API",
         )
         fan_out.grant_submit(self.policy)
         fan_out.grant_operate(self.policy)

@@ -216,8 +216,8 @@ class Workflow(Construct):
             interval=Duration.seconds(1),
             backoff_rate=2,
             max_delay=Duration.minutes(2),
-            # A minute each on average, 33 hours in all. In an account that runs 10 functions at a time, 490 of
-            # 500 children wait for hours, and none may be lost. A try adds three events to the history.
+            # A minute each on average, 33 hours in all. In an account that runs 10 functions at a time, 490
+            # of 500 children wait for hours, and none may be lost. A try adds three events to the history.
             max_attempts=2000,
             jitter_strategy=sfn.JitterType.FULL,
         )

@@ -56,7 +56,7 @@ _LONG_AGO: Final = 315_532_800
 def bundle(function: str, *, machine: str, is_emulated: bool, below: Path = _BUNDLES) -> Path:
     """Return the folder of one function's package. It is made where it is missing.
 
-    The same inputs give the same bytes. The folder's name has a digest of the inputs. Do not change the folder.
+    The same inputs give the same bytes. The folder's name has a digest of them. Do not change the folder.
 
     Args:
         function: One of ``FUNCTIONS``.
@@ -136,7 +136,7 @@ def _wheels(name: str, machine: str, requirements: str, *, with_expat: bool, bel
 
 
 def _kept(below: Path, name: str, parts: list[bytes], make: Callable[[Path], None]) -> Path:
-    """Return the folder that ``make`` makes of these parts. One process makes it, completely or not at all."""
+    """Return the folder that ``make`` makes of these parts. One process makes it, wholly or not at all."""
     digest = hashlib.sha256(MAGIC_NUMBER)
     for part in [*parts, *(path.read_bytes() for path in sorted(_HERE.glob("*.py")))]:
         digest.update(f"{len(part)}\n".encode() + part)

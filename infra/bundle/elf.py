@@ -1,6 +1,6 @@
 """Removes from shared libraries the sections that the loader does not map. Only debuggers read them.
 
-In wheels they are up to nine tenths of a file. binutils' ``strip`` has to be installed, and knows one machine.
+In wheels they are up to nine tenths of a file. binutils' ``strip`` has to be installed and knows one machine.
 The loader needs only the segments that the program headers name. These headers are the same on all machines.
 """
 
