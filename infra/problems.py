@@ -2,9 +2,9 @@
 
 API Gateway's templates insert variables without escaping them. Only ``$context.error.messageString`` is
 quoted and escaped. ``message`` may have line feeds, as for a wrong signature. ``validationErrorString`` may
-have quotes, as in ``missing required properties (["window"])``. Both would break the JSON, so neither is used. The
-second would name the field. Instead, the answer points to the schema. Requests that pass the schema are
-checked by functions, which name the field.
+have quotes, as in ``missing required properties (["window"])``. Both would break the JSON, so neither is
+used. The second would name the field. Instead, the answer points to the schema. Requests that pass the schema
+are checked by functions, which name the field.
 """
 
 import json

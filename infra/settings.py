@@ -152,8 +152,8 @@ class Settings:
 
     alarm_usd_per_day: float | None = 25.0
     """``alarm_usd_per_day``: dollars of all gathers of a day, by our model, that raise an alarm; the word
-    none for no alarm. ``max_usd`` caps one gather before it starts. This alarm also sees many small gathers, and
-    gathers that run longer than planned."""
+    none for no alarm. ``max_usd`` caps one gather before it starts. This alarm also sees many small
+    gathers, and gathers that run longer than planned."""
 
     api_auth: ApiAuth = ApiAuth.IAM
     """``api_auth``: ``iam`` or ``api-key``."""

@@ -566,4 +566,4 @@ def test_finish_of_a_cube_that_was_planned_anew_leaves_it_alone(machine: StateMa
         machine.finished(verdict)
 
     assert type(raised.value).__name__ == "ArrayExistsError"
-    assert _json(machine.s3, "cubes", root)["attributes"]["complete"] is False
+    assert _json(machine.s3, "cubes", root)["attributes"]["complete"] == 0
