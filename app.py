@@ -19,7 +19,7 @@ _LAMBDA_MACHINE: Final = "aarch64"
 
 
 def main() -> None:
-    """Write the cloud assembly to where the CDK command line asks for it."""
+    """Write the cloud assembly to the folder that the CDK command line names."""
     app = App()
     try:
         settings = Settings.from_context(app.node.get_all_context())

@@ -1,8 +1,8 @@
-"""Asks Lambda how many functions the account may run at one time, for the setting ``account_concurrency``.
+"""Asks Lambda how many functions the account may run at the same time: the setting ``account_concurrency``.
 
-``python -m infra.account deploy --profile me`` prints ``account_concurrency=10``, or nothing where that
-is given already, in cdk.context.json or among the arguments. `scripts/deploy` hands it to the CDK; synthesis
-itself asks nobody.
+``python -m infra.account deploy --profile me`` prints ``account_concurrency=10``. It prints nothing where the
+setting is in cdk.context.json, in cdk.json or in the arguments. `scripts/deploy` passes it to the CDK, so
+synthesis needs no request to AWS.
 """
 
 import argparse
@@ -21,11 +21,11 @@ _QUICK: Final = Config(connect_timeout=3, read_timeout=5, retries={"total_max_at
 
 
 def main(arguments: Sequence[str], *, folder: Path) -> str:
-    """Return what to hand to the CDK after ``-c``; empty for nothing.
+    """Return what to pass to the CDK after ``-c``, or an empty text.
 
     Args:
-        arguments: Of the CDK's command line.
-        folder: Of cdk.json.
+        arguments: The CDK's command line.
+        folder: The folder of cdk.json.
     """
     options = _options(arguments)
     if any(each.startswith(f"{_KEY}=") for each in options.context) or _is_in_context(folder):
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str], *, folder: Path) -> str:
 
 
 def concurrency(lambda_: Any) -> int:
-    """Return an account's limit in a Region, by boto3's client of Lambda."""
+    """Return how many functions the account may run in the client's Region."""
     return int(lambda_.get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
 
 

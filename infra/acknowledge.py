@@ -1,15 +1,15 @@
-"""Findings of cdk-nag that we have read and live with, each with its reason, beside what they are about."""
+"""Accepts findings of cdk-nag, each with a reason, next to the construct that the finding is about."""
 
 from aws_cdk import Acknowledgment, Validations
 from constructs import Construct
 
 
 def acknowledge(construct: Construct, rule: str, reason: str) -> None:
-    """Accept one finding about a construct and all below it.
+    """Accept one finding about a construct and its children.
 
     Args:
-        construct: What it is about.
-        rule: Such as ``S1``, or ``IAM5[Resource::*]`` for a finding of a rule that has many.
-        reason: Why it is all right here.
+        construct: What the finding is about.
+        rule: Such as ``S1``, or ``IAM5[Resource::*]`` for one of several findings of a rule.
+        reason: Why the finding is acceptable.
     """
     Validations.of(construct).acknowledge(Acknowledgment(id=f"AwsSolutions-{rule}", reason=reason))

@@ -1,4 +1,4 @@
-"""The REST API: what it answers, to whom, and what it refuses before a function is asked."""
+"""The REST API: its routes, who may call them, and what it refuses before it calls a function."""
 
 import json
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ from infra.settings import ApiAuth
 _VERSION: Final = "v1"
 _REQUESTS_PER_S: Final = 20
 _BURST: Final = 40
-"""A hundred callers who look every 5 seconds; more would wait for Step Functions anyway."""
+"""For a hundred callers who ask every 5 seconds. Step Functions would throttle more."""
 
 _REQUESTS_PER_DAY: Final = 50_000
-"""Of one API key."""
+"""For one API key."""
 
 _LIST_SCHEMA: Final[Mapping[str, Any]] = {
     "$schema": "http://json-schema.org/draft-04/schema#",
@@ -42,7 +42,7 @@ _ACCESS_LOG: Final = {
     "path": "$context.path",
     "status": "$context.status",
     "ms": "$context.responseLatency",
-    "error": "$context.error.responseType",  # one of a few words; a message may hold quotes and line feeds
+    "error": "$context.error.responseType",  # a fixed word; a message may have quotes and line feeds
 }
 
 
@@ -111,11 +111,11 @@ class Api(Construct):
                 access_log_format=apigateway.AccessLogFormat.custom(json.dumps(_ACCESS_LOG)),
             ),
         )
-        api.node.try_remove_child("Endpoint")  # an output of the stack, which has its own
+        api.node.try_remove_child("Endpoint")  # CDK's own output; the stack has another
         return api
 
     def _model(self, name: str, schema: Mapping[str, Any]) -> apigateway.IModel:
-        """Describe a body by a plain JSON Schema, which `apigateway.Model` does not take."""
+        """Describe a body by a plain JSON Schema. `apigateway.Model` does not take one."""
         model = apigateway.CfnModel(
             self,
             name,
@@ -126,7 +126,7 @@ class Api(Construct):
         )
         deployment = self.rest_api.latest_deployment
         assert deployment is not None  # noqa: S101 # the API deploys itself
-        deployment.add_to_logical_id(schema)  # a stage serves a model as it was when it was deployed
+        deployment.add_to_logical_id(schema)  # so that a changed model is deployed to the stage
         return apigateway.Model.from_model_name(self, f"{name}Reference", model.ref)
 
     def _add(self, route: _Route) -> None:
@@ -161,7 +161,7 @@ class Api(Construct):
         acknowledge(
             self.rest_api,
             "APIG3",
-            "callers are known by their signature or key and throttled; who opens the API to more adds a WAF",
+            "callers need a signature or a key and are throttled; add a WAF before opening the API to others",
         )
         by_whom = (
             "callers are AWS principals: IAM signs and decides"

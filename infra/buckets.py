@@ -1,6 +1,6 @@
-"""The two buckets: cubes, which are kept, and what gathers need while they run, which expires.
+"""The two buckets. One keeps the cubes. The other has the control files of gathers, which expire.
 
-Rights are granted by `Area`: the part of a bucket that one kind of object lies in.
+Rights are granted by `Area`: the part of a bucket that has one kind of object.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from infra.acknowledge import acknowledge
 from infra.rights import allow
 
 _REDRIVE_WINDOW_DAYS: Final = 14
-"""How long Step Functions lets a gather that failed be redriven."""
+"""How long Step Functions allows to redrive a failed gather."""
 
 _CONTROL_DAYS: Final = 2 * _REDRIVE_WINDOW_DAYS
 _EARLIER_VERSION_DAYS: Final = 30
@@ -28,20 +28,20 @@ class Area:
 
     bucket: s3.IBucket
     pattern: str
-    """A key, or several by ``*``."""
+    """A key, in which ``*`` stands for any text."""
 
     def grant_get(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         """Allow reading objects."""
         self._grant(holder, "s3:GetObject")
 
     def grant_put(self, holder: iam.Role | iam.ManagedPolicy) -> None:
-        """Allow writing objects, in parts too; not removing them."""
+        """Allow writing objects, also in parts. Does not allow removing them."""
         self._grant(holder, "s3:PutObject", "s3:AbortMultipartUpload")
 
     def grant_list(self, holder: iam.Role | iam.ManagedPolicy) -> None:
-        """Allow listing these keys, and being told 404 instead of 403 where an object is missing.
+        """Allow listing these keys. S3 then answers 404 instead of 403 where an object is missing.
 
-        S3 says 404 only to who may list, and asks that of a GET, which has no prefix: hence IfExists.
+        For a GET, S3 checks the right to list without a prefix. So the condition ends in IfExists.
         """
         allow(
             holder,
@@ -60,7 +60,7 @@ class Area:
 
 
 class Buckets(Construct):
-    """Both buckets, and the areas that rights are granted by."""
+    """Both buckets and their areas."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, output_prefix: str, retain_arrays: bool
@@ -121,7 +121,7 @@ class Buckets(Construct):
         acknowledge(
             bucket,
             "S1",
-            "only the stack's own roles write here, which their logs tell of; who has to audit reads "
-            "records data events in CloudTrail, for the sources too",
+            "only the stack's own roles write here, and they log it; to audit reads, "
+            "record data events in CloudTrail, for the sources too",
         )
         return bucket

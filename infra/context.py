@@ -1,4 +1,4 @@
-"""Values of the CDK context, checked: they come as text from the command line and as JSON from cdk.json."""
+"""Reads and checks values of the CDK context: text from the command line, JSON from cdk.json."""
 
 import json
 import re
@@ -11,16 +11,16 @@ _TRUTHS: Final = {"true": True, "false": False}
 
 
 class SettingsError(ValueError):
-    """A key of the CDK context is wrong; the sentence names it and says what it should be."""
+    """A key of the CDK context is wrong. The message names it and says what it should be."""
 
     def __init__(self, key: str, value: object, expected: str) -> None:
-        """Say what stands there and what should."""
+        """Compose the message from the key, its value and what was expected."""
         super().__init__(f"context key {key}: {json.dumps(value)} should be {expected}")
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Reads keys; each method returns the default where the key is not given."""
+    """Reads keys. Each method returns the default where the key is missing."""
 
     get: Callable[[str], object]
     """Returns a key's value, or None; `constructs.Node.try_get_context`."""
@@ -28,7 +28,7 @@ class Context:
     def text[Default: str | None](
         self, key: str, default: Default, *, pattern: re.Pattern[str], expected: str
     ) -> str | Default:
-        """Return a text that matches as a whole."""
+        """Return a text that the whole pattern matches."""
         value = self.get(key)
         return default if value is None else matching(key, value, pattern=pattern, expected=expected)
 
@@ -42,14 +42,14 @@ class Context:
         raise SettingsError(key, value, "true or false")
 
     def integer(self, key: str, default: int, *, lowest: int, highest: int) -> int:
-        """Return a whole number within bounds, these included."""
+        """Return a whole number within bounds, which are included."""
         number = self.number(key, default, lowest=lowest, highest=highest)
         if number != int(number):
             raise SettingsError(key, self.get(key), f"a whole number from {lowest:,} to {highest:,}")
         return int(number)
 
     def number(self, key: str, default: float, *, lowest: float, highest: float) -> float:
-        """Return a number within bounds, these included."""
+        """Return a number within bounds, which are included."""
         value = self.get(key)
         if value is None:
             return default
@@ -78,7 +78,7 @@ class Context:
         return int(number)
 
     def array(self, key: str) -> list[Any]:
-        """Return the items of a JSON array; none by default."""
+        """Return the items of a JSON array. The default is an empty list."""
         value = self.get(key)
         found = _from_json(value) if isinstance(value, str) else value
         if found is None and value is None:
@@ -89,7 +89,7 @@ class Context:
 
 
 def matching(key: str, value: object, *, pattern: re.Pattern[str], expected: str) -> str:
-    """Return a value that is a text and matches as a whole."""
+    """Return the value if it is a text that the whole pattern matches."""
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise SettingsError(key, value, expected)
     return value

@@ -1,6 +1,6 @@
-"""The state machine that fans a gather out, its role, and the right to use it.
+"""The state machine that runs gathers, its role, and the rights to use it.
 
-Its input is a plain request, from the API and from the console alike.
+Its input is a plain request, both from the API and from the console.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class FanOut(Construct):
         log = logs.LogGroup(
             self,
             "Log",
-            # The prefix spares CloudWatch's resource policy, which has room for few other names.
+            # With this prefix the log needs no entry in CloudWatch's resource policy, which is small.
             log_group_name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}",
             retention=LOG_RETENTION,
             removal_policy=RemovalPolicy.DESTROY,
@@ -56,7 +56,7 @@ class FanOut(Construct):
         self.state_machine = sfn.StateMachine(
             self,
             "StateMachine",
-            # As text: for a chain, CDK grants every version of each function.
+            # As text. For a chain of states, CDK grants the right to every version of each function.
             definition_body=sfn.DefinitionBody.from_string(
                 Stack.of(self).to_json_string(workflow.definition)
             ),
@@ -68,16 +68,16 @@ class FanOut(Construct):
         acknowledge(
             role,
             "IAM5[Resource::*]",
-            "X-Ray has no resources to name; log delivery is set up by Step Functions and has none either",
+            "X-Ray and the log delivery that Step Functions sets up have no resources to name",
         )
         acknowledge(
             self.state_machine,
             "SF1",
-            "errors are logged; 1,000 children have 5,000 events, which their histories keep anyway",
+            "errors are logged; 1,000 children have 5,000 events, which their histories keep",
         )
 
     def grant_submit(self, holder: iam.Role | iam.ManagedPolicy) -> None:
-        """Allow starting gathers, and looking whether one of that name is there."""
+        """Allow starting gathers, and looking up whether one of the same name exists."""
         allow(holder, ["states:StartExecution"], self.state_machine.state_machine_arn)
         self._grant_gathers(holder, "states:DescribeExecution")
 
@@ -99,7 +99,7 @@ class FanOut(Construct):
         )
 
     def grant_console(self, holder: iam.ManagedPolicy) -> None:
-        """Allow what Step Functions' console asks for beside that: state machines and histories."""
+        """Allow what Step Functions' console needs in addition: state machines and histories."""
         allow(holder, ["states:DescribeStateMachine"], self.state_machine.state_machine_arn)
         self._grant_gathers(holder, "states:GetExecutionHistory")
         allow(
@@ -118,10 +118,10 @@ class FanOut(Construct):
         )
 
     def _grant_children(self, role: iam.Role) -> None:
-        """Let the Map run its children; in a policy that waits for the machine, as the role's cannot."""
+        """Let the Map run its children. This policy is made after the machine, whose ARN it names."""
         policy = iam.Policy(self, "ChildrenPolicy", roles=[role])
         allow(policy, ["states:StartExecution"], self.state_machine.state_machine_arn)
-        for rest in (":*", f"/{MAP_LABEL}:*"):  # AWS's own example has the one form here, the other there
+        for rest in (":*", f"/{MAP_LABEL}:*"):  # AWS's examples use both forms
             allow(
                 policy,
                 ["states:DescribeExecution", "states:RedriveExecution", "states:StopExecution"],

@@ -1,4 +1,4 @@
-"""A lock between processes, for what several might set up at once: tests, deployments, an emulator."""
+"""A lock between processes that may set up the same files at the same time."""
 
 import fcntl
 from collections.abc import Generator
@@ -8,9 +8,9 @@ from pathlib import Path
 
 @contextmanager
 def file_lock(path: Path) -> Generator[None]:
-    """Hold the lock of a file, which is made where it is missing, until the context ends.
+    """Hold the lock of a file until the context ends. The file is made where it is missing.
 
-    A process that dies lets go of it.
+    The lock of a process that dies is released.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:

@@ -1,7 +1,6 @@
-"""The functions: what each runs, how large it is, and which data it may touch.
+"""The functions: what each runs, its size, and its rights to data.
 
-A role holds only what is granted here, in `infra.gather_function` and, for the state machine, in
-`infra.fan_out`.
+Roles have only the rights that are granted here, in `infra.gather_function` and in `infra.fan_out`.
 """
 
 import json
@@ -23,7 +22,7 @@ from infra.settings import Settings, SourceBucket
 from pixel_gather.telemetry import NAMESPACE, SERVICE
 
 type PackageCode = Callable[[str], lambda_.Code]
-"""Returns the code of a package, as `Sizing` names it."""
+"""Returns the code of the package of this name."""
 
 _API_TIMEOUT: Final = Duration.seconds(29)
 """API Gateway waits no longer."""
@@ -32,19 +31,20 @@ _LONGEST: Final = Duration.minutes(15)
 """Lambda allows no more."""
 
 SMALL_WORKER_MIB: Final = 1024
-"""For shards that fit: its network, which binds, is that of any other, and its second costs 0.6 as much."""
+"""For shards that fit. The network limits a worker and is the same in all sizes up to 1,769 MiB. A second
+costs 0.6 as much."""
 
 _ENVIRONMENT_NBYTES: Final = 4096
-"""Lambda holds no more."""
+"""Lambda's limit for the environment of a function."""
 
-_LATER_NBYTES: Final = 330
-"""Of an environment, known when it is deployed or added to some: two buckets of 63 letters, the state
-machine's ARN, the number of vCPUs."""
+_RESERVED_NBYTES: Final = 330
+"""Room for values that are known at deployment or that only some functions have: the names of two buckets
+(63 letters each), the state machine's ARN and the number of vCPUs."""
 
 _SUBMIT: Final = Sizing(
     package="submit",
     module="submit",
-    memory_mib=1024,  # over half a vCPU: a cold start is imports, and callers wait for it
+    memory_mib=1024,  # over half a vCPU: callers wait for the imports of a cold start
     timeout=_API_TIMEOUT,
 )
 _STATUS: Final = Sizing(package="status", module="status", memory_mib=1024, timeout=_API_TIMEOUT)
@@ -52,21 +52,21 @@ _DRY_RUN: Final = Sizing(
     package="plan",
     module="dry_run",
     memory_mib=ONE_VCPU_MIB,
-    timeout=_API_TIMEOUT,  # too short for a million lines; a gather of them is planned all the same, by plan
+    timeout=_API_TIMEOUT,  # too short for a million lines; the function plan has the time
     disk=Size.gibibytes(4),
 )
 _PLAN: Final = Sizing(
     package="plan",
     module="plan_gather",
     memory_mib=ONE_VCPU_MIB,  # one thread sorts, in 112 MiB for a million lines (measured)
-    timeout=_LONGEST,  # a million lines take half a minute; a million keys, 1,000 calls one after another
-    disk=Size.gibibytes(4),  # a million lines take 300 MB, up to thrice that while sorted, more with columns
+    timeout=_LONGEST,  # a million lines take half a minute; listing a million keys takes 1,000 calls
+    disk=Size.gibibytes(4),  # a million lines take 300 MB, three times that while sorted, more with columns
 )
 _FINISH: Final = Sizing(
     package="finish",
     module="finish_gather",
-    memory_mib=ONE_VCPU_MIB,  # a vCPU; with the report drawn it holds 254 MiB of 100,000 sources (measured)
-    timeout=_LONGEST,  # reads up to 10,000 sidecars, 32 at a time; the report takes seconds (3.5 s measured)
+    memory_mib=ONE_VCPU_MIB,  # one vCPU; 100,000 sources take 254 MiB, the report included (measured)
+    timeout=_LONGEST,  # up to 10,000 sidecars, 32 at a time; the report takes 3.5 s (measured)
 )
 
 
@@ -75,12 +75,12 @@ def _shard(memory_mib: int) -> Sizing:
         package="shard",
         module="gather_shard",
         memory_mib=memory_mib,
-        timeout=_LONGEST,  # a shard takes seconds; but a source may take 180 of them until it is given up
+        timeout=_LONGEST,  # a shard takes seconds, but a slow source may take 180 s
     )
 
 
 class Functions(Construct):
-    """The functions, and their rights to data."""
+    """The functions and their rights to data."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, settings: Settings, buckets: Buckets, code: PackageCode
@@ -108,20 +108,20 @@ class Functions(Construct):
         self._grant_data(buckets, settings.source_buckets)
 
     def _grant_data(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
-        buckets.lists.grant_get(self.submit.role)  # is the list there already?
-        buckets.lists.grant_put(self.submit.role)  # lent to callers, in presigned URLs
+        buckets.lists.grant_get(self.submit.role)  # to see whether the list is there
+        buckets.lists.grant_put(self.submit.role)  # callers use it by presigned URLs
         buckets.summaries.grant_get(self.status.role)
 
         for planner in (self.dry_run, self.plan):
             _grant_sources(planner.role, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
             buckets.indexes.grant_get(planner.role)
-        for area in (buckets.roots, buckets.reports, buckets.gathers):  # of a gather that has been before
+        for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
             area.grant_get(self.plan.role)
         for area in (buckets.metadata, buckets.gathers):
             area.grant_put(self.plan.role)
         for area in (buckets.cubes, buckets.gathers):
-            area.grant_list(self.plan.role)  # is the cube's place empty, which shards are there already?
+            area.grant_list(self.plan.role)  # to see whether the place is empty and which shards are there
         buckets.summaries.grant_put(self.plan.role)
 
         for shard in self.shards:
@@ -146,7 +146,7 @@ def _grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list:
             role,
             ["s3:GetObject"],
             f"{arn}/*",
-            wildcard="which objects are sources is the request's to say; of which buckets, the deployment's",
+            wildcard="requests name the objects; the deployment names their buckets",
         )
         if may_list:
             allow(role, ["s3:ListBucket"], arn)
@@ -160,17 +160,17 @@ def _by_s3_alone(role: iam.Role, source: SourceBucket) -> dict[str, Any]:
 
 
 def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
-    """Return what functions read; the same for all of them, so that it is described once.
+    """Return the environment of all functions.
 
     Raises:
-        SettingsError: It is more than Lambda holds.
+        SettingsError: It is larger than Lambda allows.
     """
     environment = {
         "PIXEL_GATHER_STAGE": settings.stage,
         "PIXEL_GATHER_ARRAY_BUCKET": buckets.arrays.bucket_name,
         "PIXEL_GATHER_OUTPUT_PREFIX": settings.output_prefix,
         "PIXEL_GATHER_CONTROL_BUCKET": buckets.control.bucket_name,
-        "PIXEL_GATHER_SOURCE_BUCKETS": _compact([_said(each) for each in settings.source_buckets]),
+        "PIXEL_GATHER_SOURCE_BUCKETS": _compact([_bucket_fields(each) for each in settings.source_buckets]),
         "PIXEL_GATHER_HTTPS_HOSTS": _compact(settings.https_hosts),
         "PIXEL_GATHER_LIMITS": _compact(asdict(settings.caps)),
         "PIXEL_GATHER_CONCURRENCY": str(settings.worker_concurrency),
@@ -178,19 +178,19 @@ def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
         "POWERTOOLS_SERVICE_NAME": SERVICE,
         "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
         "POWERTOOLS_LOG_LEVEL": "INFO",
-        "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 # each environment's own, and all that may be written
+        "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 # the only folder that may be written
     }
     _check_size(environment, settings)
     return environment
 
 
 def _check_size(environment: Mapping[str, str], settings: Settings) -> None:
-    """Refuse now what Lambda would refuse in the middle of a deployment.
+    """Refuse an environment that Lambda would refuse in the middle of a deployment.
 
-    Lambda measures names and values as one JSON object, in which each quote of a value is two bytes.
+    Lambda measures names and values as one JSON object, in which each quote in a value takes two bytes.
     """
     known = {name: "" if Token.is_unresolved(text) else text for name, text in environment.items()}
-    nbytes = len(_compact(known)) + _LATER_NBYTES
+    nbytes = len(_compact(known)) + _RESERVED_NBYTES
     if nbytes <= _ENVIRONMENT_NBYTES:
         return
     key, told = max(
@@ -205,8 +205,8 @@ def _check_size(environment: Mapping[str, str], settings: Settings) -> None:
     )
 
 
-def _said(bucket: SourceBucket) -> dict[str, str | bool]:
-    """Return a bucket's fields without those that are as usual, and without the key: that is IAM's affair."""
+def _bucket_fields(bucket: SourceBucket) -> dict[str, str | bool]:
+    """Return a bucket's fields without defaults. The key is left out: only IAM needs it."""
     return {name: value for name, value in asdict(bucket).items() if value and name != "kms_key"}
 
 

@@ -21,7 +21,7 @@ LOG_RETENTION: Final = logs.RetentionDays.THREE_MONTHS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What one function runs and what it is given."""
+    """What one function runs, and its resources."""
 
     package: str
     """Which package holds its code: submit, status, plan, shard or finish."""
@@ -30,34 +30,34 @@ class Sizing:
     """Module of ``handlers``."""
 
     memory_mib: int
-    """Of the function; vCPUs come with it, see `ONE_VCPU_MIB`."""
+    """The function's memory. Its vCPUs are in proportion, see `ONE_VCPU_MIB`."""
 
     timeout: Duration
     disk: Size | None = None
-    """Of /tmp, where it is more than the 512 MiB that every function has."""
+    """Size of /tmp. None for the 512 MiB that every function has."""
 
     reserved_concurrency: int = 0
-    """Environments that no other function of the account can take; 0 for none."""
+    """How many environments are reserved for this function in the account; 0 for none."""
 
     @property
     def n_threads(self) -> int:
-        """Threads that compute at one time: one for each vCPU that the memory comes with.
+        """How many threads compute at the same time: one per vCPU.
 
-        Lambda shows two CPUs to functions that get the time of one.
+        Lambda shows two CPUs also to functions that get the time of one.
         """
         return max(round(self.memory_mib / ONE_VCPU_MIB), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """What functions run on."""
+    """The runtime and the architecture of the functions."""
 
     runtime: lambda_.Runtime
     architecture: lambda_.Architecture
 
 
 class GatherFunction(Construct):
-    """One function, whose role may at first write its own log and nothing else."""
+    """One function. Its role may write its own log, until more rights are granted."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class GatherFunction(Construct):
         self.role = iam.Role(
             self,
             "Role",
-            # IfExists: Lambda's documentation does not say that it tells the account when it assumes a role.
+            # IfExists: Lambda's documentation does not say that it sends the account when it assumes a role.
             assumed_by=iam.ServicePrincipal(
                 "lambda.amazonaws.com",
                 conditions={"StringEqualsIfExists": {"aws:SourceAccount": Aws.ACCOUNT_ID}},

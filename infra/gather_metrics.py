@@ -1,4 +1,4 @@
-"""The metrics of one deployment, by the names that its functions write."""
+"""The metrics that the functions of one deployment write, for alarms and the dashboard."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +13,7 @@ PERIOD: Final = Duration.minutes(5)
 
 @dataclass(frozen=True, slots=True)
 class GatherMetrics:
-    """Finds a deployment's metrics by its stage."""
+    """The metrics of one stage."""
 
     stage: str
 

@@ -1,4 +1,4 @@
-"""The stack: its constructs, wired."""
+"""The stack: connects its constructs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,14 +28,14 @@ class GatherStack(Stack):
         code: PackageCode,
         request_model_schema: Mapping[str, Any],
     ) -> None:
-        """Build it.
+        """Build the stack.
 
         Args:
             scope: The app.
             construct_id: The stack's name, `Settings.stack_name`.
-            settings: What this deployment is.
-            code: Gives each function its package.
-            request_model_schema: What the API checks requests by: JSON Schema, draft 4.
+            settings: The deployment's settings.
+            code: Returns each function's package.
+            request_model_schema: The JSON Schema, draft 4, that the API checks requests by.
         """
         super().__init__(
             scope,

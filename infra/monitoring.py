@@ -1,6 +1,7 @@
-"""A dashboard of what gathers do, alarms on what an operator has to mend, and who is told."""
+"""A dashboard of gathers, alarms for the operator, and the topic that both alarms and failures go to."""
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import Aws, Duration
@@ -22,26 +23,26 @@ from pixel_gather.estimate.pricing import USD_PER_GB_S
 from pixel_gather.telemetry import SOURCES_FAILED, SOURCES_READ, SPENT_USD
 
 _FAILED_PERCENT: Final = 5
-"""Of the sources of 5 minutes; a list with more gaps than that is an alarm worth looking at."""
+"""Of the sources read in 5 minutes."""
 
 _NEAR_TIMEOUT: Final = 0.8
-"""Share of its time-out that a worker may take."""
+"""The share of its time-out that a worker may take."""
 
 _THROTTLED_PERIODS: Final = 3
-"""A burst is retried and forgotten; 15 minutes of it mean that the account may run too few workers."""
+"""A burst is retried. 15 minutes of throttling mean that the account may run too few workers."""
 
 
 _FAILED_TRIES_PERCENT: Final = 10
 _FAILING_PERIODS: Final = 2
-"""One late shard of a small gather is tried again and forgotten; ten minutes of it are not."""
+"""One late shard of a small gather is retried. Ten minutes of failures are an alarm."""
 
 _API_ERRORS: Final = 5
-"""In 5 minutes. One may be a list that is too long to be planned in 29 seconds."""
+"""In 5 minutes. A single error may be a list that takes longer than 29 seconds to plan."""
 
 _DAY: Final = Duration.days(1)
 
 REFUSALS: Final = ("RequestError", "BudgetError", "ArrayExistsError")
-"""What the state machine calls a gather that its plan refused."""
+"""The errors with which the state machine ends a gather that its plan refused."""
 
 _NOTICE: Final = (
     "Gather <name>: <status> <error>. pixel-gather status <name> says why; pixel-gather redrive <name> runs "
@@ -52,8 +53,8 @@ _NOTICE: Final = (
 class Monitoring(Construct):
     """Dashboard, alarms and their topic.
 
-    Where one metric of an expression has no point, neither has the expression, and ``FILL`` fills none that
-    has never been written. So each alarm is on one metric, or on two that are always written together.
+    An expression has no value where one of its metrics has none, and ``FILL`` does not fill a metric that was
+    never written. So each alarm uses one metric, or two that are always written together.
     """
 
     def __init__(
@@ -70,7 +71,6 @@ class Monitoring(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.topic = self._topic(email)
-        shard = functions.shard
         self._tell_of_failed_gathers(state_machine)
         self._alarm(
             "FailedSources",
@@ -83,34 +83,8 @@ class Monitoring(Construct):
             threshold=_FAILED_PERCENT,
             description=f"{_FAILED_PERCENT} % of sources gave no pixels: the dashboard tells how they failed",
         )
-        self._alarm(
-            "Throttles",
-            shard.function.metric_throttles(period=PERIOD),
-            threshold=1,
-            periods=_THROTTLED_PERIODS,
-            description="Lambda turns workers away: lower max_workers or raise the account's concurrency",
-        )
-        self._alarm(
-            "SlowShards",
-            shard.function.metric_duration(period=PERIOD, statistic="Maximum"),
-            threshold=_NEAR_TIMEOUT * shard.timeout.to_milliseconds(),
-            description="A worker came near its time-out: sources answer slowly, or shards are too large",
-        )
-        self._alarm(
-            "WorkerErrors",
-            cloudwatch.MathExpression(
-                expression="100 * errors / invocations",
-                using_metrics={
-                    "errors": shard.function.metric_errors(period=PERIOD),
-                    "invocations": shard.function.metric_invocations(period=PERIOD),
-                },
-                label="tries of shards that failed, percent",
-                period=PERIOD,
-            ),
-            threshold=_FAILED_TRIES_PERCENT,
-            periods=_FAILING_PERIODS,
-            description=f"{_FAILED_TRIES_PERCENT} % of tries fail: the log of gather_shard says why",
-        )
+        for worker in functions.shards:
+            self._watch_worker(worker)
         for name, function in (("Plan", functions.plan), ("Finish", functions.finish)):
             self._alarm(
                 f"{name}Errors",
@@ -125,21 +99,53 @@ class Monitoring(Construct):
             description="The API fails to answer: the logs of submit, status and dry_run say why",
         )
         if usd_per_day is not None:
-            self._alarm_on_dollars(usd_per_day, metrics=metrics, shard=shard)
+            self._alarm_on_dollars(usd_per_day, metrics=metrics, workers=functions.shards)
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Dashboard",
             widgets=dashboard_rows(
                 metrics=metrics,
                 state_machine=state_machine,
-                shard=shard,
+                workers=functions.shards,
                 throttles=[each.function.metric_throttles(period=PERIOD) for each in functions.every],
             ),
         )
 
+    def _watch_worker(self, worker: GatherFunction) -> None:
+        """Watch one of the functions that fill shards. A gather calls only one of them."""
+        size = f"{worker.memory_mib:,} MiB"
+        self._alarm(
+            f"{worker.node.id}Throttles",
+            worker.function.metric_throttles(period=PERIOD),
+            threshold=1,
+            periods=_THROTTLED_PERIODS,
+            description=f"Lambda throttles workers of {size}: lower max_workers or raise the account's quota",
+        )
+        self._alarm(
+            f"{worker.node.id}Slow",
+            worker.function.metric_duration(period=PERIOD, statistic="Maximum"),
+            threshold=_NEAR_TIMEOUT * worker.timeout.to_milliseconds(),
+            description=f"A worker of {size} came near its time-out: sources are slow, or shards too large",
+        )
+        self._alarm(
+            f"{worker.node.id}Errors",
+            cloudwatch.MathExpression(
+                expression="100 * errors / invocations",
+                using_metrics={
+                    "errors": worker.function.metric_errors(period=PERIOD),
+                    "invocations": worker.function.metric_invocations(period=PERIOD),
+                },
+                label=f"failed tries by workers of {size}, percent",
+                period=PERIOD,
+            ),
+            threshold=_FAILED_TRIES_PERCENT,
+            periods=_FAILING_PERIODS,
+            description=f"{_FAILED_TRIES_PERCENT} % of tries by workers of {size} fail: their log says why",
+        )
+
     def _topic(self, email: str | None) -> sns.Topic:
         topic = sns.Topic(self, "Alarms", enforce_ssl=True)
-        # IfExists: EventBridge's documentation does not say that it tells topics the account.
+        # IfExists: EventBridge's documentation does not say that it sends the account with a message.
         for service, operator in (("cloudwatch", "StringEquals"), ("events", "StringEqualsIfExists")):
             topic.add_to_resource_policy(
                 iam.PolicyStatement(
@@ -154,9 +160,10 @@ class Monitoring(Construct):
         return topic
 
     def _tell_of_failed_gathers(self, state_machine: sfn.StateMachine) -> None:
-        """Name each gather that fails or times out to the topic; refusals are told to who asked.
+        """Send the name of each gather that fails or times out to the topic. Refusals are not sent.
 
-        The Map's children are executions, too, of a state machine whose ARN has the Map's label behind it.
+        The Map's children are executions as well. They are not sent: the ARN of their state machine ends in
+        the Map's label.
         """
         detail = {
             "stateMachineArn": [state_machine.state_machine_arn],
@@ -186,11 +193,13 @@ class Monitoring(Construct):
             ],
         )
 
-    def _alarm_on_dollars(self, usd_per_day: float, *, metrics: GatherMetrics, shard: GatherFunction) -> None:
-        """Watch what workers say that they spend, and how long Lambda says that they ran.
+    def _alarm_on_dollars(
+        self, usd_per_day: float, *, metrics: GatherMetrics, workers: Sequence[GatherFunction]
+    ) -> None:
+        """Watch the dollars that workers report, and the time that Lambda reports for each function.
 
-        The first counts requests and transitions, too; the second sees workers that were killed and said
-        nothing.
+        The first counts requests and state transitions as well. The second counts workers that were killed
+        before they could report.
         """
         shown = f"${usd_per_day:,g} in a day"
         self._alarm(
@@ -199,18 +208,20 @@ class Monitoring(Construct):
             threshold=usd_per_day,
             description=f"Gathers cost {shown} by our model: pixel-gather list shows them, cancel stops one",
         )
-        usd_per_ms = shard.memory_mib / 1024 * USD_PER_GB_S / 1000
-        self._alarm(
-            "DollarsOfLambda",
-            shard.function.metric_duration(period=_DAY, statistic="Sum"),
-            threshold=round(usd_per_day / usd_per_ms),
-            description=f"Workers ran for {shown}: pixel-gather list shows gathers, cancel stops one",
-        )
+        for worker in workers:
+            usd_per_ms = worker.memory_mib / 1024 * USD_PER_GB_S / 1000
+            self._alarm(
+                f"{worker.node.id}Dollars",
+                worker.function.metric_duration(period=_DAY, statistic="Sum"),
+                threshold=round(usd_per_day / usd_per_ms),
+                description=f"Workers of {worker.memory_mib:,} MiB ran for {shown}: pixel-gather list shows "
+                "gathers, cancel stops one",
+            )
 
     def _alarm(
         self, name: str, metric: cloudwatch.IMetric, *, threshold: float, description: str, periods: int = 1
     ) -> None:
-        """Tell the topic when a metric reaches its threshold; no gathers, no alarm."""
+        """Notify the topic when a metric reaches its threshold. Missing data raises no alarm."""
         alarm = cloudwatch.Alarm(
             self,
             name,

@@ -1,6 +1,6 @@
-"""The CDK command line and the validator of state machines, from the lock in infra/node.
+"""Installs the CDK command line and the validator of state machines, as locked in infra/node.
 
-``python -m infra.node_tools`` sets them up where they are missing, or of another lock, and prints where.
+``python -m infra.node_tools`` installs them where they are missing or out of date, and prints their folder.
 """
 
 import os
@@ -16,18 +16,18 @@ from infra.file_lock import file_lock
 _NODE: Final = Path(__file__).parent / "node"
 _LOCK: Final = _NODE / "package-lock.json"
 _INSTALLED: Final = _NODE / "node_modules" / ".installed"
-"""A copy of the lock that the folder was made from."""
+"""A copy of the lock file that was installed."""
 
 
 class NodeToolsError(Exception):
-    """npm could not set them up."""
+    """npm could not install the commands."""
 
 
 def node_tools() -> Path:
     """Return the folder of ``cdk`` and ``asl-validator``.
 
     Raises:
-        NodeToolsError: With what npm said.
+        NodeToolsError: npm failed. The message has its output.
     """
     with file_lock(_NODE / ".lock"):
         if not _INSTALLED.is_file() or _INSTALLED.read_bytes() != _LOCK.read_bytes():
@@ -50,7 +50,7 @@ def _install() -> None:
 
 
 def _with_node(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment that finds this installation's Node first, and trusts what Python trusts."""
+    """Return an environment that uses this installation's Node and trusts the same certificates as Python."""
     path = os.pathsep.join((str(Path(sys.executable).parent), environment.get("PATH", os.defpath)))
     trusted = {"NODE_EXTRA_CA_CERTS": environment["SSL_CERT_FILE"]} if "SSL_CERT_FILE" in environment else {}
     return {**trusted, **environment, "PATH": path}

@@ -1,6 +1,6 @@
-"""Policies to attach to users and roles: of who runs gathers, and of who reads cubes.
+"""Policies for users and roles: one for people who run gathers, one for people who read cubes.
 
-Nothing else is needed for either: tests/e2e runs as users that hold these and nothing more.
+No other rights are needed: tests/e2e runs as users that have only these policies.
 """
 
 from aws_cdk import Stack
@@ -14,7 +14,7 @@ from infra.rights import allow
 
 
 class OperatorPolicy(Construct):
-    """Run gathers by the API, by Step Functions or by its console; pass no role and touch no cube."""
+    """Allows running gathers by the API, by Step Functions or by its console. Allows no access to cubes."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class OperatorPolicy(Construct):
             stack.format_arn(
                 service="cloudformation", resource="stack", resource_name=f"{stack.stack_name}/*"
             ),
-            wildcard="of this stack, whose id nobody who names it knows; its outputs say where the API is",
+            wildcard="this stack alone, whose ARN ends in an unknown id; its outputs name the API",
         )
         fan_out.grant_submit(self.policy)
         fan_out.grant_operate(self.policy)
@@ -51,7 +51,7 @@ class OperatorPolicy(Construct):
 
 
 class ReaderPolicy(Construct):
-    """Open cubes and their reports, and list them; see no source and no control file, run nothing."""
+    """Allows listing and reading cubes and their reports, and nothing else."""
 
     def __init__(self, scope: Construct, construct_id: str, *, buckets: Buckets) -> None:
         super().__init__(scope, construct_id)

@@ -1,10 +1,10 @@
-"""What API Gateway answers by itself where no function does: problem details, as the functions answer.
+"""The answers that API Gateway gives without a function: problem details, like those of the functions.
 
-Its templates put variables in as they are, and have no function that would escape them. Of errors only
-``$context.error.messageString`` comes quoted and escaped. ``message`` may hold line feeds (a wrong
-signature's does) and ``validationErrorString`` quotes (``missing required properties (["window"])``), which
-would make the whole answer no JSON. So neither is used, though the second would name the field: a schema's
-refusal points to the schema, and what gets past it is checked by functions, which name the field.
+API Gateway's templates insert variables without escaping them. Only ``$context.error.messageString`` is
+quoted and escaped. ``message`` may have line feeds, as for a wrong signature. ``validationErrorString`` may
+have quotes, as in ``missing required properties (["window"])``. Both would break the JSON, so neither is
+used. The second would name the field. Instead, the answer points to the schema. Requests that pass the schema
+are checked by functions, which name the field.
 """
 
 import json
@@ -21,7 +21,7 @@ _MESSAGE: Final = "$context.error.messageString"
 class _Problem:
     response: apigateway.ResponseType
     status: int | None
-    """None where API Gateway chooses one of many; the body then leaves it out."""
+    """None where API Gateway chooses the status. The body then has none."""
 
     code: str
     title: str
@@ -87,7 +87,7 @@ _PROBLEMS: Final = (
 
 
 def answer_with_problems(api: apigateway.RestApi) -> None:
-    """Let an API answer with problem details (RFC 9457) whatever it refuses or fails at by itself."""
+    """Answer all errors of the API itself with problem details (RFC 9457)."""
     for problem in _PROBLEMS:
         api.add_gateway_response(
             problem.response.response_type.title().replace("_", ""),

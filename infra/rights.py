@@ -1,4 +1,4 @@
-"""Rights of roles: granted one by one, each wildcard with its reason."""
+"""Grants rights to roles and policies, each wildcard with a reason."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,9 +22,9 @@ def allow(
     Args:
         holder: The role, or a policy that is attached to one.
         actions: Such as ``s3:GetObject``.
-        resource: An ARN, whose wildcards stand for resources and never for a service or an account.
-        wildcard: Why it needs one; given exactly if it has one.
-        conditions: When, if not always.
+        resource: An ARN. Its wildcards stand for resources, never for a service or an account.
+        wildcard: Why the ARN has a wildcard; None where it has none.
+        conditions: Conditions of the statement; None for none.
     """
     statement = iam.PolicyStatement(actions=list(actions), resources=[resource], conditions=conditions)
     if isinstance(holder, iam.Role):

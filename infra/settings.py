@@ -1,7 +1,7 @@
-"""What one deployment is: read from the CDK context, once, and checked.
+"""The settings of one deployment, read from the CDK context and checked.
 
-Every key of the context stands at the field that it fills. It is given as ``-c KEY=VALUE`` on the
-command line or under ``context`` in cdk.json; arrays are JSON in both places.
+The text at each field names its key of the context. Keys are given as ``-c KEY=VALUE`` on the command line or
+under ``context`` in cdk.json. Arrays are JSON in both places.
 """
 
 import difflib
@@ -15,7 +15,7 @@ from typing import Final
 from infra.context import Context, SettingsError, matching
 
 LEAST_WORKER_MIB: Final = 1769
-"""One vCPU, and what a shard needs: 512 MiB decoded, as much compressed, and the reader with its child."""
+"""One vCPU. The memory holds a shard of 512 MiB decoded, as much compressed, the reader and GDAL's child."""
 
 _STAGE: Final = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -27,78 +27,79 @@ _API_AUTH: Final = re.compile(r"iam|api-key")
 _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
 _MOST_CHILDREN: Final = 10_000
-"""Of one Distributed Map at one time."""
+"""A Distributed Map runs no more children at the same time."""
 
 _UNRESERVED: Final = 100
-"""That Lambda lets no account reserve."""
+"""Concurrency that Lambda does not let an account reserve."""
 
 _RESERVED: Final = 10
-"""A hundred callers who look every 5 seconds make 20 calls a second, of 0.2 s each."""
+"""A hundred callers who ask every 5 seconds make 20 calls a second of 0.2 s each."""
 
 _KEPT_FREE: Final = 0.1
-"""Share of an account's concurrency that gathers leave to the API, to planners and to all else there."""
+"""Share of an account's concurrency that is kept for the API, for plans and for other applications."""
 
 _LEAST_KEPT_FREE: Final = 2
-"""Status and submit, where an account may run ten functions and no more."""
+"""Status and submit, in an account that may run only ten functions."""
 
 
 class ApiAuth(StrEnum):
     """How callers of the API prove who they are."""
 
     IAM = "iam"
-    """Signed with AWS credentials; IAM policies say who may call."""
+    """Requests are signed with AWS credentials. IAM policies say who may call."""
 
     API_KEY = "api-key"
-    """A secret in the header ``x-api-key``, held to a quota by a usage plan: for callers outside AWS."""
+    """A secret in the header ``x-api-key``, with the quota of a usage plan: for callers outside AWS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceBucket:
-    """A bucket whose objects may be read, as sources and as lists of sources."""
+    """A bucket whose objects may be read as sources and as lists of sources."""
 
     name: str
     region: str | None = None
-    """Where it is not the deployment's own; its transfer is then charged."""
+    """None for the deployment's own Region. Transfer from another Region is charged."""
 
     requester_pays: bool = False
     unsigned: bool = False
-    """Read without credentials, as public buckets allow; no role is then given any right to it."""
+    """Whether it is read without credentials, as public buckets allow. No role then gets a right to it."""
 
     kms_key: str | None = None
     """ARN of the customer's key that its objects are encrypted with. The roles that read sources may then
-    decrypt with it, by way of S3 alone; the key's own policy has to allow this account, too."""
+    decrypt with it, through S3 only. The key's own policy has to allow this account as well."""
 
     @property
     def key_region(self) -> str | None:
-        """Region of the key, and so of the bucket; None without a key."""
+        """Region of the key, and therefore of the bucket. None without a key."""
         return None if self.kms_key is None else self.kms_key.split(":")[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """What no request may exceed; a request's own ``limits`` can only lower them."""
+    """The highest limits of any request. A request's own ``limits`` can only lower them."""
 
     usd: float | None = 10.0
-    """``max_usd``: dollars by the plan's estimate; the word none for no cap."""
+    """``max_usd``: dollars, by the plan's estimate; the word none for no cap."""
 
     files: int | None = 1_000_000
-    """``max_files``: sources in a list; none for no cap. Plan's time and disk are sized for a million."""
+    """``max_files``: sources in a list; none for no cap. The plan's time and disk suffice for a million."""
 
     pixels: int | None = None
-    """``max_pixels``: pixels of all sources together; none by default, as dollars cap them too."""
+    """``max_pixels``: pixels of all sources together; no cap by default, as ``max_usd`` limits them too."""
 
     fetched_bytes: int | None = None
-    """``max_fetched_bytes``: bytes to be read, as estimated; none by default, for the same reason."""
+    """``max_fetched_bytes``: bytes to read, by the estimate; no cap by default, for the same reason."""
 
     workers: int = 500
-    """``max_workers``: workers at one time, 1 to 10,000. A request that names none gets as many as help.
+    """``max_workers``: workers at the same time, 1 to 10,000.
 
-    Half of what an account may run in a Region at first, so that the API and all else there go on meanwhile.
-    By default no more than nine tenths of ``account_concurrency``, which it may not exceed.
+    A request without a number gets as many as are useful. The default is half of what most accounts may run
+    in a Region, so that the API and other applications keep running. It is at most nine tenths of
+    ``account_concurrency``, and no setting may exceed that.
     """
 
     failed_shards: float = 0.1
-    """``max_failed_shards``: share of the shards, 0 to 1, that a request may allow to be lost."""
+    """``max_failed_shards``: the largest share of lost shards, 0 to 1, that a request may allow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +107,13 @@ class Settings:
     """One deployment."""
 
     stage: str = "main"
-    """``stage``: which of an account's deployments this is; ends the stack's name, and is a dimension of
+    """``stage``: distinguishes the deployments of an account. It ends the stack's name and is a dimension of
     every metric. 1 to 20 lower-case letters, digits and hyphens."""
 
     source_buckets: tuple[SourceBucket, ...] = ()
-    """``source_buckets``: the only buckets that sources are read from: a JSON array of objects with ``name``
+    """``source_buckets``: the only buckets that sources are read from. A JSON array of objects with ``name``
     and, where needed, ``region``, ``requester_pays``, ``unsigned`` and ``kms_key``. The functions'
-    environment has room for some 80 of them."""
+    environment has room for about 80."""
 
     https_hosts: tuple[str, ...] = ()
     """``https_hosts``: hosts that sources may be read from by https, as a JSON array; none by default."""
@@ -126,39 +127,40 @@ class Settings:
     worker_memory_mib: int = LEAST_WORKER_MIB
     """``worker_memory_mib``: 1,769 to 10,240, of the workers for shards that do not fit those of 1,024 MiB.
 
-    1,769 is one vCPU. A worker's network carries 78 MB/s, some 190 tiles of 400 KB a second, which take 0.6
-    seconds of CPU over TLS (measured on x86): more memory buys nothing but the wider network from 2,048 on.
+    1,769 is one vCPU. A worker's network carries 78 MB/s, about 190 tiles of 400 KB a second. They take 0.6
+    seconds of CPU over TLS (measured on x86). More memory only helps from 2,048 on, by a wider network.
     """
 
     worker_concurrency: int = 128
     """``worker_concurrency``: most requests that one worker has in flight to one bucket or host, 1 to 400.
 
-    Below it the worker finds its own number. Each may hold two connections, and a worker has 1,024 file
-    descriptors.
+    The worker finds the best number up to this one. A request may hold two connections, and a worker has
+    1,024 file descriptors.
     """
 
     caps: Caps = Caps()
     account_concurrency: int = 1000
-    """``account_concurrency``: how many functions the account may run at one time in this Region, from 4 on.
+    """``account_concurrency``: how many functions the account may run at the same time in this Region; at
+    least 4.
 
-    ``scripts/deploy`` asks Lambda for it. A young account may run 10: no gather then has more than 8 workers.
+    ``scripts/deploy`` asks Lambda for it. A new account may run 10. Gathers then have at most 8 workers.
     """
 
     alarm_email: str | None = None
-    """``alarm_email``: who is told of alarms, and of gathers that fail; AWS asks the address to confirm.
+    """``alarm_email``: the address that gets alarms and the names of failed gathers. AWS asks it to confirm.
     Nobody by default."""
 
     alarm_usd_per_day: float | None = 25.0
-    """``alarm_usd_per_day``: dollars of all gathers of a day, by our model, that call an alarm; the word none
-    for no such alarm. ``max_usd`` caps one gather before it starts; this tells of many, and of what goes on
-    longer than its plan said."""
+    """``alarm_usd_per_day``: dollars of all gathers of a day, by our model, that raise an alarm; the word
+    none for no alarm. ``max_usd`` caps one gather before it starts. This alarm also sees many small
+    gathers, and gathers that run longer than planned."""
 
     api_auth: ApiAuth = ApiAuth.IAM
     """``api_auth``: ``iam`` or ``api-key``."""
 
     api_log_role: bool = True
-    """``api_log_role``: whether to set the role by which API Gateway writes logs, which all APIs of the
-    account share in a Region. False where the account has one already."""
+    """``api_log_role``: whether to set the role by which API Gateway writes logs. All APIs of the account
+    share it in a Region. Use false where the account has one."""
 
     emulated: bool = False
     """``emulated``: whether the functions run on this machine instead of in Lambda."""
@@ -170,10 +172,10 @@ class Settings:
 
     @property
     def reserved_for_api(self) -> int:
-        """Concurrency to reserve for each of status and submit; 0 where the account is too small.
+        """Concurrency to reserve for each of status and submit. 0 where the account is too small.
 
-        With it a gather can be stopped even while workers take all the rest. Lambda leaves an account 100
-        that nobody has reserved.
+        So a gather can be stopped while workers use all of the rest. Lambda keeps 100 of an account
+        unreserved.
         """
         is_enough = self.account_concurrency >= _UNRESERVED + 2 * _RESERVED
         return _RESERVED if is_enough else 0
@@ -183,10 +185,10 @@ class Settings:
         """Read all keys.
 
         Args:
-            given: All of the context; `constructs.Node.get_all_context`.
+            given: The whole context, from `constructs.Node.get_all_context`.
 
         Raises:
-            SettingsError: A key's value is not what it should be, or a key is none that is known.
+            SettingsError: A value is wrong, or a key is not known.
         """
         asked: set[str] = set()
 
@@ -237,7 +239,7 @@ class Settings:
 
 
 def _refuse_unknown(given: Mapping[str, object], known: set[str]) -> None:
-    """Refuse a key that nothing reads, which may be a cap misspelled; the CDK's own have a sign in them."""
+    """Refuse unknown keys, as one may be a misspelled cap. The CDK's own keys have punctuation."""
     for key in given:
         if re.fullmatch(r"\w+", key) and key not in known:
             near = difflib.get_close_matches(key, known, n=1)
@@ -246,7 +248,7 @@ def _refuse_unknown(given: Mapping[str, object], known: set[str]) -> None:
 
 
 def _most_workers(account_concurrency: int) -> int:
-    """Return how many of an account's concurrency gathers may take."""
+    """Return how much of an account's concurrency gathers may use."""
     kept_free = max(math.ceil(_KEPT_FREE * account_concurrency), _LEAST_KEPT_FREE)
     return min(account_concurrency - kept_free, _MOST_CHILDREN)
 
@@ -302,9 +304,11 @@ def _source_bucket(key: str, value: object) -> SourceBucket:
         ),
     )
     if bucket.requester_pays and bucket.unsigned:
-        raise SettingsError(key, value, "one or the other: a requester who pays has to sign")
+        raise SettingsError(
+            key, value, "requester_pays or unsigned, not both: a requester who pays has to sign"
+        )
     if bucket.kms_key is not None and bucket.unsigned:
-        raise SettingsError(key, value, "signed: AWS decrypts for nobody who does not sign")
+        raise SettingsError(key, value, "signed: AWS decrypts only for signed requests")
     if bucket.kms_key is not None and bucket.region not in (None, bucket.key_region):
         raise SettingsError(
             f"{key}.kms_key", bucket.kms_key, f"a key of the bucket's Region, {bucket.region}"

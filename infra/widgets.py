@@ -1,4 +1,4 @@
-"""The dashboard, row by row: is it fast, does it fail, has it room, what does it cost."""
+"""The dashboard's rows: throughput, latency, failures, capacity and cost."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -38,7 +38,7 @@ def dashboard_rows(
     *,
     metrics: GatherMetrics,
     state_machine: sfn.StateMachine,
-    shard: GatherFunction,
+    workers: Sequence[GatherFunction],
     throttles: Sequence[cloudwatch.IMetric],
 ) -> list[_Row]:
     """Return the dashboard's widgets."""
@@ -46,7 +46,7 @@ def dashboard_rows(
         _throughput(metrics),
         _latency(metrics),
         _failures(metrics, state_machine),
-        _room(metrics, shard, throttles),
+        _room(metrics, workers, throttles),
         _cost(metrics),
     ]
 
@@ -91,12 +91,20 @@ def _failures(metrics: GatherMetrics, state_machine: sfn.StateMachine) -> _Row:
     ]
 
 
-def _room(metrics: GatherMetrics, shard: GatherFunction, throttles: Sequence[cloudwatch.IMetric]) -> _Row:
-    concurrency = shard.function.metric(
-        "ConcurrentExecutions", statistic="Maximum", period=Duration.minutes(1), label="workers"
-    )
+def _room(
+    metrics: GatherMetrics, workers: Sequence[GatherFunction], throttles: Sequence[cloudwatch.IMetric]
+) -> _Row:
+    running = [
+        worker.function.metric(
+            "ConcurrentExecutions",
+            statistic="Maximum",
+            period=Duration.minutes(1),
+            label=f"workers of {worker.memory_mib:,} MiB",
+        )
+        for worker in workers
+    ]
     return [
-        _graph("Workers at one time", concurrency),
+        _graph("Workers at one time", *running, is_stacked=True),
         _graph("Throttled invocations", *throttles, is_stacked=True),
         _graph("Seconds a shard", *metrics.percentiles(SHARD, 50, 95, 100)),
     ]

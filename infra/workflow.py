@@ -1,9 +1,9 @@
-"""The workflow in Amazon States Language: plan, a Map of one Task for each shard, finish.
+"""The workflow in Amazon States Language: plan, a Map with a child for each item of the manifest, finish.
 
-A shard whose Task is late gets a second one, with a fresh worker.
+An item has a few shards. A child whose first Task is late gets a second one, with a fresh worker.
 
-There is no Retry or Catch on the Map: a Retry would run all shards again, a Catch would leave nothing to
-redrive. Paths are JSONPath, and results travel by S3, so that the same workflow runs emulated.
+The Map has no Retry and no Catch. A Retry would run all shards again. A Catch would leave nothing to redrive.
+Paths are JSONPath and results are passed through S3, so that the same workflow runs in the emulator.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ MAP_LABEL: Final = "Shards"
 """In the ARNs of the Map's runs and children."""
 
 _LONGEST_GATHER: Final = Duration.days(2)
-"""10,000 shards of 15 seconds by one worker."""
+"""One worker fills 10,000 shards of 15 seconds in this time."""
 
 _START_UP: Final = Duration.seconds(60)
-"""Added to a function's own time-out, so that it is Lambda that says so, and a cold start is not counted."""
+"""Added to a function's own time-out. So Lambda reports the time-out, and a cold start does not count."""
 
 _THROTTLED: Final = ["Lambda.TooManyRequestsException"]
-"""More workers than the account may run: wait, however long it takes others to end."""
+"""The account runs no more functions now. Wait until others end, however long that takes."""
 
 _TRANSIENT: Final = [
     "Lambda.ServiceException",
@@ -39,20 +39,20 @@ _TRANSIENT: Final = [
     "BusyError",
     "StoreError",
 ]
-"""What another try can mend. All else is ours, or the request's, and would only fail again."""
+"""Errors that another try can mend. All others would fail again."""
 
 _TIMED_OUT: Final = ["Sandbox.Timedout", "States.Timeout"]
 
 _LATE: Final = ["ShardLateError", *_TIMED_OUT]
-"""Of a shard's first try: a fresh worker takes its place, at once."""
+"""Errors of a first try after which a fresh worker starts at once."""
 
 _CRASHED: Final = ["Lambda.Unknown", "Runtime.OutOfMemory"]
-"""A fresh environment has the memory that one which had run before did not; Lambda calls unknown what it
-could not handle itself."""
+"""A fresh environment may have enough memory where a used one had not. Lambda calls errors unknown that it
+cannot classify."""
 
 
 class Workflow(Construct):
-    """The states, as a definition that still has CDK's references in it."""
+    """Builds the definition, in which CDK's references are not resolved yet."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class Workflow(Construct):
         shards: Sequence[GatherFunction],
         finish: GatherFunction,
     ) -> None:
-        """Build them.
+        """Build the states.
 
         Args:
-            scope: The construct that has them.
-            construct_id: Of this one.
+            scope: The parent construct.
+            construct_id: This construct's id.
             plan: Reads headers and cuts the shards.
-            shards: The same function in several sizes, the smallest first; the plan says which one.
+            shards: The same function in several sizes, the smallest first. The plan chooses one.
             finish: Completes the cube.
         """
         super().__init__(scope, construct_id)
@@ -82,12 +82,12 @@ class Workflow(Construct):
                 "execution": sfn.JsonPath.string_at("$$.Execution.Name"),
             },
             output_path="$.Payload",
-            tries_after_timeout=1,  # a list that takes 15 minutes takes them every time
+            tries_after_timeout=1,  # a list that takes 15 minutes takes as long the next time
         )
         finished = self._task(
             "Finish",
             finish,
-            comment="Make coordinates and the report, and say that the cube is complete",
+            comment="Write coordinates and the report, and mark the cube as complete",
             payload={
                 "gather": sfn.JsonPath.string_at("$.gather"),
                 "failed_shards": sfn.JsonPath.number_at("$.tolerated_failure_percentage"),
@@ -98,7 +98,7 @@ class Workflow(Construct):
         refused = sfn.Fail(
             self,
             "Refused",
-            comment="The request is wrong, too dear, or its place is taken: the cause says what to do",
+            comment="The request is wrong, costs too much, or its place is taken: the cause says what to do",
             error_path="$.error",
             cause_path="$.cause",
         )
@@ -166,14 +166,14 @@ class Workflow(Construct):
                 "late_s": sfn.JsonPath.number_at("$.late_s"),
             },
             output_path=sfn.JsonPath.DISCARD,
-            tries_after_timeout=1,  # its shards end by themselves: only a worker that is stuck comes to this
+            tries_after_timeout=1,  # each shard has a limit of its own, so only a stuck worker times out
         )
         second_try.add_retry(
             errors=["ShardsLeftError"],
             interval=Duration.seconds(1),
             backoff_rate=1,
             max_delay=Duration.seconds(2),
-            max_attempts=MOST_TASKS_PER_CHILD,  # each has filled one shard at least
+            max_attempts=MOST_TASKS_PER_CHILD,  # each try fills at least one shard
             jitter_strategy=sfn.JitterType.FULL,
         )
         first_try.add_catch(second_try, errors=_LATE, result_path=sfn.JsonPath.DISCARD)
@@ -193,12 +193,12 @@ class Workflow(Construct):
         """Make a Task.
 
         Args:
-            name: Of the state.
-            function: To invoke.
+            name: The state's name.
+            function: The function to invoke.
             comment: For people.
-            payload: What it is given; None for the state's whole input.
-            output_path: What of its answer goes on.
-            tries_after_timeout: None where a time-out is not to be retried, but caught.
+            payload: The function's event. None for the state's whole input.
+            output_path: Which part of the answer is passed on.
+            tries_after_timeout: Retries after a time-out. None where time-outs are caught instead.
             timeout: None for a little more than the function's own.
         """
         task = tasks.LambdaInvoke(
@@ -209,15 +209,15 @@ class Workflow(Construct):
             payload=None if payload is None else sfn.TaskInput.from_object(payload),
             output_path=output_path,
             task_timeout=timeout or sfn.Timeout.duration(function.timeout.plus(_START_UP)),
-            retry_on_service_exceptions=False,  # CDK's own retrier leaves out throttling, and has no jitter
+            retry_on_service_exceptions=False,  # CDK's own retrier has no throttling and no jitter
         )
         task.add_retry(
             errors=_THROTTLED,
             interval=Duration.seconds(1),
             backoff_rate=2,
             max_delay=Duration.minutes(2),
-            # A minute each on average, 33 hours in all: where an account may run 10 at one time, 490 of 500
-            # children wait for hours, and none may be lost by that. A history has room: three events a try.
+            # A minute each on average, 33 hours in all. In an account that runs 10 functions at a time, 490
+            # of 500 children wait for hours, and none may be lost. A try adds three events to the history.
             max_attempts=2000,
             jitter_strategy=sfn.JitterType.FULL,
         )
@@ -236,7 +236,7 @@ class Workflow(Construct):
 
 
 def _name_function_by_size(task: dict[str, Any], functions: Sequence[GatherFunction]) -> None:
-    """Let a Task invoke the function whose place is in its input, of these and no others."""
+    """Let a Task invoke one of these functions, by the index in its input."""
     arns = ", ".join(f"'{each.function.function_arn}'" for each in functions)
     del task["Parameters"]["FunctionName"]
     task["Parameters"]["FunctionName.$"] = f"States.ArrayGetItem(States.Array({arns}), $.size)"

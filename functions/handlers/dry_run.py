@@ -1,4 +1,4 @@
-"""Lambda entry point: POST /plans prices a gather, reading a few headers and no pixel. Writes nothing."""
+"""Lambda entry point: POST /plans prices a gather. It reads a few headers, no pixel, and writes nothing."""
 
 import asyncio
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.api.api import answered, body_of, resolver
 from handlers.api.problems import TooSlowError
 from handlers.settings import Settings
-from handlers.steps.memory import max_task_nbytes
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import reader_of
 from handlers.steps.workers import workers_of
 from handlers.wiring import Deployment
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.request.request import parse_request
@@ -27,7 +27,7 @@ _TO_ANSWER_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class DryPlanner:
-    """Plans gathers of one deployment, for whoever wants to know before."""
+    """Plans gathers of one deployment without starting them."""
 
     deployment: Deployment
     reader: CogReader
@@ -38,8 +38,8 @@ class DryPlanner:
 
         Raises:
             RequestError: The request is wrong, or does not fit the sources.
-            BudgetError: It is over a limit.
-            TooSlowError: The list is too long to be read while someone waits.
+            BudgetError: The plan is over a limit.
+            TooSlowError: The list is too long to be read within the API's time limit.
         """
         settings = self.deployment.settings
         request = admitted(parse_request(given), settings)

@@ -1,4 +1,8 @@
-"""Lambda entry point: make the cube of the shards. Event: a gather's name and the share that may be lost."""
+"""Lambda entry point: complete the cube once its shards are filled.
+
+The event has the gather's name and claim (``gather``) and the percentage of shards that may be lost
+(``failed_shards``).
+"""
 
 import asyncio
 from typing import Any
@@ -23,7 +27,7 @@ deployment = Deployment(settings)
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Finish a gather and answer with its result."""
+    """Finish a gather and return its result."""
     del context
     gather, percentage = event["gather"], event["failed_shards"]
     logger.append_keys(gather_id=cube_name(gather))
@@ -45,10 +49,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 
 async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Report, dict[str, Any]]:
-    """Complete the cube, unless an earlier try of the same plan has."""
+    """Complete the cube, unless an earlier try of the same plan has done so."""
     cube, control = deployment.cube(gather), deployment.control(gather)
     planning, listing = asyncio.ensure_future(load_plan(control)), asyncio.ensure_future(load_tasks(control))
-    await asyncio.gather(planning, listing, return_exceptions=True)  # two round trips in one
+    await asyncio.gather(
+        planning, listing, return_exceptions=True
+    )  # concurrently: one round trip instead of two
     plan = planning.result()
     report = await finish_gather(
         plan=plan, tasks=listing.result(), cube=cube, control=control, max_lost_share=max_lost_share

@@ -1,7 +1,8 @@
 """Lambda entry point: fill the shards of one child of the map, one after another.
 
-Event: a gather's name and an item of its manifest; of a first try, its limit in seconds; of a second try,
-that of each shard.
+The event has the gather's name and claim (``gather``) and an item of the manifest (``tasks``). A first try
+has ``limit_s``, the seconds that the state machine waits. A second try has ``late_s``, the seconds that each
+shard may take.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
-from handlers.steps.deadline import DeadlineReader, ShardTimes, in_time, reading_s
+from handlers.steps.deadline import ShardTimes, in_time, reading_s
 from handlers.steps.measured import metrics_of_shard, summary_of_shard
 from handlers.steps.reading import reader_of
 from handlers.steps.spending import spending
@@ -42,7 +43,7 @@ _LONGEST_SOURCE_S: Final = 180.0
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What shards of one plan share: the plan, and memory that they are read into."""
+    """What the shards of one gather share: the plan, and the memory that they are read into."""
 
     gather: str
     plan: CubePlan
@@ -50,7 +51,7 @@ class _Prepared:
 
 
 class ShardWorker:
-    """Fills shard after shard; keeps clients, the reader's processes and the last plan between them."""
+    """Fills shards. Keeps clients, GDAL's child processes and the last plan between invocations."""
 
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
@@ -59,29 +60,26 @@ class ShardWorker:
         self._prepared: _Prepared | None = None
 
     async def gather(self, gather: str, tasks: Sequence[ShardTask], *, times: ShardTimes, done: Done) -> None:
-        """Fill and commit shards of a plan, one after another; safe to run twice.
+        """Fill and commit shards of a plan, one after another. Safe to run twice.
 
-        A shard that a store refuses costs no other one: that is raised when all have had their turn.
+        Where a store refuses one shard, the others are filled first, and then the error is raised.
 
         Args:
             gather: The cube's name and claim.
             tasks: Which shards.
-            times: How long each may take; sources not read in time are timed out.
-            done: Told of each shard once it is committed.
+            times: How long each shard may take. Sources that are not read in time get the status timed out.
+            done: Called for each shard when it is committed.
 
         Raises:
             StoreError: A store refused.
-            BusyError: This machine could not just now.
-            ArrayExistsError: The cube was removed and has been planned anew since.
-            ShardLateError: There is no time for the next shard.
-            ShardsLeftError: As above.
+            BusyError: This machine lacks a resource at the moment.
+            ArrayExistsError: The cube was removed and planned again.
+            ShardLateError: A first try has no time for the next shard.
+            ShardsLeftError: A second try has no time for the next shard.
         """
         control = self.deployment.control(gather, may_list=False)
         preparing = asyncio.ensure_future(self._prepare(gather, control))
         asked = self._asked(gather, tasks[0], control)
-        for _ in "tasks", "their tasks":
-            await asyncio.sleep(0)  # all is asked for by now; a client's root certificates take 3 ms to read
-        cube = self.deployment.cube(gather)
         claims = self.deployment.control(cube_name(gather), may_list=False)
         refused: StoreError | None = None
         try:
@@ -89,24 +87,24 @@ class ShardWorker:
                 left_s = times.begin()
                 await asyncio.gather(*asked, preparing, return_exceptions=True)
                 claiming, loading = asked
-                claiming.result()  # before the others': of a cube that is another's their errors say nothing
+                claiming.result()  # first: where the cube is another gather's, the other errors mislead
                 prepared, loaded = preparing.result(), loading.result()
-                if next_one is not None:  # asked for while this one is read
+                if next_one is not None:  # fetched while this shard is read
                     asked = self._asked(gather, next_one, control)
-                deadline = asyncio.get_running_loop().time() + reading_s(left_s)
                 try:
                     filled = await gather_shard(
                         task,
                         plan=prepared.plan,
-                        reader=DeadlineReader(self._reader, deadline),
+                        reader=self._reader,
                         projector=self._projector,
                         slots=self.deployment.slots,
                         buffers=prepared.buffers,
-                        cube=cube,
+                        cube=self.deployment.cube(gather),
                         control=control,
                         source_timeout_s=_LONGEST_SOURCE_S,
                         loaded=loaded,
                         claims=claims,
+                        read_until=asyncio.get_running_loop().time() + reading_s(left_s),
                     )
                 except StoreError as error:
                     refused = refused or error
@@ -122,21 +120,21 @@ class ShardWorker:
     def _asked(
         self, gather: str, task: ShardTask, control: ObjectControlStore
     ) -> tuple[asyncio.Future[None], asyncio.Future[LoadedShard]]:
-        """Ask whether the cube is still this gather's, and for what a task needs, at one time.
+        """Check the claim and load the task's control files, concurrently.
 
-        One after another these would be round trips before the first source is asked for.
+        One after another, each would delay the first source by a round trip.
         """
         claims = self.deployment.control(cube_name(gather), may_list=False)
         claiming = asyncio.ensure_future(check_claim(claims, claim_in(gather)))
         return claiming, asyncio.ensure_future(load_shard(task, control))
 
     async def aclose(self) -> None:
-        """End the reader's processes; Lambda never does."""
+        """End the reader's child processes. Lambda never calls this."""
         await self._reader.aclose()
 
     async def _prepare(self, gather: str, control: ObjectControlStore) -> _Prepared:
         if self._prepared is None or self._prepared.gather != gather:
-            self._prepared = None  # before the next buffers are made
+            self._prepared = None  # frees the buffers before the next ones are made
             plan = await load_plan(control)
             self._prepared = _Prepared(gather, plan, ShardBuffers(plan))
         return self._prepared
@@ -150,7 +148,7 @@ worker = ShardWorker(Deployment(settings))
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Fill a few shards and answer with what they took; each is told of in the log when it is done."""
+    """Fill the shards of an item and return a summary of each. Each is logged when it is done."""
     gather, tasks = event["gather"], msgspec.convert(event["tasks"], list[ShardTask])
     logger.append_keys(gather_id=cube_name(gather))
     told_of = {"gather_id": cube_name(gather), "shard_index": tasks[0].index}

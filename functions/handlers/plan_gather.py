@@ -1,6 +1,8 @@
-"""Lambda entry point: plan a gather. Event: the request as the execution was given it. Answer: a verdict.
+"""Lambda entry point: plan a gather.
 
-What the user can mend comes back as a value, refused, with a sentence; what another try can mend is raised.
+The event has the execution's input (``request``) and name (``execution``). The answer is a verdict: planned,
+complete or refused. Errors that the user can mend are returned as refused, with a sentence. Errors that
+another try can mend are raised.
 """
 
 import json
@@ -11,9 +13,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
-from handlers.steps.late_shards import late_shard_s, shard_limit_s
 from handlers.steps.manifest import manifest, manifest_key
-from handlers.steps.memory import max_task_nbytes
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import reader_of
 from handlers.steps.result import found_result
@@ -24,6 +24,8 @@ from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
+from pixel_gather.estimate.second_tries import child_limit_s, late_shard_limit_s
+from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.layout import MOST_CHILDREN
 from pixel_gather.plan.plan import gather_digest
@@ -43,12 +45,12 @@ class Planner:
     projector: RasterioProjector
 
     async def plan(self, given: Any, *, execution: str, left_s: float) -> dict[str, Any]:
-        """Plan a gather and write what its workers need; safe to run twice.
+        """Plan a gather and write the files that its workers need. Safe to run twice.
 
         Raises:
             RequestError: The request is wrong, or does not fit the sources.
-            BudgetError: It is over a limit.
-            ArrayExistsError: Another cube is at its place.
+            BudgetError: The plan is over a limit.
+            ArrayExistsError: Another cube is at the same place.
             StoreError: A store refused.
         """
         deployment = self.deployment
@@ -100,10 +102,10 @@ class Planner:
             },
             "workers": n_workers,
             "worker_size": size_index(plan.estimate.worker_memory_mib, deployment.settings),
-            "shard_limit_s": shard_limit_s(
+            "shard_limit_s": child_limit_s(
                 plan.estimate, n_sources=plan.n_sources, n_tasks=len(tasks), deployment=workers
             ),
-            "late_shard_s": late_shard_s(
+            "late_shard_s": late_shard_limit_s(
                 plan.estimate, n_sources=plan.n_sources, n_tasks=len(tasks), deployment=limited
             ),
             "tolerated_failure_percentage": _percentage(request),
@@ -114,7 +116,7 @@ class Planner:
 
 
 def _to_be_finished(gather: str, request: GatherRequest) -> dict[str, Any]:
-    """Return the verdict on a complete cube whose report was not drawn, which is left to the finish."""
+    """Return the verdict on a complete cube without a report. The finish writes the report."""
     return {
         "verdict": "planned",
         "gather": gather,
@@ -124,9 +126,10 @@ def _to_be_finished(gather: str, request: GatherRequest) -> dict[str, Any]:
 
 
 def _tasks_per_child(plan: CubePlan, *, n_shards: int, n_missing: int) -> int:
-    """Return how many shards one child has: after an attempt that failed a single one, if there are few left.
+    """Return the largest number of shards of one child.
 
-    So a shard that fails every worker keeps no other one from being filled.
+    After a failed attempt, each shard gets a child of its own if there are few enough. So a shard that fails
+    in every worker keeps no other shard from being filled.
     """
     is_another_attempt = n_missing < n_shards
     return 1 if is_another_attempt and n_missing <= MOST_CHILDREN else plan.estimate.tasks_per_child
@@ -161,7 +164,7 @@ planner = Planner(deployment, reader_of(deployment, holds_a_shard=False), Raster
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Plan a gather and answer with the verdict."""
+    """Plan a gather and return the verdict."""
     logger.append_keys(execution=event.get("execution"))
     left_s = context.get_remaining_time_in_millis() / 1000
     try:

@@ -1,4 +1,4 @@
-"""What a function's environment tells it of its deployment: read once, at the cold start, and checked."""
+"""Reads a function's environment variables once, at the cold start, and checks them."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _LIMITS: Final = frozenset(
 
 
 class SettingsError(Exception):
-    """A variable of the environment is missing or wrong: the deployment has to be mended."""
+    """An environment variable is missing or wrong. Deploy again to mend it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class SourceBucket:
 
     name: str
     region: str | None = None
-    """None for the function's own."""
+    """None for the function's own Region."""
 
     requester_pays: bool = False
     unsigned: bool = False
@@ -38,41 +38,41 @@ class Settings:
     stage: str
     array_bucket: str
     output_prefix: str
-    """Empty, or ends in a slash."""
+    """Where cubes lie in the bucket. Empty, or ends in a slash."""
 
     control_bucket: str
     source_buckets: tuple[SourceBucket, ...]
     https_hosts: frozenset[str]
     limits: Mapping[str, float | int | None]
-    """What no request may exceed, by the names of the request's ``limits``."""
+    """The highest limits of any request, by the names of the request's ``limits``."""
 
     concurrency: int
-    """Most sources that one worker reads at one time of one back end."""
+    """How many sources a worker reads at the same time from one bucket or host, at most."""
 
     shard_memories_mib: tuple[int, ...]
-    """Memory of the functions that fill shards, the smallest first."""
+    """Memory of each function that fills shards, the smallest first."""
 
     memory_mib: int
     """Memory of this function."""
 
     endpoint: str | None
-    """Of S3, where it is not AWS's own."""
+    """Address of S3, where it is not AWS's own."""
 
     state_machine_arn: str | None
-    """Given only to the functions that start and watch gathers."""
+    """Only the functions that start and watch gathers have it."""
 
     region: str | None = None
-    """Where this function runs, as Lambda tells it."""
+    """The Region that this function runs in."""
 
     catalog: str | None = None
-    """``s3://bucket/key`` of the catalog that is searched, where the deployment has one."""
+    """``s3://bucket/key`` of the catalog to search, where the deployment has one."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Read all variables.
 
         Raises:
-            SettingsError: It names the variable that is missing or wrong.
+            SettingsError: A variable is missing or wrong. The message names it.
         """
         variables = _Variables(environment)
         return cls(
@@ -94,7 +94,7 @@ class Settings:
 
     @property
     def shard_memory_mib(self) -> int:
-        """Memory of the largest function that fills shards, which any shard has to fit."""
+        """Memory of the largest function that fills shards. Every shard has to fit it."""
         return self.shard_memories_mib[-1]
 
     @property
@@ -102,14 +102,14 @@ class Settings:
         """ARN of the state machine.
 
         Raises:
-            SettingsError: This function was not told.
+            SettingsError: This function's environment does not have it.
         """
         if self.state_machine_arn is None:
             raise _missing(f"{_PREFIX}STATE_MACHINE_ARN")
         return self.state_machine_arn
 
     def cube_href(self, gather: str) -> str:
-        """Return where the cube of a name lies, without a closing slash."""
+        """Return the address of the cube of this name, without a closing slash."""
         return f"s3://{self.array_bucket}/{self.output_prefix}{gather}.zarr"
 
 

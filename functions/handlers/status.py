@@ -1,4 +1,4 @@
-"""Lambda entry point: looks at gathers, stops and redrives them, and says what the API takes."""
+"""Lambda entry point: lists, describes, stops and redrives gathers, and serves the OpenAPI document."""
 
 import json
 from dataclasses import replace
@@ -17,8 +17,8 @@ from pixel_gather.adapters.aws.executions import Executions
 from pixel_gather.errors import RequestError
 
 _DEFAULT_LIMIT: Final = "50"
-_OPENAPI: Final = Path(__file__).with_name("openapi.json")
-"""Written by `handlers.api.openapi`, which needs the request's model; this function does without."""
+_OPENAPI: Final = Path(__file__).with_name("api") / "openapi.json"
+"""Written by `handlers.api.openapi`. That module needs pydantic, which this function does not load."""
 
 
 def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:

@@ -1,4 +1,4 @@
-"""Lambda entry point: POST /gathers starts a gather, POST /lists lends a place for a list."""
+"""Lambda entry point: POST /gathers starts a gather, POST /lists returns where to upload a list."""
 
 from dataclasses import replace
 from http import HTTPStatus

@@ -1,4 +1,4 @@
-"""Joins the steps to a deployment's stores; all of it is kept for as long as the function lives."""
+"""Connects the steps to a deployment's stores. The connections are kept for the life of the function."""
 
 from collections.abc import Coroutine
 from functools import lru_cache
@@ -13,7 +13,7 @@ from pixel_gather.adapters.object_store.object_store import Objects, StoreSettin
 
 
 class Deployment:
-    """The stores of one deployment, and the event loop that everything runs on."""
+    """The stores of one deployment, and the event loop that all work runs on."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -26,33 +26,33 @@ class Deployment:
         self._opened = lru_cache(maxsize=1)(lambda href: ZarrCube(open_place(href, own), href))
 
     def run[T](self, work: Coroutine[Any, Any, T]) -> T:
-        """Run on the one loop that connections, limits and child processes belong to."""
+        """Run on the event loop that connections, limits and child processes belong to."""
         return self._runner.run(work)
 
     def cube(self, gather: str) -> ZarrCube:
-        """Return the cube of a gather; its connections are kept until another is asked for.
+        """Return the cube of a gather. Its connections are kept until another cube is opened.
 
         Args:
-            gather: The cube's name, be it followed by a slash and the claim.
+            gather: The cube's name, or ``name/claim``.
         """
         return self._opened(self.settings.cube_href(cube_name(gather)))
 
     def control(self, gather: str, *, may_list: bool = True) -> ObjectControlStore:
-        """Return the control files of a gather.
+        """Return the store of a gather's control files.
 
         Args:
-            gather: The cube's name; with a slash and the claim, those of that making of the cube.
-            may_list: Whether this function may list them.
+            gather: The cube's name for the claims, or ``name/claim`` for the files of one plan.
+            may_list: Whether this function has the right to list the files.
         """
         return ObjectControlStore(self._control, f"gathers/{gather}/", may_list=may_list)
 
     def close(self) -> None:
-        """End the loop; Lambda never does."""
+        """End the event loop. Lambda never calls this."""
         self._runner.close()
 
 
 def cube_name(gather: str) -> str:
-    """Return the cube's name of ``name/claim``, which is how the state machine passes a gather on."""
+    """Return the cube's name of ``name/claim``, as the state machine passes a gather on."""
     return gather.partition("/")[0]
 
 

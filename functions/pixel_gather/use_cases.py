@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import batched
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -198,6 +199,7 @@ async def gather_shard(
     on_source: OnSource = ignore,
     loaded: LoadedShard | None = None,
     claims: ControlStore | None = None,
+    read_until: float = inf,
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by writing its sidecar.
 
@@ -217,6 +219,7 @@ async def gather_shard(
         on_source: Called after each source.
         loaded: Result of `load_shard`, if the caller has it already.
         claims: Control files as given to `plan_gather`, to check the claim again before writing.
+        read_until: Time of the event loop. Sources not read by then time out.
 
     Raises:
         ArrayExistsError: The cube was removed and planned again while the sources were read.
@@ -240,6 +243,7 @@ async def gather_shard(
             source_timeout_s=source_timeout_s,
             on_source=on_source,
             known=loaded.known,
+            read_until=read_until,
         )
         read = time.perf_counter()
         await _measure(arrays, outcomes)

@@ -1,4 +1,4 @@
-"""What one Lambda package holds, as a folder: wheels for its machine, made small, and our code, compiled.
+"""Makes a function's Lambda package as a folder: pruned wheels for its machine, and our compiled code.
 
 ``python -m infra.bundle.bundle shard aarch64`` makes one and prints its size.
 """
@@ -33,7 +33,7 @@ FUNCTIONS: Final = ("submit", "status", "plan", "shard", "finish")
 MACHINES: Final = ("aarch64", "x86_64")
 
 LARGEST_NBYTES: Final = 240_000_000
-"""Lambda takes 250 MB unzipped; the rest is for what wheels grow by."""
+"""Lambda takes 250 MB unzipped. The difference is for growing wheels."""
 
 _BUNDLES: Final = REPOSITORY / "build" / "bundles"
 _OURS: Final = REPOSITORY / "functions"
@@ -42,37 +42,37 @@ _EMULATION: Final = {
     "bootstrap": _HERE / "bootstrap.sh",
     "emulated_runtime.py": _HERE / "emulated_runtime.py",
 }
-"""Files of an emulated package that no real one has."""
+"""Files that only packages for the emulator have."""
 
 _TASK_ROOT: Final = "/var/task"
-"""Where Lambda unpacks a package; tracebacks name it."""
+"""The folder that Lambda unpacks a package to. Tracebacks name it."""
 
 _KEPT_S: Final = 14 * 24 * 3600.0
 
 _LONG_AGO: Final = 315_532_800
-"""1 January 1980, the oldest time that a zip file can tell."""
+"""1 January 1980, the oldest time in zip files."""
 
 
 def bundle(function: str, *, machine: str, is_emulated: bool, below: Path = _BUNDLES) -> Path:
-    """Return the folder of one function's package; it is made where it is not there yet.
+    """Return the folder of one function's package. It is made where it is missing.
 
-    The same inputs give the same bytes. The folder's name has a digest of them; nobody may change it.
+    The same inputs give the same bytes. The folder's name has a digest of them. Do not change the folder.
 
     Args:
         function: One of ``FUNCTIONS``.
-        machine: One of ``MACHINES``; wheels are fetched for it whatever this machine is.
-        is_emulated: With ``bootstrap``, which runs the handler where Lambda's own runtime is not.
+        machine: One of ``MACHINES``. It may differ from this machine.
+        is_emulated: Whether to add ``bootstrap``, which runs the handler without Lambda's own runtime.
         below: Where the folder is kept.
 
     Raises:
-        BundleError: There is no such function, uv is missing, or it has no wheels for the machine.
+        BundleError: There is no such function, uv is missing, or there are no wheels for the machine.
     """
     _check("function", function, FUNCTIONS)
     _check("machine", machine, MACHINES)
     requirements = locked_requirements(f"{function}-function", without=IN_THE_RUNTIME)
-    # an emulated function runs on a machine that has its own expat, which its Python may be using
+    # the emulator's machine has its own expat, which its Python may use
     wheels = _wheels(function, machine, requirements, with_expat=not is_emulated, below=below)
-    # what all functions are made of: half a megabyte, and no list of who needs what that is wrong one day
+    # every package has all of our code: half a megabyte, and no list of modules to keep up to date
     files = {
         path.relative_to(_OURS).as_posix(): path for path in sorted(_OURS.rglob("*")) if _is_source(path)
     }
@@ -94,9 +94,9 @@ def bundle(function: str, *, machine: str, is_emulated: bool, below: Path = _BUN
 
 
 def runtime(machine: str, *, below: Path = _BUNDLES) -> Path:
-    """Return a folder with what Lambda's own Python offers to all functions: boto3 and the runtime's client.
+    """Return a folder with the packages of Lambda's own Python: boto3 and the runtime's client.
 
-    The emulator tells ``bootstrap`` of it by PIXEL_GATHER_EMULATOR_RUNTIME.
+    The emulator names it to ``bootstrap`` by PIXEL_GATHER_EMULATOR_RUNTIME.
 
     Raises:
         BundleError: As ``bundle``.
@@ -106,7 +106,7 @@ def runtime(machine: str, *, below: Path = _BUNDLES) -> Path:
 
 
 def unzipped_nbytes(folder: Path) -> int:
-    """Return what Lambda counts against its limit."""
+    """Return the size that Lambda counts against its limit."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -120,7 +120,7 @@ def _check(what: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def _wheels(name: str, machine: str, requirements: str, *, with_expat: bool, below: Path) -> Path:
-    """Return a folder of compiled wheels; bundles are linked to it, so a change of our code costs little."""
+    """Return a folder of compiled wheels. Packages are hard-linked to it, so they are made quickly."""
 
     def make(folder: Path) -> None:
         unpack(requirements, folder, machine=machine)
@@ -136,9 +136,9 @@ def _wheels(name: str, machine: str, requirements: str, *, with_expat: bool, bel
 
 
 def _kept(below: Path, name: str, parts: list[bytes], make: Callable[[Path], None]) -> Path:
-    """Return the folder that ``make`` makes of these parts; made by one process only, whole or not at all."""
+    """Return the folder that ``make`` makes of these parts. One process makes it, wholly or not at all."""
     digest = hashlib.sha256(MAGIC_NUMBER)
-    for part in [*parts, *(path.read_bytes() for path in sorted(_HERE.glob("bundle*.py")))]:
+    for part in [*parts, *(path.read_bytes() for path in sorted(_HERE.glob("*.py")))]:
         digest.update(f"{len(part)}\n".encode() + part)
     folder = below / f"{name}-{digest.hexdigest()[:16]}"
     with file_lock(below / f".{name}.lock"):
@@ -152,21 +152,21 @@ def _kept(below: Path, name: str, parts: list[bytes], make: Callable[[Path], Non
 
 
 def _forget_old(below: Path) -> None:
-    """Remove what was made long ago: it is made again in seconds where it is still wanted."""
+    """Remove old folders. They are made again in seconds when needed."""
     for folder in below.iterdir():
         if time.time() - folder.stat().st_ctime > _KEPT_S:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _settle(folder: Path) -> None:
-    """Give all files one time, and modes that Lambda's user can read."""
+    """Give all files the same time, and modes that Lambda's user can read."""
     for path in [*folder.rglob("*"), folder]:
         path.chmod(0o755 if path.is_dir() or path.name == "bootstrap" else 0o644)
         os.utime(path, (_LONG_AGO, _LONG_AGO))
 
 
 def _compile(folder: Path, modules: list[Path]) -> None:
-    """Compile modules so that they hold neither times nor the name of the folder they were made in."""
+    """Compile modules without times and without the name of this folder."""
     how = ["-q", "--invalidation-mode=unchecked-hash", "-s", str(folder), "-p", _TASK_ROOT]
     done = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-m", "compileall", *how, *map(str, modules)],

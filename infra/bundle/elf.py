@@ -1,7 +1,7 @@
-"""Shared libraries without what only debuggers read: sections that the loader does not map.
+"""Removes from shared libraries the sections that the loader does not map. Only debuggers read them.
 
-In wheels they are up to nine tenths of a file. A linker's ``strip`` knows one machine, or has to be
-installed; the loader itself needs no more than the program headers say, and they look alike everywhere.
+In wheels they are up to nine tenths of a file. binutils' ``strip`` has to be installed and knows one machine.
+The loader needs only the segments that the program headers name. These headers are the same on all machines.
 """
 
 import struct
@@ -15,7 +15,7 @@ _MAGIC: Final = b"\x7fELF\x02\x01\x01"
 _HEADERS_AT: Final = 32
 _N_HEADERS_AT: Final = 56
 _N_SECTIONS_AT: Final = 60
-"""Places in the file's header; that of the sections follows that of the program headers."""
+"""Offsets in the file's header. The offset of the section headers follows that of the program headers."""
 
 _PROGRAM_HEADER: Final = struct.Struct("<IIQQQQQQ")
 _LOAD: Final = 1
@@ -23,7 +23,7 @@ _LOAD: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One program header: what of the file goes where in memory."""
+    """One program header: which part of the file is mapped to which address."""
 
     kind: int
     flags: int
@@ -36,11 +36,11 @@ class Segment:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether it is mapped by itself; the others lie within such ones."""
+        """Whether the loader maps this segment. The other segments lie within such ones."""
         return self.kind == _LOAD
 
     def holds(self, offset: int) -> bool:
-        """Tell whether a byte of the file belongs to it."""
+        """Return whether a byte of the file belongs to the segment."""
         return self.offset <= offset < self.offset + self.nbytes
 
 
@@ -61,15 +61,15 @@ def segments_of(content: bytes) -> list[Segment]:
 
 
 def without_sections(content: bytes) -> bytes:
-    """Return the library with its mapped parts moved together and all else gone.
+    """Return the library with only its mapped parts, moved together.
 
-    Every mapped byte keeps its address: to the loader it is the same library.
+    Every mapped byte keeps its address. So the loader sees the same library.
     """
     segments = segments_of(content)
     packed = bytearray()
     shifts = {}
     for load in sorted((part for part in segments if part.is_loaded), key=lambda part: part.offset):
-        padding = (load.offset - len(packed)) % max(load.align, 1)  # keeps it congruent to its address
+        padding = (load.offset - len(packed)) % max(load.align, 1)  # offset and address have to be congruent
         shifts[load] = len(packed) + padding - load.offset
         packed += bytes(padding) + content[load.offset : load.offset + load.nbytes]
 

@@ -1,8 +1,8 @@
-"""Run the handler under AWS's own runtime client; end where Lambda would end it, or with the emulator.
+"""Runs the handler with AWS's runtime client. Ends it as Lambda would, or when the emulator ends.
 
-Lambda kills a function whose processes hold more than its memory. A resource limit would not do for that: it
-counts 8 MiB for the untouched stack of every thread, of which NumPy alone starts one a core, and counts
-GDAL's processes each for itself.
+Lambda kills a function whose processes use more than its memory. A resource limit cannot do this. It counts
+8 MiB for the unused stack of every thread, and NumPy starts one per core. It also counts each of GDAL's
+processes separately.
 """
 
 import os
@@ -47,7 +47,7 @@ def _private_nbytes(process: int) -> int:
 def _words(path: Path) -> list[str]:
     try:
         return path.read_text().split()
-    except OSError:  # it ended meanwhile
+    except OSError:  # the process has ended
         return []
 
 

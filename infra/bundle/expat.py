@@ -1,9 +1,9 @@
-"""A libexpat in which every parse fails, for GDAL to be linked to where there is none.
+"""Writes a libexpat in which every parse fails, so that GDAL can be loaded where there is no libexpat.
 
-rasterio's wheels count on the system's ``libexpat.so.1``, and Lambda's Python has none: ``import rasterio``
-fails there, though not in AWS's container images (https://github.com/developmentseed/eoapi-cdk/pull/182).
-GDAL's drivers for KML, GPX and the like use it; GTiff, JP2OpenJPEG and PROJ do not, and ``adapters/gdal``
-lets no other driver open anything.
+rasterio's wheels need the system's ``libexpat.so.1``. Lambda's Python has none, so ``import rasterio`` fails
+there, though not in AWS's container images (https://github.com/developmentseed/eoapi-cdk/pull/182). GDAL's
+drivers for KML, GPX and similar formats use it. GTiff, JP2OpenJPEG and PROJ do not, and ``adapters/gdal``
+allows no other driver.
 """
 
 import re
@@ -13,13 +13,13 @@ from typing import Final
 
 _SONAME: Final = b"libexpat.so.1"
 _WANTED: Final = re.compile(rb"XML_[A-Z][A-Za-z_]+(?=\0)")
-"""Expat's functions, in the names of what GDAL is linked to; other strings like them do no harm."""
+"""Finds the names of expat's functions in GDAL. Other strings that match do no harm."""
 
 _MACHINES: Final = {
     "aarch64": (183, b"\x00\x00\x80\xd2\xc0\x03\x5f\xd6"),  # mov x0, #0; ret
     "x86_64": (62, b"\x31\xc0\xc3\x90\x90\x90\x90\x90"),  # xor eax, eax; ret
 }
-"""ELF's number of the machine, and a function that returns 0: no parser, no success."""
+"""ELF's number of the machine, and the code of a function that returns 0, which means failure."""
 
 _PAGE: Final = 0x10000
 _HEADER: Final = struct.Struct("<4sBBBB8xHHIQQQIHHHHHH")
@@ -36,14 +36,14 @@ _GLOBAL_FUNCTION: Final = 0x12
 
 
 def add_expat(folder: Path, *, machine: str) -> None:
-    """Put it beside the GDAL of a bundle, where GDAL looks first; do nothing where there is no GDAL."""
+    """Write the library beside a bundle's GDAL, where GDAL looks first. Do nothing without GDAL."""
     for gdal in folder.glob("rasterio.libs/libgdal*"):
         names = sorted(set(_WANTED.findall(gdal.read_bytes())))
         gdal.with_name(_SONAME.decode()).write_bytes(library(names, machine=machine))
 
 
 def library(names: list[bytes], *, machine: str) -> bytes:
-    """Return a shared library whose functions all return 0, which is what expat answers to say: failed."""
+    """Return a shared library whose functions all return 0. For expat, this means that parsing failed."""
     number, code = _MACHINES[machine]
     strings, symbols, places = b"\0" + _SONAME + b"\0", _SYMBOL.pack(0, 0, 0, 0, 0, 0), []
     for name in names:
@@ -70,7 +70,7 @@ def library(names: list[bytes], *, machine: str) -> bytes:
             (_END_TAG, 0),
         )
     )
-    # the loader writes into the dynamic section: it gets a page that may be written
+    # the loader writes into the dynamic section, so this needs a writable page
     mapped_at = dynamic_at + _PAGE
     headers = (
         (_LOAD, _READ | _EXECUTE, 0, 0, dynamic_at, _PAGE),

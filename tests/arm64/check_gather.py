@@ -71,8 +71,8 @@ def gathered(python: str, url: str, s3: Any, name: str, files: Sequence[Path]) -
         raise CheckError(f"{name}: {plan}")
     manifest = s3.get_object(Bucket=plan["manifest"]["bucket"], Key=plan["manifest"]["key"])["Body"].read()
     shards = [
-        {"gather": plan["gather"], "task": task, "limit_s": plan["shard_limit_s"]}
-        for task in json.loads(manifest)
+        {"gather": plan["gather"], "tasks": tasks, "limit_s": plan["shard_limit_s"]}
+        for tasks in json.loads(manifest)
     ]
     handled(python, url, "gather_shard", shards)
     event = {"gather": plan["gather"], "failed_shards": plan["tolerated_failure_percentage"]}

@@ -76,7 +76,7 @@ def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
     broken.draw_all = broken.report_files_of = fail  # type: ignore[attr-defined] # a module of our own
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
-        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "pixel_gather.adapters.report.report_files", broken)
         result = machine.finished(verdict)
@@ -131,14 +131,16 @@ def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
     assert summary["shape"] == [8, 90, 100]
     assert summary["usd"] > 0
     assert summary["seconds"] > 0
-    assert summary["warnings"][0].startswith("sampled sources do not share one grid")
+    in_strips, unlike, *_ = summary["warnings"]
+    assert in_strips.startswith("8 of 8 sampled sources are stored in strips, not tiles")
+    assert unlike.startswith("sampled sources do not share one grid")
 
 
 def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -> None:
     """After a shard has been gathered the manifest has the others, and the gather goes on."""
     verdict = machine.planned(REQUEST)
     first = machine.manifest(verdict)[0]
-    machine.shard.handler({"gather": verdict["gather"], "task": first}, Context())
+    machine.shard.handler({"gather": verdict["gather"], "tasks": [first]}, Context())
 
     again = machine.planned(REQUEST)
 
@@ -162,7 +164,7 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
 ) -> None:
     """As Lambda may invoke a function twice for one event; what was read is counted once."""
     verdict = machine.planned(REQUEST)
-    event = {"gather": verdict["gather"], "task": machine.manifest(verdict)[1]}
+    event = {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[1]]}
     key = f"out/{NAME}.zarr/band_1/c/1/0/0"
 
     first = machine.shard.handler(event, Context())
@@ -180,7 +182,7 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
 def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMachine) -> None:
     """The first try gives up within its limit and commits nothing; the second has no limit of its own."""
     verdict = machine.planned(REQUEST)
-    event = {"gather": verdict["gather"], "task": machine.manifest(verdict)[1]}
+    event = {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[1]]}
 
     with pytest.raises(Exception, match="not filled within") as raised:
         machine.shard.handler(event | {"limit_s": 0}, Context())
@@ -283,7 +285,7 @@ def test_finish_gather_twice_gives_the_same_result(machine: StateMachine) -> Non
     """The second time the cube is complete already, and is left as it is."""
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
-        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
 
     assert machine.finished(verdict) == machine.finished(verdict)
 
@@ -295,9 +297,9 @@ def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMach
     items, other_items = machine.manifest(verdict), machine.manifest(other_verdict)
 
     for item, other_item in zip(items, [*other_items, None], strict=False):
-        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
         if other_item is not None:
-            machine.shard.handler({"gather": other_verdict["gather"], "task": other_item}, Context())
+            machine.shard.handler({"gather": other_verdict["gather"], "tasks": [other_item]}, Context())
 
     files = sorted(SERIES.glob("stactools-noaa-cdr/heat_content_anomaly_0-2000*.tif"))
     local = gather(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "a")
@@ -348,7 +350,7 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     monkeypatch.setattr(deployment, "control", control)
 
     answer = machine.shard.handler(
-        {"gather": verdict["gather"], "task": machine.manifest(verdict)[0]}, Context()
+        {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[0]]}, Context()
     )
 
     assert sorted(asked[:4]) == ["claim", "plan.msgpack", "shards/00000.msgpack", "sources.msgpack"]
@@ -362,9 +364,9 @@ def test_gather_shard_refuses_a_task_of_an_earlier_plan(machine: StateMachine) -
     new_layout = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
     new = machine.planned(REQUEST | {"output": {"name": "mine", **new_layout}})
 
-    machine.shard.handler({"gather": new["gather"], "task": machine.manifest(new)[0]}, Context())
+    machine.shard.handler({"gather": new["gather"], "tasks": [machine.manifest(new)[0]]}, Context())
     with pytest.raises(Exception, match="planned anew") as raised:
-        machine.shard.handler({"gather": old["gather"], "task": machine.manifest(old)[0]}, Context())
+        machine.shard.handler({"gather": old["gather"], "tasks": [machine.manifest(old)[0]]}, Context())
 
     assert type(raised.value).__name__ == "ArrayExistsError"
 
@@ -446,7 +448,7 @@ def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pyte
     item = machine.manifest(verdict)[0]
     caplog.clear()
 
-    machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+    machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
 
     [record] = [each for each in caplog.records if each.name == "pixel-gather"]
     line = json.loads(machine.shard.logger.registered_formatter.format(record))
@@ -472,7 +474,7 @@ def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) ->
     verdict = machine.planned(REQUEST)
     item = machine.manifest(verdict)[0]
 
-    answer = machine.shard.handler({"gather": verdict["gather"], "task": item}, Context(left_s=0.0))
+    answer = machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context(left_s=0.0))
 
     assert (answer["windows_read"], answer["windows_failed"]) == (0, 3)
 
@@ -485,7 +487,7 @@ def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine:
         machine.s3.delete_object(Bucket="control", Key=each["Key"])
 
     with pytest.raises(Exception, match="has not been planned") as raised:
-        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
 
     assert type(raised.value).__name__ == "StoreError"
 
@@ -552,7 +554,7 @@ def test_finish_of_a_cube_that_was_planned_anew_leaves_it_alone(machine: StateMa
     """As when a gather is redriven whose cube was removed and submitted again."""
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
-        machine.shard.handler({"gather": verdict["gather"], "task": item}, Context())
+        machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
     root = f"out/{NAME}.zarr/zarr.json"
     machine.s3.delete_object(Bucket="cubes", Key=root)
     for listed in machine.s3.list_objects_v2(Bucket="cubes")["Contents"]:
@@ -564,4 +566,4 @@ def test_finish_of_a_cube_that_was_planned_anew_leaves_it_alone(machine: StateMa
         machine.finished(verdict)
 
     assert type(raised.value).__name__ == "ArrayExistsError"
-    assert _json(machine.s3, "cubes", root)["attributes"]["complete"] is False
+    assert _json(machine.s3, "cubes", root)["attributes"]["complete"] == 0

@@ -3,7 +3,8 @@
 import pytest
 
 from handlers.settings import Settings, SettingsError, SourceBucket
-from handlers.steps.memory import gdal_settings, max_task_nbytes
+from handlers.steps.memory import gdal_settings
+from pixel_gather.estimate.worker_memory import max_task_nbytes
 from support.lambda_functions import ENVIRONMENT, cold_start
 
 MIB = 2**20

@@ -1,6 +1,7 @@
 """The state machine: its flow, what it retries, and what a request decides."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from functools import reduce
@@ -13,8 +14,8 @@ from pixel_gather import errors
 from pixel_gather.estimate.staffing import MOST_TASKS_PER_CHILD
 from support.synthesized import Synthesized, synthesized
 
-BY_SIZE = "States.ArrayGetItem(States.Array('<small_gather_shard>', '<gather_shard>'), $.size)"
-"""The functions that fill shards: the plan says which one, and none but these can be named."""
+WORKERS: Final = ("small_gather_shard", "gather_shard")
+"""The functions that fill shards, by the size that a plan gives its map."""
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +46,15 @@ PLANNED: Final = {
     "gather": {"name": "a"},
     "manifest": {"bucket": "control", "key": "a/manifest.json"},
     "workers": 7,
+    "worker_size": 1,
     "shard_limit_s": 60,
+    "late_shard_s": 240,
     "tolerated_failure_percentage": 2.5,
 }
 """What plan answers, in small."""
 
-ITEM: Final = {"index": 4}
-"""One shard of a manifest."""
+ITEM: Final = [{"index": 4}, {"index": 5}]
+"""One item of a manifest: the shards of one child."""
 
 
 def filled(template: Any, given: Any, context: Any = None) -> Any:
@@ -67,7 +70,9 @@ def filled(template: Any, given: Any, context: Any = None) -> Any:
 
 
 def looked_up(path: str, given: Any, context: Any = None) -> Any:
-    """Return what a path leads to, such as ``$.a.b``, or ``$$.a`` of the context."""
+    """Return what a path leads to, such as ``$.a.b``, or ``$$.a`` of the context; or an item of an array."""
+    if chosen := re.fullmatch(r"States\.ArrayGetItem\(States\.Array\((.+)\), (\$\S+)\)", path):
+        return re.findall(r"'([^']+)'", chosen[1])[looked_up(chosen[2], given, context)]
     root, *names = path.split(".")
     return reduce(lambda value, name: value[name], names, context if root == "$$" else given)
 
@@ -138,15 +143,21 @@ def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(shards: dict
     assert not {"MaxConcurrency", "ToleratedFailurePercentage", "ToleratedFailureCount"} & shards.keys()
 
 
-def test_shard_is_told_its_item_and_its_limit_and_leaves_no_output(shards: dict[str, Any]) -> None:
-    """A child's history is as short as can be: its result is the sidecar, and the plan goes on to finish."""
+@pytest.mark.parametrize("size", [0, 1])
+def test_child_is_told_its_item_and_its_limit_and_leaves_no_output(shards: dict[str, Any], size: int) -> None:
+    """Both tries call the function whose size the plan has chosen; each has a limit of its own.
+
+    A child's history is as short as can be: its result is the sidecars, and the plan goes on to finish.
+    """
     states = shards["ItemProcessor"]["States"]
     first = states[shards["ItemProcessor"]["StartAt"]]
     late = states[first["Catch"][0]["Next"]]
-    given = filled(shards["ItemSelector"], PLANNED, {"Map": {"Item": {"Value": ITEM}}})
+    planned = PLANNED | {"worker_size": size}
+    given = filled(shards["ItemSelector"], planned, {"Map": {"Item": {"Value": ITEM}}})
+    payload = {"gather": {"name": "a"}, "tasks": ITEM}
 
-    assert told(first, given) == ("gather_shard", {"gather": {"name": "a"}, "task": ITEM, "limit_s": 60})
-    assert told(late, given) == ("gather_shard", {"gather": {"name": "a"}, "task": ITEM})
+    assert told(first, given) == (WORKERS[size], payload | {"limit_s": 60})
+    assert told(late, given) == (WORKERS[size], payload | {"late_s": 240})
     assert looked_up(first["TimeoutSecondsPath"], given) == 60
     assert all(state["OutputPath"] is None and state["End"] is True for state in states.values())
     assert shards["ResultPath"] is None
@@ -268,10 +279,11 @@ def test_tasks_wait_a_little_longer_than_their_functions(
     functions = stack.functions()
 
     for name, task in tasks_of(definition["States"]):
-        if name != "GatherShard":
-            named = task["Parameters"].get("FunctionName", "<gather_shard>")
-            function = functions[named.strip("<>")]
-            assert 0 < task["TimeoutSeconds"] - function["Timeout"] <= 120
+        if name == "GatherShard":
+            continue  # the plan says how long
+        named = task["Parameters"].get("FunctionName")
+        for function in WORKERS if named is None else (named.strip("<>"),):
+            assert 0 < task["TimeoutSeconds"] - functions[function]["Timeout"] <= 120
     assert definition["TimeoutSeconds"] <= 14 * 24 * 3600
 
 

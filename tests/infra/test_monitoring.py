@@ -27,6 +27,14 @@ def alarms(stack: Synthesized) -> dict[str, dict[str, Any]]:
     }
 
 
+PLAIN = (
+    ("Lambda throttles workers", ""),
+    ("A worker", " came near its time-out"),
+    ("Workers", " ran for $25 in a day"),
+)
+"""The alarms on one metric of a function that fills shards: what they say before and after its size."""
+
+
 def names_in_telemetry() -> set[str]:
     """Return the names of all metrics that functions may write."""
     single = {each.name for each in vars(telemetry).values() if isinstance(each, Metric)}
@@ -44,52 +52,74 @@ def test_metrics_have_one_name_each_and_every_failure_has_one() -> None:
 
 def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
     """Sources, throttles, time-outs, errors, the API and dollars: nothing else calls."""
-    found = alarms(stack)
-    slow = found["A worker came near its time-out"]
-    timeout_ms = 1000 * stack.functions()["gather_shard"]["Timeout"]
-
-    assert found.keys() == {
+    assert alarms(stack).keys() == {
         "5 % of sources gave no pixels",
-        "Lambda turns workers away",
-        "A worker came near its time-out",
-        "10 % of tries fail",
+        "Lambda throttles workers of 1,024 MiB",
+        "Lambda throttles workers of 1,769 MiB",
+        "A worker of 1,024 MiB came near its time-out",
+        "A worker of 1,769 MiB came near its time-out",
+        "10 % of tries by workers of 1,024 MiB fail",
+        "10 % of tries by workers of 1,769 MiB fail",
         "Plan ended in an error, no refusal",
         "Finish ended in an error, no refusal",
         "The API fails to answer",
         "Gathers cost $25 in a day by our model",
-        "Workers ran for $25 in a day",
+        "Workers of 1,024 MiB ran for $25 in a day",
+        "Workers of 1,769 MiB ran for $25 in a day",
     }
-    assert slow["Threshold"] == 0.8 * timeout_ms
-    assert (slow["MetricName"], slow["Statistic"]) == ("Duration", "Maximum")
-    assert stack.show(slow["Dimensions"][0]["Value"]) == "<gather_shard>"
+
+
+@pytest.mark.parametrize(
+    ("size", "function"), [("1,024 MiB", "small_gather_shard"), ("1,769 MiB", "gather_shard")]
+)
+def test_each_function_that_fills_shards_is_watched(stack: Synthesized, size: str, function: str) -> None:
+    """A gather calls one of them: its throttles, time, errors and dollars are its own."""
+    found = alarms(stack)
+    slow = found[f"A worker of {size} came near its time-out"]
+    failing = found[f"10 % of tries by workers of {size} fail"]
+    watched = [
+        *(found[f"{words} of {size}{rest}"] for words, rest in PLAIN),
+        *(each["MetricStat"]["Metric"] for each in failing["Metrics"] if "MetricStat" in each),
+    ]
+
+    assert [each["MetricName"] for each in watched] == [
+        "Throttles",
+        "Duration",
+        "Duration",
+        "Errors",
+        "Invocations",
+    ]
+    assert {stack.show(each["Dimensions"][0]["Value"]) for each in watched} == {f"<{function}>"}
+    assert slow["Threshold"] == 0.8 * 1000 * stack.functions()[function]["Timeout"]
+    assert slow["Statistic"] == "Maximum"
 
 
 def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> None:
     """An error of plan or finish is none that a user made."""
-    found = alarms(stack)
     watched = {
         words: (each["MetricName"], stack.show(each["Dimensions"][0]["Value"]))
-        for words, each in found.items()
-        if each.get("MetricName") in ("Errors", "5XXError", "Throttles")
+        for words, each in alarms(stack).items()
+        if each.get("MetricName") in ("Errors", "5XXError")
     }
 
     assert watched == {
         "Plan ended in an error, no refusal": ("Errors", "<plan_gather>"),
         "Finish ended in an error, no refusal": ("Errors", "<finish_gather>"),
         "The API fails to answer": ("5XXError", "PixelGather-test"),
-        "Lambda turns workers away": ("Throttles", "<gather_shard>"),
     }
 
 
 def test_a_day_that_costs_more_than_was_said_is_an_alarm() -> None:
     """By what workers say that they spent, and by how long Lambda says that they ran: some say nothing."""
     found = alarms(synthesized(alarm_usd_per_day=7, worker_memory_mib=2048))
-    spent, ran = found["Gathers cost $7 in a day by our model"], found["Workers ran for $7 in a day"]
+    spent = found["Gathers cost $7 in a day by our model"]
 
     assert (spent["Namespace"], spent["MetricName"], spent["Statistic"]) == (NAMESPACE, "SpentUsd", "Sum")
     assert (spent["Threshold"], spent["Period"]) == (7, 86_400)
-    assert (ran["MetricName"], ran["Statistic"], ran["Period"]) == ("Duration", "Sum", 86_400)
-    assert ran["Threshold"] / 1000 * 2 * 0.0000133334 == pytest.approx(7, rel=1e-6)
+    for memory_mib in (1024, 2048):
+        ran = found[f"Workers of {memory_mib:,} MiB ran for $7 in a day"]
+        assert (ran["MetricName"], ran["Statistic"], ran["Period"]) == ("Duration", "Sum", 86_400)
+        assert ran["Threshold"] / 1000 * memory_mib / 1024 * 0.0000133334 == pytest.approx(7, rel=1e-6)
     assert not [each for each in alarms(synthesized(alarm_usd_per_day="none")) if "in a day" in each]
 
 
@@ -178,7 +208,7 @@ def test_dashboard_shows_throttles_of_every_function_by_itself(stack: Synthesize
     """A function that nobody called has no metric; the others are shown all the same."""
     (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
 
-    assert stack.show(dashboard["DashboardBody"]).count('"Throttles"') == 6
+    assert stack.show(dashboard["DashboardBody"]).count('"Throttles"') == len(stack.functions())
 
 
 def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:

@@ -167,12 +167,12 @@ def test_settings_name_the_key_that_is_wrong(wrong: Wrong) -> None:
         settings_of(**{wrong.key: wrong.value})
 
 
-def test_readme_names_every_setting() -> None:
+def test_deploy_page_names_every_setting() -> None:
     """The table has each key of the context, but the one that is the emulation's own, and no other."""
     source = Path(infra.settings.__file__).read_text(encoding="utf-8")
     keys = set(re.findall(r'context\.\w+\(\s*"(\w+)"', source)) - {"emulated"}
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    table = readme.partition("| key | default | meaning |")[2].partition("\n\n")[0]
+    page = (Path(__file__).parents[2] / "docs/deploy.md").read_text(encoding="utf-8")
+    table = page.partition("| key | default | meaning |")[2].partition("\n\n")[0]
     named = {key for line in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", line.split("|")[1])}
 
     assert named == keys

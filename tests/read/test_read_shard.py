@@ -2,7 +2,8 @@
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import Any
+from math import inf
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ def read(
     slots: FakeSlots | None = None,
     projector: FakeProjector | None = None,
     timeout_s: float = 5.0,
+    left_s: float = inf,
 ) -> tuple[list[Pixels], list[list[Outcome]]]:
     """Read one task into buffers that hold rubbish before."""
     task = task or tasks_of(plan)[0]
@@ -51,18 +53,21 @@ def read(
         assert (row, slot) not in seen
         seen[row, slot] = outcome
 
-    coroutine = read_shard(
-        list(table.rows(task.row_start, task.row_stop)),
-        buffers,
-        plan=plan,
-        task=task,
-        reader=reader,
-        projector=projector or FakeProjector(),
-        slots=slots or FakeSlots(),
-        source_timeout_s=timeout_s,
-        on_source=note,
-    )
-    outcomes = asyncio.run(coroutine)
+    async def reading() -> list[list[Outcome]]:
+        return await read_shard(
+            list(table.rows(task.row_start, task.row_stop)),
+            buffers,
+            plan=plan,
+            task=task,
+            reader=reader,
+            projector=projector or FakeProjector(),
+            slots=slots or FakeSlots(),
+            source_timeout_s=timeout_s,
+            on_source=note,
+            read_until=asyncio.get_running_loop().time() + left_s,
+        )
+
+    outcomes = asyncio.run(reading())
     told = {
         (row, slot): id(outcome)
         for row, of_row in enumerate(outcomes, start=task.row_start)
@@ -248,6 +253,45 @@ def test_read_shard_gives_each_failure_its_code(case: Case) -> None:
     assert outcomes[0][0].status is Status.OK
     assert outcomes[1][0].status is case.expected
     assert outcomes[1][0].reason
+
+
+TOO_LATE: Final = "not read before the worker's time was up"
+
+
+def test_read_shard_gives_up_at_its_end_what_has_not_been_read() -> None:
+    """A slow source times out then, whatever one source may take; the others are read."""
+    reader = FakeReader({"a": A, "slow": FakeImage(pixels=A, delay_s=60)})
+    table = table_of("a", "slow")
+    plan = planned(FakeReader({"a": A}), table_of("a", "a"), window=WINDOW)
+
+    (buffer,), outcomes = read(plan, table, reader, left_s=0.1)
+
+    assert [row[0].status for row in outcomes] == [Status.OK, Status.TIMED_OUT]
+    assert outcomes[1][0].reason == TOO_LATE
+    np.testing.assert_array_equal(buffer[:, 0], A[:, 4:9, 3:9])
+
+
+def test_read_shard_asks_for_no_source_after_its_end() -> None:
+    """No request is sent that nobody waits for."""
+    reader = FakeReader({"a": A})
+    table = table_of("a", "a")
+    plan = planned(reader, table, window=WINDOW)
+    reader.opened.clear()
+
+    _, outcomes = read(plan, table, reader, left_s=0)
+
+    assert [(row[0].status, row[0].reason) for row in outcomes] == [(Status.TIMED_OUT, TOO_LATE)] * 2
+    assert reader.opened == []
+
+
+def test_read_shard_tells_a_sources_time_out_from_the_end() -> None:
+    """A source that takes too long by itself says how long it was given."""
+    reader = FakeReader({"slow": FakeImage(pixels=A, delay_s=60)})
+    plan = planned(FakeReader({"a": A}), table_of("a"), window=WINDOW)
+
+    _, outcomes = read(plan, table_of("slow"), reader, timeout_s=0.1, left_s=60)
+
+    assert (outcomes[0][0].status, outcomes[0][0].reason) == (Status.TIMED_OUT, "not read within 0.1 s")
 
 
 def test_read_shard_calls_another_grid_unlike_only_where_one_grid_is_wanted() -> None:

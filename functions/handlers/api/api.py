@@ -1,4 +1,4 @@
-"""What the functions behind the API share: their resolver, a body as JSON, and the API's own address."""
+"""Shared by the functions behind the API: the resolver, the request's body and the API's own address."""
 
 import re
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from pixel_gather.errors import RequestError
 
 _ROUTE: Final = r"/(?:gathers|plans|lists|area|scenes|search|collections|conformance|openapi\.json)(?:/|$)"
 _BASE_PATH: Final = re.compile(rf"^(?!{_ROUTE})(?:/[^/]+)+?(?={_ROUTE})")
-"""Of a domain of one's own, which API Gateway leaves in an event's path."""
+"""A custom domain's base path. API Gateway leaves it in an event's path."""
 
 
 def resolver(logger: Logger) -> APIGatewayRestResolver:
-    """Return a resolver without routes, which answers errors with problems."""
+    """Return a resolver without routes. It answers errors with problem details."""
     app = APIGatewayRestResolver(strip_prefixes=[_BASE_PATH])
     answer_with_problems(app, logger)
     return app
@@ -27,7 +27,7 @@ def resolver(logger: Logger) -> APIGatewayRestResolver:
 def answered(
     app: APIGatewayRestResolver, logger: Logger, event: dict[str, Any], context: LambdaContext
 ) -> dict[str, Any]:
-    """Answer one request and log one line of it."""
+    """Answer one request and log one line about it."""
     answer = app.resolve(event, context)
     logger.info(
         "request answered",
@@ -45,7 +45,7 @@ def body_of(app: APIGatewayRestResolver) -> Any:
     """Return the request's body.
 
     Raises:
-        BodyError: It is no JSON.
+        BodyError: The body is empty or not JSON.
     """
     try:
         body = app.current_event.json_body
@@ -57,10 +57,10 @@ def body_of(app: APIGatewayRestResolver) -> Any:
 
 
 def flag(app: APIGatewayRestResolver, name: str) -> bool:
-    """Return a query parameter that is true or false, which it is where it is not given.
+    """Return a query parameter that is true or false; false by default.
 
     Raises:
-        RequestError: It is neither.
+        RequestError: The parameter is neither.
     """
     text = app.current_event.get_query_string_value(name, "false")
     if text not in ("true", "false"):
@@ -69,7 +69,7 @@ def flag(app: APIGatewayRestResolver, name: str) -> bool:
 
 
 def address(event: Mapping[str, Any]) -> str:
-    """Return the address that the API's paths begin with, without a closing slash; empty if not told."""
+    """Return the API's base address without a closing slash; empty where the event does not have it."""
     context = event.get("requestContext") or {}
     domain = context.get("domainName")
     if not domain:

@@ -1,4 +1,4 @@
-"""What a deployment lets its users read, checked before anything is sent anywhere. Pure."""
+"""Checks what a deployment lets its users read, before any request is sent. Pure."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ _CUBES_INDEX: Final = "headers.parquet"
 
 
 def source_policy(settings: Settings) -> HrefPolicy:
-    """Return which sources may be read: S3 and, where the deployment names hosts, https."""
+    """Return which sources may be read: from S3 and, where the deployment names hosts, by https."""
     return HrefPolicy(
         schemes=frozenset({"s3", "https"} if settings.https_hosts else {"s3"}),
         buckets=frozenset(each.name for each in settings.source_buckets),
@@ -23,7 +23,7 @@ def source_policy(settings: Settings) -> HrefPolicy:
 
 
 def list_policy(settings: Settings) -> HrefPolicy:
-    """Return where lists may lie: beside sources, and among the uploaded ones (see `checked_list`)."""
+    """Return where lists may lie: with the sources, or uploaded (see `checked_list`)."""
     policy = source_policy(settings)
     return HrefPolicy(
         schemes=policy.schemes,
@@ -33,7 +33,7 @@ def list_policy(settings: Settings) -> HrefPolicy:
 
 
 def index_policy(settings: Settings) -> HrefPolicy:
-    """Return where header indexes may lie: beside sources, uploaded, and in cubes (see `checked_index`)."""
+    """Return where header indexes may lie: with the sources, uploaded, or in cubes (see `checked_index`)."""
     policy = list_policy(settings)
     assert policy.buckets is not None  # noqa: S101 # it has named them
     return HrefPolicy(
@@ -45,7 +45,7 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
     """Refuse hrefs, lists and prefixes that this deployment does not read.
 
     Raises:
-        RequestError: It names the field and says what is read.
+        RequestError: One is refused. The message names the field and what may be read.
     """
     policy = source_policy(settings)
     for position, href in enumerate(sources.hrefs or ()):
@@ -54,7 +54,7 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
         checked_list(sources.list, settings)
     if sources.prefix is not None:
         folder = sources.prefix.rstrip("/")
-        href = _checked(f"{folder}/x", policy, "sources.prefix")  # a folder is where some object could lie
+        href = _checked(f"{folder}/x", policy, "sources.prefix")  # a prefix is checked by an object in it
         if href.startswith("https:"):
             raise RequestError(
                 "web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix"
@@ -62,10 +62,10 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
 
 
 def checked_list(place: str, settings: Settings) -> str:
-    """Return the href of a list that may be read; of the control bucket, only what was uploaded.
+    """Return the href of a list that may be read. In the control bucket, these are the uploaded lists.
 
     Raises:
-        RequestError: It may not.
+        RequestError: The list may not be read.
     """
     field = "sources.list"
     if place == _STDIN:
@@ -81,10 +81,10 @@ def checked_list(place: str, settings: Settings) -> str:
 
 
 def checked_index(place: str, settings: Settings) -> str:
-    """Return the href of a header index that may be read; of this deployment's cubes, only their own.
+    """Return the href of a header index that may be read. In cubes, this is only ``headers.parquet``.
 
     Raises:
-        RequestError: It may not.
+        RequestError: The index may not be read.
     """
     field = "index"
     cubes, control = f"s3://{settings.array_bucket}/{settings.output_prefix}", settings.control_bucket

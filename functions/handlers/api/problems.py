@@ -1,4 +1,4 @@
-"""What the API answers when it refuses or fails: problem details (RFC 9457), on every path."""
+"""Answers errors with problem details (RFC 9457)."""
 
 import json
 from collections.abc import Mapping
@@ -39,19 +39,19 @@ class BodyError(GatherError):
 
 
 class TooSlowError(GatherError):
-    """The answer takes longer than API Gateway waits."""
+    """The answer would take longer than API Gateway waits."""
 
     code = "timed_out"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What one class of errors means to the caller."""
+    """How one class of errors is shown to the caller."""
 
     status: HTTPStatus
     title: str
     is_told: bool = True
-    """Whether the error's own sentence is for the caller; else it is for the log alone."""
+    """Whether the caller sees the error's own message. Otherwise it is only logged."""
 
 
 KINDS: Final[Mapping[type[GatherError], Kind]] = {
@@ -76,7 +76,7 @@ _UNEXPECTED: Final = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wron
 
 
 def answer_with_problems(app: APIGatewayRestResolver, logger: Logger) -> None:
-    """Let whatever a route raises be answered by a problem, and what the caller is not told be logged."""
+    """Answer every error of a route with problem details. Log the errors whose message is not shown."""
 
     def answer(error: Exception) -> Response[Any]:
         kind = next((KINDS[each] for each in type(error).__mro__ if each in KINDS), _UNEXPECTED)

@@ -1,4 +1,4 @@
-"""Lends callers a place in the control bucket for a list that lies on their own machine."""
+"""Lets callers upload a list from their own machine to the control bucket."""
 
 import base64
 import re
@@ -13,22 +13,22 @@ from pixel_gather.errors import RequestError
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _SUFFIX: Final = re.compile(r"[a-z0-9]{1,12}(\.[a-z0-9]{1,7})?")
 _LARGEST_NBYTES: Final = 5 * 2**30
-"""Of one PUT."""
+"""S3 takes no more in one PUT."""
 
 _VALID_S: Final = 900
 _FIELDS: Final = frozenset({"sha256", "suffix", "nbytes"})
 
 
 def lend_place(given: Any, plane: ControlPlane) -> dict[str, Any]:
-    """Return the href of a list and, unless it is there already and is young, where and how to upload it.
+    """Return the href of a list, and where to upload it unless a recent copy is there.
 
     Args:
         given: ``sha256`` and ``nbytes`` of the content, and the ``suffix`` of its format.
         plane: The deployment.
 
     Returns:
-        ``href``, ``upload`` (an address to PUT to within 15 minutes, or None) and ``headers``, which have to
-        be sent with it: S3 then takes no other content.
+        ``href``, ``upload`` and ``headers``. ``upload`` is an address to PUT to within 15 minutes, or None.
+        The headers have to be sent with the PUT. With them, S3 takes no other content.
 
     Raises:
         RequestError: A field is missing or wrong.

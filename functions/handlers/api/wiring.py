@@ -1,4 +1,4 @@
-"""Joins the API's functions to Step Functions and S3, by clients that are made once."""
+"""Connects the API's functions to Step Functions and S3. The clients are made once."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,14 +11,14 @@ from pixel_gather.adapters.aws.executions import Executions
 
 _QUICK: Final = Config(
     connect_timeout=3,
-    read_timeout=8,  # API Gateway waits 29 s for all of it
+    read_timeout=8,  # API Gateway waits 29 s for the whole answer
     retries={"mode": "standard", "total_max_attempts": 3},
     signature_version="v4",
 )
 _S3: Final = _QUICK.merge(
     Config(
         signature_version="s3v4",
-        # A presigned address has no Region to be redirected by: without these it is the global host's.
+        # Without these, a presigned address names S3's global host and no Region.
         s3={"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"},
     )
 )
@@ -35,10 +35,10 @@ class ControlPlane:
 
 
 def control_plane(settings: Settings) -> ControlPlane:
-    """Open the clients.
+    """Make the clients.
 
     Raises:
-        SettingsError: The function is not told of the state machine.
+        SettingsError: The environment does not name the state machine.
     """
     s3 = boto3.client("s3", config=_S3)
     executions = Executions(

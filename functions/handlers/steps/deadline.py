@@ -1,67 +1,60 @@
-"""Ends reading in time for what was read to be stored, before Lambda ends the worker; and late first tries.
+"""Limits how long shards may take: within the worker's life, and within the first try of a child.
 
-Without it one source that dawdles would cost its whole shard, at every try.
+Reading ends early enough for the shard to be stored before Lambda ends the worker. Otherwise one slow source
+would cost the whole shard, at every try.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
-from pixel_gather.errors import GatherError, SourceError
-from pixel_gather.model.source import Cost, Header
-from pixel_gather.model.status import Status
-from pixel_gather.model.window import Window
-from pixel_gather.ports import OpenedSource, SourceReader
+from pixel_gather.errors import GatherError
 
 _LONGEST_TO_STORE_S: Final = 60.0
-"""512 MiB take some 10 s to compress and to put, at 100 MB/s and 78 MB/s."""
+"""512 MiB take about 10 s to compress and to put, at 100 MB/s and 78 MB/s."""
 
-
-_OF_THE_LIMIT: Final = 0.75
-"""So long the first try of a shard itself takes of its time: it has ended, be it after a cold start, before
-the state machine ends waiting for it, so that two workers never fill one shard at the same time."""
+_SHARE_OF_LIMIT: Final = 0.75
+"""The worker stops at this share of the limit. So it has ended, even after a cold start, before the state
+machine starts another worker. Two workers never fill one shard at the same time."""
 
 
 class ShardLateError(GatherError):
-    """The first try of a shard took too long: a fresh worker is to fill it."""
+    """The first try took too long. The state machine starts a fresh worker."""
 
     code = "shard_late"
 
 
 class ShardsLeftError(GatherError):
-    """A second try has filled some of its shards and has no time for the others: another is to go on."""
+    """A second try filled some shards and has no time for the others. The state machine tries again."""
 
     code = "shards_left"
 
 
 @dataclass(slots=True)
 class ShardTimes:
-    """Tells before each of a child's shards whether there is time for it. Times in seconds."""
+    """Decides before each shard whether there is time for it."""
 
     left_s: float
-    """That the worker has to live, when the first shard begins."""
+    """How long the worker may still run when the first shard begins."""
 
     limit_s: float | None
-    """How long the state machine waits for a first try; None for a second one."""
+    """How long the state machine waits for a first try. None for a second try."""
 
     late_s: float | None
-    """How long each shard of a second try may take; None for as long as there is."""
+    """How long each shard of a second try may take. None for no limit but the worker's life."""
 
     _began_s: float = field(default_factory=time.monotonic)
     _last_began_s: float | None = None
     _longest_s: float = 0.0
 
     def begin(self) -> float:
-        """Begin the next shard, and return how long it may take.
+        """Begin the next shard and return how many seconds it may take.
 
         Raises:
-            ShardLateError: Of a first try: there is hardly time for it.
-            ShardsLeftError: The same of a second one.
+            ShardLateError: A first try has too little time left for another shard.
+            ShardsLeftError: A second try has too little time left for another shard.
         """
         now_s = time.monotonic()
         left_s = self.left_s - (now_s - self._began_s)
@@ -69,7 +62,7 @@ class ShardTimes:
             self._longest_s = max(self._longest_s, now_s - self._last_began_s)
             if (
                 self.limit_s is not None
-                and now_s - self._began_s + self._longest_s > self.limit_s * _OF_THE_LIMIT
+                and now_s - self._began_s + self._longest_s > self.limit_s * _SHARE_OF_LIMIT
             ):
                 raise ShardLateError(f"some shards are filled, and {self.limit_s:g} s are too short for more")
             if self.limit_s is None and left_s < max(self.late_s or 0.0, 2 * self._longest_s):
@@ -79,16 +72,16 @@ class ShardTimes:
 
 
 async def in_time[T](work: Coroutine[Any, Any, T], *, limit_s: float | None) -> T:
-    """Wait for the work of a first try, and leave nothing of it under way.
+    """Wait for the work of a try. Cancel it where a first try takes too long.
 
     Args:
-        work: May be cancelled anywhere.
-        limit_s: How long the state machine waits for it; None for a second try, which may take its time.
+        work: What the try does. It can be cancelled at any point.
+        limit_s: How long the state machine waits for a first try. None for a second try.
 
     Raises:
-        ShardLateError: It takes too long.
+        ShardLateError: The first try took too long.
     """
-    limit = asyncio.timeout(None if limit_s is None else limit_s * _OF_THE_LIMIT)
+    limit = asyncio.timeout(None if limit_s is None else limit_s * _SHARE_OF_LIMIT)
     try:
         async with limit:
             return await work
@@ -99,67 +92,5 @@ async def in_time[T](work: Coroutine[Any, Any, T], *, limit_s: float | None) -> 
 
 
 def reading_s(left_s: float) -> float:
-    """Return how long a worker may read that has so long to live; storing takes a minute or a quarter."""
+    """Return how long a worker may read. A minute is kept for storing, or a quarter where less is left."""
     return left_s - min(_LONGEST_TO_STORE_S, left_s / 4)
-
-
-@dataclass(frozen=True, slots=True)
-class DeadlineReader:
-    """A ``SourceReader`` by which sources time out together, at one moment of the event loop's clock."""
-
-    reader: SourceReader
-    at_s: float
-
-    async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
-    ) -> OpenedSource:
-        """Read a source's header, unless it is too late."""
-        async with _until(self.at_s, href):
-            opened = await self.reader.open_(href, overview=overview, cost=cost, known=known)
-        return _DeadlineSource(opened, self.at_s)
-
-
-@dataclass(frozen=True, slots=True)
-class _DeadlineSource:
-    opened: OpenedSource
-    at_s: float
-
-    @property
-    def header(self) -> Header:
-        return self.opened.header
-
-    @property
-    def known(self) -> bytes | None:
-        return self.opened.known
-
-    @property
-    def was_known(self) -> bool:
-        return self.opened.was_known
-
-    async def read_into(
-        self,
-        out: np.ndarray[Any, Any],
-        window: Window,
-        bands: Sequence[int],
-        *,
-        masked: bool,
-        part_nbytes: int | None = None,
-    ) -> None:
-        """Fill ``out``, unless it is too late."""
-        async with _until(self.at_s, self.header.href):
-            await self.opened.read_into(out, window, bands, masked=masked, part_nbytes=part_nbytes)
-
-
-@asynccontextmanager
-async def _until(at_s: float, href: str) -> AsyncIterator[None]:
-    too_late = SourceError("not read before the worker's time was up", href=href, status=Status.TIMED_OUT)
-    if asyncio.get_running_loop().time() >= at_s:
-        raise too_late
-    limit = asyncio.timeout_at(at_s)
-    try:
-        async with limit:
-            yield
-    except TimeoutError as error:
-        if not limit.expired():
-            raise
-        raise too_late from error

@@ -1,6 +1,6 @@
-"""The manifest: the tasks of a gather that are not committed yet, as items of the state machine's map.
+"""Writes the manifest: the tasks that are not committed yet, as items of the state machine's map.
 
-An item is one child's: a few tasks that one worker fills, one after another.
+Each item is for one child of the map. It has a few tasks, which one worker does one after another.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from pixel_gather.plan.shards import ShardTask
 
 
 def manifest_key(execution: str) -> str:
-    """Return where an execution's manifest lies below the gather's claim: attempts have one each.
+    """Return the key of an execution's manifest, below the gather's claim. Each execution has its own.
 
-    Names given in the console may hold characters that no key of a store can.
+    The name is hashed, as names from the console may have characters that a key cannot have.
     """
     return f"manifests/{xxhash.xxh3_64_hexdigest(execution.encode())}.json"
 
@@ -25,9 +25,9 @@ def manifest(tasks: Sequence[ShardTask], *, tasks_per_child: int, n_workers: int
     """Return the manifest's content: a JSON array of arrays of tasks.
 
     Args:
-        tasks: Those that are missing.
-        tasks_per_child: Most of them in one item.
-        n_workers: That work at one time.
+        tasks: The tasks that are not committed.
+        tasks_per_child: The largest number of tasks in one item.
+        n_workers: How many workers run at the same time.
     """
     sizes = child_sizes(len(tasks), tasks_per_child=tasks_per_child, n_workers=n_workers)
     in_order = iter(tasks)

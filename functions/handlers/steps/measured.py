@@ -1,4 +1,4 @@
-"""What shards and gathers tell of themselves, as metrics and as the keys of one log line. Pure."""
+"""Turns the results of shards and gathers into metrics and into the keys of a log line. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -34,12 +34,12 @@ type Values = dict[Metric, list[float]]
 
 
 def metrics_of_shard(result: ShardResult, *, is_strip: bool = False) -> Values:
-    """Return every value of a shard: three times for each source, the rest once.
+    """Return a shard's metrics: three times in seconds for each source, and totals of the shard.
 
     Args:
-        result: Of the shard.
-        is_strip: Whether it holds a part of its sources' windows. Then the finish counts the sources: here
-            each would count once for every strip.
+        result: The shard's.
+        is_strip: Whether the shard has a part of its sources' windows. Then `metrics_of_gather` counts the
+            sources, as each would otherwise be counted once for each strip.
     """
     sources = list(_named(result))
     values: Values = {
@@ -56,12 +56,12 @@ def metrics_of_shard(result: ShardResult, *, is_strip: bool = False) -> Values:
 
 
 def metrics_of_gather(report: "Report", usd: float, *, has_strips: bool = False) -> Values:
-    """Return what a finished gather adds to its shards' metrics.
+    """Return the metrics of a finished gather that its shards have not written.
 
     Args:
-        report: Of the gather.
-        usd: What it cost.
-        has_strips: Whether its shards left the sources to be counted here.
+        report: The gather's.
+        usd: What the gather cost.
+        has_strips: Whether the shards have parts of windows, so that sources are counted here.
     """
     counts = Counter({Status[name.upper()]: n for name, n in report.status_counts.items()})
     values: Values = {GATHER: [report.wall_s], GATHER_USD: [usd]}
@@ -72,14 +72,14 @@ def metrics_of_gather(report: "Report", usd: float, *, has_strips: bool = False)
 
 
 def _counted(counts: Counter[Status]) -> Values:
-    """Return how many sources were read, and how many were not for which reason."""
+    """Return how many sources were read, and how many failed with each status."""
     failed = {status: n for status, n in counts.items() if status.is_failure}
     values: Values = {SOURCES_READ: [counts[Status.OK]], SOURCES_FAILED: [sum(failed.values())]}
     return values | {SOURCES_FAILED_BY_STATUS[status]: [n] for status, n in failed.items()}
 
 
 def summary_of_shard(result: ShardResult, *, plan: CubePlan, task: ShardTask) -> dict[str, Any]:
-    """Return the keys of a shard's log line, beside the gather's and the shard's own."""
+    """Return the keys of a shard's log line, without the names of the gather and the shard."""
     sources = list(_named(result))
     pixel_nbytes = sum(np.dtype(slot.dtype).itemsize * len(slot.bands) for slot in plan.slots)
     return {

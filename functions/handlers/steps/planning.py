@@ -1,4 +1,4 @@
-"""What planning a gather and a dry run share: the request within the deployment's limits, and its list."""
+"""Applies the deployment's limits to a request and reads its list, for plans and for dry runs."""
 
 import asyncio
 import time
@@ -19,17 +19,17 @@ from pixel_gather.model.source import Source
 from pixel_gather.request.request import GatherRequest, Limits, Sources
 
 _FOR_THE_LIST: Final = 0.75
-"""Of the time for a plan. What follows takes less: headers, the list in shard order, the manifest; and the
-thread that reads the list has ended before a caller who waits is answered."""
+"""Share of a plan's time. Reading headers, sorting the list and writing the manifest take less. The thread
+that reads the list ends before the caller is answered."""
 
 
 def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
-    """Return the request with limits no higher than the deployment's; its digest stays what it was.
+    """Return the request with limits no higher than the deployment's. Its digest does not change.
 
-    A request that names no number of workers still names none: the plan gives it as many as help.
+    A request without a number of workers stays without one: the plan then chooses how many are useful.
 
     Raises:
-        RequestError: It names sources that are not read here.
+        RequestError: The request names sources that this deployment may not read.
     """
     check_sources(request.sources, settings)
     if request.index is not None:
@@ -44,17 +44,17 @@ def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
 async def opened_table(
     request: GatherRequest, deployment: Deployment, *, left_s: float
 ) -> AsyncIterator[SqliteSourceTable]:
-    """Read the list that a request names; at the end of the context it is gone again.
+    """Read the list of a request into a table, which is removed at the end of the context.
 
     Args:
-        request: Admitted.
+        request: As `admitted` returned it.
         deployment: Whose stores are read.
         left_s: How long the whole plan may take.
 
     Raises:
         RequestError: The list is wrong.
-        BudgetError: It is longer than the limits allow.
-        TimeoutError: It takes too long.
+        BudgetError: The list is longer than the limits allow.
+        TimeoutError: Reading the list takes too long.
     """
     longest_s = left_s * _FOR_THE_LIST
     until = time.monotonic() + longest_s
@@ -101,7 +101,7 @@ def _named(sources: Sources, deployment: Deployment, check: Check) -> SourceList
 
 
 def _limited(sources: Iterator[Source], *, most: int | None) -> Iterator[Source]:
-    """Yield sources until there are too many, so that no list fills the disk."""
+    """Yield sources until there are too many. So no list can fill the disk."""
     for n, source in enumerate(sources, start=1):
         if most is not None and n > most:
             raise BudgetError(

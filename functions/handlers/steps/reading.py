@@ -1,4 +1,4 @@
-"""The reader of sources, for the functions that open them."""
+"""Makes the reader of sources for the functions that read them."""
 
 from handlers.steps.memory import gdal_settings
 from handlers.wiring import Deployment
@@ -7,11 +7,11 @@ from pixel_gather.adapters.source_reader import CogReader
 
 
 def reader_of(deployment: Deployment, *, holds_a_shard: bool) -> CogReader:
-    """Return the one reader of this process, to be used on the deployment's loop and closed there.
+    """Return this process's reader. Use it and close it on the deployment's event loop.
 
     Args:
         deployment: Whose sources are read.
-        holds_a_shard: Whether most of the memory is for pixels.
+        holds_a_shard: Whether most of the memory is needed for the pixels of a shard.
     """
     return CogReader.over(
         deployment.objects,

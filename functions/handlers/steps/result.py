@@ -1,4 +1,4 @@
-"""What a gather ends with: a short result, and the report beside the cube's arrays."""
+"""Writes the report of a complete cube and returns the gather's result."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from pixel_gather.report.report import Report
 
 
 async def publish(report: Report, gather: str, deployment: Deployment, *, log: Log) -> dict[str, Any]:
-    """Write the report unless it is there, and return the gather's result; safe to run twice."""
+    """Write the report unless it is there, and return the gather's result. Safe to run twice."""
     cube = deployment.cube(gather)
     written = await look_for_report(cube.store)
     if not written.has_page:
@@ -26,7 +26,7 @@ async def publish(report: Report, gather: str, deployment: Deployment, *, log: L
 
 
 async def found_result(report: Report, gather: str, deployment: Deployment) -> dict[str, Any]:
-    """Return the result of a gather that is complete, without drawing what may be missing of its report."""
+    """Return the result of a complete gather. Write no report, even where it is missing."""
     written = await look_for_report(deployment.cube(gather).store)
     return _result(report, gather, deployment, written)
 

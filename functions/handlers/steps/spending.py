@@ -1,4 +1,4 @@
-"""What one try of a child's shards costs, told to CloudWatch however it ends: an alarm adds up a day's."""
+"""Reports to CloudWatch what each try of a child costs, also where the try fails. An alarm adds up a day."""
 
 import time
 from collections.abc import Iterator
@@ -21,25 +21,25 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.telemetry import SPENT_USD
 
 _PUTS_BESIDE_PIXELS = 2
-"""A shard's sidecars."""
+"""The sidecar of the shard, and the headers that it has read."""
 
 
 @dataclass(slots=True)
 class Spending:
-    """What a try has used beside its time; of shards that failed, nothing is known but a transition."""
+    """What a try has used, except for its time. The requests of failed shards are not known."""
 
     n_shards: int = 0
     n_gets: int = 0
     n_puts: int = 0
 
     def add(self, result: ShardResult, plan: CubePlan) -> None:
-        """Count what filling a shard took."""
+        """Count the requests of a shard that was filled."""
         self.n_shards += 1
         self.n_gets += sum(outcome.cost.requests for row in result.rows for outcome in row)
         self.n_puts += len(plan.measurements) + _PUTS_BESIDE_PIXELS
 
     def usd(self, seconds: float, *, memory_mib: int) -> float:
-        """Return the price of it all, by our model."""
+        """Return the price of the try by our model of AWS's prices."""
         return (
             seconds * memory_mib / 1024 * USD_PER_GB_S
             + USD_PER_INVOCATION
@@ -51,12 +51,12 @@ class Spending:
 
 @contextmanager
 def spending(metrics: EmfMetrics, *, memory_mib: int, **properties: Any) -> Iterator[Spending]:
-    """Tell what the block costs when it ends, be it by an exception.
+    """Write the cost of the block as a metric when the block ends or raises.
 
     Args:
-        metrics: Where it is told.
-        memory_mib: Of the function.
-        properties: What it is spent for.
+        metrics: Where the cost is written.
+        memory_mib: The function's memory.
+        properties: Properties of the metric, such as the gather's name.
     """
     spent, began_s = Spending(), time.monotonic()
     try:

@@ -1,12 +1,12 @@
-"""Who does the work of this deployment, as estimates and bills take it. Pure."""
+"""Describes a deployment's workers for estimates and prices. Pure."""
 
 from handlers.settings import Settings
-from handlers.steps.memory import max_task_nbytes
+from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.estimate.workload import Deployment, FarBucket, WorkerSize
 
 
 def workers_of(settings: Settings) -> Deployment:
-    """Return how many workers there may be, their sizes and how much each usually reads at a time."""
+    """Return how many workers there may be, their sizes, and how many sources each reads at the same time."""
     most = settings.limits.get("workers")
     *smaller, largest = settings.shard_memories_mib
     return Deployment(
@@ -25,9 +25,10 @@ def workers_of(settings: Settings) -> Deployment:
 
 
 def size_index(memory_mib: int, settings: Settings) -> int:
-    """Return which of the functions that fill shards has so much memory; the state machine names them by it.
+    """Return the index of the worker function with this memory. The state machine chooses by it.
 
-    The largest where none has: the deployment was changed after the plan was made.
+    Return the largest worker where no function has this memory. This happens where the deployment was
+    changed after the plan was made.
     """
     sizes = settings.shard_memories_mib
     return sizes.index(memory_mib) if memory_mib in sizes else len(sizes) - 1

@@ -5,10 +5,12 @@ stopped, and a new worker does the rest. The second try is limited, too. Sources
 recorded as timed out. There is no third try.
 """
 
+from dataclasses import replace
 from math import ceil
 from typing import Final
 
 from pixel_gather.estimate import assumptions, pricing
+from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import Deployment
 
@@ -57,6 +59,25 @@ def second_limit_s(share: Share, deployment: Deployment, *, n_tasks: int) -> int
     return min(max(ceil(_SECOND_TIMES * task_s), LEAST_S, int(paid_s)), MOST_S)
 
 
+def child_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: Deployment) -> int:
+    """Return how long the first try of a child may take, by the estimate of the whole gather.
+
+    Args:
+        estimate: The whole gather's.
+        n_sources: Number of sources in the list.
+        n_tasks: Number of shards that they are cut into.
+        deployment: Whose workers fill the shards.
+    """
+    share = _share(estimate, n_sources=n_sources, n_tasks=n_tasks)
+    return first_limit_s(share, _chosen(estimate, deployment))
+
+
+def late_shard_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: Deployment) -> int:
+    """Return how long each shard may take at the second try. Arguments are those of `child_limit_s`."""
+    share = _share(estimate, n_sources=n_sources, n_tasks=n_tasks)
+    return second_limit_s(share, _chosen(estimate, deployment), n_tasks=n_tasks)
+
+
 def most_usd(share: Share, *, n_tasks: int, deployment: Deployment) -> float:
     """Return the highest extra price of late and throttled workers.
 
@@ -69,6 +90,26 @@ def most_usd(share: Share, *, n_tasks: int, deployment: Deployment) -> float:
     n_waiting = min(deployment.n_workers, n_children)
     n_refused = n_waiting * LONGEST_GATHER_S / THROTTLED_PAUSE_S
     return late + n_refused * pricing.USD_PER_TRANSITION
+
+
+def _chosen(estimate: Estimate, deployment: Deployment) -> Deployment:
+    """Return the deployment with the choices that the estimate made."""
+    return replace(
+        deployment,
+        worker_memory_mib=estimate.worker_memory_mib,
+        tasks_per_child=estimate.tasks_per_child,
+    )
+
+
+def _share(estimate: Estimate, *, n_sources: int, n_tasks: int) -> Share:
+    n = max(n_tasks, 1)
+    return Share(
+        n_sources=n_sources / n,
+        n_gets=estimate.n_gets / n,
+        n_puts=estimate.n_puts / n,
+        fetched_nbytes=estimate.fetched_nbytes / n,
+        decoded_nbytes=estimate.decoded_nbytes / n,
+    )
 
 
 def _usd_per_s(deployment: Deployment) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pixel_gather.estimate import assumptions
+from pixel_gather.estimate.worker_memory import max_task_nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ class Deployment:
     worker_memory_mib: int = 1769
     """Memory of the largest workers. Every task fits them."""
 
-    smaller: tuple[WorkerSize, ...] = (WorkerSize(memory_mib=1024, max_task_nbytes=139 * 2**20),)
+    smaller: tuple[WorkerSize, ...] = (WorkerSize(memory_mib=1024, max_task_nbytes=max_task_nbytes(1024)),)
     """Smaller sizes, the smallest first."""
 
     tasks_per_child: int | None = None

@@ -29,6 +29,7 @@ from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import RequestError
+from pixel_gather.estimate import worker_memory
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
 from pixel_gather.model.counted import counted
@@ -72,7 +73,7 @@ class Settings:
     source_timeout_s: float = 180.0
     """Longest time for one source, retries included."""
 
-    max_task_nbytes: int = 512 * 2**20
+    max_task_nbytes: int = worker_memory.max_task_nbytes(worker_memory.ONE_VCPU_MIB)
     """Largest decoded size of one shard. Two shards are in memory at a time."""
 
     draws_report: bool = True

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,17 +24,20 @@ from pixel_gather.together import all_of
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 type OnSource = Callable[[int, int, Outcome], None]
-"""Told of a source that is done: its row of the cube, its slot, and what became of it."""
+"""Called when a source is done, with its row of the cube, its slot and its outcome."""
+
+
+_TOO_LATE: Final = "not read before the worker's time was up"
 
 
 def ignore(_row: int, _slot: int, _outcome: Outcome) -> None:
-    """Be told of a source, and do nothing."""
+    """Do nothing when a source is done."""
 
 
 class ShardBuffers:
-    """The arrays that shards are read into, one per source slot, used again for shard after shard.
+    """The arrays that shards are read into, one per source slot. They are reused for every shard.
 
-    In a virtual machine fresh memory costs up to 1 ms of CPU a tile, as much as decoding it.
+    In a virtual machine, fresh memory costs up to 1 ms of CPU for each tile, as much as decoding the tile.
     """
 
     def __init__(self, plan: CubePlan) -> None:
@@ -42,7 +46,7 @@ class ShardBuffers:
 
     @contextmanager
     def borrowed(self, task: ShardTask) -> Iterator[list[Pixels]]:
-        """Lend arrays of shape (band, row, y, x), which hold anything until they are written to."""
+        """Lend arrays of shape (band, row, y, x). They have arbitrary content until they are written to."""
         whole = self._free.pop() if self._free else self._made()
         height = task.y_stop - task.y_start
         try:
@@ -69,23 +73,25 @@ async def read_shard(
     source_timeout_s: float,
     on_source: OnSource,
     known: Sequence[Sequence[bytes | None]] = (),
+    read_until: float = inf,
 ) -> list[list[Outcome]]:
     """Read all windows of a shard concurrently.
 
-    A source that cannot be read leaves its status in its own place and its row filled with nodata:
-    one bad COG costs one row, not the shard. Any other exception cancels the remaining reads and is raised.
+    A source that cannot be read gets a status, and its row is filled with nodata. So one bad COG costs one
+    row and not the shard. Any other exception cancels the remaining reads and is raised.
 
     Args:
         rows: The task's rows of the list.
-        buffers: Lent by `ShardBuffers`; wholly overwritten.
-        plan: The cube.
-        task: Which part of it.
-        reader: Shared by all reads.
-        projector: For boxes and points.
-        slots: Bounds how many sources are read at one time.
-        source_timeout_s: Longest that one source may take, retries included.
-        on_source: Called after each source; of a window in several strips, once for each.
-        known: What an index tells of each source of each row; nothing at all if not given.
+        buffers: Lent by `ShardBuffers`. They are overwritten completely.
+        plan: The cube's plan.
+        task: Which part of the cube to read.
+        reader: Reads all sources.
+        projector: Transforms boxes and points.
+        slots: Limits how many sources are read at the same time.
+        source_timeout_s: How long one source may take, retries included.
+        on_source: Called after each source. For a window in several strips, called once for each strip.
+        known: The packed header of each source of each row, from an index; empty without an index.
+        read_until: When to stop, by the event loop's clock. Sources that are not read by then time out.
 
     Returns:
         For each row, one outcome per source slot, in the order of ``rows``.
@@ -104,6 +110,7 @@ async def read_shard(
                     view,
                     reader=reader,
                     timeout_s=source_timeout_s,
+                    read_until=read_until,
                     known=known[index][slot_index] if known else None,
                 )
                 if outcome.status is Status.OK:
@@ -125,7 +132,7 @@ async def read_shard(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """What is wanted of each source in one slot of one task."""
+    """What to read from each source in one slot of one task."""
 
     plan: CubePlan
     slot_index: int
@@ -140,17 +147,17 @@ class _View:
     def n_tile_rows(self) -> int:
         """How many rows of tiles the task's part of the window touches on the template.
 
-        Tiles beside each other are mostly joined to one request.
+        Tiles of one row are mostly read by one request.
         """
         part = self.slot.window.rows(self.task.y_start, self.task.y_stop)
         height = self.slot.grid.tile_height
         return max((part.row_stop - 1) // height - part.row_off // height + 1, 1)
 
     def place(self, header: Header, outcome: Outcome) -> Window:
-        """Check a source against the slot's template, and note and return where its window lies.
+        """Check a source against the slot's template. Note in the outcome, and return, where its window lies.
 
         Raises:
-            SourceError: It is unlike, or the window is not on it.
+            SourceError: The source is unlike the template, or the window is not on it.
         """
         plan, slot = self.plan, self.slot
         _check_likeness(header, slot)
@@ -169,19 +176,27 @@ class _View:
         return window.rows(self.task.y_start, self.task.y_stop)
 
     def fill_around(self, out: Pixels, outcome: Outcome) -> None:
-        """Fill what the source will not: with its own nodata, else the cube's, else NaN or an integer's 0."""
+        """Fill the array where the source has no pixels: with its nodata, the cube's, or else NaN or 0."""
         if self.plan.masked and outcome.nodata is None:
             outcome.nodata = self.plan.nodata(self.slot_index)  # hidden pixels hold it, and are not valid
         out[...] = self.plan.fill_value(self.slot_index) if outcome.nodata is None else outcome.nodata
 
 
 async def _read_source(
-    source: Source, out: Pixels, view: _View, *, reader: SourceReader, timeout_s: float, known: bytes | None
+    source: Source,
+    out: Pixels,
+    view: _View,
+    *,
+    reader: SourceReader,
+    timeout_s: float,
+    read_until: float,
+    known: bytes | None,
 ) -> Outcome:
-    plan, cost = view.plan, Cost()
+    plan, cost, now = view.plan, Cost(), asyncio.get_running_loop().time
     outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at, cost=cost)
     try:
-        async with asyncio.timeout(timeout_s):
+        _check_time(read_until)
+        async with asyncio.timeout_at(min(now() + timeout_s, read_until)):
             opened = await reader.open_(source.href, overview=plan.overview, cost=cost, known=known)
             outcome.known = known if opened.was_known else None
             if opened.was_known and await _fill_by_known(opened, out, view, outcome):
@@ -189,6 +204,7 @@ async def _read_source(
             else:
                 if opened.was_known:
                     etag = opened.header.etag
+                    # without the cached header's values
                     outcome = Outcome(status=Status.OK, start_s=outcome.start_s, cost=cost)
                     opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
                     is_stale = opened.header.etag != etag
@@ -200,18 +216,26 @@ async def _read_source(
             outcome.known = opened.known
     except SourceError as error:
         outcome.status, outcome.reason = error.status, error.reason
-    except RequestError as error:  # PROJ finds no way from the request's CRS to this source's
+    except RequestError as error:  # PROJ cannot transform the request's CRS to this source's
         outcome.status, outcome.reason = Status.UNSUPPORTED, str(error)
     except TimeoutError:
-        outcome.status, outcome.reason = Status.TIMED_OUT, f"not read within {timeout_s:g} s"
+        outcome.status = Status.TIMED_OUT
+        is_late = now() >= read_until
+        outcome.reason = _TOO_LATE if is_late else f"not read within {timeout_s:g} s"
     outcome.end_s = time.time() - plan.planned_at
     return outcome
 
 
-async def _fill_by_known(opened: OpenedSource, out: Pixels, view: _View, outcome: Outcome) -> bool:
-    """Tell whether a window was filled by what an index says, and by the version that it says it of.
+def _check_time(read_until: float) -> None:
+    """Raise TimeoutError if it is too late to send a request."""
+    if asyncio.get_running_loop().time() >= read_until:
+        raise TimeoutError
 
-    Where the window cannot be placed, that says nothing of the version that is there now.
+
+async def _fill_by_known(opened: OpenedSource, out: Pixels, view: _View, outcome: Outcome) -> bool:
+    """Fill a window by a cached header. Return False where the header is stale or does not fit.
+
+    Where the window cannot be placed by a cached header, the current version may still have it.
     """
     try:
         window = view.place(opened.header, outcome)
@@ -225,7 +249,7 @@ async def _fill_by_known(opened: OpenedSource, out: Pixels, view: _View, outcome
 
 
 async def _fill(opened: OpenedSource, out: Pixels, window: Window, view: _View, outcome: Outcome) -> None:
-    """Fill one source's part of the row, and note how much of it lies on the raster."""
+    """Fill one source's part of the row. Note in the outcome how much of it lies on the raster."""
     header, masked = opened.header, view.plan.masked
     clipped = window.clipped(width=header.width, height=header.height)
     if clipped != window or masked:
@@ -238,7 +262,7 @@ async def _fill(opened: OpenedSource, out: Pixels, window: Window, view: _View, 
             clipped.col_stop - window.col_off,
             clipped.row_stop - window.row_off,
         )
-    if clipped is not None or opened.was_known:  # which then sees whether that version is still there
+    if clipped is not None or opened.was_known:  # reading checks that a cached header is current
         await opened.read_into(out, window, view.slot.bands, masked=masked, part_nbytes=view.plan.part_nbytes)
 
 

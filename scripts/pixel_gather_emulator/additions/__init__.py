@@ -1,8 +1,8 @@
-"""What AWS does and ministack does not, added to ministack inside the emulator's own process.
+"""Adds behaviour of AWS to ministack, inside the emulator's process.
 
-Every module says what AWS does, what ministack does instead and where the addition still differs. They
-reach into one version of ministack, and refuse another; tests/emulator/test_additions.py asserts that
-each is still needed.
+Every module says what AWS does, what ministack does instead, and how the addition still differs from AWS. The
+modules change private parts of one version of ministack and refuse other versions.
+tests/emulator/test_additions.py asserts that each is still needed.
 """
 
 from importlib.metadata import version
@@ -15,7 +15,7 @@ def apply_additions(*, max_workers: int) -> None:
     """Put every addition in place.
 
     Args:
-        max_workers: Most children of a Distributed Map that run at one time.
+        max_workers: How many children of a Distributed Map run at the same time.
 
     Raises:
         RuntimeError: Another version of ministack is installed.

@@ -1,8 +1,8 @@
-"""Where an API is, as the stack that has made it says.
+"""The address of an API in the outputs of its stack.
 
-On AWS the output ``https://ID.execute-api.REGION.amazonaws.com/STAGE/`` is an address that anybody can call.
-Here no name server knows it: the output names the same API on the emulator's own port, by path, because not
-every machine resolves names below localhost either. So whoever asks DescribeStacks finds it, as on AWS.
+On AWS the output is ``https://ID.execute-api.REGION.amazonaws.com/STAGE/``. Here no name server knows this
+name. So the output has the API's address on the emulator's port, by path, as not every machine resolves names
+below localhost. Callers find it by DescribeStacks, as on AWS.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -35,6 +35,6 @@ def resolve_stack_outputs(*given: Any) -> tuple[list[dict[str, Any]], dict[str, 
 
 
 def emulated_address(text: str, endpoint: str) -> str:
-    """Return where the emulator serves an API; any other text as it is."""
+    """Return an API's address in the emulator. Return any other text unchanged."""
     found = _API.fullmatch(text)
     return f"{endpoint}/_aws/execute-api/{found['id']}/{found['stage']}/" if found else text

@@ -1,7 +1,7 @@
 """Alarms on metric math.
 
-On AWS an alarm's ``Metrics`` may be an expression over several metrics; CloudFormation in ministack fails
-on one. Here it becomes an alarm on a metric that nobody writes: there, described and never raised.
+On AWS an alarm's ``Metrics`` may be an expression of several metrics. ministack's CloudFormation fails on it.
+Here it becomes an alarm on a metric that nothing writes. It can be described and is never raised.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack

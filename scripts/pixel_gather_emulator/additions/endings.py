@@ -1,7 +1,7 @@
-"""How executions, their Map Runs and the children of those end: once, whoever is first.
+"""Ends executions, their Map Runs and children. Each ends once, and its first status stays.
 
-On AWS an execution that was stopped stays ABORTED; in ministack a task that fails later turns it into
-FAILED, and its Map Run goes on. Statuses are set here alone, under one lock.
+On AWS a stopped execution stays ABORTED. In ministack a task that fails later sets it to FAILED, and its Map
+Run continues. All statuses are set in this module, under one lock.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -36,7 +36,7 @@ def end_execution(
     error: str | None = None,
     cause: str | None = None,
 ) -> bool:
-    """End an execution or a child; False where it had ended already."""
+    """End an execution or a child. Return False where it has ended already."""
     with LOCK:
         if execution["status"] != RUNNING:
             return False
@@ -52,7 +52,7 @@ def end_execution(
 
 
 def end_map_run(run: dict[str, Any], status: str) -> None:
-    """End a Map Run, and with it the children that still run; nothing where it had ended already."""
+    """End a Map Run and its running children, unless it has ended already."""
     with LOCK:
         if run["status"] != RUNNING:
             return
@@ -63,16 +63,16 @@ def end_map_run(run: dict[str, Any], status: str) -> None:
 
 
 def end_child(run: dict[str, Any], child: dict[str, Any], status: str, **what: str | None) -> None:
-    """End a child and count it; nothing where it had ended already."""
+    """End a child and count it, unless it has ended already."""
     with LOCK:
         if end_execution(child, status, **what):
             count(run, running=-1, **{_COUNTS[status]: 1})
 
 
 def again(ended: dict[str, Any]) -> dict[str, Any]:
-    """Return an execution, a child or a Map Run that runs again.
+    """Return a copy of an execution, a child or a Map Run that runs again.
 
-    It is a copy, so that a thread that still waits for a Lambda of the earlier try changes nothing in it.
+    As it is a copy, a thread that still waits for a function of the earlier try does not change it.
     """
     begun = {**ended, "status": RUNNING, "redriveDate": now_iso()}
     begun["redriveCount"] = ended.get("redriveCount", 0) + 1
@@ -81,7 +81,7 @@ def again(ended: dict[str, Any]) -> dict[str, Any]:
 
 
 def count(run: dict[str, Any], **changes: int) -> None:
-    """Change the counts of a Map Run, of items and of executions alike: every item has its own child."""
+    """Change a Map Run's counts of items and of executions. They are equal: every item has its own child."""
     with LOCK:
         for counts in (run["itemCounts"], run["executionCounts"]):
             for name, change in changes.items():

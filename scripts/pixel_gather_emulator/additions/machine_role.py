@@ -1,10 +1,10 @@
-"""The state machine's own role.
+"""The rights of a state machine's role.
 
-On AWS what a machine does, it does as its role; ministack asks nobody. Here the role's policies are asked
-for what ours does: invoke functions, read manifests, start the children of a Distributed Map.
+On AWS a machine acts with the rights of its role. ministack checks none. Here the role's policies are checked
+where our machine invokes functions, reads manifests and starts the children of a Distributed Map.
 
-Still different: only the role's own policies are asked, not those of a bucket or a function; rights to
-describe, stop and redrive children, to write logs and traces are not asked for.
+Still different: the policies of buckets and functions are not checked. Rights to describe, stop and redrive
+children, and to write logs and traces, are not checked either.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -45,7 +45,7 @@ def s3_object_text(bucket: str, key: str) -> str:
 
 
 def require(action: str, resource: str, *, error: str) -> None:
-    """Fail the state by the name of an error unless the role allows an action."""
+    """Fail the state with this error unless the role allows the action."""
     role, account = ROLE.get().rpartition("/")[2], get_account_id()
     principal = f"arn:aws:sts::{account}:assumed-role/{role}/states"
     asked = iam_evaluator.EvalContext(

@@ -7,9 +7,9 @@ stopping the execution aborts the Map Run                it runs to its end
 a redrive keeps the Map Run and what succeeded in it     there is none
 a Map's joined output is held to 256 KiB                 any size
 
-Still different: children of one Map Run that run at one time are held to what this machine can bear,
-whatever the concurrency asked for (the rest is ``pending``); ItemBatcher, ResultWriter and WriterConfig
-are not looked at; UpdateMapRun has no effect on a run under way.
+Still different: fewer children of a Map Run run at the same time, as this machine allows. The others are
+``pending``. ItemBatcher, ResultWriter and WriterConfig are ignored. UpdateMapRun does not change a running
+Map Run.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -158,7 +158,7 @@ def _child_input(selector: Any, item: Any, index: int, effective: Any, context: 
 
 
 def _redriven(ended: dict[str, Any]) -> dict[str, Any]:
-    """Return a run that is ready to run its children again, but for those that succeeded."""
+    """Return a run that is ready to run again the children that did not succeed."""
     with LOCK:
         run = sf._map_runs[ended["mapRunArn"]] = again(ended)
         lost = {name: -run["itemCounts"][name] for name in ("failed", "timedOut", "aborted")}
@@ -175,7 +175,7 @@ def _run_children(
     *,
     max_workers: int,
 ) -> None:
-    """Run what has not succeeded yet, until all is done, too much has failed or the run was ended."""
+    """Run the children that have not succeeded, until all are done, too many failed or the run was ended."""
     waiting = [
         index for index, child in enumerate(run["_children"]) if child is None or child["status"] != SUCCEEDED
     ]

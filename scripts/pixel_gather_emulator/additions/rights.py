@@ -1,7 +1,7 @@
-"""Which resource a call to Step Functions is about.
+"""The resource that a right to call Step Functions is checked for.
 
-AWS checks DescribeMapRun and UpdateMapRun against the Map Run that they name; ministack against ``*``, so
-that a policy which allows them for the Map Runs of one machine, as ours does, would never apply.
+AWS checks DescribeMapRun and UpdateMapRun for the Map Run that they name. ministack checks them for ``*``.
+A policy that allows them for the Map Runs of one machine, as ours does, would then never apply.
 """
 
 import json

@@ -34,7 +34,7 @@ _execute_task: Callable[..., Any] = sf._execute_task
 
 
 class Stopped(sf._ExecutionError):  # type: ignore[misc] # ministack ships no types
-    """What ends a task whose execution was ended while it waited for another try."""
+    """Ends a task whose execution ended while the task waited for another try."""
 
 
 def apply() -> None:
@@ -47,7 +47,7 @@ def apply() -> None:
 
 
 def execute_task(state: dict[str, Any], raw_input: Any, execution: dict[str, Any], context: Any) -> Any:
-    """Run a task, whose time-out may stand in its input."""
+    """Run a task. Its time-out may be in its input."""
     if path := state.get("TimeoutSecondsPath"):
         state = {**state, "TimeoutSeconds": sf._resolve_path_or_ctx(path, raw_input, context)}
     return _execute_task(state, raw_input, execution, context)
@@ -56,7 +56,7 @@ def execute_task(state: dict[str, Any], raw_input: Any, execution: dict[str, Any
 def find_matching_retrier(
     retriers: list[dict[str, Any]], error: str, retry_counts: dict[int, int]
 ) -> tuple[dict[str, Any] | None, int]:
-    """Return the retrier for an error, with the very wait of this try as its interval."""
+    """Return the retrier for an error, with the wait before this try as its interval."""
     retrier, index = _find_matching_retrier(retriers, error, retry_counts)
     if retrier is None:
         return None, index
@@ -68,14 +68,14 @@ def find_matching_retrier(
 
 
 def error_matches(error_equals: list[str], error: str) -> bool:
-    """Whether a retrier or catcher is for an error; States.ALL is not for all."""
+    """Return whether a retrier or catcher matches an error. States.ALL does not match all errors."""
     if error in _UNCATCHABLE:
         return error in error_equals
     return _error_matches(error_equals, error)
 
 
 def add_event(execution: dict[str, Any], event_type: str, details: dict[str, Any] | None = None) -> Any:
-    """Add to the history; a task of an execution that has ended is not tried again."""
+    """Add an event to the history. Do not retry tasks of an execution that has ended."""
     if event_type == "TaskScheduled" and execution["status"] != RUNNING:
         raise Stopped("States.Runtime", "The execution has ended")
     return _add_event(execution, event_type, details)
@@ -95,7 +95,7 @@ def call_lambda(function: str, event: Any) -> Any:
 
 
 def check_size(value: Any, what: str) -> None:
-    """Refuse what is larger than a state may be."""
+    """Refuse a value that is larger than a state's input or output may be."""
     if len(json.dumps(value).encode()) > MOST_STATE_NBYTES:
         raise sf._ExecutionError(
             "States.DataLimitExceeded",

@@ -5,9 +5,9 @@ a worker over its memory is killed: Runtime.ExitError    no limit
 an error while starting keeps its own type               Runtime.Unknown
 answers of the Runtime API are sent at once              40 ms late (Nagle's algorithm)
 
-Still different: memory is looked at ten times a second, from /proc, so where there is none, as on macOS,
-there is no limit; processors are not limited; /tmp is one folder for all workers, without a limit; the
-runtime is this machine's Python, and the code of another process can be read.
+Still different: memory is read from /proc ten times a second. Without /proc, as on macOS, there is no limit.
+Processors are not limited. All workers share one /tmp without a limit. The runtime is this machine's Python,
+and the code of another process can be read.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -49,7 +49,7 @@ def build_handler_class(worker: Any, *arguments: Any) -> Any:
 
 
 def await_init(worker: Any, *arguments: Any) -> None:
-    """Wait for a worker to start; its own error leaves with its own type."""
+    """Wait for a worker to start. Raise its error with its own type."""
     try:
         _await_init(worker, *arguments)
     except lambda_runtime.ProvidedInitTimeout:
@@ -96,7 +96,7 @@ def descendants(pid: int, children: dict[int, list[int]]) -> list[int]:
 
 
 def memory_nbytes(pids: Iterable[int], proc: Path) -> int:
-    """Return what processes hold of memory: each its own, and what files they share counted once."""
+    """Return the memory of processes: the private memory of each, and shared files counted once."""
     own, shared = 0, 0
     for pid in pids:
         with contextlib.suppress(OSError):

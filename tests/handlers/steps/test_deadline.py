@@ -3,64 +3,9 @@
 import asyncio
 import time
 
-import numpy as np
 import pytest
 
-from handlers.steps.deadline import (
-    DeadlineReader,
-    ShardLateError,
-    ShardsLeftError,
-    ShardTimes,
-    in_time,
-    reading_s,
-)
-from pixel_gather.errors import SourceError
-from pixel_gather.model.source import Cost
-from pixel_gather.model.window import Window
-from support.fakes import FakeImage, FakeReader
-
-IMAGE = np.ones((1, 8, 8), dtype="uint8")
-_TOO_LATE = "TIMED_OUT: not read before the worker's time was up"
-WINDOW = Window(col_off=0, row_off=0, width=8, height=8)
-
-
-async def _read(reader: FakeReader, *, left_s: float) -> str | None:
-    """Read one source; return what became of it, if it could not be."""
-    limited = DeadlineReader(reader, asyncio.get_running_loop().time() + left_s)
-    try:
-        opened = await limited.open_("a", overview=None, cost=Cost())
-        await opened.read_into(np.empty_like(IMAGE), WINDOW, (1,), masked=False)
-    except SourceError as error:
-        return f"{error.status.name}: {error.reason}"
-    return None
-
-
-def test_source_is_read_while_there_is_time() -> None:
-    """As without a deadline."""
-    assert asyncio.run(_read(FakeReader({"a": IMAGE}), left_s=60)) is None
-
-
-def test_source_that_dawdles_is_given_up_at_the_deadline() -> None:
-    """It alone is timed out."""
-    slow = FakeReader({"a": FakeImage(pixels=IMAGE, delay_s=60)})
-
-    assert asyncio.run(_read(slow, left_s=0.05)) == _TOO_LATE
-
-
-def test_source_is_not_asked_for_after_the_deadline() -> None:
-    """No request is sent that nobody waits for."""
-    reader = FakeReader({"a": IMAGE})
-
-    assert asyncio.run(_read(reader, left_s=0)) == _TOO_LATE
-    assert reader.opened == []
-
-
-def test_time_outs_of_others_stay_what_they_are() -> None:
-    """Such as that of the source itself."""
-    reader = FakeReader({"a": FakeImage(pixels=IMAGE, read_error=TimeoutError("its own"))})
-
-    with pytest.raises(TimeoutError, match="its own"):
-        asyncio.run(_read(reader, left_s=60))
+from handlers.steps.deadline import ShardLateError, ShardsLeftError, ShardTimes, in_time, reading_s
 
 
 @pytest.mark.parametrize(("left_s", "expected"), [(900, 840), (100, 75), (8, 6), (0, 0)])

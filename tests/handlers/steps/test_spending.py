@@ -25,7 +25,7 @@ def test_a_shard_tells_what_it_cost(machine: StateMachine, capsys: pytest.Captur
     """Its requests, its puts and three transitions at least; a shard that is there already costs less."""
     verdict = machine.planned(LANDSAT)
     (task,) = machine.manifest(verdict)
-    event = {"gather": verdict["gather"], "task": task, "limit_s": verdict["shard_limit_s"]}
+    event = {"gather": verdict["gather"], "tasks": [task], "limit_s": verdict["shard_limit_s"]}
     capsys.readouterr()
 
     first = machine.shard.handler(event, Context())
@@ -33,7 +33,7 @@ def test_a_shard_tells_what_it_cost(machine: StateMachine, capsys: pytest.Captur
     machine.shard.handler(event, Context())
     (again,) = spent_in(capsys.readouterr().out)
 
-    least = 3 * 0.025e-3 + 3 * 0.005e-3 + first["requests"] * 0.4e-6
+    least = 3 * 0.025e-3 + 3 * 0.005e-3 + first["shards"][0]["requests"] * 0.4e-6
     assert least < usd < least + 0.001
     assert 0 < again < usd
 

@@ -120,6 +120,32 @@ def test_bundle_is_made_once_by_all_who_ask_for_it_at_a_time(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_bundle_is_made_anew_when_a_module_that_makes_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of the same name would keep what the earlier code left in it or out of it."""
+    here = Path(infra.__path__[0]) / "bundle"
+    maker = tmp_path / "maker"
+    maker.mkdir()
+    modules = {path.name: path.read_bytes() for path in here.glob("*.py")}
+    for name, content in modules.items():
+        (maker / name).write_bytes(content)
+    monkeypatch.setattr("infra.bundle.bundle._HERE", maker)
+
+    def made() -> str:
+        return _kept(tmp_path / "bundles", "x", [b"part"], Path.mkdir).name
+
+    names = [made()]
+    for name, content in modules.items():
+        (maker / name).write_bytes(content + b"# changed")
+        names.append(made())
+        (maker / name).write_bytes(content)
+
+    assert {"bundle.py", "elf.py", "expat.py", "pruning.py", "wheels.py"} <= modules.keys()
+    assert len(set(names)) == len(names)
+    assert made() == names[0]
+
+
 def test_bundle_has_compiled_all_its_modules_for_var_task() -> None:
     """A cold start compiles nothing, and tracebacks name the place where the code lies on Lambda."""
     folder = bundle("submit", machine="aarch64", is_emulated=False)

@@ -1,9 +1,9 @@
-"""How long a shard's first try may take."""
+"""How long the first try of a child may take."""
 
 import pytest
 
-from handlers.steps.late_shards import shard_limit_s
 from pixel_gather.estimate.forecast import estimate_on_aws
+from pixel_gather.estimate.second_tries import child_limit_s
 from pixel_gather.estimate.workload import Deployment, Workload
 
 GB = 10**9
@@ -20,7 +20,7 @@ def limit_of(*, gb_per_shard: float, n_tasks: int = 10) -> int:
         n_puts=2 * n_tasks,
     )
     deployment = Deployment()
-    return shard_limit_s(
+    return child_limit_s(
         estimate_on_aws(work, deployment),
         n_sources=work.n_sources,
         n_tasks=n_tasks,

@@ -1,0 +1,30 @@
+"""How much of a worker's memory a shard may take. Pure.
+
+A worker holds one shard decoded. While it stores that shard, it holds at most as much again of one
+measurement compressed. It also needs room for Python with its imports (some 120 MiB), for tiles under way
+(64 of 0.4 to 1 MB, compressed and decoded), and for one child process per vCPU that runs GDAL.
+"""
+
+from typing import Final
+
+ONE_VCPU_MIB: Final = 1769
+"""Lambda gives one vCPU with this much memory, and more in proportion."""
+
+PYTHON_MIB: Final = 300
+"""For everything that is neither a shard nor GDAL's."""
+
+_SHARD_MIB: Final = 512
+"""In a worker of one vCPU. Larger workers have the same share of their memory."""
+
+_LARGEST_SHARD_MIB: Final = 1024
+"""A worker has a minute to compress this and to put it in one piece."""
+
+_GDAL_MIB: Final = 445
+"""For GDAL's child process. The same in all workers, so that all can read the same sources."""
+
+
+def max_task_nbytes(memory_mib: int) -> int:
+    """Return how large one decoded shard may be in a worker of this memory."""
+    by_size = memory_mib * _SHARD_MIB // ONE_VCPU_MIB
+    left = (memory_mib - PYTHON_MIB - _GDAL_MIB) // 2  # the shard, and as much again while it is stored
+    return max(min(by_size, left, _LARGEST_SHARD_MIB), 1) * 2**20
