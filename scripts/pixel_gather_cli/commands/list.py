@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from pixel_gather_cli.deployment.remote import Deployment, Target, open_deployment, remote_options
+from pixel_gather_cli.deployment.deployment import Deployment
+from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 from pixel_gather_cli.deployment.status_text import list_text
 
 _LARGEST_PAGE = 100

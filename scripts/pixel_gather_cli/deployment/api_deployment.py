@@ -22,7 +22,7 @@ from pixel_gather.errors import (
 )
 from pixel_gather.request.request import GatherRequest
 from pixel_gather_cli.deployment.aws_account import AwsAccount
-from pixel_gather_cli.deployment.remote import LocalList
+from pixel_gather_cli.deployment.deployment import LocalList
 
 _REGION_OF_HOST: Final = re.compile(r"\.execute-api\.([a-z0-9-]+)\.")
 _PROBLEM: Final = "urn:pixel-gather:problem:"
@@ -44,7 +44,7 @@ _MESSAGE_OF_S3: Final = re.compile(r"<Message>(.*?)</Message>")
 
 
 class ApiDeployment:
-    """Implements `pixel_gather_cli.deployment.remote.Deployment` on the REST API."""
+    """Implements `pixel_gather_cli.deployment.deployment.Deployment` on the REST API."""
 
     def __init__(self, url: str, *, account: AwsAccount, api_key: str | None) -> None:
         """Take the API's address.
@@ -63,13 +63,13 @@ class ApiDeployment:
         self._http = account.http(url)
 
     def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
-        """Start a gather or find the one of the same request."""
+        """Start a gather, or find the one with the same request."""
         return self._send(
             "POST", "/gathers", query={"force": "true"} if force else {}, body=request.to_json()
         )
 
     def keep_list(self, listed: LocalList) -> str:
-        """Upload a list file, unless it is there and young."""
+        """Upload a list file unless a recent copy is there."""
         place = self._send(
             "POST",
             "/lists",
@@ -93,7 +93,7 @@ class ApiDeployment:
         return {"id": id_, "state": "stopped"} | self._send("DELETE", _path(id_))
 
     def redrive(self, id_: str) -> dict[str, Any]:
-        """Run what is missing."""
+        """Run the missing parts."""
         return {"id": id_, "state": "running"} | self._send("POST", f"{_path(id_)}/redrive")
 
     def _send(

@@ -14,7 +14,7 @@ from pixel_gather.adapters.object_store.object_store import split_href
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href import IN_PROCESS, check_href
 from pixel_gather.request.request import GatherRequest, Sources
-from pixel_gather_cli.deployment.remote import Deployment, LocalList
+from pixel_gather_cli.deployment.deployment import Deployment, LocalList
 
 _STDIN: Final = "-"
 _FORMATS: Final = frozenset({"txt", "lst", "csv", "tsv", "jsonl", "ndjson", "parquet", "pq"})
