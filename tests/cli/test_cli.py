@@ -407,18 +407,20 @@ def test_drill_as_a_table_shows_every_file(list_file: Path, capsys: pytest.Captu
 
 
 def test_docs_are_what_the_code_tells() -> None:
-    """`uv run python scripts/write_docs.py` writes them anew."""
+    """`uv run python scripts/write_docs.py` writes them."""
     program = (
-        "import json, write_docs; print(json.dumps([write_docs.commands_text(), write_docs.schema_text()]))"
+        "import json, write_docs as docs; "
+        "print(json.dumps([docs.commands_text(), docs.python_text(), docs.schema_text()]))"
     )
 
     told = subprocess.run(  # noqa: S603 # our own words; click keeps with a command how it was first called
         [sys.executable, "-c", program], cwd=PROJECT / "scripts", stdout=subprocess.PIPE, check=True
     )
 
-    commands, schema = json.loads(told.stdout)
-    assert (PROJECT / "docs" / "commands.md").read_text() == commands
-    assert (PROJECT / "docs" / "request.schema.json").read_text() == schema
+    for name, text in zip(
+        ("cli.md", "python.md", "request.schema.json"), json.loads(told.stdout), strict=True
+    ):
+        assert (PROJECT / "docs" / name).read_text() == text
 
 
 def test_the_readme_shows_requests_that_are_right() -> None:

@@ -26,7 +26,11 @@ class Deployment(Protocol):
     """A deployment on AWS. Answers are plain JSON; a refusal raises a `GatherError`."""
 
     def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
-        """Start a gather, or find the one with the same request; return ``id``, ``is_new``, ``state``, ``links``."""
+        """Start a gather, or find the one with the same request.
+
+        Returns:
+            ``id``, ``is_new``, ``state`` and ``links``.
+        """
 
     def keep_list(self, listed: LocalList) -> str:
         """Upload a list file unless a recent copy is there; return its href."""

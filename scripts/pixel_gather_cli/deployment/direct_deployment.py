@@ -1,4 +1,4 @@
-"""A deployment by its state machine and bucket, without the API."""
+"""A deployment reached by its state machine and bucket, without the API."""
 
 import base64
 from typing import Any

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 DEFAULT_STACK: Final = "PixelGather-main"
 _OPTIONS = (
     click.option("--stack", metavar="NAME", help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]"),
-    click.option("--api", metavar="URL", help="Address of its API instead."),
-    click.option("--direct", is_flag=True, help="Ask Step Functions itself, without the API."),
+    click.option("--api", metavar="URL", help="Address of its API, instead of --stack."),
+    click.option("--direct", is_flag=True, help="Call Step Functions directly, without the API."),
     click.option("--state-machine", metavar="ARN", help="With --direct, instead of the stack's."),
     click.option("--control-bucket", metavar="NAME", help="With --direct, instead of the stack's."),
     click.option("--region", metavar="REGION", help="AWS Region of the deployment."),
     click.option("--profile", metavar="NAME", help="AWS profile."),
-    click.option("--endpoint", metavar="URL", help="Endpoint of every AWS service, other than AWS's."),
+    click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's."),
 )
 
 
