@@ -97,7 +97,7 @@ def test_a_defect_is_not_mistaken_for_sources_that_failed(
     said = capsys.readouterr().err
     assert ended.value.code == 70
     assert "KeyError: 'bug'" in said
-    assert "defect of Pixel Gather" in said
+    assert "defect in Pixel Gather" in said
 
 
 def test_hangup_that_is_ignored_stays_so() -> None:
