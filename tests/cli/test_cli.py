@@ -174,7 +174,9 @@ def test_run_ends_with_1_when_a_source_failed(
         pytest.param(["drill", "LIST"], "exactly one of --lonlat", id="drill nothing"),
         pytest.param(["ls", "no/such/folder"], "no/such/folder", id="ls"),
         pytest.param(
-            ["ls", "s3://bucket/a", "--endpoint", "--unsigned"], "'--unsigned' is no address", id="endpoint"
+            ["ls", "s3://bucket/a", "--endpoint", "--unsigned"],
+            "'--unsigned' is not an address",
+            id="endpoint",
         ),
     ],
 )
@@ -325,7 +327,7 @@ def test_ls_finds_times_by_a_pattern_and_says_where_there_are_none(
 
     rows = list(csv.DictReader(io.StringIO(found.out)))
     assert [(row["time"], row["size_bytes"]) for row in rows] == [("1895-02-01T00:00:00Z", "0"), ("", "0")]
-    assert found.err.startswith("1 of 2 hrefs tell no time")
+    assert found.err.startswith("1 of 2 hrefs contain no time")
     assert [line.rpartition("/")[2] for line in without.out.splitlines()] == ["a_1895-02.tif", "b.tif"]
     assert without.err == ""
 

@@ -709,7 +709,7 @@ def test_cancel_of_what_has_ended_says_so(api: FakeApi, capsys: pytest.CaptureFi
     assert run("cancel", ID) == 0
     printed = capsys.readouterr()
     assert "state         succeeded" in printed.out
-    assert "ended already" in printed.err
+    assert "already ended" in printed.err
 
 
 def test_watch_of_a_new_gather_looks_often_at_first(api: FakeApi, pauses: list[float]) -> None:
@@ -778,8 +778,8 @@ REFUSALS = (
     ),
     Refusal("long", Reply(b"x" * 10_000, 502), f"the API refused (502): {'x' * 500}\n"),
     Refusal("text as json", Reply("out of order", 503), 'the API refused (503): "out of order"'),
-    Refusal("not json", Reply(b"hello"), "answered 200 and no JSON"),
-    Refusal("not an object", Reply([1]), "answered 200 and no JSON"),
+    Refusal("not json", Reply(b"hello"), "answered 200 without JSON"),
+    Refusal("not an object", Reply([1]), "answered 200 without JSON"),
 )
 
 

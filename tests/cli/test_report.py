@@ -141,4 +141,4 @@ def test_report_folder_that_is_a_file_is_refused(
     code = run(cube, "--to", tmp_path / "taken")
 
     assert code == 2
-    assert "taken cannot be made" in capsys.readouterr().err
+    assert "taken cannot be created" in capsys.readouterr().err
