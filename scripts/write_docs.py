@@ -1,4 +1,4 @@
-"""Write the parts of docs/ that the code itself tells: the commands' help and the request's schema."""
+"""Writes the pages of docs/ that are made from the code: commands, Python names and the request's schema."""
 
 import json
 from collections.abc import Iterator
@@ -10,9 +10,15 @@ from click.testing import CliRunner
 from handlers.api.openapi import OPENAPI_FILE, openapi_text
 from pixel_gather.request.request import request_schema
 from pixel_gather_cli.main import command
+from python_docs import python_text
 
 DOCS = Path(__file__).parents[1] / "docs"
 _WIDTH = 100
+_COMMANDS_HEAD = """# Commands
+
+The `--help` of every command. `uv run python scripts/write_docs.py` makes this page. A test compares it with
+the code.
+"""
 
 
 def schema_text() -> str:
@@ -21,8 +27,8 @@ def schema_text() -> str:
 
 
 def commands_text() -> str:
-    """Return docs/commands.md."""
-    parts = ["# Commands\n\nWritten by `uv run python scripts/write_docs.py`; a test keeps it true.\n"]
+    """Return docs/cli.md."""
+    parts = [_COMMANDS_HEAD]
     parts += [
         f"## {' '.join(('pixel-gather', *names))}\n\n```text\n{help_text(*names)}```\n"
         for names in command_names(command)
@@ -31,7 +37,7 @@ def commands_text() -> str:
 
 
 def command_names(group: click.Group, *above: str) -> Iterator[tuple[str, ...]]:
-    """Yield a group's own name and those of all commands in it, whole, in the order of the alphabet."""
+    """Yield the full names of a group and of all commands in it, in alphabetical order."""
     yield above
     context = click.Context(group)
     for name in group.list_commands(context):
@@ -43,7 +49,7 @@ def command_names(group: click.Group, *above: str) -> Iterator[tuple[str, ...]]:
 
 
 def help_text(*names: str) -> str:
-    """Return the --help of a command, by its whole name, as a terminal of 100 columns shows it."""
+    """Return the --help of a command as a terminal of 100 columns shows it."""
     result = CliRunner().invoke(
         command, [*names, "--help"], prog_name="pixel-gather", terminal_width=_WIDTH, max_content_width=_WIDTH
     )
@@ -51,11 +57,12 @@ def help_text(*names: str) -> str:
 
 
 def write() -> None:
-    """Write them all."""
+    """Write all pages."""
     OPENAPI_FILE.write_text(openapi_text())
     (DOCS / "request.schema.json").write_text(schema_text())
-    (DOCS / "commands.md").write_text(commands_text())
-    click.echo("wrote docs/request.schema.json, docs/commands.md and the functions' openapi.json")
+    (DOCS / "cli.md").write_text(commands_text())
+    (DOCS / "python.md").write_text(python_text())
+    click.echo("wrote docs/request.schema.json, docs/cli.md, docs/python.md and the functions' openapi.json")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ _MARKS: Final = {
     "bench/test_ingest.py::test_bench_ingest_writes": "slow",
     "cli/test_cli.py::test_docs_are": "slow",
     "cli/test_report.py::test_report_of": "slow",
+    "test_docs_commands.py::test_commands_of_a_page": "slow",
 }
 """Beginnings of tests' names below this folder, and the mark of them all; slow takes 3 s of CPU, or more."""
 

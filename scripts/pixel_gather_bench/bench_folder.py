@@ -40,3 +40,10 @@ def removed_if_empty(folder: Path) -> Iterator[None]:
     finally:
         with suppress(OSError):
             folder.rmdir()
+
+
+def put_text(file: Path, text: str) -> None:
+    """Write a file that is either whole or not there."""
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(file)

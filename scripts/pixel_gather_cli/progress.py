@@ -1,4 +1,4 @@
-"""How far a gather in this process is: a bar in a terminal, a line every few seconds in a log."""
+"""Shows progress in this process: a bar in a terminal, a line every few seconds in a log."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,14 +14,14 @@ from pixel_gather.local.gather import Progress
 from pixel_gather.model.counted import counted
 
 _EVERY_S: Final = 5.0
-"""Between two lines of a log."""
+"""Seconds between two lines of a log."""
 
 type Show = Callable[[Progress], None]
 
 
 @contextmanager
 def open_progress(what: str, *, quiet: bool) -> Iterator[Show]:
-    """Show progress on standard error for as long as the context; yields what is told of it."""
+    """Show progress on standard error while the context lasts. Yields the function that updates it."""
     console = Console(stderr=True)
     if quiet:
         yield lambda _progress: None
@@ -33,10 +33,10 @@ def open_progress(what: str, *, quiet: bool) -> Iterator[Show]:
 
 
 def lines(what: str, *, every_s: float, clock: Callable[[], float] = time.monotonic) -> Show:
-    """Return what writes a line each time that so many seconds have passed.
+    """Return a function that writes a progress line at most every ``every_s`` seconds.
 
     Args:
-        what: What is going on.
+        what: First word of each line.
         every_s: Seconds between two lines, and before the first.
         clock: Tells seconds.
     """
@@ -73,7 +73,7 @@ def _open_bar(what: str, console: Console) -> Iterator[Show]:
     )
 
     def show(progress: Progress) -> None:
-        if not bar.tasks:  # what is refused before leaves no bar
+        if not bar.tasks:  # a gather that is refused first shows no bar
             bar.start()
             bar.add_task(what, rate="", failed="")
         task = bar.tasks[0]

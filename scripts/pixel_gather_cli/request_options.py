@@ -1,4 +1,4 @@
-"""Options from which every command makes its request and its settings."""
+"""The options that describe a request and this machine's settings."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from pixel_gather.request.request import GatherRequest, parse_request
 
 
 class Numbers(click.ParamType[Any]):
-    """Numbers separated by commas: so many of them, or any number."""
+    """Numbers separated by commas: a fixed count of them, or any count."""
 
     name = "numbers"
 
@@ -27,7 +27,7 @@ class Numbers(click.ParamType[Any]):
         self.wanted = None if names.endswith("...") else len(names.split(","))
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return what the help shows."""
+        """Return the placeholder that the help shows."""
         del param, ctx
         return self.shown
 
@@ -69,13 +69,17 @@ class LayoutOption(Numbers):
 
 
 _SOURCES = (
-    click.option("--sources", metavar="FILE", help="List file: text, CSV, JSONL or Parquet; - for stdin."),
-    click.option("--prefix", metavar="PREFIX", help="All below a folder or s3://bucket/prefix instead."),
-    click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*_B4.TIF'."),
-    click.option("--regex", metavar="PATTERN", help="Searched for in the whole href."),
+    click.option(
+        "--sources", metavar="FILE", help="List file: text, CSV, JSONL or Parquet; - for standard input."
+    ),
+    click.option(
+        "--prefix", metavar="PREFIX", help="All files below a folder or s3://bucket/prefix instead."
+    ),
+    click.option("--glob", metavar="PATTERN", help="Match the path below the prefix, such as '**/*_B4.TIF'."),
+    click.option("--regex", metavar="PATTERN", help="Search this regular expression in the whole href."),
     click.option("--time", metavar="PATTERN", help="Time in the hrefs, such as _%Y%m%d_, or auto. See ls."),
     click.option(
-        "--index", metavar="FILE", help="Header index; spares a request a file. See pixel-gather index."
+        "--index", metavar="FILE", help="Header index; saves a request per file. See pixel-gather index."
     ),
 )
 _WINDOW = (
@@ -84,14 +88,16 @@ _WINDOW = (
     click.option("--bbox", type=Numbers("W,S,E,N", kind=float), help="All pixels that a box touches."),
     click.option("--point", type=Numbers("LON,LAT", kind=float), help="The pixels around a point."),
     click.option("--size", type=Numbers("W,H", kind=int), help="Pixels around the point.  [default: 1,1]"),
-    click.option("--crs", metavar="CRS", help="Of --bbox and --point, or 'source'.  [default: EPSG:4326]"),
+    click.option(
+        "--crs", metavar="CRS", help="CRS of --bbox and --point, or 'source'.  [default: EPSG:4326]"
+    ),
 )
 _PIXELS = (
     click.option("--bands", type=Numbers("1,2,...", kind=int), help="Bands of each source.  [default: all]"),
     click.option("--overview", type=int, metavar="N", help="Read this overview; 0 is the largest."),
-    click.option("--masked", is_flag=True, help="Set what a source's own mask hides to nodata."),
-    click.option("--nodata", type=float, metavar="VALUE", help="Nodata where the sources declare none."),
-    click.option("--grid", type=click.Choice(["any", "same"]), help="What becomes of other grids."),
+    click.option("--masked", is_flag=True, help="Set pixels hidden by a source's own mask to nodata."),
+    click.option("--nodata", type=float, metavar="VALUE", help="Nodata if the sources declare none."),
+    click.option("--grid", type=click.Choice(["any", "same"]), help="Accept any grid, or only one."),
 )
 _OUTPUT = (
     click.option("--layout", type=LayoutOption(), help="Chunks of the cube.  [default: balanced]"),
@@ -105,31 +111,31 @@ _OUTPUT = (
         "--times-source",
         type=float,
         metavar="N",
-        help="How many times as large as the largest source a large window may be.  [default: 16]",
+        help="Refuse a window more than N times as large as the largest source.  [default: 16]",
     ),
-    click.option("--max-usd", type=float, metavar="USD", help="Refuse a plan that would cost more on AWS."),
+    click.option("--max-usd", type=float, metavar="USD", help="Refuse a plan that costs more on AWS."),
 )
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 _ENDPOINT = re.compile(r"https?://[\w.-]+(:\d{1,5})?(/[\w./~-]*)?|https?://\[[0-9a-fA-F:.]+\](:\d{1,5})?/?")
 _STORES = (
     click.option("--region", metavar="REGION", help="AWS Region of the buckets."),
     click.option("--profile", metavar="NAME", help="AWS profile."),
-    click.option("--endpoint", metavar="URL", help="S3 endpoint other than AWS's."),
-    click.option("--unsigned", is_flag=True, help="Send no credentials, as public buckets allow."),
-    click.option("--requester-pays", is_flag=True, help="Agree to pay for the requests."),
+    click.option("--endpoint", metavar="URL", help="S3 endpoint, instead of AWS's."),
+    click.option("--unsigned", is_flag=True, help="Send no credentials: for public buckets."),
+    click.option("--requester-pays", is_flag=True, help="Pay for the requests (requester-pays buckets)."),
 )
 _READING = (
     click.option(
         "--concurrency",
         type=click.IntRange(1, 1024),
         metavar="N",
-        help="Sources read at one time, for experiments.  [default: found out while reading]",
+        help="Sources read at one time, for experiments.  [default: adapts while reading]",
     ),
     click.option(
         "--header-bytes",
         type=click.IntRange(16, 16 * 2**20),
         metavar="N",
-        help="First read of each source.  [default: learned from the files seen, from 16384]",
+        help="Bytes of the first read of each source.  [default: adapts, from 16384]",
     ),
 )
 
@@ -137,33 +143,33 @@ type _Command = Callable[..., Any]
 
 
 def request_options(command: _Command) -> _Command:
-    """Add REQUEST and the options that can stand for it."""
+    """Add REQUEST and the options that replace its fields."""
     for option in reversed((*_SOURCES, *_WINDOW, *_PIXELS, *_OUTPUT)):
         command = option(command)
     return click.argument("request_file", metavar="[REQUEST]", required=False)(command)
 
 
 def store_options(command: _Command) -> _Command:
-    """Add how the stores are reached."""
+    """Add the options for access to object stores."""
     for option in reversed(_STORES):
         command = option(command)
     return command
 
 
 def settings_options(command: _Command) -> _Command:
-    """Add how the stores are reached and how this machine is used."""
+    """Add the options for access to object stores and for reading."""
     for option in reversed(_READING):
         command = option(command)
     return store_options(command)
 
 
 def request_of(options: dict[str, Any]) -> GatherRequest:
-    """Take the request's options out of a command's and make the request.
+    """Remove the request's options from a command's options and return the request.
 
-    What is given as an option takes the place of the same field of the REQUEST file.
+    An option replaces the same field of the REQUEST file.
 
     Raises:
-        RequestError: It is wrong or not there.
+        RequestError: The request is wrong or missing.
     """
     given = _read(options.pop("request_file"))
     for name in ("sources", "prefix", "index"):
@@ -199,17 +205,17 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
 
 
 def in_home[Text: str | None](place: Text) -> Text:
-    """Return a place with the home folder for ``~/``, which a shell leaves as it is in ``--to=~/x``."""
+    """Replace ``~/`` by the home folder. A shell does not do it in ``--to=~/x``."""
     if place is None or not place.startswith("~/"):
         return place
     return str(Path(place).expanduser())  # type: ignore[return-value] # a str where a str came
 
 
 def stores_of(options: dict[str, Any]) -> StoreSettings:
-    """Take how the stores are reached out of a command's options.
+    """Remove the object store options from a command's options and return the settings.
 
     Raises:
-        RequestError: An endpoint, also one that the environment names, is no address.
+        RequestError: An endpoint, given or in the environment, is not an address.
     """
     for name in _ENDPOINTS:
         _check_endpoint(os.environ.get(name), name)
@@ -219,13 +225,13 @@ def stores_of(options: dict[str, Any]) -> StoreSettings:
 
 
 def _check_endpoint(url: str | None, field: str) -> None:
-    """Refuse what obstore would only find out by a panic, amid the first request."""
+    """Refuse a bad address, with which obstore would panic at the first request."""
     if url and not _ENDPOINT.fullmatch(url):
-        raise RequestError(f"{url!r} is no address such as https://host or http://host:9000", field=field)
+        raise RequestError(f"{url!r} is not an address such as https://host or http://host:9000", field=field)
 
 
 def settings_of(options: dict[str, Any]) -> Settings:
-    """Take the settings out of a command's options."""
+    """Remove the settings from a command's options and return them."""
     return Settings(
         stores=stores_of(options),
         concurrency=options.pop("concurrency"),
@@ -234,7 +240,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
 
 
 def _taken(options: dict[str, Any], **names: str) -> dict[str, Any]:
-    """Remove options and return those that were given, by the request's names."""
+    """Remove options and return the given ones by the request's names."""
     values = {field: options.pop(option) for field, option in names.items()}
     return {field: value for field, value in values.items() if value is not None and value is not False}
 
@@ -252,7 +258,7 @@ def _object(given: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _read(file: str | None) -> dict[str, Any]:
-    """Read a request; YAML holds JSON too."""
+    """Read a request from YAML, of which JSON is a subset."""
     if file is None:
         return {}
     import yaml  # noqa: PLC0415 # 12 ms that options alone do not need
@@ -275,7 +281,7 @@ def _read(file: str | None) -> dict[str, Any]:
 
 
 def _loader(yaml: Any) -> Any:
-    """Return YAML's safe loader, which takes the last of two equal keys, as one that refuses them."""
+    """Return YAML's safe loader, changed to refuse a key that is given twice."""
 
     class NoKeyTwice(yaml.SafeLoader):  # type: ignore[misc] # the module comes as an argument
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 # YAML's own

@@ -1,4 +1,4 @@
-"""Leaving in good order when the process is told to end."""
+"""Cleans up when a signal ends the process."""
 
 import signal
 import threading
@@ -14,13 +14,13 @@ _NUMBERS: Final = tuple(
 
 
 class TerminatedError(SystemExit):
-    """The process was told to end; what it leaves with is the exit code that shells give."""
+    """A signal ended the process. Carries the exit code that shells use."""
 
 
 def answer_interrupts() -> None:
-    """Have Ctrl-C end this process, and those that it starts, even if it was started in the background.
+    """Let Ctrl-C end this process and its children, even if it was started in the background.
 
-    A shell without job control has such a process ignore SIGINT, and every child would inherit that.
+    A shell without job control starts such a process with SIGINT ignored, and children inherit that.
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -28,10 +28,10 @@ def answer_interrupts() -> None:
 
 @contextmanager
 def ends_when_terminated() -> Generator[None]:
-    """Leave through every context on SIGTERM and when the terminal goes, as on Ctrl-C.
+    """Exit through all contexts on SIGTERM and SIGHUP, as on Ctrl-C.
 
-    A signal that was ignored before stays so, as SIGHUP under nohup. Only the main thread gets signals: in
-    any other this does nothing.
+    An ignored signal stays ignored, such as SIGHUP under nohup. Only the main thread gets signals; in any
+    other thread this does nothing.
     """
 
     def leave(*_: int | FrameType | None) -> None:

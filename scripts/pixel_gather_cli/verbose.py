@@ -1,4 +1,4 @@
-"""``-v``: what the library logs, on standard error."""
+"""The option ``-v``: the library's log on standard error."""
 
 import logging
 import sys
@@ -15,7 +15,7 @@ def verbose_option() -> click.Option:
         is_flag=True,
         expose_value=False,
         callback=_log_to_stderr,
-        help="Log what is going on to standard error.",
+        help="Log to standard error.",
     )
 
 

@@ -168,7 +168,7 @@ def test_bench_tells_of_sources_that_failed(
         (("LIST", "--band", "9"), "it has 1 band(s), not 9"),
         (("nowhere.txt",), "nowhere.txt"),
         (("--resume", "nowhere"), "no folder that bench LIST has made"),
-        (("LIST", "--resume", "nowhere"), "neither a LIST nor options"),
+        (("LIST", "--resume", "nowhere"), "no LIST and no such options"),
     ],
 )
 def test_bench_refuses_with_a_sentence(

@@ -74,7 +74,7 @@ def test_a_run_that_crashes_costs_no_other(tmp_path: Path) -> None:
 
     crashed = [step for step in steps if step.record is None]
     assert [(step.name, step.crash) for step in crashed] == [
-        ("fast-4-1", f"fast-4-1: its process ended: MemoryError (all that it said: {words})")
+        ("fast-4-1", f"fast-4-1: its process ended: MemoryError (its whole output: {words})")
     ]
     assert words.read_text() == "Traceback\nMemoryError\n"
     assert not has_record(tmp_path, "fast-4-1")

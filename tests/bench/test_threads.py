@@ -163,7 +163,7 @@ def test_command_reads_local_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("list.txt", "--concurrency", "auto"), "--concurrency: give numbers beside auto"),
+        (("list.txt", "--concurrency", "auto"), "--concurrency: give numbers too"),
         (("list.txt", "--concurrency", "0"), "does not go upwards from 1 or more"),
         (("nowhere.txt",), "nowhere.txt"),
         ((), "Missing argument"),

@@ -3,16 +3,12 @@
 Run as ``PYTHONPATH=tests uv run python -m benchmarks.bench_assemble``; README.md has what came out.
 """
 
-import argparse
 import asyncio
-import json
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Final
 
 import imagecodecs
@@ -21,11 +17,12 @@ import obstore
 import tifffile
 from obstore.store import S3Store
 
+from benchmarks.output import parser_of, put
 from benchmarks.put_sink import run_sink
 from benchmarks.workload import N_ACROSS, TILE, default_folder, make_workload
 from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
 from pixel_gather.plan.layout import Layout, plan_layout
-from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.interleaving import turned
 
 CODECS: Final = ("blosc-lz4", "blosc-zstd", "zstd", "none")
 _SHARD_ROWS: Final = 64
@@ -80,7 +77,7 @@ def measure(*, n_tiles: int, repeats: int, codecs: Sequence[str] = CODECS) -> li
             client_options={"allow_http": True, "timeout": "60s"},
         )
         for round_index in range(-1, repeats):
-            for codec in _turned(codecs, round_index):
+            for codec in turned(codecs, round_index):
                 each = _measure(codec, contents, tiles, layout, store)
                 if round_index >= 0:
                     measured.append(each)
@@ -151,11 +148,6 @@ def _timed[T](work: Callable[[], T]) -> tuple[T, float]:
     return made, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _turned(codecs: Sequence[str], round_index: int) -> list[str]:
-    first = max(round_index, 0) % len(codecs)
-    return [*codecs[first:], *codecs[:first]]
-
-
 def table(measured: Sequence[Measured]) -> Iterator[str]:
     """Yield lines of Markdown: medians, and the range of the share."""
     yield "| codec | encode, CPU s | PUT, CPU s | decode, CPU s | share of decoding | ms a shard | ratio |"
@@ -175,18 +167,11 @@ def table(measured: Sequence[Measured]) -> Iterator[str]:
 
 def main() -> None:
     """Measure and print a table."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    add = parser.add_argument
-    add("--tiles", type=int, default=256, help="a multiple of 64")
-    add("--repeats", type=int, default=7)
-    add("--json", type=Path, help="keep every record here")
+    parser = parser_of(main, repeats=7)
+    parser.add_argument("--tiles", type=int, default=256, help="a multiple of 64")
     options = parser.parse_args()
     measured = measure(n_tiles=options.tiles, repeats=options.repeats)
-    facts = about_machine()
-    if options.json:
-        records = {"about": facts, "measurements": [asdict(each) for each in measured]}
-        options.json.write_text(json.dumps(records, indent=1))
-    sys.stdout.write("\n".join((*table(measured), "", *(f"- {k}: {v}" for k, v in facts.items()), "")))
+    put(table(measured), measured, options.json)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,13 @@ measured and what came out.
 
 import argparse
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
-from benchmarks.measure import OURS, Measurement, Setting, Spread, by_setting, open_bench, to_json
-from pixel_gather_bench.machine import about_machine
+from benchmarks.measure import OURS, Measurement, Setting, Spread, by_setting
+from benchmarks.output import add_late_answers, add_workload, measure_and_put, parser_of
 
 ADAPTIVE: Final = 0
 """Stands for no fixed number."""
@@ -109,7 +107,7 @@ def _fixed(rows: Sequence[Measurement]) -> Iterator[str]:
         return
     for name, value in (("reading alone", tiles_per_s), ("with start", tiles_per_s_with_start)):
         best, ratio = against_best(rows, value)
-        yield f"\n{name}: {_spread(ratio, 2)} times the best fixed number, {best}"
+        yield f"\n{name}: {ratio.text(2)} times the best fixed number, {best}"
 
 
 def _throttled(rows: Sequence[Measurement]) -> Iterator[str]:
@@ -127,41 +125,18 @@ def _throttled(rows: Sequence[Measurement]) -> Iterator[str]:
 
 def main() -> None:
     """Measure, print tables as Markdown to standard output and progress to standard error."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser = parser_of(main)
+    add_workload(parser, ["long", "shard", THROTTLED])
+    add_late_answers(parser, slow_s=0.1)
     add = parser.add_argument
-    cases = ["long", "shard", THROTTLED]
-    add("--ttfb", type=float, nargs="+", default=[0, 15, 30], metavar="MS", help="delays to the first byte")
-    add("--cases", nargs="+", choices=cases, default=cases)
     add("--concurrency", type=int, nargs="*", default=FIXED, metavar="N", help="fixed numbers")
     add("--rates", type=float, nargs="+", default=[200, 400, 800], help="requests/s of the throttled case")
-    add("--files", type=int, default=1278, help="reads in all but the shard case")
-    add("--repeats", type=int, default=5)
-    add("--slow-share", type=float, default=0.01, help="share of the answers that are late")
-    add("--slow-s", type=float, default=0.1, help="by so many seconds")
-    add("--json", type=Path, help="keep every record here")
     options = parser.parse_args()
-    with open_bench(n_files=256) as bench:
-        measured = bench.rounds(list(settings_of(options)), repeats=options.repeats, on_run=_tell)
-    facts = about_machine()
-    if options.json:
-        options.json.write_text(to_json(measured, facts))
-    sys.stdout.write("\n".join((*tables(measured), "", *(f"- {k}: {v}" for k, v in facts.items()), "")))
+    measure_and_put(options, list(settings_of(options)), tables)
 
 
 def _text(values: Iterator[float], digits: int = 0) -> str:
-    return _spread(Spread.of(values), digits)
-
-
-def _spread(spread: Spread, digits: int) -> str:
-    return f"{spread.median:.{digits}f} [{spread.lowest:.{digits}f}..{spread.highest:.{digits}f}]"
-
-
-def _tell(each: Measurement) -> None:
-    setting = each.setting
-    sys.stderr.write(
-        f"{each.round_index}  {setting.case:10}{setting.ttfb_ms:4g} ms {setting.concurrency:4}"
-        f"{tiles_per_s(each):7.0f} tiles/s{each.n_refused:5} of {each.n_gets} refused\n"
-    )
+    return Spread.of(values).text(digits)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,11 @@
 and what came out.
 """
 
-import argparse
-import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
-from benchmarks.measure import OURS, Measurement, Setting, Spread, by_setting, open_bench, to_json
-from pixel_gather_bench.machine import about_machine
+from benchmarks.measure import OURS, Measurement, Setting, Spread, by_setting
+from benchmarks.output import add_workload, measure_and_put, parser_of
 
 INDEXED: Final = "pixel-gather-indexed"
 _SHARD_N_FILES: Final = 64
@@ -45,9 +42,9 @@ def table(measured: Sequence[Measurement]) -> Iterator[str]:
         cells = (
             f"{cold.case}, {cold.ttfb_ms:g}",
             *(f"{Spread.of(e.tiles_per_s for e in runs[each]).median:.0f}" for each in (cold, warm)),
-            f"{speed.median:.2f} [{speed.lowest:.2f}..{speed.highest:.2f}]",
+            speed.text(2),
             *(f"{Spread.of(e.cpu_s_per_1000 for e in runs[each]).median:.2f}" for each in (cold, warm)),
-            f"{cpu.median:.2f} [{cpu.lowest:.2f}..{cpu.highest:.2f}]",
+            cpu.text(2),
         )
         yield f"| {' | '.join(cells)} |"
     for engine in (OURS, INDEXED):
@@ -61,31 +58,11 @@ def _place(setting: Setting) -> tuple[str, float]:
 
 def main() -> None:
     """Measure, and print a table as Markdown to standard output."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    add = parser.add_argument
-    add("--ttfb", type=float, nargs="+", default=[0, 15, 30], metavar="MS", help="delays to the first byte")
-    add("--repeats", type=int, default=5)
-    add("--files", type=int, default=1278, help="reads in the long case")
-    add("--distinct-files", type=int, default=256, help="files made; they repeat under other paths")
-    add("--cases", nargs="+", choices=["long", "shard"], default=["long", "shard"])
-    add("--json", type=Path, help="keep every record here")
+    parser = parser_of(main)
+    add_workload(parser, ["long", "shard"])
     options = parser.parse_args()
     settings = list(settings_of(ttfb_ms=options.ttfb, cases=options.cases, n_files=options.files))
-    with open_bench(n_files=options.distinct_files) as bench:
-        measured = bench.rounds(settings, repeats=options.repeats, on_run=_tell)
-    facts = about_machine()
-    if options.json:
-        options.json.write_text(to_json(measured, facts))
-    sys.stdout.write("\n".join((*table(measured), "", *(f"- {k}: {v}" for k, v in facts.items()), "")))
-
-
-def _tell(each: Measurement) -> None:
-    setting = each.setting
-    sys.stderr.write(
-        f"{each.round_index}  {setting.case:6}{setting.ttfb_ms:4g} ms  {setting.engine:22}"
-        f"{each.tiles_per_s:7.0f} tiles/s{each.cpu_s_per_1000:7.2f} CPU s"
-        f"{each.n_gets / setting.n_tiles:6.2f} GETs\n"
-    )
+    measure_and_put(options, settings, table)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ folder: one whole slice, and one pixel's series through all rows. Run from the p
     PYTHONPATH=tests uv run python -m benchmarks.bench_layout
 """
 
-import argparse
 import asyncio
 import resource
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +22,7 @@ import zarr
 from zarr.codecs import BloscCodec, ZstdCodec
 
 from benchmarks.our_reader import read_tiles
+from benchmarks.output import parser_of, put
 from benchmarks.workload import default_folder, make_workload
 from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
 
@@ -44,9 +44,8 @@ class Figures:
 
 def main() -> None:
     """Measure, interleaved, and print a table of medians."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(main)
     parser.add_argument("--rows", type=int, default=256)
-    parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     names = make_workload(default_folder(), n_files=options.rows)
     tiles = np.empty((len(names), SIDE, SIDE), dtype="uint16")
@@ -56,8 +55,8 @@ def main() -> None:
         for (chunk, codec), found in figures.items():
             with tempfile.TemporaryDirectory() as folder:
                 _measure(tiles, chunk, codec, Path(folder), found)
-    for line in _table(figures, tiles, options.repeats):
-        print(line)  # noqa: T201 # a benchmark's output
+    records = ({"chunk": chunk, "codec": codec} | asdict(found) for (chunk, codec), found in figures.items())
+    put(_table(figures, tiles, options.repeats), records, options.json)
 
 
 def _measure(

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.engines import ENGINES
-from benchmarks.measure import Bench, Measurement, Setting, from_json, open_bench, to_json
+from benchmarks.measure import Bench, Setting, from_json, open_bench
+from benchmarks.output import add_workload, parser_of, put, tell
 from benchmarks.peer_tables import tables
-from pixel_gather_bench.machine import about_machine
 
 _LONG, _SHARD = "long", "shard"
 _SHARD_N_TILES: Final = 64
@@ -49,7 +49,7 @@ def settings_of(options: argparse.Namespace) -> Iterator[Setting]:
     for ttfb_ms, case, engine in product(options.ttfb, options.cases, options.engines):
         if not ENGINES[engine].is_installed:
             continue
-        n_tiles = min(options.tiles, options.slow_tiles if engine in _SLOW else options.tiles)
+        n_tiles = min(options.files, options.slow_files if engine in _SLOW else options.files)
         for concurrency in given.get(engine) or _CONCURRENCY.get(engine, _IN_FLIGHT):
             yield Setting(
                 case=case,
@@ -69,7 +69,7 @@ def best_settings(bench: Bench, tried: Sequence[Setting]) -> list[Setting]:
     for setting in dict.fromkeys(tried):
         rivals.setdefault(replace(setting, concurrency=0), []).append(setting)
     search = [each for group in rivals.values() if len(group) > 1 for each in group]
-    found = bench.rounds(search, repeats=1, on_run=_tell)
+    found = bench.rounds(search, repeats=1, on_run=tell)
     pace = {each.setting: each.tiles_per_s for each in found}
     return [max(group, key=lambda each: pace.get(each, 0.0)) for group in rivals.values()]
 
@@ -86,16 +86,14 @@ def main() -> None:
             sys.stderr.write(f"{name} is left out: the dependency group peers is not installed\n")
     with open_bench(n_files=256, tls=options.tls) as bench:
         best = best_settings(bench, list(settings_of(options)))
-        measured = bench.rounds(best, repeats=options.repeats, on_run=_tell)
-    facts = about_machine() | {name: _version(name) for name in _PACKAGES}
-    if options.json:
-        options.json.write_text(to_json(measured, facts))
-    told = (f"- {name}: {value}" for name, value in facts.items())
-    sys.stdout.write("\n".join((*tables([measured], cores=_CORES), "", *told, "")))
+        measured = bench.rounds(best, repeats=options.repeats, on_run=tell)
+    versions = {name: _version(name) for name in _PACKAGES}
+    put(tables([measured], cores=_CORES), measured, options.json, more=versions)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser = parser_of(main)
+    add_workload(parser, [_LONG, _SHARD])
     add = parser.add_argument
     engines = [name for name in ENGINES if name != "pixel-gather-unhedged"]
     add(
@@ -106,15 +104,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="ENGINE",
         help=f"of {', '.join(engines)}",
     )
-    add("--cases", nargs="+", choices=[_LONG, _SHARD], default=[_LONG, _SHARD])
-    add("--ttfb", type=float, nargs="+", default=[0, 15, 30], metavar="MS", help="delays to the first byte")
-    add("--repeats", type=int, default=5)
-    add("--tiles", type=int, default=1278, help="in the long case")
-    add("--slow-tiles", type=int, default=320, help=f"in the long case, of {', '.join(_SLOW)}")
+    add("--slow-files", type=int, default=320, help=f"in the long case, of {', '.join(_SLOW)}")
     add("--at", type=_at, nargs="+", default=[], metavar="ENGINE=N,N", help="instead of its own few")
     add("--tls", action="store_true", help="fetch by TLS")
     add("--bytes-per-s", type=float, help="bandwidth of the server, 78e6 as a Lambda worker has it")
-    add("--json", type=Path, help="keep every record here")
     add("--from", dest="from_", type=Path, nargs="+", help="only print what earlier calls kept")
     return parser
 
@@ -122,16 +115,6 @@ def _parser() -> argparse.ArgumentParser:
 def _at(given: str) -> tuple[str, tuple[int, ...]]:
     engine, _, numbers = given.partition("=")
     return engine, tuple(int(number) for number in numbers.split(","))
-
-
-def _tell(each: Measurement) -> None:
-    setting = each.setting
-    sys.stderr.write(
-        f"{each.round_index}  {setting.case:6}{setting.ttfb_ms:4g} ms  "
-        f"{setting.engine:20}{setting.concurrency:3}"
-        f"{each.run.tiles_per_s(with_start=False):7.0f} tiles/s"
-        f"{each.run.cpu_s_per_1000(with_start=False):7.2f} CPU s per 1,000\n"
-    )
 
 
 def _version(package: str) -> Any:

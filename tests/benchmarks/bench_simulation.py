@@ -4,15 +4,12 @@
 rests on and what it does not show. It is arithmetic: nothing is read, and any machine prints the same.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf
-from pathlib import Path
 from typing import Final
 
+from benchmarks.output import parser_of, put
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.forecast import estimate_on_aws
 from pixel_gather.estimate.pricing import n_puts
@@ -165,13 +162,9 @@ def all_rows() -> list[Row]:
 
 def main() -> None:
     """Print the tables as Markdown."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--json", type=Path, help="keep every record here")
-    options = parser.parse_args()
+    options = parser_of(main, repeats=None).parse_args()
     rows = all_rows()
-    if options.json:
-        options.json.write_text(json.dumps([asdict(each) for each in rows], indent=1))
-    sys.stdout.write("\n".join((*tables(rows), "")))
+    put(tables(rows), rows, options.json)
 
 
 if __name__ == "__main__":

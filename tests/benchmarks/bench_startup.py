@@ -3,7 +3,6 @@
 ``PYTHONPATH=tests uv run python -m benchmarks.bench_startup``; README.md beside this file says what came out.
 """
 
-import argparse
 import json
 import os
 import platform
@@ -14,16 +13,17 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
+from benchmarks.output import parser_of, put
 from benchmarks.workload import default_folder, make_workload
 from infra.bundle.bundle import bundle, runtime
-from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.interleaving import turned
 from support.lambda_functions import ENVIRONMENT
 
 _CHILD: Final = Path(__file__).with_name("startup_child.py")
@@ -88,7 +88,7 @@ def measure_imports(packages: Sequence[Package], *, repeats: int, figures: Figur
     with tempfile.TemporaryDirectory() as scratch:
         cases = dict(_import_cases(packages, Path(scratch)))
         for round_index in range(-1, repeats):
-            for case, (python, folders, modules) in _turned(cases.items(), round_index):
+            for case, (python, folders, modules) in turned(cases.items(), round_index):
                 answer = _run("import", folders, {"modules": modules}, python=python)
                 if round_index >= 0:
                     figures.add("import", case, answer)
@@ -125,7 +125,7 @@ def measure_commands(*, repeats: int, figures: Figures) -> None:
         **{f"pixel-gather {' '.join(given)}": [program, *given] for given in _COMMANDS},
     }
     for round_index in range(-1, repeats):
-        for case, command in _turned(words.items(), round_index):
+        for case, command in turned(words.items(), round_index):
             started_s = time.monotonic()
             subprocess.run(command, stdout=subprocess.DEVNULL, check=True)  # noqa: S603 # our own words
             if round_index >= 0:
@@ -150,7 +150,7 @@ def measure_first_tile(
                     python=[_BARE_PYTHON, "-I", "-S", "-B"],
                     endpoint=server.url,
                 )
-                for package, plan, (_, server) in _turned(
+                for package, plan, (_, server) in turned(
                     zip(packages, plans, servers, strict=True), round_index
                 )
             }
@@ -225,13 +225,6 @@ def _bundle(name: str) -> str:
     return str(bundle(name, machine=platform.machine(), is_emulated=False))
 
 
-def _turned[T](cases: Iterable[T], round_index: int) -> list[T]:
-    """Return the cases with another one first each round."""
-    known = list(cases)
-    first = max(round_index, 0) % len(known)
-    return known[first:] + known[:first]
-
-
 def _heading(key: str) -> str:
     name, _, unit = key.rpartition("_")
     return f"{name.replace('_', ' ')}, ms" if unit == "s" else key.replace("_", " ")
@@ -249,9 +242,8 @@ def _text(answer: Mapping[str, float]) -> str:
 
 def main() -> None:
     """Measure, print tables as Markdown to standard output and progress to standard error."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser = parser_of(main, repeats=7)
     add = parser.add_argument
-    add("--repeats", type=int, default=7)
     add("--ttfb", type=float, default=15, metavar="MS", help="delay to the first byte")
     add(
         "--tables",
@@ -268,7 +260,6 @@ def main() -> None:
         help="another version: its package, and its functions folder",
     )
     add("--only", action="store_true", help="measure those of --against and not this version")
-    add("--json", type=Path, help="keep every record here")
     options = parser.parse_args()
     packages = [
         Package(name=name, folder=folder, functions=functions) for name, folder, functions in options.against
@@ -285,11 +276,8 @@ def main() -> None:
         measure_imports(packages, repeats=options.repeats, figures=figures)
     if "command" in options.tables:
         measure_commands(repeats=options.repeats, figures=figures)
-    facts = about_machine()
-    if options.json:
-        records = [{"table": t, "case": c, "rounds": r} for (t, c), r in figures.answers.items()]
-        options.json.write_text(json.dumps({"about": facts, "measurements": records}, indent=1))
-    sys.stdout.write("\n".join((*figures.lines(), "", *(f"- {k}: {v}" for k, v in facts.items()), "")))
+    records = [{"table": t, "case": c, "rounds": r} for (t, c), r in figures.answers.items()]
+    put(figures.lines(), records, options.json)
 
 
 if __name__ == "__main__":

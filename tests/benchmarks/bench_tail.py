@@ -4,16 +4,13 @@
 and what came out.
 """
 
-import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, product
-from pathlib import Path
 from typing import Final
 
-from benchmarks.measure import OURS, Measurement, Setting, Spread, by_setting, open_bench, to_json
-from pixel_gather_bench.machine import about_machine
+from benchmarks.measure import OURS, Measurement, Setting, Spread, by_setting
+from benchmarks.output import add_late_answers, add_workload, measure_and_put, parser_of
 
 UNHEDGED: Final = "pixel-gather-unhedged"
 CONTENDERS: Final = ((OURS, 64), (UNHEDGED, 64), ("rasterio-published", 32), ("rasterio-modern", 32))
@@ -73,16 +70,11 @@ def tables(measured: Sequence[Measurement]) -> Iterator[str]:
 
 def main() -> None:
     """Measure, print tables as Markdown to standard output and progress to standard error."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    add = parser.add_argument
-    add("--ttfb", type=float, nargs="+", default=[0, 15, 30], metavar="MS", help="delays to the first byte")
-    add("--cases", nargs="+", choices=["long", "shard"], default=["long", "shard"])
-    add("--engines", nargs="+", choices=[name for name, _ in CONTENDERS], help="all if not given")
-    add("--files", type=int, default=1278, help="reads in the long case")
-    add("--repeats", type=int, default=5)
-    add("--slow-share", type=float, default=0.01, help="share of the answers that are late")
-    add("--slow-s", type=float, default=1.0, help="by so many seconds")
-    add("--json", type=Path, help="keep every record here")
+    parser = parser_of(main)
+    add_workload(parser, ["long", "shard"])
+    add_late_answers(parser, slow_s=1.0)
+    names = [name for name, _ in CONTENDERS]
+    parser.add_argument("--engines", nargs="+", choices=names, default=names)
     options = parser.parse_args()
     settings = [
         Setting(
@@ -94,15 +86,10 @@ def main() -> None:
             counts_start=case == "shard",
         )
         for ttfb_ms, case, (engine, concurrency) in product(options.ttfb, options.cases, CONTENDERS)
-        if options.engines is None or engine in options.engines
+        if engine in options.engines
     ]
     settings = tail_settings(settings, slow_share=options.slow_share, slow_s=options.slow_s)
-    with open_bench(n_files=256) as bench:
-        measured = bench.rounds(settings, repeats=options.repeats, on_run=_tell)
-    facts = about_machine()
-    if options.json:
-        options.json.write_text(to_json(measured, facts))
-    sys.stdout.write("\n".join((*tables(measured), "", *(f"- {k}: {v}" for k, v in facts.items()), "")))
+    measure_and_put(options, settings, tables)
 
 
 def _row(without: Sequence[Measurement], late: Sequence[Measurement]) -> str:
@@ -110,26 +97,14 @@ def _row(without: Sequence[Measurement], late: Sequence[Measurement]) -> str:
     cells = (
         late[0].setting.engine,
         str(late[0].setting.concurrency),
-        _text(Spread.of(map(reading_s, without))),
-        _text(Spread.of(map(reading_s, late))),
-        _text(ratio(without, late, reading_s)),
-        _text(ratio(without, late, process_s)),
-        f"{extra.median:.1f} % [{extra.lowest:.1f}..{extra.highest:.1f}]",
-        _text(Spread.of(each.run.cpu_s_per_1000(with_start=False) for each in late)),
+        Spread.of(map(reading_s, without)).text(2),
+        Spread.of(map(reading_s, late)).text(2),
+        ratio(without, late, reading_s).text(2),
+        ratio(without, late, process_s).text(2),
+        f"{extra.text(1)} %",
+        Spread.of(each.run.cpu_s_per_1000(with_start=False) for each in late).text(2),
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _text(spread: Spread) -> str:
-    return f"{spread.median:.2f} [{spread.lowest:.2f}..{spread.highest:.2f}]"
-
-
-def _tell(each: Measurement) -> None:
-    setting = each.setting
-    sys.stderr.write(
-        f"{each.round_index}  {setting.case:6}{setting.ttfb_ms:4g} ms  {setting.engine:22}"
-        f"{'late' if setting.slow_share else '':5}{each.run.reading_s:7.3f} s{each.n_gets:6} GETs\n"
-    )
 
 
 if __name__ == "__main__":

@@ -4,15 +4,13 @@
 measured and what came out.
 """
 
-import argparse
 import asyncio
-import json
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +19,7 @@ import tifffile
 import xxhash
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
+from benchmarks.output import parser_of, put
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.geotiff.in_parts import fetch_ranges
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
@@ -29,7 +28,7 @@ from pixel_gather.estimate.assumptions import CPU_PER_GET, NETWORK_HERE
 from pixel_gather.estimate.range_parts import Link, choose_parts, cut_range
 from pixel_gather.model.source import Cost
 from pixel_gather.model.window import Window
-from pixel_gather_bench.machine import about_machine
+from pixel_gather_bench.interleaving import turned
 
 MB: Final = 1_000_000
 COUNTS: Final = (1, 2, 4, 8)
@@ -185,8 +184,7 @@ async def measure(
             )
         )
         for round_index in range(-1, repeats):  # the first opens connections and touches memory
-            turn = round_index % len(counts)
-            for n_parts in counts[turn:] + counts[:turn]:
+            for n_parts in turned(counts, round_index):
                 seconds, n_gets, found = await _read(case, server.url, n_parts=n_parts, objects=objects)
                 if found != {digest}:
                     raise AssertionError(f"{n_parts} parts of {case} gave other bytes")
@@ -235,10 +233,8 @@ def table(measured: Sequence[Measured]) -> Iterator[str]:
 def main() -> None:
     """Measure, and print a table as Markdown to standard output."""
     names = ["large", "many", "lambda", "crossover"]
-    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser = parser_of(main)
     parser.add_argument("--cases", nargs="+", choices=names, default=names)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="keep every record here")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         digests = make_files(Path(folder), list(cases_of(options.cases)))
@@ -248,11 +244,7 @@ def main() -> None:
                     server, digests, repeats=options.repeats, objects=Objects(StoreSettings(hedging=None))
                 )
             )
-    facts = about_machine()
-    if options.json:
-        records = {"about": facts, "measured": [asdict(each) for each in measured]}
-        options.json.write_text(json.dumps(records, indent=1))
-    sys.stdout.write("\n".join((*table(measured), "", *(f"- {k}: {v}" for k, v in facts.items()), "")))
+    put(table(measured), measured, options.json)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,6 @@ What the process does stands in ``serving.py``.
 """
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final, NamedTuple, Self
+
+from benchmarks.child import serving_module
 
 CONTROL: Final = "/-"
 """PUT sets the behaviour and empties the log; GET returns the log and the server's own CPU time."""
@@ -96,7 +95,7 @@ class LoopbackServer:
     port: int
     tls_port: int | None = None
     authority: Path | None = None
-    """The certificate that clients of the TLS port are to trust; see `certificates.trusting`."""
+    """The certificate that clients of the TLS port are to trust."""
 
     @property
     def url(self) -> str:
@@ -127,26 +126,14 @@ class LoopbackServer:
 def run_server(folder: Path, *, tls: bool = False) -> Iterator[LoopbackServer]:
     """Serve a folder from another process until the block ends, with ``tls`` on a second port as well."""
     if not tls:
-        with _serve(folder, []) as ports:
-            yield LoopbackServer(int(ports[0]))
+        with serving_module("serving", str(folder)) as (port,):
+            yield LoopbackServer(port)
         return
-    from benchmarks.certificates import AUTHORITY, SERVER, make_certificates  # noqa: PLC0415 # few want it
+    from pixel_gather_emulator.certificates import write_certificates  # noqa: PLC0415 # few want it
 
-    with tempfile.TemporaryDirectory() as certificates:
-        make_certificates(Path(certificates))
-        with _serve(folder, ["--certificate", f"{certificates}/{SERVER}"]) as ports:
-            yield LoopbackServer(int(ports[0]), int(ports[1]), Path(certificates, AUTHORITY))
-
-
-@contextmanager
-def _serve(folder: Path, options: list[str]) -> Iterator[list[bytes]]:
-    command = [sys.executable, "-m", "benchmarks.serving", str(folder), *options]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    # it ends when its standard input does, so that it outlives no parent
-    with subprocess.Popen(  # noqa: S603 # our own module
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        if process.stdin is None or process.stdout is None:
-            raise AssertionError
-        yield process.stdout.readline().split()
-        process.stdin.close()
+    with tempfile.TemporaryDirectory() as temporary:
+        made = write_certificates(Path(temporary), {})
+        pair = Path(temporary, "pair.pem")
+        pair.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())
+        with serving_module("serving", str(folder), "--certificate", str(pair)) as (port, tls_port):
+            yield LoopbackServer(port, tls_port, made.bundle)

@@ -3,20 +3,19 @@
 import json
 import statistics
 import tempfile
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from benchmarks.engines import ENGINES
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from benchmarks.prepare_one import Preparation, prepare_one
 from benchmarks.run_one import Job, Run, digest_of, run_one
 from benchmarks.workload import default_folder, make_workload
+from pixel_gather_bench.interleaving import turned
 
 OURS = "pixel-gather"
 
@@ -91,6 +90,10 @@ class Spread:
         known = list(values)
         return cls(median=statistics.median(known), lowest=min(known), highest=max(known))
 
+    def text(self, digits: int = 0) -> str:
+        """Return ``median [lowest..highest]``."""
+        return f"{self.median:.{digits}f} [{self.lowest:.{digits}f}..{self.highest:.{digits}f}]"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
@@ -122,9 +125,7 @@ class Bench:
         measured: list[Measurement] = []
         for round_index in range(repeats):
             for _, compared in groupby(settings, comparison_of):
-                row = deque(compared)
-                row.rotate(-round_index)
-                for setting in row:
+                for setting in turned(compared, round_index):
                     measured.append(self._measure(setting, round_index))
                     on_run(measured[-1])
         return measured
@@ -181,11 +182,13 @@ class Bench:
         return self.prepared[engine, hrefs]
 
     def _environment(self) -> Mapping[str, str]:
-        if self.server.authority is None:
-            return {}
-        from benchmarks.certificates import trusting  # noqa: PLC0415 # few want it
+        """Return what makes clients trust the server's certificate.
 
-        return trusting(self.server.authority)
+        obstore and Python's ssl read the first variable. GDAL in rasterio's wheels reads only the second:
+        rasterio sets it to certifi's list if it is missing.
+        """
+        authority = str(self.server.authority or "")
+        return {"SSL_CERT_FILE": authority, "GDAL_CURL_CA_BUNDLE": authority} if authority else {}
 
 
 @contextmanager
@@ -237,7 +240,7 @@ def compare(measured: Sequence[Measurement]) -> tuple[Spread, Spread]:
 
 
 def from_json(content: bytes) -> list[Measurement]:
-    """Restore the records that `to_json` wrote."""
+    """Restore the records that `benchmarks.output.put` kept."""
     return [
         Measurement(
             **row
@@ -249,8 +252,3 @@ def from_json(content: bytes) -> list[Measurement]:
         )
         for row in json.loads(content)["measurements"]
     ]
-
-
-def to_json(measured: Iterable[Measurement], about: Mapping[str, Any]) -> str:
-    """Write every record, and what is needed to understand it."""
-    return json.dumps({"about": about, "measurements": [asdict(each) for each in measured]}, indent=1)

@@ -188,7 +188,7 @@ def text(spread: Spread, digits: int) -> str:
     """Write a median and its range."""
     if spread.lowest == spread.highest:
         return f"{spread.median:.{digits}f}"
-    return f"{spread.median:.{digits}f} [{spread.lowest:.{digits}f}..{spread.highest:.{digits}f}]"
+    return spread.text(digits)
 
 
 def _place(setting: Setting) -> tuple[int, int]:

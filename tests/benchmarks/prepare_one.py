@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.child import run_module
 from benchmarks.engines import ENGINES
 from benchmarks.run_one import cpu_s, found
 
@@ -35,14 +35,7 @@ def prepare_one(
         return None
     folder.mkdir(parents=True, exist_ok=True)
     values: dict[str, Any] = {"function": function, "hrefs": list(hrefs), "folder": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.prepare_one"],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])} | dict(environment),
-        input=json.dumps(values).encode(),
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return Preparation(**json.loads(done.stdout.splitlines()[-1]))
+    return Preparation(**run_module("prepare_one", given=values, more=environment))
 
 
 def main() -> None:

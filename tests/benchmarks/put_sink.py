@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+
+from benchmarks.child import serving_module
 
 _TAKEN = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 0\r\n\r\n'
 
@@ -14,17 +14,8 @@ _TAKEN = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 0\r\n\r\n'
 @contextmanager
 def run_sink() -> Iterator[str]:
     """Run it until the block ends; gives its address."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.put_sink"],
-        env=environment,
-        stdin=subprocess.PIPE,  # it ends when this does, so that it outlives no parent
-        stdout=subprocess.PIPE,
-    ) as process:
-        if process.stdin is None or process.stdout is None:
-            raise AssertionError
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        process.stdin.close()
+    with serving_module("put_sink") as (port,):
+        yield f"http://127.0.0.1:{port}"
 
 
 async def _take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,10 +1,8 @@
 """One run of one engine in a process of its own: a `Job` on standard input, a `Run` on standard output."""
 
 import json
-import os
 import re
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.child import run_module
 from benchmarks.engines import ENGINES
 
 TILE: Final = 512
@@ -65,14 +64,9 @@ def run_one(job: Job, environment: Mapping[str, str]) -> Run:
     Raises:
         subprocess.CalledProcessError: It failed; what it wrote to standard error went there.
     """
-    process = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])} | dict(environment)
-    process.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled once, not at every start
-    command = [sys.executable, "-m", "benchmarks.run_one"]
-    content = json.dumps(asdict(job) | {"started_at_s": time.monotonic()})
-    done = subprocess.run(  # noqa: S603 # our own module
-        command, env=process, input=content.encode(), stdout=subprocess.PIPE, check=True
+    return Run(
+        **run_module("run_one", given=asdict(job) | {"started_at_s": time.monotonic()}, more=environment)
     )
-    return Run(**json.loads(done.stdout.splitlines()[-1]))  # some peers print
 
 
 def digest_of(tile_digests: list[str]) -> str:

@@ -174,7 +174,9 @@ def test_run_ends_with_1_when_a_source_failed(
         pytest.param(["drill", "LIST"], "exactly one of --lonlat", id="drill nothing"),
         pytest.param(["ls", "no/such/folder"], "no/such/folder", id="ls"),
         pytest.param(
-            ["ls", "s3://bucket/a", "--endpoint", "--unsigned"], "'--unsigned' is no address", id="endpoint"
+            ["ls", "s3://bucket/a", "--endpoint", "--unsigned"],
+            "'--unsigned' is not an address",
+            id="endpoint",
         ),
     ],
 )
@@ -325,7 +327,7 @@ def test_ls_finds_times_by_a_pattern_and_says_where_there_are_none(
 
     rows = list(csv.DictReader(io.StringIO(found.out)))
     assert [(row["time"], row["size_bytes"]) for row in rows] == [("1895-02-01T00:00:00Z", "0"), ("", "0")]
-    assert found.err.startswith("1 of 2 hrefs tell no time")
+    assert found.err.startswith("1 of 2 hrefs contain no time")
     assert [line.rpartition("/")[2] for line in without.out.splitlines()] == ["a_1895-02.tif", "b.tif"]
     assert without.err == ""
 
@@ -407,18 +409,20 @@ def test_drill_as_a_table_shows_every_file(list_file: Path, capsys: pytest.Captu
 
 
 def test_docs_are_what_the_code_tells() -> None:
-    """`uv run python scripts/write_docs.py` writes them anew."""
+    """`uv run python scripts/write_docs.py` writes them."""
     program = (
-        "import json, write_docs; print(json.dumps([write_docs.commands_text(), write_docs.schema_text()]))"
+        "import json, write_docs as docs; "
+        "print(json.dumps([docs.commands_text(), docs.python_text(), docs.schema_text()]))"
     )
 
     told = subprocess.run(  # noqa: S603 # our own words; click keeps with a command how it was first called
         [sys.executable, "-c", program], cwd=PROJECT / "scripts", stdout=subprocess.PIPE, check=True
     )
 
-    commands, schema = json.loads(told.stdout)
-    assert (PROJECT / "docs" / "commands.md").read_text() == commands
-    assert (PROJECT / "docs" / "request.schema.json").read_text() == schema
+    for name, text in zip(
+        ("cli.md", "python.md", "request.schema.json"), json.loads(told.stdout), strict=True
+    ):
+        assert (PROJECT / "docs" / name).read_text() == text
 
 
 def test_the_readme_shows_requests_that_are_right() -> None:

@@ -208,7 +208,7 @@ def test_a_command_that_is_not_there_is_refused_before_the_emulation(
 
     printed = capsys.readouterr().err
     assert code == 2
-    assert "no-such-command: there is no such command" in printed
+    assert "no-such-command: no such command" in printed
     assert " s  " not in printed
 
 

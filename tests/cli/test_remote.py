@@ -313,8 +313,8 @@ def test_submit_as_json_prints_the_answer(api: FakeApi, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("running", f"is being gathered already: pixel-gather watch {ID}"),
-        ("succeeded", f"(--force gathers it again): pixel-gather status {ID}"),
+        ("running", f"is already being gathered: pixel-gather watch {ID}"),
+        ("succeeded", f"after deleting its cube, submit with --force: pixel-gather status {ID}"),
     ],
 )
 def test_submit_says_that_there_is_such_a_gather_already(
@@ -542,7 +542,7 @@ def test_watch_on_a_terminal_shows_a_bar(
     assert "━" in printed.err
     assert "4 of 10 done, 3 running, 3 pending" in printed.err
     assert "about $0.2000 of $0.5000 planned" in printed.err
-    assert "asked too often" in printed.err
+    assert "too many requests" in printed.err
     assert "━" not in printed.out
     assert "files         1,000 of 1,000" in printed.out
     assert len(pauses) == 2
@@ -645,7 +645,7 @@ def test_watch_interrupted_leaves_the_gather_running(
     assert run("watch", ID) == 130
 
     printed = capsys.readouterr()
-    assert f"the gather goes on: pixel-gather watch {ID}" in printed.err
+    assert f"the gather continues: pixel-gather watch {ID}" in printed.err
     assert printed.out == ""
     assert {each.method for each in api.asked} == {"GET"}
 
@@ -712,7 +712,7 @@ def test_cancel_of_what_has_ended_says_so(api: FakeApi, capsys: pytest.CaptureFi
     assert run("cancel", ID) == 0
     printed = capsys.readouterr()
     assert "state         succeeded" in printed.out
-    assert "ended already" in printed.err
+    assert "already ended" in printed.err
 
 
 def test_watch_of_a_new_gather_looks_often_at_first(api: FakeApi, pauses: list[float]) -> None:
@@ -762,7 +762,7 @@ REFUSALS = (
     Refusal("field once", problem("request_error", 400, "is needed", field="window"), "window: is needed"),
     Refusal("redrive", problem("not_redrivable", 409, "it still runs"), "it still runs"),
     Refusal("unknown code", problem("new_code", 418, "tea only"), "tea only"),
-    Refusal("busy", problem("throttled", 429, "slowly"), "the API is asked too often: slowly"),
+    Refusal("busy", problem("throttled", 429, "slowly"), "too many requests to the API: slowly"),
     Refusal(
         "gateway",
         Reply({"message": "The security token is invalid."}, 403),
@@ -781,8 +781,8 @@ REFUSALS = (
     ),
     Refusal("long", Reply(b"x" * 10_000, 502), f"the API refused (502): {'x' * 500}\n"),
     Refusal("text as json", Reply("out of order", 503), 'the API refused (503): "out of order"'),
-    Refusal("not json", Reply(b"hello"), "answered 200 and no JSON"),
-    Refusal("not an object", Reply([1]), "answered 200 and no JSON"),
+    Refusal("not json", Reply(b"hello"), "answered 200 without JSON"),
+    Refusal("not an object", Reply([1]), "answered 200 without JSON"),
 )
 
 

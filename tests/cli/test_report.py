@@ -86,11 +86,11 @@ def made(folder: Path) -> Path:
     ("place", "said"),
     [
         ("nowhere.zarr", "there is no such folder"),
-        (".", "neither a cube nor the records of a benchmark"),
+        (".", "neither a cube nor a benchmark"),
         ("https://example.com/cube.zarr", "https"),
         ("other.zarr", "made by no gather"),
         ("suite", "go on with bench --resume"),
-        ("ingest", "its report is there: ingest.txt"),
+        ("ingest", "it has a report already: ingest.txt"),
     ],
 )
 def test_report_says_what_is_wrong_with_a_place(
@@ -141,4 +141,4 @@ def test_report_folder_that_is_a_file_is_refused(
     code = run(cube, "--to", tmp_path / "taken")
 
     assert code == 2
-    assert "taken cannot be made" in capsys.readouterr().err
+    assert "taken cannot be created" in capsys.readouterr().err

@@ -75,9 +75,7 @@ def test_a_run_that_is_told_to_end_says_so_and_leaves_no_temporary_file(
 
     assert run.returncode == (143 if number == signal.SIGTERM else 130)
     assert (
-        said.strip()
-        .splitlines()[-1]
-        .endswith("the same run again goes on where it stopped, all else starts anew")
+        said.strip().splitlines()[-1].endswith("Repeat the command: run resumes, other commands start over.")
     )
     assert "Traceback" not in said
     assert list(temporary.iterdir()) == []
@@ -99,7 +97,7 @@ def test_a_defect_is_not_mistaken_for_sources_that_failed(
     said = capsys.readouterr().err
     assert ended.value.code == 70
     assert "KeyError: 'bug'" in said
-    assert "defect of Pixel Gather" in said
+    assert "defect in Pixel Gather" in said
 
 
 def test_hangup_that_is_ignored_stays_so() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from pixel_gather.errors import RequestError
+from pixel_gather_bench.bench_folder import put_text
 from pixel_gather_bench.blocks.figures import write_figures
 from pixel_gather_bench.blocks.setting import BlockRecord
 from pixel_gather_bench.blocks.sweep import is_default
@@ -57,13 +58,13 @@ class BlocksReport:
 
 def put_records(folder: Path, report: BlocksReport) -> None:
     """Keep what has been measured until now, whole or not at all."""
-    _put(folder / RECORDS, json.dumps(report.to_json(), indent=1))
+    put_text(folder / RECORDS, json.dumps(report.to_json(), indent=1))
 
 
 def put_report(folder: Path, report: BlocksReport) -> None:
     """Write records, text and figures."""
     put_records(folder, report)
-    _put(folder / TEXT, f"{report.to_text()}\n")
+    put_text(folder / TEXT, f"{report.to_text()}\n")
     write_figures(report.records, folder)
 
 
@@ -97,9 +98,3 @@ def _read(folder: Path) -> BlocksReport:
     if not report.records:
         raise RequestError("nothing was measured there", field=str(folder))
     return report
-
-
-def _put(file: Path, text: str) -> None:
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(file)

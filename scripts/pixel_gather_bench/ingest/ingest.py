@@ -32,6 +32,7 @@ from pixel_gather_bench.ingest.summary import check_contents, refused_of, summar
 from pixel_gather_bench.ingest.table import lines_of
 from pixel_gather_bench.ingest.ways import WAYS, Way, not_here
 from pixel_gather_bench.ingest.whole import free_nbytes
+from pixel_gather_bench.interleaving import turned
 from pixel_gather_bench.machine import about_machine, machine_in_words
 
 _LONGEST_S = 3600
@@ -155,8 +156,7 @@ def _measure(
     )
     trials = []
     for round_index in range(request.times):
-        turn = round_index % max(len(ways), 1)
-        for way in (*ways[turn:], *ways[:turn]):
+        for way in turned(ways, round_index):
             with tempfile.TemporaryDirectory(dir=downloads) as own:
                 job = IngestJob(
                     way=way.name,

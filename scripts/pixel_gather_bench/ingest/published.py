@@ -71,10 +71,10 @@ def _row(name: str, here: Summary | None) -> tuple[str, ...]:
     title = "-" if here is None else here.way.name
     return (
         f"{title} | {'-' if then is None else then.name}",
-        _both(here and here.first_sample_s, then and then.first_sample_s),
-        _both(here and here.sample_s, then and then.sample_s),
-        _both(here and here.total_s, then and then.total_s),
-        _both(here and here.random_s, then and then.random_s),
+        _both(None if here is None else here.first_sample_s, None if then is None else then.first_sample_s),
+        _both(None if here is None else here.sample_s, None if then is None else then.sample_s),
+        _both(None if here is None else here.total_s, None if then is None else then.total_s),
+        _both(None if here is None else here.random_s, None if then is None else then.random_s),
     )
 
 

@@ -68,7 +68,7 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
             async with together, slots.slot(job.hrefs[position], weight=1) as place:
                 with lanes.taken() as lane, sheet.timed(position, lane):
                     cost = await _read_source(job, position, out[position], reader, sheet)
-                place.was_read(n_requests=cost.needed_requests)
+                    place.was_read(n_requests=cost.needed_requests)
 
         await all_of(read_one(position) for position in range(len(job.hrefs)))
         sheet.stop()

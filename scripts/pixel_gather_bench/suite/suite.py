@@ -71,7 +71,7 @@ def _kept(said: str, file: Path) -> str:
         return ""
     file.parent.mkdir(exist_ok=True)
     file.write_text(f"{said}\n", encoding="utf-8")
-    return f" (all that it said: {file})"
+    return f" (its whole output: {file})"
 
 
 def _warm_bucket(settings: SuiteSettings, hrefs: tuple[str, ...], run_one: Callable[[Job], Record]) -> None:

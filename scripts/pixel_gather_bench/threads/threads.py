@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
 from pixel_gather.errors import GatherError
+from pixel_gather_bench.bench_folder import put_text
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.child import run_in_child
 from pixel_gather_bench.suite.job import Job
@@ -104,8 +105,8 @@ def bench_threads(
         for kind, (settings, hrefs) in suites.items()
     )
     report = ThreadsReport(curves=curves, machine=about_machine(), with_published=request.with_published)
-    _put(folder / RECORDS, json.dumps(report.to_json(), indent=1))
-    _put(folder / TEXT, f"{report.to_text()}\n")
+    put_text(folder / RECORDS, json.dumps(report.to_json(), indent=1))
+    put_text(folder / TEXT, f"{report.to_text()}\n")
     write_figure(curves, folder)
     return report
 
@@ -157,9 +158,3 @@ def _curve(kind: BackEnd, hrefs: Sequence[str], records: Sequence[Record]) -> Ba
     if not curve.fixed:
         raise GatherError(f"no run on {kind} came to its end: try fewer sources with --first")
     return curve
-
-
-def _put(file: Path, text: str) -> None:
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(file)

@@ -24,11 +24,11 @@ SUMMARIES = {
     subcommand_metavar="LIST | COMMAND [ARGS]...",
 )
 def bench_command() -> None:
-    """Measure how fast your files are read, by what engine and how many at a time.
+    """Measure how fast your files are read, by engine and by number of files read at a time.
 
-    With a LIST, or - for standard input, it is the suite: one tile of each file, by every engine at every
-    concurrency, in a fresh process each, then the report. The options below are the suite's. A COMMAND
-    measures something else; its --help tells its options.
+    With a LIST, or - for standard input, this runs the suite: every engine reads one tile of each file at
+    every concurrency, each run in a fresh process. A report follows. The options below are the suite's.
+    A COMMAND measures something else; see its --help.
 
     \b
     pixel-gather bench list.txt --concurrency 1,12,49 --times 3

@@ -34,7 +34,7 @@ class Names(click.ParamType[tuple[str, ...]]):
         self.known = known
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """Return what the help shows."""
+        """Return the placeholder that the help shows."""
         del param, ctx
         return ",".join(self.known)
 
@@ -49,15 +49,19 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 
 @click.command("blocks")
-@click.option("--cube", metavar="CUBE", help="Take the pixels of this cube, here or on S3.  [default: made]")
-@click.option("--measurement", metavar="NAME", help="Of the cube.  [default: its first]")
+@click.option(
+    "--cube", metavar="CUBE", help="Use the pixels of this cube, local or on S3.  [default: generated]"
+)
+@click.option("--measurement", metavar="NAME", help="Measurement of the cube.  [default: its first]")
 @click.option(
     "--dtype",
     type=click.Choice(["uint16", "float32"]),
     default="uint16",
-    help="Of the pixels that are made; zfp always gets floats.  [default: uint16]",
+    help="Type of the generated pixels; zfp always gets floats.  [default: uint16]",
 )
-@click.option("--codecs", type=Names(*CODECS), default=",".join(CODECS), help="To measure.  [default: all]")
+@click.option(
+    "--codecs", type=Names(*CODECS), default=",".join(CODECS), help="Codecs to measure.  [default: all]"
+)
 @click.option(
     "--zfp-tolerance",
     type=click.FloatRange(0),
@@ -94,15 +98,17 @@ class Names(click.ParamType[tuple[str, ...]]):
 @click.option(
     "--place",
     metavar="PLACE",
-    help="Where cubes are written and deleted again: a folder or s3://bucket/prefix.  [default: below --to]",
+    help="Folder or s3://bucket/prefix for the cubes, which are deleted again.  [default: below --to]",
 )
-@click.option("--to", default="out/bench", metavar="DIR", help="Where the results go.  [default: out/bench]")
+@click.option(
+    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
+)
 @click.option(
     "--from",
     "earlier",
     multiple=True,
     metavar="FOLDER",
-    help="Measure nothing; join what these earlier runs have measured.",
+    help="Measure nothing; join the results of these folders.",
 )
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -110,10 +116,10 @@ class Names(click.ParamType[tuple[str, ...]]):
 def bench_blocks_command(*, to: str, as_json: bool, quiet: bool, **options: Any) -> int:
     """Measure reading and writing a cube by block size, concurrency and worker processes.
 
-    A block is a Zarr chunk; all is measured for each codec. Cubes are written as a gather writes them, and
-    read by zarr-python: as a whole, as slices in time, as series of one pixel. Every measurement is made in
-    fresh processes; all together take a quarter of an hour, so choose --codecs or --sweeps and join runs by
-    --from. Nothing but the results is left behind.
+    A block is a Zarr chunk. Cubes are written as a gather writes them and read by zarr-python: whole, as
+    slices in time, and as series of one pixel. Every measurement runs in fresh processes. All of them take a
+    quarter of an hour; --codecs and --sweeps choose some, and --from joins results. Only the results are
+    kept.
 
     \b
     pixel-gather bench blocks --codecs blosc-lz4,zstd --sweeps sizes --times 1

@@ -30,12 +30,12 @@ _NAMES = tuple(way.name for way in WAYS)
     "ways",
     multiple=True,
     type=click.Choice(_NAMES),
-    help="Measure this way; may be given several times.  [default: all]",
+    help="Measure this way. Repeat for more.  [default: all]",
 )
 @click.option(
     "--pattern",
     type=click.Choice(tuple(PATTERNS)),
-    help="How the data is used, for the recommendation.  [default: one for each]",
+    help="Recommend a way for this use of the data.  [default: for each]",
 )
 @click.option(
     "--sample-bytes",
@@ -58,7 +58,7 @@ _NAMES = tuple(way.name for way in WAYS)
     default=16,
     help="Ranges in flight when reading ahead.  [default: 16]",
 )
-@click.option("--mount", metavar="PATH", help="Where the one OBJECT is on a mounted file system.")
+@click.option("--mount", metavar="PATH", help="Path of the one OBJECT on a mounted file system.")
 @click.option(
     "--make",
     type=click.IntRange(1),
@@ -66,9 +66,11 @@ _NAMES = tuple(way.name for way in WAYS)
     help="Put the one OBJECT there first, of N random bytes, unless it is there: 2147483648 is the published "
     "2 GB. It stays.",
 )
-@click.option("--reference", is_flag=True, help="Lay the figures published in 2022 beside them.")
+@click.option("--reference", is_flag=True, help="Compare with the figures published in 2022.")
 @click.option("--times", type=click.IntRange(1, 100), metavar="N", default=3, help="Rounds.  [default: 3]")
-@click.option("--to", default="out/bench", metavar="DIR", help="Where the results go.  [default: out/bench]")
+@click.option(
+    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
+)
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -122,7 +124,7 @@ def _request(options: dict[str, Any]) -> IngestRequest:
 
 def _make(request: IngestRequest, nbytes: int) -> None:
     if len(request.hrefs) > 1:
-        raise RequestError("one object is made: name just one", field="make")
+        raise RequestError("--make creates one object: give just one", field="make")
     (href,) = request.hrefs
     if not href.startswith(("s3://", "file://")):
         raise RequestError("only a bucket or this machine can be written to", field="make")
@@ -133,7 +135,7 @@ def _make(request: IngestRequest, nbytes: int) -> None:
 def _hrefs(options: dict[str, Any], stores: StoreSettings) -> tuple[str, ...]:
     named, list_file = options["objects"], options["list_file"]
     if bool(named) == bool(list_file):
-        raise RequestError("name OBJECTs or give a --list, one of the two", field="OBJECT")
+        raise RequestError("give OBJECTs or --list, not both", field="OBJECT")
     if list_file:
         return hrefs_of(Sources(list=list_file), first=options["first"], stores=stores)
     policy = IN_PROCESS.within(str(Path.cwd()))
@@ -145,7 +147,7 @@ def _hrefs(options: dict[str, Any], stores: StoreSettings) -> tuple[str, ...]:
 
 def _check_mount(path: str, *, n: int) -> None:
     if n > 1:
-        raise RequestError("it is the path of a single object: name just one", field="mount")
+        raise RequestError("it is the path of one object: give just one", field="mount")
     if not Path(path).is_file():
         raise RequestError(f"there is no file {path}: give the object's own path", field="mount")
 

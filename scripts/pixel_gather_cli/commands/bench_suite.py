@@ -22,10 +22,12 @@ _INTERRUPTED = 130
 @click.command("suite")
 @suite_options
 @store_options
-@click.option("--to", default="out/bench", metavar="DIR", help="A new folder in it.  [default: out/bench]")
-@click.option("--resume", metavar="FOLDER", help="Go on with the runs that are missing there; no LIST then.")
-@click.option("--reference", is_flag=True, help="Lay the figures published in 2018 beside ours.")
-@click.option("--no-report", is_flag=True, help="Draw nothing; pixel-gather report FOLDER does it later.")
+@click.option(
+    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
+)
+@click.option("--resume", metavar="FOLDER", help="Do the missing runs of this folder. Give no LIST.")
+@click.option("--reference", is_flag=True, help="Compare with the figures published in 2018.")
+@click.option("--no-report", is_flag=True, help="Write no report; pixel-gather report FOLDER does it later.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.pass_context
@@ -42,9 +44,9 @@ def bench_suite_command(
 ) -> int:
     """Read one tile of every file in LIST by several engines at several concurrencies.
 
-    LIST is a list file, or - for standard input. Every run is a process of its own that holds all tiles in
-    memory; engines and concurrencies take turns. The folder gets the list, a record of each run, the report
-    and its figures; a suite that was stopped goes on by --resume.
+    LIST is a list file, or - for standard input. Every run is a process that holds all tiles in
+    memory. Engines and concurrencies take turns. The folder gets the list, a record of each run, the report
+    and its figures. --resume continues a suite that was stopped.
 
     \b
     pixel-gather bench list.txt --concurrency 1,12,49
@@ -63,7 +65,7 @@ def bench_suite_command(
             _draw(folder, with_published=reference)
             click.echo(f"{'report':<22} {folder / 'report.html'}", err=as_json)
     except KeyboardInterrupt:
-        click.echo(f"interrupted; what is missing is done by: pixel-gather bench --resume {folder}", err=True)
+        click.echo(f"interrupted; for the missing runs: pixel-gather bench --resume {folder}", err=True)
         return _INTERRUPTED
     return code
 
@@ -71,7 +73,7 @@ def bench_suite_command(
 def _run(folder: Path, *, quiet: bool) -> list[str]:
     """Do what is missing and return what crashed."""
     settings, hrefs, crashes = read_settings(folder), read_list(folder), list[str]()
-    read_records(folder)  # one that cannot be read is told of now, not after hours
+    read_records(folder)  # fails now, not after hours, if a record cannot be read
     with open_run_bar(quiet=quiet) as show:
 
         def note(step: Step) -> None:

@@ -49,13 +49,15 @@ class Concurrencies(click.ParamType[Any]):
 
 _OPTIONS = (
     click.argument("list_file", metavar="[LIST]", required=False),
-    click.option("--prefix", metavar="PREFIX", help="All below a folder or s3://bucket/prefix, not a LIST."),
-    click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*_B4.TIF'."),
-    click.option("--regex", metavar="PATTERN", help="Searched for in the whole href."),
+    click.option(
+        "--prefix", metavar="PREFIX", help="All files below a folder or s3://bucket/prefix, not a LIST."
+    ),
+    click.option("--glob", metavar="PATTERN", help="Match the path below the prefix, such as '**/*_B4.TIF'."),
+    click.option("--regex", metavar="PATTERN", help="Search this regular expression in the whole href."),
     click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N files."),
     click.option("--block", type=Tile(), default="centre", help="Tile of each file.  [default: centre]"),
     click.option(
-        "--band", type=click.IntRange(1), default=1, metavar="N", help="Of each file.  [default: 1]"
+        "--band", type=click.IntRange(1), default=1, metavar="N", help="Band of each file.  [default: 1]"
     ),
     click.option(
         "--engine",
@@ -63,7 +65,7 @@ _OPTIONS = (
         type=Engines(),
         metavar="NAME,...",
         default="fast,rasterio",
-        help="This project's reader; GDAL in threads, set as published.  [default: fast,rasterio]",
+        help="fast: this project's reader. rasterio: GDAL in threads.  [default: fast,rasterio]",
     ),
     click.option(
         "--concurrency",
@@ -71,8 +73,8 @@ _OPTIONS = (
         type=Concurrencies(),
         metavar="N,N-N:STEP,...",
         default="1,2,3,6,12,24,49,auto",
-        help=f"Files read at one time, up to {MOST}: numbers, ranges such as 1-56:5, and auto for what fast "
-        "finds out by itself.  [default: 1,2,3,6,12,24,49,auto]",
+        help=f"Files read at one time, up to {MOST}: numbers, ranges such as 1-56:5, and auto: fast "
+        "adapts while reading.  [default: 1,2,3,6,12,24,49,auto]",
     ),
     click.option(
         "--times", type=click.IntRange(1, 100), default=3, metavar="N", help="Runs of each.  [default: 3]"
@@ -81,7 +83,7 @@ _OPTIONS = (
         "--best-by",
         type=click.Choice(get_args(BestBy.__value__)),
         default="throughput",
-        help="Which run of each is shown: by typical throughput, or wall time.  [default: throughput]",
+        help="Show the run with the best throughput, or the best wall time.  [default: throughput]",
     ),
     click.option(
         "--warm-up/--no-warm-up",
@@ -94,21 +96,21 @@ _OPTIONS = (
         "header_nbytes",
         type=click.IntRange(16, 16 * 2**20),
         metavar="N",
-        help="First read of each file.  [default: each engine's own]",
+        help="Bytes of the first read of each file.  [default: each engine's own]",
     ),
     click.option("--keep", is_flag=True, help="Keep the pixels as .npy, shape (file, y, x)."),
 )
 
 
 def suite_options(command: _Command) -> _Command:
-    """Add what a suite is to do."""
+    """Add the options of a suite."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def check_resume(context: click.Context) -> None:
-    """Refuse options that the folder of a suite has answered already.
+    """Refuse options that the folder of a suite already sets.
 
     Raises:
         RequestError: Some are given.
@@ -120,20 +122,18 @@ def check_resume(context: click.Context) -> None:
         and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     ]
     if given:
-        raise RequestError(
-            "the folder says what to run: give neither a LIST nor options for it", field="--resume"
-        )
+        raise RequestError("the folder sets what to run: give no LIST and no such options", field="--resume")
 
 
 def begin_suite(options: dict[str, Any]) -> Path:
-    """Make the folder of a suite, with its settings and its list, and return it.
+    """Create the folder of a suite, with its settings and its list, and return it.
 
     Raises:
         RequestError: The options do not fit together, or the list has nothing to read.
     """
     engines: tuple[EngineName, ...] = options["engines"]
     if options["concurrencies"] == (None,) and engines == ("rasterio",):
-        raise RequestError("rasterio needs numbers: only fast finds out by itself", field="--concurrency")
+        raise RequestError("rasterio needs numbers: only fast has auto", field="--concurrency")
     stores = stores_of(options)
     hrefs = hrefs_of(_sources_of(options), first=options["first"], stores=stores)
     block = options["block"]

@@ -1,4 +1,4 @@
-"""What ``pixel-gather bench LIST`` says: how far it is, what it found, and whether the pixels agree."""
+"""The output of ``pixel-gather bench LIST``: progress, results, and whether the pixels agree."""
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _SHOWN_CAUSES = 10
 
 @contextmanager
 def open_run_bar(*, quiet: bool) -> Iterator[Callable[[Step], None]]:
-    """Show a bar on standard error, and a line for each run; yields what moves it."""
+    """Show a bar on standard error, and a line for each run. Yields the function that updates it."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=quiet) as bar:
         task = bar.add_task("runs", total=None)
@@ -52,7 +52,7 @@ def table_text(records: Sequence[Record], best_by: BestBy) -> str:
 
 
 def warning_of(digests: Mapping[str, Sequence[str]]) -> str | None:
-    """Return what is to be said of runs whose pixels differ, or None where all agree."""
+    """Return a warning if the pixels of runs differ, or None."""
     if len(digests) < 2:  # noqa: PLR2004 # two differ
         return None
     lines = [f"  {digest}  {_some(names)}" for digest, names in digests.items()]
@@ -60,7 +60,7 @@ def warning_of(digests: Mapping[str, Sequence[str]]) -> str | None:
 
 
 def failure_lines(records: Sequence[Record], hrefs: Sequence[str]) -> list[str]:
-    """Return a line for each cause for which sources failed, the commonest causes alone."""
+    """Return a line for each of the most frequent causes of failure."""
     causes = causes_of(records)
     lines = [
         f"{cause.engine}: {len(cause.positions):,} {cause.status}: {cause.reason}, "

@@ -23,22 +23,26 @@ from pixel_gather_cli.request_options import Tile, store_options, stores_of
 @click.argument("lists", metavar="LIST...", nargs=-1, required=True)
 @click.option("--first", type=click.IntRange(1), metavar="N", help="Only the first N files of each LIST.")
 @click.option("--block", type=Tile(), default="centre", help="Tile of each file.  [default: centre]")
-@click.option("--band", type=click.IntRange(1), default=1, metavar="N", help="Of each file.  [default: 1]")
+@click.option(
+    "--band", type=click.IntRange(1), default=1, metavar="N", help="Band of each file.  [default: 1]"
+)
 @click.option(
     "--concurrency",
     "concurrencies",
     type=Concurrencies(),
     metavar="N,N-N:STEP,...",
     default="1,2,4,8,16,32,64,128,auto",
-    help="Files read at one time, and auto for what the reader finds out by itself.  "
+    help="Files read at one time, and auto, with which the reader adapts.  "
     "[default: 1,2,4,8,16,32,64,128,auto]",
 )
 @click.option(
     "--times", type=click.IntRange(1, 100), default=3, metavar="N", help="Runs of each.  [default: 3]"
 )
-@click.option("--reference", is_flag=True, help="Lay the figures published in 2016 beside them.")
+@click.option("--reference", is_flag=True, help="Compare with the figures published in 2016.")
 @store_options
-@click.option("--to", default="out/bench", metavar="DIR", help="A new folder in it.  [default: out/bench]")
+@click.option(
+    "--to", default="out/bench", metavar="DIR", help="Folder for the results.  [default: out/bench]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def bench_threads_command(
@@ -55,7 +59,7 @@ def bench_threads_command(
     pixel-gather bench threads local.txt s3.txt --first 512 --concurrency 1,8,32,auto --times 1 --unsigned
     """
     if not any(options["concurrencies"]):
-        raise RequestError("give numbers beside auto, which is compared with them", field="--concurrency")
+        raise RequestError("give numbers too: auto is compared with them", field="--concurrency")
     request = _request(lists, options)
     folder = new_folder(Path(to), "threads")
     crashes: list[str] = []

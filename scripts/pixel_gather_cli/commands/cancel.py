@@ -14,7 +14,7 @@ from pixel_gather_cli.deployment.status_text import state_text
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def cancel_command(*, id_: str, as_json: bool, **options: Any) -> None:
-    """Stop a gather on AWS. Shards that it has written are kept: a redrive goes on after them.
+    """Stop a gather on AWS. Finished shards are kept, and redrive continues after them.
 
     \b
     pixel-gather cancel 3f9c2ab417d0e865
@@ -25,4 +25,4 @@ def cancel_command(*, id_: str, as_json: bool, **options: Any) -> None:
         return
     click.echo(f"{'gather':<13} {id_}\n{'state':<13} {state_text(line)}")
     if line["state"] != "stopped":
-        click.echo("it had ended already", err=True)
+        click.echo("it had already ended", err=True)

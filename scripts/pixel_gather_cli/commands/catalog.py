@@ -24,19 +24,19 @@ _KINDS = ("stac", "cmr", "items", "sentinel2_index", "list", "prefix")
     "--items", metavar="FILE", help="STAC items: a collection, one a line, Parquet, or a static catalog."
 )
 @click.option("--sentinel2-index", metavar="CSV", help="The public Sentinel-2 index, gzipped or not.")
-@click.option("--list", metavar="LIST", help="A list file; footprint and bands are read from the headers.")
-@click.option("--prefix", metavar="PREFIX", help="A folder or s3://bucket/prefix; headers are read.")
-@click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*.tif'.")
-@click.option("--collection-name", default="images", metavar="NAME", help="Of scenes made from headers.")
-@click.option("--to", required=True, metavar="FILE", help="STAC-GeoParquet file to write, here or on S3.")
+@click.option("--list", metavar="LIST", help="A list file; footprints and bands come from the headers.")
+@click.option("--prefix", metavar="PREFIX", help="A folder or s3://bucket/prefix; as --list.")
+@click.option("--glob", metavar="PATTERN", help="Match the path below the prefix, such as '**/*.tif'.")
 @click.option(
-    "--add", is_flag=True, help="Keep what the catalog holds; new scenes replace those of the same id."
+    "--collection-name", default="images", metavar="NAME", help="Collection of scenes made from headers."
 )
+@click.option("--to", required=True, metavar="FILE", help="STAC-GeoParquet file to write, local or on S3.")
+@click.option("--add", is_flag=True, help="Add to the catalog. New scenes replace those with the same id.")
 @search_options
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def catalog_command(*, to: str, add: bool, collection_name: str, as_json: bool, **options: Any) -> int:
-    """Make a catalog of scenes, which search answers from in a millisecond.
+    """Make a catalog of scenes, which search reads.
 
     \b pixel-gather catalog --prefix s3://bucket/landsat/ --glob '**/*_B4.TIF' --to catalog.parquet
     pixel-gather catalog --stac https://HOST/v1 --collection sentinel-2-l2a --datetime 2024 --to

@@ -29,24 +29,22 @@ _EXAMPLE: Final = (
 @click.command("emulate", context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; one that is free by default."
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: a free one]"
 )
-@click.option("--workers", type=click.IntRange(min=1), help="Most Lambda workers of one gather at a time.")
+@click.option("--workers", type=click.IntRange(min=1), help="Largest number of Lambda workers of a gather.")
 @click.option(
     "--source-bucket",
     "source_buckets",
     multiple=True,
     metavar="NAME",
-    help="One more that gathers may read; make and fill it yourself.",
+    help="Another bucket that gathers may read. Create and fill it yourself.",
 )
-@click.option(
-    "--context", "-c", "given", multiple=True, metavar="KEY=VALUE", help="A setting, as cdk takes them."
-)
+@click.option("--context", "-c", "given", multiple=True, metavar="KEY=VALUE", help="A setting for cdk.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of export lines.")
 @click.option(
     "--env-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the environment there too, as KEY=VALUE.",
+    help="Also write the environment to this file, as KEY=VALUE.",
 )
 def emulate_command(
     *,
@@ -60,15 +58,15 @@ def emulate_command(
 ) -> int:
     """Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM.
 
-    Prints the environment that leads the AWS tools and pixel-gather there and stays until Ctrl-C; with a
-    COMMAND it runs that in this environment instead and ends with it. Everything is gone afterwards.
+    Prints environment variables that direct the AWS tools and pixel-gather to it, and runs until Ctrl-C. With
+    a COMMAND, it runs that in this environment and ends with it. Everything is deleted at the end.
 
     \b
     pixel-gather emulate -- bash
     pixel-gather emulate -- aws s3 ls s3://pixel-gather-samples/demo/
     """
     if command and shutil.which(command[0]) is None:
-        raise click.ClickException(f"{command[0]}: there is no such command, so nothing is deployed for it")
+        raise click.ClickException(f"{command[0]}: no such command; nothing was deployed")
     deployed, failures = _emulator()
     options = Options(
         port=port,
@@ -83,7 +81,7 @@ def emulate_command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the options say, each as its help text does."""
+    """The options; see their help texts."""
 
     port: int = 0
     workers: int | None = None
@@ -154,7 +152,7 @@ def _steps() -> Callable[[str], None]:
 
 @contextmanager
 def _env_file(path: Path | None, variables: Mapping[str, str]) -> Generator[None]:
-    """Have a file of ``NAME=value`` lines, complete from its first moment on, until the context ends."""
+    """Keep a file of ``NAME=value`` lines until the context ends. It appears complete."""
     if path is None:
         yield
         return
@@ -169,7 +167,7 @@ def _env_file(path: Path | None, variables: Mapping[str, str]) -> Generator[None
 
 
 def _run(command: tuple[str, ...], there: "Deployment") -> int:
-    """Run a command in the foreground; a Ctrl-C is its to answer."""
+    """Run a command in the foreground. It handles Ctrl-C itself."""
     try:
         running = subprocess.Popen(command, env=there.environment)  # noqa: S603 # the user's own words
     except OSError as error:
@@ -190,8 +188,8 @@ def _stay(there: "Deployment", *, as_json: bool) -> int:
     click.echo(_as_json(there) if as_json else _as_exports(there))
     sys.stdout.flush()
     click.echo(
-        f"\nReady: {there.api_url}\nIn another terminal, paste these lines; then for example\n  {_EXAMPLE}\n"
-        "Ctrl-C here ends it, and with it all that is in it.",
+        f"\nReady: {there.api_url}\nPaste these lines in another terminal, then for example\n  {_EXAMPLE}\n"
+        "Ctrl-C here ends the emulation and deletes everything in it.",
         err=True,
     )
     try:

@@ -14,15 +14,15 @@ from pixel_gather_cli.request_options import in_home, settings_of, settings_opti
 
 @click.command("index")
 @click.argument("list_file", metavar="LIST")
-@click.option("--to", required=True, metavar="FILE", help="Parquet file to write, here or on S3.")
-@click.option("--overview", type=click.IntRange(0, 63), metavar="N", help="Of this overview's tiles.")
+@click.option("--to", required=True, metavar="FILE", help="Parquet file to write, local or on S3.")
+@click.option("--overview", type=click.IntRange(0, 63), metavar="N", help="Index this overview's tiles.")
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def index_command(
     *, list_file: str, to: str, overview: int | None, as_json: bool, quiet: bool, **options: Any
 ) -> int:
-    """Open every file in LIST and keep what its header tells, so that gathers need not read it again.
+    """Save the header of every file in LIST, so that gathers need not read it again.
 
     LIST is a list file, or - for standard input. Gathers take the index by --index; every gather also writes
     one of its own, headers.parquet in the cube.

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from pixel_gather_cli.deployment.remote import Deployment, Target, open_deployment, remote_options
+from pixel_gather_cli.deployment.deployment import Deployment
+from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 from pixel_gather_cli.deployment.status_text import list_text
 
 _LARGEST_PAGE = 100
@@ -15,7 +16,7 @@ _LARGEST_PAGE = 100
 @click.option(
     "--state",
     type=click.Choice(["running", "succeeded", "failed", "stopped", "timed_out"]),
-    help="Only those in this state.",
+    help="Only gathers in this state.",
 )
 @click.option(
     "--limit",
@@ -23,12 +24,12 @@ _LARGEST_PAGE = 100
     default=20,
     show_default=True,
     metavar="N",
-    help="At most so many, the latest first.",
+    help="List at most N gathers.",
 )
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def list_command(*, state: str | None, limit: int, as_json: bool, **options: Any) -> None:
-    """List the gathers on AWS, the latest first, for 90 days after they ended.
+    """List the gathers on AWS, latest first. A gather is listed for 90 days after its end.
 
     \b
     pixel-gather list --state running
@@ -39,7 +40,7 @@ def list_command(*, state: str | None, limit: int, as_json: bool, **options: Any
     elif found["gathers"]:
         click.echo(list_text(found["gathers"]))
     else:
-        click.echo("there are none", err=True)
+        click.echo("no gathers", err=True)
 
 
 def _found(deployment: Deployment, *, limit: int, state: str | None) -> dict[str, Any]:

@@ -18,23 +18,23 @@ from pixel_gather_cli.request_options import in_home, store_options, stores_of
 type _Row = dict[str, str | int | None]
 
 _N_LOOKED_AT: Final = 1000
-"""Objects after which a list without any time is printed as text."""
+"""If none of the first objects has a time, the list is printed as text."""
 
 
 @click.command("ls")
 @click.argument("prefix")
-@click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*_B4.TIF'.")
-@click.option("--regex", metavar="PATTERN", help="Searched for in the whole href.")
+@click.option("--glob", metavar="PATTERN", help="Match the path below the prefix, such as '**/*_B4.TIF'.")
+@click.option("--regex", metavar="PATTERN", help="Search this regular expression in the whole href.")
 @click.option(
     "--time",
     "pattern",
     metavar="PATTERN",
-    help="Where hrefs tell the time: a regular expression in which %Y %m %d %j %H %M %S stand for its "
+    help="Where the time is in an href: a regular expression with %Y %m %d %j %H %M %S for its "
     "parts, such as _%Y%m%d_.  [default: the names of Landsat, Sentinel, HLS, MODIS and VIIRS products]",
 )
-@click.option("--long", "is_long", is_flag=True, help="CSV with size and time of change.")
+@click.option("--long", "is_long", is_flag=True, help="CSV with size and modification time.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object a line: href, time, size, time of change."
+    "--json", "as_json", is_flag=True, help="One JSON object a line: href, time, size, modification time."
 )
 @store_options
 def ls_command(
@@ -47,10 +47,10 @@ def ls_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """List what lies below a folder or s3://bucket/prefix, as a list file for plan, run and drill.
+    """List the files below a folder or s3://bucket/prefix, as a list file for other commands.
 
-    Where file names tell the time of observation, the list is CSV with a column time, which becomes the first
-    axis of a cube. Otherwise it is text.
+    If file names contain the time of observation, the list is CSV with a column time, which becomes the
+    first axis of a cube. Otherwise it is text.
 
     \b
     pixel-gather ls s3://bucket/landsat/ --glob '**/*_B4.TIF' > list.csv
@@ -59,7 +59,7 @@ def ls_command(
     found = ls(in_home(prefix), glob=glob, regex=regex, stores=stores_of(options))
     ahead = list(islice(found, _N_LOOKED_AT))
     if not ahead:
-        click.echo(f"nothing below {prefix} matches", err=True)
+        click.echo(f"no file below {prefix} matches", err=True)
         return
     has_time = pattern is not None or any(find(item.href) is not None for item in ahead)
     columns = ["href", *(["time"] if has_time else []), *(["size_bytes", "last_modified"] if is_long else [])]
@@ -77,8 +77,8 @@ def ls_command(
         lines.writerows(rows)
     if has_time and timed.n_timeless:
         click.echo(
-            f"{timed.n_timeless:,} of {timed.n:,} hrefs tell no time: a cube has a time axis only where all "
-            "rows have one; see --time",
+            f"{timed.n_timeless:,} of {timed.n:,} hrefs contain no time: a cube has a time axis only if all "
+            "rows have a time; see --time",
             err=True,
         )
 

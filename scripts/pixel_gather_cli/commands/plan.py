@@ -15,7 +15,7 @@ from pixel_gather_cli.request_options import request_of, request_options, settin
 
 _NARROWEST: Final = 30
 _WIDTH_OF_FILES: Final = 1000
-"""Where there is no terminal, lines are as long as they are: programs would not look for their ends."""
+"""Line width without a terminal: nothing is wrapped, so programs find whole lines."""
 
 
 @click.command("plan")
@@ -23,9 +23,9 @@ _WIDTH_OF_FILES: Final = 1000
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan_command(*, as_json: bool, **options: Any) -> None:
-    """Say what a gather will take: shape, layout, requests, bytes, seconds and dollars. Reads no pixel.
+    """Estimate a gather: shape, layout, requests, bytes, seconds and dollars. Reads no pixel.
 
-    REQUEST is a JSON or YAML file, or - for standard input; options take the place of its fields.
+    REQUEST is a JSON or YAML file, or - for standard input; options replace its fields.
 
     \b
     pixel-gather plan --sources list.txt --bbox 11.2,46.4,11.5,46.6
@@ -36,7 +36,7 @@ def plan_command(*, as_json: bool, **options: Any) -> None:
 
 
 def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:
-    """Return the plan as text: the cube, and a table of its numbers, each with what it rests on."""
+    """Return the plan as text: the cube, and a table of its numbers with their basis."""
     shape = " x ".join(f"{length:,}" for length in plan.shape)
     cut = {
         name: " x ".join(map(str, part))
@@ -57,7 +57,7 @@ def plan_to_text(plan: CubePlan, *, width: int = _WIDTH_OF_FILES) -> str:
 
 
 def _table(figures: Sequence[EstimatedFigure], width: int) -> Iterator[str]:
-    """Yield lines of three columns; what a number rests on may take several, in a narrow terminal more."""
+    """Yield lines of three columns. A number's basis may take several lines."""
     what, how_much = (max(len(getattr(each, name)) for each in figures) for name in ("what", "how_much"))
     yield f"{'on AWS':<{what}}  {'how much':<{how_much}}  rests on"
     left = max(width - what - how_much - 4, _NARROWEST)
@@ -68,5 +68,5 @@ def _table(figures: Sequence[EstimatedFigure], width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, *, after: str = "") -> list[str]:
-    """Return lines that leave hrefs whole."""
+    """Wrap a text without breaking hrefs."""
     return wrap(text, width, subsequent_indent=after, break_long_words=False, break_on_hyphens=False)

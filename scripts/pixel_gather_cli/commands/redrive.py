@@ -12,14 +12,14 @@ from pixel_gather_cli.deployment.watching import watch, watch_options
 
 @click.command("redrive")
 @click.argument("id_", metavar="ID")
-@click.option("--watch", "is_watched", is_flag=True, help="Stay and show how far it is.")
+@click.option("--watch", "is_watched", is_flag=True, help="Wait for the end and show progress.")
 @watch_options
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def redrive_command(
     *, id_: str, is_watched: bool, every_s: float, quiet: bool, as_json: bool, **options: Any
 ) -> int:
-    """Run again what is missing of a gather that failed, timed out or was stopped within 14 days.
+    """Run the missing parts of a gather that failed, timed out or was stopped within 14 days.
 
     \b
     pixel-gather redrive 3f9c2ab417d0e865 --watch
@@ -32,5 +32,5 @@ def redrive_command(
         click.echo(json.dumps(line, indent=2))
         return 0
     click.echo(f"{'gather':<13} {id_}\n{'state':<13} {state_text(line)}")
-    click.echo(f"goes on with what is missing; watch it: pixel-gather watch {id_}", err=True)
+    click.echo(f"runs the missing parts; to watch it: pixel-gather watch {id_}", err=True)
     return 0

@@ -34,7 +34,7 @@ class _Found:
 
 @click.command("report")
 @click.argument("places", metavar="PLACE...", nargs=-1, required=True)
-@click.option("--reference", is_flag=True, help="Lay the figures published in 2018 beside them.")
+@click.option("--reference", is_flag=True, help="Compare with the figures published in 2018.")
 @click.option("--to", required=True, metavar="DIR", help="Folder for the page, the texts and the figures.")
 @open_option
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of the table.")
@@ -42,11 +42,11 @@ class _Found:
 def report_command(
     *, places: tuple[str, ...], reference: bool, to: str, opens: bool, as_json: bool, **options: Any
 ) -> None:
-    """Lay finished gathers and benchmarks side by side: a page, a table and all figures.
+    """Compare finished gathers and benchmarks: a page, a table and all figures.
 
     Each PLACE is a cube, a folder or s3://bucket/prefix, or the folder of a benchmark. One cube gets its
     whole report; several places become columns of one table. DIR gets report.html, report.txt, report.json
-    and every figure as PNG and SVG, light and dark; what an earlier report has left there is written over.
+    and every figure as PNG and SVG, light and dark. Files of an earlier report are replaced.
 
     \b
     pixel-gather report out/bolzano.zarr --reference --to out/report
@@ -62,7 +62,7 @@ def report_command(
         raise StoreError(f"{to} cannot be written to: {error.strerror}; choose another folder") from error
     click.echo(files["report.json" if as_json else "report.txt"].decode().rstrip())
     others = ", ".join(sorted(set(files) - {"report.html"}))
-    click.echo(f"page     {folder / 'report.html'} (beside it {others})", err=True)
+    click.echo(f"page     {folder / 'report.html'} (with {others})", err=True)
     click.echo(f"figures  {', '.join(figures) or 'none'}: PNG and SVG, light and dark", err=True)
     if opens:
         open_page(str(folder / "report.html"))
@@ -90,7 +90,9 @@ def _checked(place: str) -> str:
     try:
         return check_place(place if "://" in place else str(Path(place).expanduser().resolve()))
     except RequestError as error:
-        raise RequestError(f"this is no place of a cube: {error.__cause__ or error}", field=place) from error
+        raise RequestError(
+            f"a cube cannot be at this address: {error.__cause__ or error}", field=place
+        ) from error
 
 
 def _opened(href: str, settings: StoreSettings) -> Store:
@@ -102,12 +104,12 @@ def _opened(href: str, settings: StoreSettings) -> Store:
 
 def _benchmark(folder: Path, place: str) -> tuple[Run, ...]:
     if not folder.is_dir():
-        raise RequestError("there is no such folder; name a cube's or a benchmark's", field=place)
+        raise RequestError("there is no such folder; name a cube or a benchmark's folder", field=place)
     for report in _OTHER_BENCHMARKS:
         if (folder / report).is_file():
-            raise RequestError(f"its report is there: {report} and the figures beside it", field=place)
+            raise RequestError(f"it has a report already: {report}, and the figures beside it", field=place)
     if not (folder / _BENCHMARK).is_file():
-        raise RequestError("it holds neither a cube nor the records of a benchmark", field=place)
+        raise RequestError("it contains neither a cube nor a benchmark", field=place)
     from pixel_gather_bench.suite.records import runs_in  # noqa: PLC0415 # most reports are of cubes
 
     return tuple(runs_in(folder))
@@ -153,5 +155,5 @@ def _made(to: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{to} cannot be made: {error.strerror}; choose another folder") from error
+        raise StoreError(f"{to} cannot be created: {error.strerror}; choose another folder") from error
     return folder

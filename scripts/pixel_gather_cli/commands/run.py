@@ -17,14 +17,14 @@ from pixel_gather_cli.request_options import request_of, request_options, settin
 @request_options
 @settings_options
 @click.option("--to", required=True, metavar="PLACE", help="Folder or s3://bucket/prefix of the cube.")
-@click.option("--no-report", is_flag=True, help="Draw no report beside the cube.")
+@click.option("--no-report", is_flag=True, help="Write no report beside the cube.")
 @open_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 def run_command(*, to: str, no_report: bool, opens: bool, as_json: bool, quiet: bool, **options: Any) -> int:
-    """Gather in this process, to a folder or S3. Run again after a stop, it goes on where it was.
+    """Gather in this process, to a folder or S3. After a stop, the same command resumes.
 
-    REQUEST is a JSON or YAML file, or - for standard input; options take the place of its fields.
+    REQUEST is a JSON or YAML file, or - for standard input; options replace its fields.
 
     \b
     pixel-gather run --sources list.txt --point 11.35,46.5 --size 64,64 --to cube.zarr
@@ -74,5 +74,5 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
 
 
 def _as_text(gathered: Gathered) -> str:
-    said = "was there already, complete" if gathered.was_complete else "is complete"
+    said = "was already complete" if gathered.was_complete else "is complete"
     return f"{gathered.report.to_text()}\n{'cube':<22} {gathered.place} {said}"

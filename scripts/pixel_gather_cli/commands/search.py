@@ -21,25 +21,25 @@ _FORMATS = ("csv", "hrefs", "json", "jsonl", "table", "parquet")
 
 
 @click.command("search")
-@click.option("--catalog", metavar="FILE", help="What pixel-gather catalog wrote, here or on S3.")
-@click.option("--stac", metavar="URL", help="A STAC API instead.")
-@search_options
 @click.option(
-    "--assets", metavar="NAMES", help="One line for each asset of a scene, such as red,nir or visual:2."
+    "--catalog", metavar="FILE", help="A file that pixel-gather catalog wrote, on this machine or S3."
 )
+@click.option("--stac", metavar="URL", help="Search a STAC API instead.")
+@search_options
+@click.option("--assets", metavar="NAMES", help="Print one line per asset, such as red,nir or visual:2.")
 @click.option(
     "--address",
     type=click.Choice(("asset", "s3", "https")),
     default="asset",
     show_default=True,
-    help="Which of an asset's addresses.",
+    help="Which of an asset's addresses to print.",
 )
 @click.option(
     "--duplicates",
     type=click.Choice(("latest", "all", "fail")),
     default="latest",
     show_default=True,
-    help="Scenes that were processed several times.",
+    help="For scenes processed several times: keep the latest or all, or fail.",
 )
 @click.option(
     "--format", "format_", type=click.Choice(_FORMATS), help="[default: csv with --assets, otherwise table]"
@@ -48,9 +48,9 @@ _FORMATS = ("csv", "hrefs", "json", "jsonl", "table", "parquet")
 @click.option("--to", metavar="FILE", help="Parquet file to write with --format parquet.")
 @store_options
 def search_command(**options: Any) -> int:
-    """Find the scenes that lie in an area and a time.
+    """Find the scenes in an area and a time range.
 
-    With --assets, what it prints is a list file: it goes straight into plan, run and submit.
+    With --assets it prints a list file for plan, run and submit.
 
     \b
     pixel-gather search --catalog catalog.parquet --bbox 11.2,46.4,11.5,46.6 --datetime 2024
@@ -72,7 +72,7 @@ def search_command(**options: Any) -> int:
     for scene, instead in found.dropped:
         click.echo(f"{scene['id']}: left out, {instead['id']} is the same scene processed later", err=True)
     if not found.items:
-        click.echo("no scene was found", err=True)
+        click.echo("no scenes found", err=True)
     if format_ == "parquet":
         write_items(found.items, given["to"], stores=stores_of(options))
         return 0

@@ -14,7 +14,7 @@ from pixel_gather_cli.deployment.status_text import status_text
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status_command(*, id_: str, as_json: bool, **options: Any) -> None:
-    """Say how far a gather on AWS is, what it has cost, and what became of it.
+    """Show the progress, the cost and the result of a gather on AWS.
 
     \b
     pixel-gather status 3f9c2ab417d0e865
@@ -22,4 +22,4 @@ def status_command(*, id_: str, as_json: bool, **options: Any) -> None:
     document = open_deployment(Target.taken_from(options)).status(id_)
     click.echo(json.dumps(document, indent=2) if as_json else status_text(document))
     if "redrive" in document["links"]:
-        click.echo(f"what is missing can be run again: pixel-gather redrive {id_}", err=True)
+        click.echo(f"to run the missing parts: pixel-gather redrive {id_}", err=True)

@@ -16,12 +16,15 @@ from pixel_gather_cli.request_options import request_of, request_options
 @click.command("submit")
 @request_options
 @click.option("--name", metavar="NAME", help="Name of the cube.  [default: made from the request]")
-@click.option("--workers", type=int, metavar="N", help="Workers at one time.  [default: as the plan finds]")
+@click.option("--workers", type=int, metavar="N", help="Workers at one time.  [default: the plan decides]")
 @click.option(
-    "--failed-shards", type=float, metavar="SHARE", help="Share of the shards that may be lost.  [default: 0]"
+    "--failed-shards",
+    type=float,
+    metavar="SHARE",
+    help="Largest share of shards that may fail.  [default: 0]",
 )
-@click.option("--force", is_flag=True, help="Gather again what has been gathered, to another cube.")
-@click.option("--watch", "is_watched", is_flag=True, help="Stay and show how far it is.")
+@click.option("--force", is_flag=True, help="Gather again, to a new cube: needed after deleting a cube.")
+@click.option("--watch", "is_watched", is_flag=True, help="Wait for the end and show progress.")
 @watch_options
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -37,13 +40,13 @@ def submit_command(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Gather on AWS, beside the data. The same request twice is the same gather.
+    """Gather on AWS, next to the data. Submitting the same request again returns the first gather.
 
-    REQUEST is a JSON or YAML file, or - for standard input; options take the place of its fields. A list
-    file or an index of this machine is uploaded; what it names must lie where the deployment may read.
+    REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. A list
+    file or an index on this machine is uploaded. The deployment must be allowed to read the files it names.
 
-    PIXEL_GATHER_STACK, or PIXEL_GATHER_API and PIXEL_GATHER_API_KEY, say in the environment which
-    deployment is meant; with --direct, PIXEL_GATHER_STATE_MACHINE and PIXEL_GATHER_CONTROL_BUCKET do.
+    The environment can name the deployment: PIXEL_GATHER_STACK, or PIXEL_GATHER_API and
+    PIXEL_GATHER_API_KEY; with --direct, PIXEL_GATHER_STATE_MACHINE and PIXEL_GATHER_CONTROL_BUCKET.
 
     \b
     pixel-gather submit --sources list.txt --tile centre --watch
@@ -74,7 +77,7 @@ def submit_command(
 def _with(
     request: GatherRequest, *, name: str | None, workers: int | None, failed_shards: float | None
 ) -> GatherRequest:
-    """Return the request with what matters on AWS alone."""
+    """Return the request with the options that only a gather on AWS has."""
     given = request.to_json()
     output = {"name": name}
     limits = {"workers": workers, "failed_shards": failed_shards}
@@ -89,5 +92,5 @@ def _said_of(answer: dict[str, Any]) -> str:
     if answer["is_new"]:
         return "started"
     if answer["state"] == "succeeded":
-        return "this request has been gathered already (--force gathers it again)"
-    return "this request is being gathered already"
+        return "this request was gathered already; after deleting its cube, submit with --force"
+    return "this request is already being gathered"

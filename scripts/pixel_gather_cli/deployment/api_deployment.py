@@ -1,4 +1,4 @@
-"""A deployment by its API: requests signed as the AWS tools sign, refusals read as problem details."""
+"""A deployment reached by its REST API: requests signed by SigV4, refusals as problem details (RFC 9457)."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from pixel_gather.errors import (
 )
 from pixel_gather.request.request import GatherRequest
 from pixel_gather_cli.deployment.aws_account import AwsAccount
-from pixel_gather_cli.deployment.remote import LocalList
+from pixel_gather_cli.deployment.deployment import LocalList
 
 _REGION_OF_HOST: Final = re.compile(r"\.execute-api\.([a-z0-9-]+)\.")
 _PROBLEM: Final = "urn:pixel-gather:problem:"
@@ -44,13 +44,13 @@ _MESSAGE_OF_S3: Final = re.compile(r"<Message>(.*?)</Message>")
 
 
 class ApiDeployment:
-    """Implements `pixel_gather_cli.deployment.remote.Deployment` on the REST API."""
+    """Implements `pixel_gather_cli.deployment.deployment.Deployment` on the REST API."""
 
     def __init__(self, url: str, *, account: AwsAccount, api_key: str | None) -> None:
         """Take the API's address.
 
         Raises:
-            DeploymentError: It is none.
+            DeploymentError: It is not an address.
         """
         host = urlsplit(url).hostname if url.startswith(("https://", "http://")) else None
         if not host:
@@ -63,13 +63,13 @@ class ApiDeployment:
         self._http = account.http(url)
 
     def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
-        """Start a gather or find the one of the same request."""
+        """Start a gather, or find the one with the same request."""
         return self._send(
             "POST", "/gathers", query={"force": "true"} if force else {}, body=request.to_json()
         )
 
     def keep_list(self, listed: LocalList) -> str:
-        """Upload a list file, unless it is there and young."""
+        """Upload a list file unless a recent copy is there."""
         place = self._send(
             "POST",
             "/lists",
@@ -93,7 +93,7 @@ class ApiDeployment:
         return {"id": id_, "state": "stopped"} | self._send("DELETE", _path(id_))
 
     def redrive(self, id_: str) -> dict[str, Any]:
-        """Run what is missing."""
+        """Run the missing parts."""
         return {"id": id_, "state": "running"} | self._send("POST", f"{_path(id_)}/redrive")
 
     def _send(
@@ -119,18 +119,18 @@ class ApiDeployment:
             )
         if told is None:
             raise DeploymentError(
-                f"{self._url} answered {answer.status_code} and no JSON: is it a deployment's API?"
+                f"{self._url} answered {answer.status_code} without JSON: is it a deployment's API?"
             )
         return told
 
     def _sign(self, request: AWSRequest) -> None:
-        """Sign as AWS wants it; an API that lets callers in by key alone has some without credentials."""
+        """Sign the request by SigV4. With an API key, a caller may have no credentials."""
         credentials = self._account.credentials(are_needed="X-Api-Key" not in self._headers)
         if credentials is not None:
             SigV4Auth(credentials, "execute-api", self._region or self._account.region()).add_auth(request)
 
     def _upload(self, listed: LocalList, url: str, headers: Mapping[str, str]) -> None:
-        """Put a file to a presigned address, as it is read."""
+        """Upload a file to a presigned address."""
         request = AWSRequest(method="PUT", url=url, data=listed.file, headers=dict(headers))
         with aws_errors_in_words():
             answer = self._account.http(url).send(request.prepare())
@@ -145,7 +145,7 @@ def _path(id_: str) -> str:
 
 
 def _object(content: bytes) -> dict[str, Any] | None:
-    """Return an answer's object; nothing at all stands for one without fields."""
+    """Return the answer's JSON object; an empty answer is an empty object."""
     try:
         told = json.loads(content or b"{}")
     except ValueError:
@@ -156,14 +156,14 @@ def _object(content: bytes) -> dict[str, Any] | None:
 def _refusal(
     status: int, headers: Mapping[str, str], told: Mapping[str, Any] | None, *, text: str
 ) -> GatherError:
-    """Make an error of a problem detail (RFC 9457), of what API Gateway says by itself, or of any text."""
+    """Return the error for a problem detail (RFC 9457), for API Gateway's own answer, or for any text."""
     texts = [text[:_LONGEST_TEXT]] if told is None else []
     told = told or {}
     code = str(told.get("type", "")).removeprefix(_PROBLEM)
     texts += (str(told[name]) for name in ("detail", "message", "Message", "title") if told.get(name))
     said = next(filter(None, map(_one_line, texts)), f"the API answered {status}")
     if status == 429:  # noqa: PLR2004 # too many requests, RFC 6585
-        return ThrottledError(f"the API is asked too often: {said}", retry_after_s=_seconds(headers))
+        return ThrottledError(f"too many requests to the API: {said}", retry_after_s=_seconds(headers))
     if code == RequestError.code:
         field = str(told.get("field") or "request")
         return RequestError(said.removeprefix(f"{field}: "), field=field)
@@ -172,7 +172,7 @@ def _refusal(
 
 
 def _one_line(text: str) -> str:
-    """Return a text without line feeds, and without what a terminal would obey."""
+    """Return a text as one line, without control characters."""
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
 
 

@@ -1,4 +1,4 @@
-"""Region, profile, endpoint, certificates and proxies, as the AWS tools take them."""
+"""Region, profile, endpoint, certificates and proxies, found as the AWS tools find them."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ class AwsAccount:
     """The credentials and settings of whoever runs the command."""
 
     def __init__(self, *, region: str | None, profile: str | None, endpoint: str | None) -> None:
-        """Take what was given; what is None is left to the environment and ~/.aws."""
+        """Take the given settings. None: the environment and ~/.aws decide."""
         self._session: Any = botocore.session.Session(profile=profile)
         self._endpoint = endpoint
         if region is not None:
@@ -31,7 +31,7 @@ class AwsAccount:
             return self._session.create_client(service, endpoint_url=self._endpoint)
 
     def credentials(self, *, are_needed: bool) -> ReadOnlyCredentials | None:
-        """Return the credentials of this moment, or None where there are none.
+        """Return the current credentials, or None if there are none.
 
         Raises:
             DeniedError: There are none and they are needed, or they cannot be used.
@@ -55,16 +55,16 @@ class AwsAccount:
             return str(region)
 
     def http(self, url: str) -> URLLib3Session:
-        """Return what sends requests to an address that is no AWS service's, by the same certificates."""
+        """Return an HTTP session for an address outside AWS's services, with the same certificates."""
         with aws_errors_in_words():
             bundle = self._session.get_config_variable("ca_bundle")
         return URLLib3Session(verify=bundle or True, proxies=get_environ_proxies(url), timeout=_TIMEOUT_S)
 
     def stack_output(self, stack: str, name: str) -> str:
-        """Look up what a stack says of itself.
+        """Return an output of a stack.
 
         Raises:
-            DeploymentError: There is no such stack, or it does not say that.
+            DeploymentError: There is no such stack, or it has no such output.
         """
         if stack not in self._outputs:
             self._outputs[stack] = self._describe(stack)
@@ -72,7 +72,7 @@ class AwsAccount:
             return self._outputs[stack][name]
         except KeyError:
             raise DeploymentError(
-                f"the stack {stack} has no output {name}: is it one of Pixel Gather's? --stack names another"
+                f"the stack {stack} has no output {name}: is it Pixel Gather's? --stack names another"
             ) from None
 
     def _describe(self, stack: str) -> dict[str, str]:

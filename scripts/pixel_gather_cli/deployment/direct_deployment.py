@@ -1,4 +1,4 @@
-"""A deployment by its state machine and bucket, without the API."""
+"""A deployment reached by its state machine and bucket, without the API."""
 
 import base64
 from typing import Any
@@ -9,11 +9,11 @@ from pixel_gather.adapters.aws.uploaded_lists import is_uploaded, key_of_list
 from pixel_gather.request.naming import execution_name, forced
 from pixel_gather.request.request import GatherRequest
 from pixel_gather_cli.deployment.aws_account import AwsAccount
-from pixel_gather_cli.deployment.remote import LocalList
+from pixel_gather_cli.deployment.deployment import LocalList
 
 
 class DirectDeployment:
-    """Implements `pixel_gather_cli.deployment.remote.Deployment` on Step Functions and S3."""
+    """Implements `pixel_gather_cli.deployment.deployment.Deployment` on Step Functions and S3."""
 
     def __init__(self, *, account: AwsAccount, state_machine_arn: str, control_bucket: str) -> None:
         """Open the clients."""
@@ -27,12 +27,12 @@ class DirectDeployment:
         )
 
     def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
-        """Start a gather or find the one of the same request."""
+        """Start a gather, or find the one with the same request."""
         wanted = forced(request) if force else request
         return self._executions.submit(wanted.to_json(), name=execution_name(wanted))
 
     def keep_list(self, listed: LocalList) -> str:
-        """Upload a list file, unless it is there and young."""
+        """Upload a list file unless a recent copy is there."""
         key = key_of_list(listed.sha256, listed.suffix)
         checksum = base64.b64encode(bytes.fromhex(listed.sha256)).decode()
         with aws_errors_in_words():
@@ -53,5 +53,5 @@ class DirectDeployment:
         return self._executions.stop(id_)
 
     def redrive(self, id_: str) -> dict[str, Any]:
-        """Run what is missing."""
+        """Run the missing parts."""
         return self._executions.redrive(id_)

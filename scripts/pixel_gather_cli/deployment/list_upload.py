@@ -1,4 +1,4 @@
-"""A list file of this machine, sent to the deployment, which cannot read it here."""
+"""Uploads list files and indexes of this machine, so that the deployment can read them."""
 
 import hashlib
 import io
@@ -14,18 +14,18 @@ from pixel_gather.adapters.object_store.object_store import split_href
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href import IN_PROCESS, check_href
 from pixel_gather.request.request import GatherRequest, Sources
-from pixel_gather_cli.deployment.remote import Deployment, LocalList
+from pixel_gather_cli.deployment.deployment import Deployment, LocalList
 
 _STDIN: Final = "-"
 _FORMATS: Final = frozenset({"txt", "lst", "csv", "tsv", "jsonl", "ndjson", "parquet", "pq"})
 _UNKNOWN: Final = "list"
-"""No format's ending: whoever reads it looks at the first line."""
+"""Not a format's suffix: the reader looks at the first line."""
 
 
 def with_list_uploaded(request: GatherRequest, deployment: Deployment) -> GatherRequest:
-    """Return the request with its list file and its index where the deployment can read them.
+    """Return the request with its list file and its index uploaded, if they are on this machine.
 
-    An upload is named by its content: the same list makes the same request.
+    An upload is named by its content, so the same list makes the same request.
 
     Raises:
         RequestError: A file cannot be read.
@@ -57,7 +57,7 @@ def _uploaded(path: str, deployment: Deployment, what: str, if_empty: str) -> st
 
 
 def _local_path(place: str, field: str) -> str | None:
-    """Return the path of a file on this machine, or None of another's."""
+    """Return the path of a file on this machine, or None for any other address."""
     if place == _STDIN and field != "index":
         return place
     try:

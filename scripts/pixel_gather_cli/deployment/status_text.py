@@ -1,4 +1,4 @@
-"""A gather's status document as text. Pure."""
+"""Formats a gather's status document as text. Pure."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -26,18 +26,18 @@ def list_text(lines: list[dict[str, Any]]) -> str:
 
 
 def state_text(document: Mapping[str, Any]) -> str:
-    """Return the state as one says it."""
+    """Return the state in words."""
     return _STATES.get(document["state"], str(document["state"]))
 
 
 def shards_text(shards: Mapping[str, int]) -> str:
-    """Return what has become of the shards; those that there are none of are left out."""
+    """Return how many shards are done, running, pending and failed; zeros are left out."""
     others = [f"{shards[name]:,} {name}" for name in ("running", "pending", "failed") if shards[name]]
     return ", ".join([f"{shards['succeeded']:,} of {shards['total']:,} done", *others])
 
 
 def sources_text(sources: Mapping[str, Any]) -> str:
-    """Return how many files have been read; a number that is an estimate says so."""
+    """Return how many files have been read. An estimate starts with ``about``."""
     if sources["failed"] is None:
         return f"about {sources['done']:,} of {sources['total']:,}"
     return f"{sources['done'] - sources['failed']:,} of {sources['total']:,}" + (
@@ -46,7 +46,7 @@ def sources_text(sources: Mapping[str, Any]) -> str:
 
 
 def usd_text(document: Mapping[str, Any]) -> str:
-    """Return dollars so far and planned, where they are known; at the end, one beside the other."""
+    """Return dollars so far and planned, where known; after the end, both side by side."""
     usd = document["usd"]
     so_far = "" if usd["so_far"] is None else f"about ${usd['so_far']:.4f}"
     planned = "" if usd["planned"] is None else f"${usd['planned']:.4f} planned"
@@ -54,7 +54,7 @@ def usd_text(document: Mapping[str, Any]) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Return seconds as people say them."""
+    """Return seconds in hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

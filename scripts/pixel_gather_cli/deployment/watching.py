@@ -1,4 +1,4 @@
-"""Follows a gather to its end: politely, with a bar, whatever the network does meanwhile."""
+"""Watches a gather until it ends, with a progress bar. Network failures and throttling are retried."""
 
 import json
 import random
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from pixel_gather.errors import GatherError, GatherNotFoundError, ThrottledError, UnreachableError
-from pixel_gather_cli.deployment.remote import Deployment
+from pixel_gather_cli.deployment.deployment import Deployment
 from pixel_gather_cli.deployment.status_text import (
     duration_text,
     shards_text,
@@ -25,11 +25,11 @@ from pixel_gather_cli.deployment.status_text import (
 )
 
 EVERY_S: Final = 5.0
-"""Step Functions lets an account ask for a Map Run once a second, and others may watch too."""
+"""Step Functions allows one DescribeMapRun request a second for an account, and others may watch too."""
 
 _SHORTEST_PAUSE_S: Final = 1.5
 _LONGER: Final = 1.25
-"""Each pause than the one before, up to what is asked for: some 5 looks in the first 12 s, not 3."""
+"""Factor between two pauses, up to ``every_s``: about 5 requests in the first 12 s, not 3."""
 
 _LONGEST_PAUSE_S: Final = 60.0
 _MOST_FAILURES: Final = 20
@@ -39,7 +39,7 @@ type Show = Callable[[Mapping[str, Any]], None]
 
 
 def watch_options[Command: Callable[..., Any]](command: Command) -> Command:
-    """Add how a gather is watched."""
+    """Add the options of watching."""
     every = click.option(
         "--every",
         "every_s",
@@ -47,7 +47,7 @@ def watch_options[Command: Callable[..., Any]](command: Command) -> Command:
         default=EVERY_S,
         show_default=True,
         metavar="SECONDS",
-        help="Pause between two looks.",
+        help="Pause between two requests.",
     )
     quiet = click.option("--quiet", is_flag=True, help="Show no progress.")
     return every(quiet(command))
@@ -67,10 +67,10 @@ def watch(
     Args:
         deployment: Where it runs.
         id_: The gather.
-        every_s: Pause between two looks; longer while the deployment is busy.
-        quiet: Show nothing before the end.
+        every_s: Pause between two requests; longer while the deployment is busy.
+        quiet: Show no progress.
         as_json: Print the status document instead of text.
-        is_new: It was started or redriven a moment ago, which may not be known everywhere yet.
+        is_new: It was started or redriven a moment ago; a status request may not find it yet.
 
     Returns:
         The exit code: 0 all gathered, 1 finished with sources that failed, 2 failed or stopped, 130 when
@@ -82,14 +82,14 @@ def watch(
             for document in _looks(deployment, id_, every_s=every_s, is_new=is_new, on_failure=say):
                 show(document)
     except KeyboardInterrupt:
-        click.echo(f"no longer watching; the gather goes on: pixel-gather watch {id_}", err=True)
+        click.echo(f"stopped watching; the gather continues: pixel-gather watch {id_}", err=True)
         return _INTERRUPTED
     click.echo(json.dumps(document, indent=2) if as_json else status_text(document))
     return exit_code(document)
 
 
 def exit_code(document: Mapping[str, Any]) -> int:
-    """Return what a gather's end means to a shell."""
+    """Return the exit code for a gather that has ended."""
     if document["state"] != "succeeded":
         return _NOT_GATHERED
     sources = document.get("sources") or {}
@@ -104,7 +104,7 @@ def _looks(
     is_new: bool,
     on_failure: Callable[[str], None],
 ) -> Iterator[Mapping[str, Any]]:
-    """Return status documents until the gather ends; what passes is waited for, twice as long each time."""
+    """Yield status documents until the gather ends. After a temporary failure the pause doubles."""
     n_failures, is_known = 0, False
     pauses = _pauses(every_s, is_new=is_new)
     if is_new:
@@ -116,7 +116,7 @@ def _looks(
             n_failures += 1
             if n_failures > _MOST_FAILURES or not _may_pass(error, is_new=is_new, is_known=is_known):
                 raise
-            on_failure(f"{error}; looking again soon")
+            on_failure(f"{error}; trying again soon")
             time.sleep(_pause_s(error, n_failures, every_s))
             continue
         n_failures, is_known = 0, True
@@ -127,9 +127,9 @@ def _looks(
 
 
 def _pauses(every_s: float, *, is_new: bool) -> Iterator[float]:
-    """Yield the pauses before each look: at a new gather short ones at first, as a small one is soon over.
+    """Yield the pause before each request. A new gather starts with short ones, as it may end soon.
 
-    Before its map begins, a look costs nothing of what Step Functions is sparing with.
+    Before the map begins, a status request does not call the throttled DescribeMapRun.
     """
     pause_s = _SHORTEST_PAUSE_S if is_new else every_s
     while True:
@@ -151,7 +151,7 @@ def _pause_s(error: GatherError, n_failures: int, every_s: float) -> float:
 
 @contextmanager
 def _shown(*, quiet: bool) -> Iterator[tuple[Show, Callable[[str], None]]]:
-    """Return what shows a document, and what says a sentence, on standard error."""
+    """Yield two functions that write to standard error: one shows a document, one prints a sentence."""
     console = Console(stderr=True)
     if quiet:
         yield (lambda _document: None), (lambda _sentence: None)
@@ -183,7 +183,7 @@ def _bar(console: Console) -> Iterator[Show]:
 
 
 def _line_by_line() -> Show:
-    """Return what prints a line whenever something has changed: for a log."""
+    """Return a function that prints a line whenever something has changed: for a log."""
     last = ""
 
     def show(document: Mapping[str, Any]) -> None:
@@ -197,7 +197,7 @@ def _line_by_line() -> Show:
 
 
 def phase_text(document: Mapping[str, Any]) -> str:
-    """Return the state and, of a gather that runs, whether it is before or after its shards."""
+    """Return the state; for a running gather also ``planning`` or ``finishing``."""
     shards = document.get("shards")
     if document["state"] != "running":
         return state_text(document)
@@ -207,7 +207,7 @@ def phase_text(document: Mapping[str, Any]) -> str:
 
 
 def _progress(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return how far a gather is, in parts that each fit a narrow terminal."""
+    """Return the progress in parts that each fit a narrow terminal."""
     shards, sources = document.get("shards"), document.get("sources")
     read = f"files {sources_text(sources)}" if sources else ""
     parts = (

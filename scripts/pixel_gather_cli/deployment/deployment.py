@@ -1,0 +1,48 @@
+"""What the commands ask of a deployment on AWS. Implemented by `ApiDeployment` and `DirectDeployment`."""
+
+import io
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pixel_gather.request.request import GatherRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalList:
+    """A list file on this machine."""
+
+    file: io.BufferedIOBase
+    """Positioned at its start. The caller closes it."""
+
+    nbytes: int
+    sha256: str
+    """64 hexadecimal digits."""
+
+    suffix: str
+    """The format's file name suffix, without a dot."""
+
+
+class Deployment(Protocol):
+    """A deployment on AWS. Answers are plain JSON; a refusal raises a `GatherError`."""
+
+    def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
+        """Start a gather, or find the one with the same request.
+
+        Returns:
+            ``id``, ``is_new``, ``state`` and ``links``.
+        """
+
+    def keep_list(self, listed: LocalList) -> str:
+        """Upload a list file unless a recent copy is there; return its href."""
+
+    def status(self, id_: str) -> dict[str, Any]:
+        """Describe one gather."""
+
+    def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
+        """Return one page: ``gathers``, the latest first, and ``next``, the next page's token or None."""
+
+    def stop(self, id_: str) -> dict[str, Any]:
+        """Stop a gather; return its ``id`` and ``state``."""
+
+    def redrive(self, id_: str) -> dict[str, Any]:
+        """Run the missing parts of a gather that failed or was stopped; return its ``id`` and ``state``."""

@@ -1,0 +1,204 @@
+"""Parses every command in the ``sh`` blocks of README.md and docs/*.md, and runs those that work offline."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import numpy as np
+import pytest
+import rasterio
+import yaml
+from rasterio.transform import from_origin
+
+from pixel_gather_cli.main import command, main
+
+PROJECT: Final = Path(__file__).parents[1]
+PAGES: Final = sorted(page for page in (PROJECT / "README.md", *(PROJECT / "docs").glob("*.md")))
+_BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_HERE_DOCUMENT: Final = re.compile(r"<<\s*'?(\w+)'?(.*?)\n.*?\n\1\n", re.DOTALL)
+_BUCKET_FOLDER: Final = re.compile(r"s3://[\w.-]+/([\w/-]*/)?")
+_PLACEHOLDER: Final = re.compile(r"\b[A-Z_]{2,}\b|[$<>]|://")
+_OFFLINE: Final = ("catalog", "drill", "index", "ls", "plan", "report", "run", "search")
+"""Commands that need no account. Benchmarks and the emulation do not either, but take minutes."""
+
+# fmt: off
+_PROGRAMS: Final = frozenset((
+    "aws", "bash", "cat", "cd", "cdk", "curl", "echo", "eval", "export", "git", "jq", "lint-imports", "mkdir",
+    "mypy", "open", "pip", "pytest", "python", "python3", "rm", "ruff", "source", "unset", "uv", "uvx",
+))
+# fmt: on
+"""Programs of others, whose arguments are not checked."""
+
+_KEYWORDS: Final = ("do", "done", "else", "fi", "for", "if", "then", "while")
+_SCENE_PX: Final = 1024
+
+
+def lines_of(page: Path) -> Iterator[str]:
+    """Yield the command lines of a page, continued lines joined, without here-documents."""
+    for block in _BLOCK.findall(page.read_text(encoding="utf-8")):
+        whole = _HERE_DOCUMENT.sub(r"\2\n", block).replace("\\\n", " ")
+        yield from (line for line in whole.splitlines() if line.strip() and not line.startswith("#"))
+
+
+def words_of(line: str) -> Iterator[list[str]]:
+    """Yield the words of each command of a line; a redirection to a file stays at the end."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;")
+    lexer.commenters, lexer.whitespace_split = "#", True
+    words: list[str] = []
+    for word in [*lexer, ";"]:
+        if set(word) <= set("|&;"):
+            if words:
+                yield words
+            words = []
+        elif words or "=" not in word:  # not the variables that are set before a command
+            words.append(word)
+
+
+def arguments_of(words: list[str]) -> list[str] | None:
+    """Return the arguments of ``pixel-gather``, or None for another program."""
+    for start in (["uv", "run", "pixel-gather"], ["pixel-gather"]):
+        if words[: len(start)] == start:
+            return words[len(start) :]
+    return None
+
+
+def split_redirection(arguments: list[str]) -> tuple[list[str], str | None]:
+    """Return the arguments without ``> FILE``, and the file."""
+    if ">" in arguments:
+        at = arguments.index(">")
+        return arguments[:at], arguments[at + 1]
+    return arguments, None
+
+
+def parse(arguments: list[str]) -> None:
+    """Parse a command line without running it.
+
+    Raises:
+        click.ClickException: It is wrong.
+    """
+    found: Any = command
+    rest = list(arguments)
+    while isinstance(found, click.Group):
+        if not rest or rest[0].startswith("-"):
+            found.make_context("pixel-gather", list(rest) or ["--version"], resilient_parsing=True)
+            return
+        is_named = rest[0] in found.list_commands(click.Context(found))
+        name = rest.pop(0) if is_named else getattr(found, "default", None)
+        below = None if name is None else found.get_command(click.Context(found), name)
+        if below is None:
+            raise click.UsageError(f"no command {rest[0]}")
+        found = below
+    found.make_context("pixel-gather", rest)
+
+
+def complaint_of(words: list[str]) -> str | None:
+    """Return what is wrong with a command that is not ours, or None."""
+    rest = words[2:] if words[:2] == ["uv", "run"] else words
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] in ("--group", "--with", "--from", "--extra") else rest[1:]
+    if not rest or rest[0] in _KEYWORDS:
+        return None
+    program, *arguments = rest
+    if program.startswith("scripts/"):
+        return None if (PROJECT / program).is_file() else "there is no such script"
+    if program in ("python", "pytest", "source"):
+        if arguments[:1] == ["-m"]:
+            return None if find_spec(arguments[1]) else "there is no such module"
+        paths = [each for each in arguments if each.startswith(("scripts/", "tests/"))]
+        missing = [each for each in paths if not (PROJECT / each.partition("::")[0]).exists()]
+        return f"there is no {missing[0]}" if missing else None
+    return None if program in _PROGRAMS else "the test does not know this program"
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with scenes around Bolzano in landsat/, lists of them, and a request."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "landsat").mkdir()
+    scenes = []
+    for day in (3, 19):
+        scenes.append(tmp_path / f"landsat/LC08_L1TP_192028_202006{day:02}_202006{day:02}_02_T1_B4.TIF")
+        with rasterio.open(
+            scenes[-1],
+            "w",
+            driver="COG",
+            width=_SCENE_PX,
+            height=_SCENE_PX,
+            count=1,
+            dtype="uint16",
+            crs="EPSG:32632",
+            transform=from_origin(665_000, 5_167_000, 30, 30),
+            blocksize=256,
+        ) as image:
+            image.write(np.full((1, _SCENE_PX, _SCENE_PX), day, "uint16"))
+    for name in ("list.txt", "files.txt"):
+        (tmp_path / name).write_text("".join(f"{each}\n" for each in scenes))
+    (tmp_path / "list.csv").write_text("href\n" + "".join(f"{each}\n" for each in scenes))
+    (tmp_path / "request.yaml").write_text(yaml.safe_dump({"sources": "list.txt", "window": "centre"}))
+    return tmp_path
+
+
+def here(argument: str, workplace: Path) -> str:
+    """Return an argument with the files of this folder for those of a bucket."""
+    return f"{workplace}/landsat/" if _BUCKET_FOLDER.fullmatch(argument) else argument
+
+
+def run(arguments: list[str], output: str | None) -> int:
+    """Run a command in this process, its output in a file of the working folder."""
+    with Path(output or "output.txt").open("w") as file, redirect_stdout(file):
+        try:
+            main(arguments)
+        except SystemExit as ended:
+            return int(ended.code or 0)
+    return 0
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_of_a_page_work(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the order of the page, as a reader would run them."""
+    wrong = []
+    for words in (words for line in lines_of(page) for words in words_of(line)):
+        arguments = arguments_of(words)
+        if arguments is None:
+            if complaint := complaint_of(words):
+                wrong.append((words, complaint))
+            continue
+        arguments, output = split_redirection(arguments)
+        try:
+            parse(arguments)
+        except click.ClickException as error:
+            wrong.append((words, error.format_message()))
+            continue
+        local = [here(each, workplace) for each in arguments]
+        is_offline = bool(local) and local[0] in _OFFLINE and not any(map(_PLACEHOLDER.search, local[1:]))
+        if is_offline and (code := run(local, output)):
+            wrong.append((words, f"exit code {code}: {capsys.readouterr().err}"))
+
+    assert not wrong, "\n".join(f"{shlex.join(words)}: {reason}" for words, reason in wrong)
+
+
+def test_readme_has_commands_that_run_offline() -> None:
+    """Else the test above would run none."""
+    commands = [words for line in lines_of(PROJECT / "README.md") for words in words_of(line)]
+    ours = [found for words in commands if (found := arguments_of(words))]
+
+    assert {"plan", "run"} <= {arguments[0] for arguments in ours}
+
+
+@pytest.mark.parametrize(
+    "line", ["pixel-gather run --nonsense", "pixel-gather fly", "uv run pixel-gather status ID --every x"]
+)
+def test_a_wrong_command_is_found(line: str) -> None:
+    """An unknown option, command or value."""
+    (words,) = words_of(line)
+    arguments = arguments_of(words)
+    assert arguments is not None
+
+    with pytest.raises(click.ClickException):
+        parse(arguments)
