@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from handlers.api.scene_answers import NO_COLLECTION
 from pixel_gather.catalog.area import Area, box_of_corners, check_box
 from pixel_gather.catalog.query import Position, SceneQuery
 from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, parse_time_range
@@ -66,10 +67,15 @@ def _query(given: Mapping[str, Any], area: Area | None) -> SceneQuery:
         area=area,
         times=_times(given.get("datetime")),
         where=_where(given),
-        collections=frozenset(_names(given.get("collections"))),
+        collections=_collections(given.get("collections")),
         ids=frozenset(_names(given.get("ids"))),
         after=None if token is None else Position.of_token(str(token)),
     )
+
+
+def _collections(given: Any) -> frozenset[str]:
+    names = frozenset(_names(given))
+    return names | {""} if NO_COLLECTION in names else names
 
 
 def _area(given: Mapping[str, Any]) -> Area | None:
@@ -136,12 +142,13 @@ def _number(given: Mapping[str, str], name: str) -> float:
 
 
 def _to_number(given: Any, field: str) -> float:
+    wrong = RequestError(f"{given!r} is no number", field=field)
+    if isinstance(given, bool):
+        raise wrong
     try:
-        if isinstance(given, bool):
-            raise TypeError
         return float(given)
     except (TypeError, ValueError) as error:
-        raise RequestError(f"{given!r} is no number", field=field) from error
+        raise wrong from error
 
 
 def _decoded(text: str, field: str) -> Any:
