@@ -34,6 +34,7 @@ from handlers.api.scene_answers import (
 from handlers.api.search_parameters import (
     MOST_SCENES,
     area_query,
+    body_query,
     item_search_query,
     limit_of,
     scenes_query,
@@ -41,7 +42,7 @@ from handlers.api.search_parameters import (
 from handlers.settings import Settings
 from pixel_gather.catalog.item import asset_hrefs
 from pixel_gather.catalog.query import SceneQuery
-from pixel_gather.errors import RequestError, SceneNotFoundError
+from pixel_gather.errors import SceneNotFoundError
 
 _NO_ETAG: Final = '"none"'
 
@@ -166,11 +167,7 @@ def _add_item_search(app: APIGatewayRestResolver, service: _Service) -> None:
 
     @app.post("/search")
     def by_post() -> Response[str]:
-        body = body_of(app)
-        if not isinstance(body, Mapping):
-            raise RequestError("write a JSON object", field="body")
-        given = {name: value for name, value in body.items() if value is not None}
-        return service.page(given, method="POST", path="/search")
+        return service.page(body_query(body_of(app)), method="POST", path="/search")
 
 
 def _add_collections(app: APIGatewayRestResolver, service: _Service) -> None:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, override
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from handlers.api.openapi import OPENAPI_FILE
 from support.lambda_functions import Context
 
 type Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
@@ -28,6 +29,11 @@ RESOURCES: Final = (
     "/collections/{name}/items/{item}",
 )
 _STAGE: Final = "/v1"
+_DESCRIPTION: Final[dict[str, Any]] = {
+    "statusCode": 200,
+    "headers": {"Content-Type": "application/json"},
+    "body": OPENAPI_FILE.read_text(encoding="utf-8"),
+}
 
 
 def event(
@@ -69,7 +75,10 @@ def event(
 
 @contextmanager
 def serving_api(handler: Handler) -> Iterator[str]:
-    """Serve a handler on loopback; gives the address of its landing page, without a closing slash."""
+    """Serve a handler on loopback; gives the address of its landing page, without a closing slash.
+
+    The API's description, which another function answers, is served from its file.
+    """
     one_at_a_time = threading.Lock()
 
     class Bridge(BaseHTTPRequestHandler):
@@ -88,7 +97,7 @@ def serving_api(handler: Handler) -> Iterator[str]:
             host = f"127.0.0.1:{server.server_port}"
             asked = event(self.command, self.path.removeprefix(_STAGE), body=body, domain=host)
             with one_at_a_time:
-                answer = handler(asked, Context(left_s=29))
+                answer = _DESCRIPTION if asked["path"] == "/openapi.json" else handler(asked, Context())
             # API Gateway always speaks https; the bridge does not
             content = answer["body"].replace(f"https://{host}", f"http://{host}").encode()
             self.send_response(answer["statusCode"])

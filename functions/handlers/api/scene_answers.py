@@ -38,8 +38,6 @@ _WHOLE_TURN: Final = 360.0
 _LARGEST_REPEATED_NBYTES: Final = 100_000
 """A larger body is not repeated in the link to the next page; the caller merges the token into its own."""
 
-_OPENAPI: Final = "application/vnd.oai.openapi+json;version=3.0"
-
 
 def landing_page(root: str, *, title: str, collections: Iterable[str]) -> dict[str, Any]:
     """Return the catalog's first document."""
@@ -56,8 +54,7 @@ def landing_page(root: str, *, title: str, collections: Iterable[str]) -> dict[s
             _link("root", f"{root}/", JSON),
             _link("conformance", f"{root}/conformance", JSON),
             _link("data", f"{root}/collections", JSON),
-            _link("service-desc", f"{root}/openapi.json", _OPENAPI),
-            _link("service-doc", f"{root}/openapi.json", _OPENAPI),
+            _link("service-desc", f"{root}/openapi.json", JSON),
             _link("search", f"{root}/search", GEOJSON) | {"method": "GET"},
             _link("search", f"{root}/search", GEOJSON) | {"method": "POST"},
             *children,

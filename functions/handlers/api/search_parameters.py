@@ -1,6 +1,7 @@
 """From the parameters of a search to what is looked for in the catalog. Pure."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +14,9 @@ from pixel_gather.errors import RequestError
 
 MOST_SCENES: Final = 10_000
 _DEFAULT_LIMIT: Final = 100
+_RFC_3339: Final = re.compile(
+    r"(\.\.)?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
 _CORNERS: Final = ("lat1", "lng1", "lat2", "lng2")
 
 
@@ -44,9 +48,30 @@ def item_search_query(given: Mapping[str, Any]) -> SceneQuery:
     """Return what a STAC API's item search looks for, from parameters or from a body.
 
     Raises:
-        RequestError: As `area_query`.
+        RequestError: As `area_query`. Times that are no times of RFC 3339 are wrong here.
     """
+    times = given.get("datetime")
+    if isinstance(times, str) and not all(map(_RFC_3339.fullmatch, times.split("/"))):
+        raise RequestError(
+            f"it is {times[:80]!r}; write times as 2024-06-01T00:00:00Z, two with a slash between them for a "
+            "period, and .. for an open end",
+            field="datetime",
+        )
     return _query(given, _area(given))
+
+
+def body_query(body: object) -> Mapping[str, Any]:
+    """Return the parameters of a search's body, without those that are null.
+
+    Raises:
+        RequestError: It is no object, or has a text where STAC API asks for an array.
+    """
+    if not isinstance(body, Mapping):
+        raise RequestError("write a JSON object", field="body")
+    for name in ("bbox", "ids", "collections"):
+        if isinstance(body.get(name), str):
+            raise RequestError("write an array", field=name)
+    return {name: value for name, value in body.items() if value is not None}
 
 
 def limit_of(given: Mapping[str, Any]) -> int:
