@@ -59,12 +59,11 @@ _FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "token")
 _SEARCH: Final = ("bbox", "intersects", "datetime", "ids", "collections", "query", "limit", "token")
 
 
-def _search_routes(search: GatherFunction) -> tuple[_Route, ...]:
-    """Return the published interface ``/area``, ``/scenes``, and a STAC API from its landing page on."""
-    corners = ("lat1", "lng1", "lat2", "lng2", "lat", "lng")
-    queries = {
+def search_queries() -> dict[str, tuple[str, ...]]:
+    """Return the paths of the search function, from the landing page on, with their parameters."""
+    return {
         "": (),
-        "area": (*corners, *_FILTERS),
+        "area": ("lat1", "lng1", "lat2", "lng2", "lat", "lng", *_FILTERS),
         "scenes": ("bbox", "point", "intersects", "ids", "collections", "limit", *_FILTERS),
         "search": _SEARCH,
         "conformance": (),
@@ -73,7 +72,14 @@ def _search_routes(search: GatherFunction) -> tuple[_Route, ...]:
         "collections/{name}/items": tuple(each for each in _SEARCH if each != "collections"),
         "collections/{name}/items/{item}": (),
     }
-    found = [_Route(method="GET", path=path, function=search, query=query) for path, query in queries.items()]
+
+
+def _search_routes(search: GatherFunction) -> tuple[_Route, ...]:
+    """Return ``/area``, ``/scenes``, and a STAC API."""
+    found = [
+        _Route(method="GET", path=path, function=search, query=query)
+        for path, query in search_queries().items()
+    ]
     return (*found, _Route(method="POST", path="search", function=search))
 
 
