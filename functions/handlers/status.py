@@ -17,7 +17,7 @@ from pixel_gather.adapters.aws.executions import Executions
 from pixel_gather.errors import RequestError
 
 _DEFAULT_LIMIT: Final = "50"
-_OPENAPI: Final = Path(__file__).with_name("openapi.json")
+_OPENAPI: Final = Path(__file__).with_name("api") / "openapi.json"
 """Written by `handlers.api.openapi`, which needs the request's model; this function does without."""
 
 

@@ -178,7 +178,7 @@ def test_dashboard_shows_throttles_of_every_function_by_itself(stack: Synthesize
     """A function that nobody called has no metric; the others are shown all the same."""
     (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
 
-    assert stack.show(dashboard["DashboardBody"]).count('"Throttles"') == 6
+    assert stack.show(dashboard["DashboardBody"]).count('"Throttles"') == 8
 
 
 def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:

@@ -242,7 +242,8 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
     }
 
     assert found == {
-        (holder, KEY, "s3.eu-west-1.<urlsuffix>") for holder in ("dry_run", "plan_gather", "gather_shard")
+        (holder, KEY, "s3.eu-west-1.<urlsuffix>")
+        for holder in ("dry_run", "plan_gather", "small_gather_shard", "gather_shard")
     }
     for each in stack.functions().values():
         assert "kms" not in stack.show(each["Environment"]["Variables"]["PIXEL_GATHER_SOURCE_BUCKETS"])
