@@ -55,6 +55,34 @@ class _Route:
     query: tuple[str, ...] = ()
 
 
+_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "token")
+_SEARCH: Final = ("bbox", "intersects", "datetime", "ids", "collections", "query", "limit", "token")
+
+
+def search_queries() -> dict[str, tuple[str, ...]]:
+    """Return the paths of the search function, from the landing page on, with their parameters."""
+    return {
+        "": (),
+        "area": ("lat1", "lng1", "lat2", "lng2", "lat", "lng", *_FILTERS),
+        "scenes": ("bbox", "point", "intersects", "ids", "collections", "limit", *_FILTERS),
+        "search": _SEARCH,
+        "conformance": (),
+        "collections": (),
+        "collections/{name}": (),
+        "collections/{name}/items": tuple(each for each in _SEARCH if each != "collections"),
+        "collections/{name}/items/{item}": (),
+    }
+
+
+def _search_routes(search: GatherFunction) -> tuple[_Route, ...]:
+    """Return ``/area``, ``/scenes``, and a STAC API."""
+    found = [
+        _Route(method="GET", path=path, function=search, query=query)
+        for path, query in search_queries().items()
+    ]
+    return (*found, _Route(method="POST", path="search", function=search))
+
+
 class Api(Construct):
     """The API, its stage and its access log."""
 
@@ -66,6 +94,7 @@ class Api(Construct):
         submit: GatherFunction,
         status: GatherFunction,
         dry_run: GatherFunction,
+        search: GatherFunction,
         request_model_schema: Mapping[str, Any],
         auth: ApiAuth,
         log_role: bool,
@@ -88,6 +117,7 @@ class Api(Construct):
             _Route(method="POST", path="plans", function=dry_run, body=request),
             _Route(method="POST", path="lists", function=submit, body=source_list),
             _Route(method="GET", path="openapi.json", function=status),
+            *_search_routes(search),
         ):
             self._add(route)
         self.key = self._key() if auth is ApiAuth.API_KEY else None

@@ -48,6 +48,12 @@ _SUBMIT: Final = Sizing(
     timeout=_API_TIMEOUT,
 )
 _STATUS: Final = Sizing(package="status", module="status", memory_mib=1024, timeout=_API_TIMEOUT)
+_SEARCH: Final = Sizing(
+    package="search",
+    module="search",
+    memory_mib=ONE_VCPU_MIB,  # a catalog of 4,000,000 scenes takes 160 MB; one thread searches
+    timeout=_API_TIMEOUT,
+)
 _DRY_RUN: Final = Sizing(
     package="plan",
     module="dry_run",
@@ -98,14 +104,18 @@ class Functions(Construct):
         reserved = settings.reserved_for_api
         self.submit = function("Submit", replace(_SUBMIT, reserved_concurrency=reserved))
         self.status = function("Status", replace(_STATUS, reserved_concurrency=reserved))
+        self.search = function("Search", _SEARCH)
         self.dry_run = function("DryRun", _DRY_RUN)
         self.plan = function("Plan", _PLAN)
         self.shard = function("Shard", _shard(settings.worker_memory_mib))
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
         self.shards = (self.small_shard, self.shard)
         self.finish = function("Finish", _FINISH)
-        self.every = (self.submit, self.status, self.dry_run, self.plan, *self.shards, self.finish)
+        in_api = (self.submit, self.status, self.search, self.dry_run)
+        self.every = (*in_api, self.plan, *self.shards, self.finish)
         self._grant_data(buckets, settings.source_buckets)
+        if settings.catalog is not None:
+            _grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
 
     def _grant_data(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
         buckets.lists.grant_get(self.submit.role)  # to see whether the list is there
@@ -154,6 +164,26 @@ def _grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list:
             allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
 
 
+def _grant_catalog(role: iam.Role, href: str, sources: Sequence[SourceBucket]) -> None:
+    """Allow reading the files that a search reads, which lie beside the catalog's Parquet file."""
+    bucket, _, key = href.removeprefix("s3://").partition("/")
+    source = next((each for each in sources if each.name == bucket), SourceBucket(name=bucket))
+    if source.unsigned:
+        return
+    stem = Stack.of(role).format_arn(
+        service="s3", region="", account="", resource=f"{bucket}/{key.removesuffix('.parquet')}"
+    )
+    allow(role, ["s3:GetObject"], f"{stem}.columns")
+    allow(
+        role,
+        ["s3:GetObject"],
+        f"{stem}.*.items",
+        wildcard="each version of the catalog names its items by their digest",
+    )
+    if source.kms_key is not None:
+        allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
+
+
 def _by_s3_alone(role: iam.Role, source: SourceBucket) -> dict[str, Any]:
     via = f"s3.{source.key_region}.{Stack.of(role).url_suffix}"
     return {"StringEquals": {"kms:ViaService": via}}
@@ -180,6 +210,8 @@ def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
         "POWERTOOLS_LOG_LEVEL": "INFO",
         "MPLCONFIGDIR": "/tmp/matplotlib",  # noqa: S108 # the only folder that may be written
     }
+    if settings.catalog is not None:
+        environment["PIXEL_GATHER_CATALOG"] = settings.catalog
     _check_size(environment, settings)
     return environment
 

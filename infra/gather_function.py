@@ -24,7 +24,7 @@ class Sizing:
     """What one function runs, and its resources."""
 
     package: str
-    """Which package holds its code: submit, status, plan, shard or finish."""
+    """Which package holds its code: submit, status, search, plan, shard or finish."""
 
     module: str
     """Module of ``handlers``."""

@@ -68,6 +68,7 @@ class GatherStack(Stack):
             submit=functions.submit,
             status=functions.status,
             dry_run=functions.dry_run,
+            search=functions.search,
             request_model_schema=request_model_schema,
             auth=settings.api_auth,
             log_role=settings.api_log_role,

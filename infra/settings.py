@@ -22,6 +22,9 @@ _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 _HOST: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?")
 _PREFIX: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/)*")
+_CATALOG: Final = re.compile(
+    r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9!_.'()-]+/)*[A-Za-z0-9!_.'()-]+\.parquet"
+)
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _API_AUTH: Final = re.compile(r"iam|api-key")
 _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
@@ -118,6 +121,10 @@ class Settings:
     https_hosts: tuple[str, ...] = ()
     """``https_hosts``: hosts that sources may be read from by https, as a JSON array; none by default."""
 
+    catalog: str | None = None
+    """``catalog``: ``s3://bucket/key.parquet`` of the catalog that the API searches. `pixel-gather catalog`
+    writes it; none by default."""
+
     output_prefix: str = ""
     """``output_prefix``: where cubes lie in the array bucket; empty, or ending in a slash."""
 
@@ -211,6 +218,12 @@ class Settings:
             https_hosts=tuple(
                 matching(f"https_hosts[{index}]", each, pattern=_HOST, expected="a host: data.example.org")
                 for index, each in enumerate(context.array("https_hosts"))
+            ),
+            catalog=context.text(
+                "catalog",
+                default.catalog,
+                pattern=_CATALOG,
+                expected="where `pixel-gather catalog` wrote it: s3://bucket/key.parquet",
             ),
             output_prefix=context.text(
                 "output_prefix", default.output_prefix, pattern=_PREFIX, expected="folders, each with a slash"

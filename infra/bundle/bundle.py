@@ -29,7 +29,7 @@ from infra.bundle.wheels import (
 )
 from infra.file_lock import file_lock
 
-FUNCTIONS: Final = ("submit", "status", "plan", "shard", "finish")
+FUNCTIONS: Final = ("submit", "status", "search", "plan", "shard", "finish")
 MACHINES: Final = ("aarch64", "x86_64")
 
 LARGEST_NBYTES: Final = 240_000_000

@@ -87,3 +87,19 @@ def test_what_is_no_condition_is_refused(given: Any) -> None:
 def test_most_cloud_is_what_blocks_are_skipped_by(given: dict[str, Any], most: float | None) -> None:
     """The lowest upper bound counts."""
     assert most_cloud(parse_where(given)) == most
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, None])
+def test_a_property_that_cannot_be_compared_does_not_fit(value: object) -> None:
+    """A hostile item ends no search."""
+    for operator in ("lt", "gte", "startsWith", "contains"):
+        condition = parse_where({"x": {operator: "1" if operator[0] in "sc" else 1}})[0]
+
+        assert not condition.holds_for({"x": value})
+
+
+@pytest.mark.parametrize("given", [[], 3, True])
+def test_conditions_that_are_no_object_are_refused(given: Any) -> None:
+    """The sentence shows one."""
+    with pytest.raises(RequestError, match="write an object"):
+        parse_where(given, field="query")

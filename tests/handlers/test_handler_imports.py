@@ -54,6 +54,10 @@ CASES = (
     Case("plan_gather", ("rasterio", "zarr", *_AWS, *_PICTURES)),
     Case("dry_run", ("rasterio", "zarr", *_AWS, *_PICTURES)),
     Case("submit", (*_ARRAYS, *_LISTS)),
+    Case(
+        "search",
+        ("pydantic", "rasterio", "zarr", "imagecodecs", "shapely", *_AWS, *_LISTS, *_OTHER_STEPS, *_PICTURES),
+    ),
     Case("status", ("pydantic", *_ARRAYS, *_LISTS)),
 )
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from handlers.settings import Settings as HandlerSettings
 from handlers.settings import SourceBucket as HandlerBucket
 from infra.context import SettingsError
 from pixel_gather.request.request import Limits
 from support.synthesized import SOURCES, Synthesized, synthesized
 
-API_FUNCTIONS = ("submit", "status", "dry_run")
+API_FUNCTIONS = ("submit", "status", "search", "dry_run")
 STEPS = ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather")
 
 
@@ -20,7 +21,7 @@ def stack() -> Synthesized:
     return synthesized()
 
 
-def test_functions_are_those_seven_on_arm_and_python_3_13(stack: Synthesized) -> None:
+def test_functions_are_those_eight_on_arm_and_python_3_13(stack: Synthesized) -> None:
     """Each runs its own module, zipped."""
     functions = stack.functions()
 
@@ -51,7 +52,7 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
     assert disks["dry_run"] == disks["plan_gather"]
     assert all(
         disks[name] == 512
-        for name in ("submit", "status", "gather_shard", "small_gather_shard", "finish_gather")
+        for name in ("submit", "status", "search", "gather_shard", "small_gather_shard", "finish_gather")
     )
 
 
@@ -142,6 +143,21 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
         }
 
 
+def test_functions_are_told_of_the_catalog_where_there_is_one(stack: Synthesized) -> None:
+    """Without one, the variable is not there."""
+    href = "s3://catalogs/europe.parquet"
+    told = synthesized(catalog=href).functions()["search"]["Environment"]["Variables"]
+
+    assert HandlerSettings.from_environment(_settled(told)).catalog == href
+    assert "PIXEL_GATHER_CATALOG" not in stack.functions()["search"]["Environment"]["Variables"]
+
+
+def _settled(told: dict[str, Any]) -> dict[str, str]:
+    """Return an environment with names of buckets, and with what Lambda adds."""
+    known = {name: value if isinstance(value, str) else "bucket" for name, value in told.items()}
+    return known | {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769"}
+
+
 def test_environment_holds_dozens_of_buckets_as_functions_read_them() -> None:
     """Without a word too many, as Lambda holds 4,096 bytes; the longest names of the rest fit, too."""
     names = [f"sentinel-scenes-of-the-year-{year}" for year in range(1984, 2034)]
@@ -180,6 +196,6 @@ def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
     logs = stack.of("AWS::Logs::LogGroup")
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
 
-    assert len(set(used)) == 7
+    assert len(set(used)) == 8
     assert all(0 < each["Properties"]["RetentionInDays"] <= 365 for each in logs.values())
     assert all(each["DeletionPolicy"] == "Delete" for each in logs.values())

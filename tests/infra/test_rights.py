@@ -10,6 +10,7 @@ EXECUTIONS = "arn:<partition>:states:<region>:<accountid>:execution:<machine>:*"
 CHILDREN = "arn:<partition>:states:<region>:<accountid>:execution:<machine>/Shards:*"
 MAP_RUNS = "arn:<partition>:states:<region>:<accountid>:mapRun:<machine>/Shards:*"
 STACK = "arn:<partition>:cloudformation:<region>:<accountid>:stack/PixelGather-main/*"
+CATALOG = "arn:<partition>:s3:::catalogs/all/europe"
 SCENES = "arn:<partition>:s3:::scenes"
 
 OWN_LOG = {("logs:CreateLogStream", "<loggroup>"), ("logs:PutLogEvents", "<loggroup>")}
@@ -39,6 +40,7 @@ RIGHTS = {
         ("states:DescribeMapRun", MAP_RUNS),
     }
     | operate("DescribeExecution", "ListMapRuns", "RedriveExecution", "StopExecution"),
+    "search": OWN_LOG | {("s3:GetObject", f"{CATALOG}.columns"), ("s3:GetObject", f"{CATALOG}.*.items")},
     "dry_run": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
@@ -134,8 +136,8 @@ READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cube
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
-    """A stack that keeps its cubes below a prefix."""
-    return synthesized(output_prefix="cubes/")
+    """A stack that keeps its cubes below a prefix and searches a catalog."""
+    return synthesized(output_prefix="cubes/", catalog="s3://catalogs/all/europe.parquet")
 
 
 @pytest.mark.parametrize("holder", RIGHTS)
@@ -245,6 +247,27 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
     }
     for each in stack.functions().values():
         assert "kms" not in stack.show(each["Environment"]["Variables"]["PIXEL_GATHER_SOURCE_BUCKETS"])
+
+
+@pytest.mark.parametrize("bucket", [None, "open-data"], ids=["no catalog", "unsigned"])
+def test_search_reads_nothing_where_it_needs_no_right(bucket: str | None) -> None:
+    """Without a catalog, or with one that is public, the search's role may write its log and no more."""
+    stack = synthesized(catalog=f"s3://{bucket}/all.parquet") if bucket else synthesized()
+    role = role_of(stack, "search")
+    (policy,) = [each for each in stack.properties("AWS::IAM::Policy") if {"Ref": role} in each["Roles"]]
+
+    assert rights_in(stack, policy["PolicyDocument"]) == OWN_LOG
+
+
+def test_search_may_decrypt_with_the_catalogs_key() -> None:
+    """Where the catalog's bucket is a bucket of sources that names one."""
+    stack = synthesized(
+        source_buckets=[{"name": "sealed", "kms_key": KEY}], catalog="s3://sealed/all.parquet"
+    )
+    role = role_of(stack, "search")
+    (policy,) = [each for each in stack.properties("AWS::IAM::Policy") if {"Ref": role} in each["Roles"]]
+
+    assert ("kms:Decrypt", KEY) in rights_in(stack, policy["PolicyDocument"])
 
 
 def test_source_bucket_that_is_read_unsigned_gives_no_right(stack: Synthesized) -> None:

@@ -9,18 +9,18 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.problems import BodyError, answer_with_problems
-from pixel_gather.errors import RequestError
+from handlers.api.problems import KINDS, BodyError, Kind, answer_with_problems
+from pixel_gather.errors import GatherError, RequestError
 
 _ROUTE: Final = r"/(?:gathers|plans|lists|area|scenes|search|collections|conformance|openapi\.json)(?:/|$)"
 _BASE_PATH: Final = re.compile(rf"^(?!{_ROUTE})(?:/[^/]+)+?(?={_ROUTE})")
 """A custom domain's base path. API Gateway leaves it in an event's path."""
 
 
-def resolver(logger: Logger) -> APIGatewayRestResolver:
+def resolver(logger: Logger, *, kinds: Mapping[type[GatherError], Kind] = KINDS) -> APIGatewayRestResolver:
     """Return a resolver without routes. It answers errors with problem details."""
     app = APIGatewayRestResolver(strip_prefixes=[_BASE_PATH])
-    answer_with_problems(app, logger)
+    answer_with_problems(app, logger, kinds=kinds)
     return app
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from handlers.api.openapi_answers import ANSWERS
+from handlers.api.openapi_search import SCHEMAS as SEARCH_SCHEMAS
+from handlers.api.openapi_search import search_paths
 from handlers.api.problems import INTERNAL_ERROR, KINDS, MEDIA_TYPE, NO_SUCH_ADDRESS, TYPE_PREFIX
 from pixel_gather.request.request import request_schema
 from pixel_gather.version import __version__
@@ -54,9 +56,9 @@ def openapi_document() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"sigv4": []}, {"api_key": []}],
-        "paths": _paths(),
+        "paths": _paths() | search_paths(),
         "components": {
-            "schemas": _renamed(schemas),
+            "schemas": _renamed(schemas) | SEARCH_SCHEMAS,
             "responses": {
                 "Problem": {
                     "description": "Why not, and what to do instead.",

@@ -38,6 +38,12 @@ class BodyError(GatherError):
     code = "body_error"
 
 
+class NoCatalogError(GatherError):
+    """The deployment has no catalog to search."""
+
+    code = "no_catalog"
+
+
 class TooSlowError(GatherError):
     """The answer would take longer than API Gateway waits."""
 
@@ -60,6 +66,7 @@ KINDS: Final[Mapping[type[GatherError], Kind]] = {
     BudgetError: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "The plan is over a limit"),
     GatherNotFoundError: Kind(HTTPStatus.NOT_FOUND, "There is no such gather"),
     SceneNotFoundError: Kind(HTTPStatus.NOT_FOUND, "There is no such scene"),
+    NoCatalogError: Kind(HTTPStatus.NOT_FOUND, "There is no catalog"),
     NotRedrivableError: Kind(HTTPStatus.CONFLICT, "The gather cannot be redriven"),
     ArrayExistsError: Kind(HTTPStatus.CONFLICT, "Another cube is there"),
     ThrottledError: Kind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
@@ -72,14 +79,22 @@ KINDS: Final[Mapping[type[GatherError], Kind]] = {
     ),
     DeploymentError: Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment is not in order", is_told=False),
 }
+STAC_KINDS: Final[Mapping[type[GatherError], Kind]] = {
+    **KINDS,
+    RequestError: Kind(HTTPStatus.BAD_REQUEST, "The request is wrong"),
+}
+"""STAC API asks for 400 where a search's parameters are wrong."""
+
 _UNEXPECTED: Final = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on our side", is_told=False)
 
 
-def answer_with_problems(app: APIGatewayRestResolver, logger: Logger) -> None:
+def answer_with_problems(
+    app: APIGatewayRestResolver, logger: Logger, *, kinds: Mapping[type[GatherError], Kind] = KINDS
+) -> None:
     """Answer every error of a route with problem details. Log the errors whose message is not shown."""
 
     def answer(error: Exception) -> Response[Any]:
-        kind = next((KINDS[each] for each in type(error).__mro__ if each in KINDS), _UNEXPECTED)
+        kind = next((kinds[each] for each in type(error).__mro__ if each in kinds), _UNEXPECTED)
         if not kind.is_told:
             logger.error("request failed", exc_info=error)
         return _problem(error, kind, request_id=app.lambda_context.aws_request_id)

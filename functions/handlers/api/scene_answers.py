@@ -15,9 +15,14 @@ from pixel_gather.catalog.time_range import format_moment
 
 type Item = Mapping[str, Any]
 
+JSON: Final = "application/json"
 GEOJSON: Final = "application/geo+json"
+
+NO_COLLECTION: Final = "none"
+"""What the API calls the collection of scenes that name none, as STAC asks for a name."""
+
 LARGEST_ANSWER_NBYTES: Final = 5_000_000
-"""Lambda answers 6 MB at most, and escapes quotes."""
+"""Of all scenes in one answer. Lambda answers 6 MB at most; the rest is for links."""
 
 CONFORMANCE: Final = (
     "https://api.stacspec.org/v1.0.0/core",
@@ -29,14 +34,14 @@ CONFORMANCE: Final = (
     "http://www.opengis.net/spec/ogcapi-features-1/1.0/conf/oas30",
 )
 _VERSION: Final = "1.0.0"
-_JSON: Final = "application/json"
-_NO_COLLECTION: Final = "none"
-_OPENAPI: Final = "application/vnd.oai.openapi+json;version=3.0"
+_WHOLE_TURN: Final = 360.0
+_LARGEST_REPEATED_NBYTES: Final = 100_000
+"""A larger body is not repeated in the link to the next page; the caller merges the token into its own."""
 
 
 def landing_page(root: str, *, title: str, collections: Iterable[str]) -> dict[str, Any]:
     """Return the catalog's first document."""
-    children = [_link("child", f"{root}/collections/{quote(name, safe='')}", _JSON) for name in collections]
+    children = [_link("child", f"{root}/collections/{quote(name, safe='')}", JSON) for name in collections]
     return {
         "type": "Catalog",
         "stac_version": _VERSION,
@@ -45,12 +50,11 @@ def landing_page(root: str, *, title: str, collections: Iterable[str]) -> dict[s
         "description": "Scenes that Pixel Gather can find and gather.",
         "conformsTo": list(CONFORMANCE),
         "links": [
-            _link("self", f"{root}/", _JSON),
-            _link("root", f"{root}/", _JSON),
-            _link("conformance", f"{root}/conformance", _JSON),
-            _link("data", f"{root}/collections", _JSON),
-            _link("service-desc", f"{root}/openapi.json", _OPENAPI),
-            _link("service-doc", f"{root}/openapi.json", _OPENAPI),
+            _link("self", f"{root}/", JSON),
+            _link("root", f"{root}/", JSON),
+            _link("conformance", f"{root}/conformance", JSON),
+            _link("data", f"{root}/collections", JSON),
+            _link("service-desc", f"{root}/openapi.json", JSON),
             _link("search", f"{root}/search", GEOJSON) | {"method": "GET"},
             _link("search", f"{root}/search", GEOJSON) | {"method": "POST"},
             *children,
@@ -70,12 +74,6 @@ def collection(
         start_us: Of its first scene.
         stop_us: Of its last scene.
     """
-    west, south, east, north = box
-    sides = (
-        [-180.0, south, 180.0, north]
-        if east - west >= 360
-        else [west, south, east - 360 if east > 180 else east, north]
-    )  # degrees
     address = f"{root}/collections/{quote(name, safe='')}"
     return {
         "type": "Collection",
@@ -84,13 +82,13 @@ def collection(
         "description": f"Scenes of {name}",
         "license": "other",
         "extent": {
-            "spatial": {"bbox": [sides]},
+            "spatial": {"bbox": [_wrapped(box)]},
             "temporal": {"interval": [[format_moment(start_us), format_moment(stop_us)]]},
         },
         "links": [
-            _link("self", address, _JSON),
-            _link("root", f"{root}/", _JSON),
-            _link("parent", f"{root}/", _JSON),
+            _link("self", address, JSON),
+            _link("root", f"{root}/", JSON),
+            _link("parent", f"{root}/", JSON),
             _link("items", f"{address}/items", GEOJSON),
         ],
     }
@@ -100,19 +98,19 @@ def collections_document(root: str, collections: Iterable[Mapping[str, Any]]) ->
     """Return all collections."""
     return {
         "collections": list(collections),
-        "links": [_link("self", f"{root}/collections", _JSON), _link("root", f"{root}/", _JSON)],
+        "links": [_link("self", f"{root}/collections", JSON), _link("root", f"{root}/", JSON)],
     }
 
 
 def item_document(root: str, item: Item) -> dict[str, Any]:
     """Return a scene as the API answers it, with links of its own."""
-    name = item.get("collection") or _NO_COLLECTION
+    name = item.get("collection") or NO_COLLECTION
     above = f"{root}/collections/{quote(name, safe='')}"
     links = [
         _link("self", f"{above}/items/{quote(item['id'], safe='')}", GEOJSON),
-        _link("parent", above, _JSON),
-        _link("collection", above, _JSON),
-        _link("root", f"{root}/", _JSON),
+        _link("parent", above, JSON),
+        _link("collection", above, JSON),
+        _link("root", f"{root}/", JSON),
     ]
     return {"geometry": _box_geometry(item)} | dict(item) | {"collection": name, "links": links}
 
@@ -130,16 +128,17 @@ def item_page(
 
     Args:
         root: The API's address.
-        items: Of the page.
+        items: Of the page, by `item_document`.
         after: Where the next page begins; None where this is the last.
         method: GET or POST, as the page was asked for.
         path: Which was asked.
         asked: The parameters or the body, for the link to the next page.
     """
-    documents = [item_document(root, item) for item in items]
-    links = [_link("root", f"{root}/", _JSON), _link("self", f"{root}{path}", GEOJSON)]
+    documents = list(items)
+    parameters = f"?{urlencode(asked)}" if method == "GET" and asked else ""
+    links = [_link("root", f"{root}/", JSON), _link("self", f"{root}{path}{parameters}", GEOJSON)]
     if after is not None:
-        links.append(_next_link(f"{root}{path}", method, {**asked, "token": after.to_token()}))
+        links.append(_next_link(f"{root}{path}", method, asked, after.to_token()))
     return {
         "type": "FeatureCollection",
         "features": documents,
@@ -162,15 +161,25 @@ def scene_summary(item: Item, assets: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def nbytes_of(value: Any) -> int:
-    """Return how many bytes a value takes in Lambda's answer, in which each quote is escaped."""
-    text = json.dumps(value, separators=(",", ":"))
-    return len(text.encode()) + text.count('"')
+    """Return how many bytes a value takes in Lambda's answer, a JSON text within JSON, and a comma."""
+    text = json.dumps(value, separators=(",", ":"))  # ASCII
+    return len(text) + text.count('"') + text.count("\\") + 1
 
 
-def _next_link(href: str, method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    if method == "POST":
-        return _link("next", href, GEOJSON) | {"method": "POST", "body": dict(asked)}
-    return _link("next", f"{href}?{urlencode(asked)}", GEOJSON) | {"method": "GET"}
+def _wrapped(box: tuple[float, float, float, float]) -> list[float]:
+    west, south, east, north = box
+    if east - west >= _WHOLE_TURN:
+        return [-180.0, south, 180.0, north]
+    return [west, south, east - _WHOLE_TURN if east > _WHOLE_TURN / 2 else east, north]
+
+
+def _next_link(href: str, method: str, asked: Mapping[str, Any], token: str) -> dict[str, Any]:
+    if method == "GET":
+        return _link("next", f"{href}?{urlencode({**asked, 'token': token})}", GEOJSON) | {"method": "GET"}
+    link = _link("next", href, GEOJSON) | {"method": "POST"}
+    if nbytes_of(asked) > _LARGEST_REPEATED_NBYTES:
+        return link | {"body": {"token": token}, "merge": True}
+    return link | {"body": {**asked, "token": token}}
 
 
 def _link(rel: str, href: str, type_: str) -> dict[str, Any]:

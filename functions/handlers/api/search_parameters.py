@@ -1,9 +1,11 @@
 """From the parameters of a search to what is looked for in the catalog. Pure."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from handlers.api.scene_answers import NO_COLLECTION
 from pixel_gather.catalog.area import Area, box_of_corners, check_box
 from pixel_gather.catalog.query import Position, SceneQuery
 from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, parse_time_range
@@ -12,6 +14,9 @@ from pixel_gather.errors import RequestError
 
 MOST_SCENES: Final = 10_000
 _DEFAULT_LIMIT: Final = 100
+_RFC_3339: Final = re.compile(
+    r"(\.\.)?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
 _CORNERS: Final = ("lat1", "lng1", "lat2", "lng2")
 
 
@@ -43,9 +48,30 @@ def item_search_query(given: Mapping[str, Any]) -> SceneQuery:
     """Return what a STAC API's item search looks for, from parameters or from a body.
 
     Raises:
-        RequestError: As `area_query`.
+        RequestError: As `area_query`. Times that are no times of RFC 3339 are wrong here.
     """
+    times = given.get("datetime")
+    if isinstance(times, str) and not all(map(_RFC_3339.fullmatch, times.split("/"))):
+        raise RequestError(
+            f"it is {times[:80]!r}; write times as 2024-06-01T00:00:00Z, two with a slash between them for a "
+            "period, and .. for an open end",
+            field="datetime",
+        )
     return _query(given, _area(given))
+
+
+def body_query(body: object) -> Mapping[str, Any]:
+    """Return the parameters of a search's body, without those that are null.
+
+    Raises:
+        RequestError: It is no object, or has a text where STAC API asks for an array.
+    """
+    if not isinstance(body, Mapping):
+        raise RequestError("write a JSON object", field="body")
+    for name in ("bbox", "ids", "collections"):
+        if isinstance(body.get(name), str):
+            raise RequestError("write an array", field=name)
+    return {name: value for name, value in body.items() if value is not None}
 
 
 def limit_of(given: Mapping[str, Any]) -> int:
@@ -66,10 +92,15 @@ def _query(given: Mapping[str, Any], area: Area | None) -> SceneQuery:
         area=area,
         times=_times(given.get("datetime")),
         where=_where(given),
-        collections=frozenset(_names(given.get("collections"))),
+        collections=_collections(given.get("collections")),
         ids=frozenset(_names(given.get("ids"))),
         after=None if token is None else Position.of_token(str(token)),
     )
+
+
+def _collections(given: Any) -> frozenset[str]:
+    names = frozenset(_names(given))
+    return names | {""} if NO_COLLECTION in names else names
 
 
 def _area(given: Mapping[str, Any]) -> Area | None:
@@ -136,12 +167,13 @@ def _number(given: Mapping[str, str], name: str) -> float:
 
 
 def _to_number(given: Any, field: str) -> float:
+    wrong = RequestError(f"{given!r} is no number", field=field)
+    if isinstance(given, bool):
+        raise wrong
     try:
-        if isinstance(given, bool):
-            raise TypeError
         return float(given)
     except (TypeError, ValueError) as error:
-        raise RequestError(f"{given!r} is no number", field=field) from error
+        raise wrong from error
 
 
 def _decoded(text: str, field: str) -> Any:

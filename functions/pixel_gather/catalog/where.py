@@ -22,7 +22,8 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def holds(found: Any, wanted: Any) -> bool:
         is_text = isinstance(found, str), isinstance(wanted, str)
         is_truth = isinstance(found, bool) or isinstance(wanted, bool)
-        return is_text[0] == is_text[1] and not is_truth and compare(found, wanted)
+        is_known = isinstance(found, str | int | float)
+        return is_known and is_text[0] == is_text[1] and not is_truth and compare(found, wanted)
 
     return holds
 
@@ -116,7 +117,9 @@ def most_cloud(where: Where) -> float | None:
     return min(bounds, default=None)
 
 
-def _of_object(given: Mapping[str, Any], field: str) -> list[Condition]:
+def _of_object(given: object, field: str) -> list[Condition]:
+    if not isinstance(given, Mapping):
+        raise RequestError('write an object such as {"eo:cloud_cover": {"lt": 20}}', field=field)
     found = []
     for name, operators in given.items():
         if not isinstance(operators, Mapping):

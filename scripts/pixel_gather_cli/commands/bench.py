@@ -6,6 +6,7 @@ from pixel_gather.extras import check_extra
 from pixel_gather_cli.lazy_commands import LazyCommands
 
 SUMMARIES = {
+    "area": "Measure how fast the links of a box are answered, by many clients at one time.",
     "blocks": "Measure reading and writing a cube by block size, concurrency and worker processes.",
     "ingest": "Measure the ways to pull one large object or many windows from object storage.",
     "suite": "Read one tile of every file in LIST by several engines at several concurrencies.",

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from obstore.store import LocalStore
 
 import infra
+from catalog.scenes import item
 from infra.bundle.bundle import (
     FUNCTIONS,
     LARGEST_NBYTES,
@@ -28,6 +30,9 @@ from infra.bundle.bundle import (
 from infra.bundle.elf import segments_of
 from infra.bundle.wheels import BundleError, locked_requirements
 from pixel_gather import gather
+from pixel_gather.adapters.catalog.catalog_writer import write_search_files
+from pixel_gather.adapters.catalog.spooled_items import SpooledItems
+from support.api_bridge import event
 from support.lambda_functions import ENVIRONMENT
 
 HERE: Final = platform.machine()
@@ -46,6 +51,7 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 ENTRIES: Final = (
     ("submit", "submit"),
     ("status", "status"),
+    ("search", "search"),
     ("plan", "plan_gather"),
     ("plan", "dry_run"),
     ("shard", "gather_shard"),
@@ -162,7 +168,7 @@ def test_bundle_has_compiled_all_its_modules_for_var_task() -> None:
 
 def test_bundle_refuses_what_it_does_not_know() -> None:
     """The sentence names what there is."""
-    with pytest.raises(BundleError, match=r"'reap'.*submit, status, plan, shard, finish"):
+    with pytest.raises(BundleError, match=r"'reap'.*submit, status, search, plan, shard, finish"):
         bundle("reap", machine="aarch64", is_emulated=False)
     with pytest.raises(BundleError, match=r"'riscv64'.*aarch64, x86_64"):
         bundle("status", machine="riscv64", is_emulated=False)
@@ -227,6 +233,34 @@ def test_bundle_holds_all_that_its_handlers_import(function: str, module: str) -
     done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=False)  # noqa: S603 # as above
 
     assert done.returncode == 0, done.stderr
+
+
+@linux_only
+@pytest.mark.slow
+def test_bundle_of_search_finds_by_a_geometry(tmp_path: Path) -> None:
+    """With the package's own shapely."""
+    triangle = {"type": "Polygon", "coordinates": [[[11, 46], [12, 46], [11, 47], [11, 46]]]}
+    with SpooledItems() as spooled:
+        spooled.add([item("triangle", geometry=triangle), item("box")], name="items")
+        write_search_files(spooled, LocalStore(tmp_path), "catalog.parquet")
+    folder = bundle("search", machine=HERE, is_emulated=False)
+    point = {"type": "Point", "coordinates": [11.9, 46.9]}
+    asked = event("POST", "/search", body=json.dumps({"intersects": point}))
+    program = (
+        "import json, sys; sys.path[:0] = sys.argv[2:]; import handlers.search; "
+        "from types import SimpleNamespace; "
+        "context = SimpleNamespace(function_name='f', memory_limit_in_mb=1, aws_request_id='r', "
+        "invoked_function_arn='arn:aws:lambda:eu-central-1:123456789012:function:f'); "
+        "print(handlers.search.handler(json.loads(sys.argv[1]), context)['body'])"
+    )
+    catalog = {"PIXEL_GATHER_CATALOG": f"file://{tmp_path}/catalog.parquet", "POWERTOOLS_LOG_LEVEL": "ERROR"}
+
+    words = [BARE_PYTHON, "-I", "-S", "-c", program, json.dumps(asked), str(folder), str(runtime(HERE))]
+    environment = dict(ENVIRONMENT) | catalog
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 # as above
+
+    assert done.returncode == 0, done.stderr
+    assert [each["id"] for each in json.loads(done.stdout)["features"]] == ["box"]
 
 
 @linux_only

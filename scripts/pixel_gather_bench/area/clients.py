@@ -1,0 +1,143 @@
+"""Asks a server on loopback for the links of a box, by many clients at one time."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import override
+
+from pixel_gather.adapters.catalog.catalog_search import Catalog
+from pixel_gather.adapters.event_loop import open_runner
+from pixel_gather.catalog.area import Area
+from pixel_gather.catalog.item import asset_hrefs
+from pixel_gather.catalog.query import SceneQuery
+from pixel_gather.errors import GatherError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What became of one request of each client."""
+
+    n_clients: int
+    n_errors: int
+    n_links: int
+    """Of all answers together."""
+
+    nbytes: int
+    wall_s: float
+    fastest_s: float
+    slowest_s: float
+
+
+async def links_of(catalog: Catalog, area: Area) -> list[str]:
+    """Return the links of all scenes of an area."""
+    found = catalog.scenes(SceneQuery(area=area), n_expected=10_000)
+    return [href async for _, item in found for _, href in asset_hrefs(item)]
+
+
+async def answer_of(catalog: Catalog, area: Area) -> bytes:
+    """Return the answer of ``GET /area``."""
+    return json.dumps(await links_of(catalog, area), separators=(",", ":")).encode()
+
+
+def measure_load(port: int, n_clients: int) -> Load:
+    """Send one request from each client, all at one time."""
+    start = threading.Barrier(n_clients + 1)
+    found: list[tuple[float, int, int]] = []
+
+    def ask() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+        start.wait()
+        began = time.perf_counter()
+        try:
+            connection.request("GET", "/area")
+            answer = connection.getresponse()
+            content = answer.read()
+            if answer.status == http.HTTPStatus.OK:
+                found.append((time.perf_counter() - began, len(content), len(json.loads(content))))
+        except OSError:
+            return  # counted by its absence
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(n_clients)]
+    for each in threads:
+        each.start()
+    start.wait()
+    began = time.perf_counter()
+    for each in threads:
+        each.join()
+    wall_s = time.perf_counter() - began
+    if not found:
+        raise GatherError(f"none of {n_clients} clients had an answer")
+    return Load(
+        n_clients=n_clients,
+        n_errors=n_clients - len(found),
+        n_links=sum(n for _, _, n in found),
+        nbytes=sum(nbytes for _, nbytes, _ in found),
+        wall_s=wall_s,
+        fastest_s=min(seconds for seconds, _, _ in found),
+        slowest_s=max(seconds for seconds, _, _ in found),
+    )
+
+
+@contextmanager
+def serving(answer: "Answerer") -> Iterator[int]:
+    """Serve ``/area`` on loopback; gives the port. One search at a time, as in one warm function."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:  # the base class's name for it
+            content = answer()
+            self.send_response(http.HTTPStatus.OK)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            """Keep quiet."""
+
+    with running(Handler) as port:
+        yield port
+
+
+@contextmanager
+def running(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """Run a server of many connections on loopback; gives its port."""
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 1024
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Answerer:
+    """Answers one search after another, whichever thread asks."""
+
+    def __init__(self, catalog: Catalog, area: Area) -> None:
+        """Search this catalog for this area."""
+        self._catalog = catalog
+        self._area = area
+        self._lock = threading.Lock()
+        self._runner = open_runner()
+
+    def __call__(self) -> bytes:
+        """Return the answer."""
+        with self._lock:
+            return self._runner.run(answer_of(self._catalog, self._area))

@@ -1,0 +1,78 @@
+"""Lists folders of images by a pool of workers, from an S3 on loopback that takes its time."""
+
+import asyncio
+import http
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from typing import override
+from urllib.parse import parse_qs, urlsplit
+
+import obstore
+
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
+from pixel_gather_bench.area.clients import running
+from pixel_gather_bench.area.published import LISTING_S, N_FOLDERS, N_IMAGES
+
+
+def measure_pool(store: Store, n_workers: int) -> tuple[float, int]:
+    """Return the seconds that listing all folders takes, and how many links were found."""
+    began = time.perf_counter()
+    n_links = run(_listed(store, n_workers))
+    return time.perf_counter() - began, n_links
+
+
+@contextmanager
+def slow_store(listing_s: float = LISTING_S) -> Iterator[Store]:
+    """Serve a bucket whose every listing takes as long as the published ones."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:  # the base class's name for it
+            folder = parse_qs(urlsplit(self.path).query)["prefix"][0]
+            time.sleep(listing_s)
+            content = _listing(folder).encode()
+            self.send_response(http.HTTPStatus.OK)
+            self.send_header("Content-Type", "application/xml")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            """Keep quiet."""
+
+    with running(Handler) as port:
+        endpoint = f"http://127.0.0.1:{port}"
+        yield open_place(
+            "s3://folders", StoreSettings(endpoint=endpoint, region="eu-central-1", unsigned=True)
+        )
+
+
+async def _listed(store: Store, n_workers: int) -> int:
+    waiting = iter(range(N_FOLDERS))
+    n_links = 0
+
+    async def work() -> None:
+        nonlocal n_links
+        for number in waiting:
+            found = await obstore.list(store, prefix=f"granule-{number}/IMG_DATA/").collect_async()
+            n_links += len(found)
+
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(n_workers):
+            workers.create_task(work())
+    return n_links
+
+
+def _listing(folder: str) -> str:
+    images = "".join(
+        f"<Contents><Key>{folder}B{band:02}.jp2</Key><LastModified>2017-11-01T00:00:00.000Z</LastModified>"
+        "<Size>1</Size></Contents>"
+        for band in range(1, N_IMAGES + 1)
+    )
+    return f"<ListBucketResult><IsTruncated>false</IsTruncated>{images}</ListBucketResult>"

@@ -1,0 +1,138 @@
+"""``pixel-gather bench area``: how fast the links of a box are answered, and folders are listed."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from pixel_gather.adapters.catalog.catalog_search import Catalog, open_catalog
+from pixel_gather.adapters.event_loop import open_runner
+from pixel_gather.adapters.object_store.object_store import open_place
+from pixel_gather.catalog.area import Area, Box, check_box
+from pixel_gather.errors import RequestError
+from pixel_gather_bench.area import published
+from pixel_gather_bench.area.clients import Answerer, measure_load, serving
+from pixel_gather_bench.area.folders import measure_pool, slow_store
+from pixel_gather_bench.area.memory import measure_request
+from pixel_gather_cli.request_options import store_options, stores_of
+
+_MOST: Final = {"--clients": 2_000, "--pool": 1_000}
+
+
+class _Numbers(click.ParamType[Any]):
+    """Whole numbers above 0, with commas between them."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the numbers."""
+        most = _MOST[param.opts[0]] if param is not None else 0
+        texts = str(value).split(",")
+        if not all(each.isdecimal() and 0 < int(each) <= most for each in texts):
+            self.fail(f"write whole numbers from 1 to {most:,}, with commas between them", param, ctx)
+        return tuple(int(each) for each in texts)
+
+
+@click.command("area")
+@click.option("--catalog", required=True, metavar="FILE", help="What pixel-gather catalog wrote.")
+@click.option("--bbox", metavar="W,S,E,N", help="Box of each request.  [default: the published one]")
+@click.option(
+    "--clients",
+    type=_Numbers(),
+    default="1,10,32,100,320",
+    metavar="N,...",
+    help="Clients at one time.  [default: 1,10,32,100,320]",
+)
+@click.option(
+    "--pool",
+    type=_Numbers(),
+    default="1,8,32,120",
+    metavar="N,...",
+    help="Workers that list 120 folders.  [default: 1,8,32,120]",
+)
+@click.option("--reference", is_flag=True, help="Lay the figures published in 2017 beside them.")
+@store_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def bench_area_command(**options: Any) -> int:
+    """Measure how fast the links of a box are answered, by many clients at one time.
+
+    A server on this machine answers GET /area from the catalog, one search at a time, as one warm function
+    does. Then 120 folders of 13 images are really listed, from a server that takes 450 ms for each listing.
+
+    \b
+    pixel-gather bench area --catalog catalog.parquet --reference
+    pixel-gather bench area --catalog catalog.parquet --bbox 12,55,13,56 --clients 1,320 --pool 32
+    """
+    area = Area(_box(options["bbox"]))
+    folder, _, key = _href(options["catalog"]).rpartition("/")
+    with open_runner() as runner:
+        catalog = runner.run(open_catalog(open_place(folder, stores_of(options)), key))
+    found = _measured(catalog, area, options)
+    click.echo(
+        json.dumps(found, indent=2) if options["as_json"] else _text(found, is_beside=options["reference"])
+    )
+    return 1 if any(each["n_errors"] for each in found["clients"]) else 0
+
+
+def _measured(catalog: Catalog, area: Area, options: dict[str, Any]) -> dict[str, Any]:
+    west, south, _, _ = area.box
+    with serving(Answerer(catalog, area)) as port:
+        measure_load(port, 1)  # the first search reads the items
+        clients = [asdict(measure_load(port, n)) for n in options["clients"]]
+    with slow_store() as store:
+        pools = [(n, *measure_pool(store, n)) for n in options["pool"]]
+    return {
+        "n_scenes": catalog.header.n_scenes,
+        "clients": clients,
+        "point": asdict(measure_request(catalog, Area.of_point(west, south))),
+        "area": asdict(measure_request(catalog, area)),
+        "pool": [{"n_workers": n, "seconds": seconds, "n_links": links} for n, seconds, links in pools],
+    }
+
+
+def _text(found: dict[str, Any], *, is_beside: bool) -> str:
+    lines = [f"catalog of {found['n_scenes']:,} scenes"]
+
+    def add(what: str, ours: str, theirs: str) -> None:
+        lines.append(f"{what:<22}{ours}")
+        if is_beside:
+            lines.append(f"{'  published in 2017':<22}{theirs}")
+
+    for each in found["clients"]:
+        n = each["n_clients"]
+        ours = (
+            f"{each['wall_s']:.3f} s, {each['n_links']:,} links, {each['nbytes'] / 1e6:.2f} MB, "
+            f"{n / each['wall_s']:.1f} requests/s, slowest {each['slowest_s']:.3f} s, "
+            f"{each['n_errors']} errors"
+        )
+        beyond = published.MORE_CLIENTS if n > max(published.CLIENTS) else "not measured"
+        add(f"{n} clients", ours, published.CLIENTS.get(n, beyond))
+    for name, theirs in (("point", published.POINT), ("area", published.AREA)):
+        each = found[name]
+        ours = (
+            f"{1000 * each['seconds']:.2f} ms, {each['n_links']:,} links, peak {each['peak_nbytes']:,} B, "
+            f"{each['n_held']:,} blocks held"
+        )
+        add(f"one {name}", ours, theirs)
+    add("most memory", "; ".join(found["area"]["sites"]), published.HEAP)
+    for each in found["pool"]:
+        n = each["n_workers"]
+        ours = f"{each['seconds']:.2f} s, {each['n_links']:,} links"
+        add(f"{n} listing workers", ours, published.SEQUENTIAL if n == 1 else published.POOL)
+    return "\n".join(lines)
+
+
+def _box(text: str | None) -> Box:
+    if text is None:
+        return published.BOX
+    try:
+        numbers = [float(each) for each in text.split(",")]
+    except ValueError as error:
+        raise RequestError("write four numbers: west, south, east, north", field="--bbox") from error
+    return check_box(numbers, field="--bbox")
+
+
+def _href(name: str) -> str:
+    return name if "://" in name else Path(name).absolute().as_uri()

@@ -1,0 +1,56 @@
+"""The search function's paths in the OpenAPI document, against its routes and its answers."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from obstore.store import LocalStore
+
+from catalog.scenes import item
+from handlers.api.openapi import openapi_document
+from handlers.api.openapi_search import QUERIES, search_paths
+from infra.api import search_queries
+from pixel_gather.adapters.catalog.catalog_writer import write_search_files
+from pixel_gather.adapters.catalog.spooled_items import SpooledItems
+from support.api_bridge import RESOURCES, body_of, event
+from support.lambda_functions import Context, cold_start
+
+
+def test_paths_are_the_functions_routes() -> None:
+    """Each path that the function answers is described, and no other."""
+    assert set(search_paths()) == set(RESOURCES)
+
+
+def test_api_gateway_and_the_description_name_the_same_parameters() -> None:
+    """What the stack declares is what the document says."""
+    declared = {f"/{path}": set(names) for path, names in search_queries().items() if names}
+
+    assert declared == {path: set(names) for path, names in QUERIES.items()}
+
+
+@pytest.mark.parametrize("path", RESOURCES)
+def test_answers_are_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """Each path's answer fits its schema."""
+    with SpooledItems() as spooled:
+        spooled.add([item("a"), item("b")], name="items")
+        write_search_files(spooled, LocalStore(tmp_path), "catalog.parquet")
+    target = path.replace("{name}", "sentinel-2-l2a").replace("{item}", "a")
+    target += "?lat=46.5&lng=11.5" if path == "/area" else ""
+    document = openapi_document()
+    ((media_type, content),) = document["paths"][path]["get"]["responses"]["200"]["content"].items()
+
+    href = f"file://{tmp_path}/catalog.parquet"
+    with cold_start(monkeypatch, "search", PIXEL_GATHER_CATALOG=href) as module:
+        answer = module.handler(event("GET", target), Context(left_s=29))
+        module.catalog.close()
+
+    assert answer["multiValueHeaders"]["Content-Type"] == [media_type]
+    Draft202012Validator(_whole(document, content["schema"])).validate(body_of(answer))
+
+
+def _whole(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with all of the document's beside it, where its references look for them."""
+    assert re.fullmatch(r"#/components/schemas/\w+", schema["$ref"])
+    return schema | {"components": document["components"]}

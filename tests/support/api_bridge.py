@@ -1,0 +1,150 @@
+"""An HTTP server on loopback that asks a function as API Gateway does: a request becomes an event.
+
+One request at a time, as one environment of a function answers.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final, override
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from handlers.api.openapi import OPENAPI_FILE
+from support.lambda_functions import Context
+
+type Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+
+RESOURCES: Final = (
+    "/",
+    "/area",
+    "/scenes",
+    "/search",
+    "/conformance",
+    "/collections",
+    "/collections/{name}",
+    "/collections/{name}/items",
+    "/collections/{name}/items/{item}",
+)
+_STAGE: Final = "/v1"
+_DESCRIPTION: Final[dict[str, Any]] = {
+    "statusCode": 200,
+    "headers": {"Content-Type": "application/json"},
+    "body": OPENAPI_FILE.read_text(encoding="utf-8"),
+}
+
+
+def event(
+    method: str, target: str, *, body: str | None = None, domain: str = "api.example.org", base: str = ""
+) -> dict[str, Any]:
+    """Return the event of one request.
+
+    Args:
+        method: GET or POST.
+        target: Path below the API's address, and parameters.
+        body: Of a POST.
+        domain: Host of the API's address.
+        base: Base path of a domain of one's own; the path is without the stage there.
+    """
+    parts = urlsplit(target)
+    path = unquote(parts.path) or "/"
+    resource, parameters = _resource(path)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    return {
+        "resource": resource,
+        "path": base + path,
+        "httpMethod": method,
+        "headers": {"content-type": "application/json"},
+        "multiValueHeaders": {},
+        "queryStringParameters": query or None,
+        "multiValueQueryStringParameters": {name: [value] for name, value in query.items()} or None,
+        "pathParameters": parameters or None,
+        "stageVariables": None,
+        "requestContext": {
+            "domainName": domain,
+            "path": f"{base or _STAGE}{path}",
+            "stage": _STAGE.strip("/"),
+            "requestId": "r",
+        },
+        "body": body,
+        "isBase64Encoded": False,
+    }
+
+
+@contextmanager
+def serving_api(handler: Handler) -> Iterator[str]:
+    """Serve a handler on loopback; gives the address of its landing page, without a closing slash.
+
+    The API's description, which another function answers, is served from its file.
+    """
+    one_at_a_time = threading.Lock()
+
+    class Bridge(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_GET(self) -> None:  # the base class's name for it
+            self._answer()
+
+        def do_POST(self) -> None:  # as above
+            self._answer()
+
+        def _answer(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length).decode() if length else None
+            host = f"127.0.0.1:{server.server_port}"
+            asked = event(self.command, self.path.removeprefix(_STAGE), body=body, domain=host)
+            with one_at_a_time:
+                answer = _DESCRIPTION if asked["path"] == "/openapi.json" else handler(asked, Context())
+            # API Gateway always speaks https; the bridge does not
+            content = answer["body"].replace(f"https://{host}", f"http://{host}").encode()
+            self.send_response(answer["statusCode"])
+            for name, value in _headers(answer).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            with suppress(ConnectionError):
+                self.wfile.write(content)
+
+        @override
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep quiet."""
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 512
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Bridge)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}{_STAGE}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def body_of(answer: Mapping[str, Any]) -> Any:
+    """Return a function's answer, decoded."""
+    return json.loads(answer["body"])
+
+
+def header_of(answer: Mapping[str, Any], name: str) -> str | None:
+    """Return one header of a function's answer."""
+    return _headers(answer).get(name)
+
+
+def _headers(answer: Mapping[str, Any]) -> dict[str, str]:
+    many = {name: ", ".join(values) for name, values in (answer.get("multiValueHeaders") or {}).items()}
+    return many | dict(answer.get("headers") or {})
+
+
+def _resource(path: str) -> tuple[str, dict[str, str]]:
+    for resource in RESOURCES:
+        pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", resource)
+        if match := re.fullmatch(pattern, path):
+            return resource, match.groupdict()
+    return "/{proxy+}", {}
