@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from handlers.settings import Settings
+from pixel_gather.adapters.catalog.json_http import hosts_only
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href import HrefPolicy, check_href
 
@@ -52,6 +53,10 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
         _checked(href, policy, f"sources.hrefs.{position}")
     if sources.list is not None:
         checked_list(sources.list, settings)
+    if sources.catalog is not None:
+        _checked(sources.catalog.file, list_policy(settings), "sources.catalog.file")
+    if sources.stac is not None:
+        hosts_only(settings.catalog_hosts, field="sources.stac.api")(sources.stac.api)
     if sources.prefix is not None:
         folder = sources.prefix.rstrip("/")
         href = _checked(f"{folder}/x", policy, "sources.prefix")  # a folder is where some object could lie

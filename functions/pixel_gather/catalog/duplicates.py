@@ -14,6 +14,11 @@ from pixel_gather.catalog.item import scene_key
 _CELLS: Final = ("grid:code", "s2:mgrs_tile", "landsat:wrs_path_row")
 _ACQUISITIONS: Final = ("s2:datatake_id", "landsat:scene_id")
 _VERSIONS: Final = ("processing:version", "s2:processing_baseline", "landsat:collection_number")
+OF_DUPLICATES: Final = frozenset(
+    {*_CELLS, *_ACQUISITIONS, *_VERSIONS, "platform", "updated", "created", "datetime", "start_datetime"}
+)
+"""Properties that are looked at."""
+
 _SAME_SHARE: Final = 0.95
 """Of two boxes' union that their intersection covers."""
 

@@ -1,111 +1,26 @@
 """Search a catalog of one's own, or a STAC API, from this process."""
 
-import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any
 
-from pixel_gather.adapters.catalog.catalog_search import open_catalog
+from pixel_gather.adapters.catalog.find_scenes import (
+    Duplicates,
+    FoundScenes,
+    Item,
+    catalog_scenes,
+    stac_items,
+    with_latest,
+)
 from pixel_gather.adapters.catalog.json_http import JsonClient, same_host_only
-from pixel_gather.adapters.catalog.stac_api import StacSearch, search_items
+from pixel_gather.adapters.catalog.scene_list import opened_folder
 from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
-from pixel_gather.catalog.area import Area, check_box
-from pixel_gather.catalog.duplicates import without_duplicates
-from pixel_gather.catalog.query import SceneQuery
-from pixel_gather.catalog.scene_sources import Address, SceneSource, asset_choices, sources_of
-from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, parse_time_range
-from pixel_gather.catalog.where import Where, parse_where
-from pixel_gather.errors import BudgetError, RequestError
+from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.catalog.scene_search import MOST_SCENES, SceneSearch
+from pixel_gather.errors import RequestError
 from pixel_gather.local.gather import check_place
 
-type Item = Mapping[str, Any]
-type Duplicates = Literal["latest", "all", "fail"]
-
-_MOST: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SceneSearch:
-    """Which scenes are looked for, as it came from outside and was checked."""
-
-    area: Area | None = None
-    times: TimeRange = ALL_TIMES
-    where: Where = ()
-    collections: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    most: int = _MOST
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        bbox: Sequence[float] | None = None,
-        point: Sequence[float] | None = None,
-        geojson: Mapping[str, Any] | None = None,
-        datetime: str | None = None,
-        where: str | Mapping[str, Any] | None = None,
-        collections: Sequence[str] = (),
-        ids: Sequence[str] = (),
-        most: int = _MOST,
-    ) -> "SceneSearch":
-        """Check what is looked for.
-
-        Raises:
-            RequestError: It names what is wrong.
-        """
-        if sum(each is not None for each in (bbox, point, geojson)) > 1:
-            raise RequestError("give one of bbox, point and geojson", field="area")
-        area = None
-        if bbox is not None:
-            area = Area(check_box(bbox, field="bbox"))
-        elif point is not None:
-            if len(point) != 2:  # noqa: PLR2004 # longitude and latitude
-                raise RequestError("write two numbers: longitude, latitude", field="point")
-            area = Area.of_point(*point)
-        elif geojson is not None:
-            area = Area.of_geojson(geojson, field="geojson")
-        return cls(
-            area=area,
-            times=ALL_TIMES if datetime is None else parse_time_range(datetime),
-            where=parse_where(where),
-            collections=tuple(collections),
-            ids=tuple(ids),
-            most=most,
-        )
-
-    def query(self) -> SceneQuery:
-        """Return the search as a catalog takes it."""
-        return SceneQuery(
-            area=self.area,
-            times=self.times,
-            where=self.where,
-            collections=frozenset(self.collections),
-            ids=frozenset(self.ids),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundScenes:
-    """What a search found, newest first in a catalog, in the server's order of a STAC API."""
-
-    items: tuple[Item, ...]
-    """STAC items."""
-
-    dropped: tuple[tuple[Item, Item], ...] = ()
-    """Earlier processings of a scene, each with the one that counts."""
-
-    etag: str | None = None
-    """Version of the catalog; None of a STAC API."""
-
-    def sources(
-        self, assets: Mapping[str, str] | Sequence[str], *, address: Address = "asset"
-    ) -> Iterator[SceneSource]:
-        """Yield one source for each wanted asset of each scene, as a gather reads them."""
-        choices = asset_choices(assets if isinstance(assets, Mapping) else tuple(assets))
-        for item in self.items:
-            yield from sources_of(item, choices, address=address)
+__all__ = ["FoundScenes", "Item", "SceneSearch", "found_scenes", "items_of_api", "search"]
 
 
 def search(
@@ -120,7 +35,7 @@ def search(
     collections: Sequence[str] = (),
     ids: Sequence[str] = (),
     duplicates: Duplicates = "latest",
-    most: int = _MOST,
+    most: int = MOST_SCENES,
     stores: StoreSettings | None = None,
 ) -> FoundScenes:
     """Find the scenes that lie in an area, of a catalog of one's own or of a STAC API.
@@ -169,50 +84,14 @@ def found_scenes(
     if (catalog is None) == (stac is None):
         raise RequestError("give either a catalog or the address of a STAC API", field="catalog")
     if stac is not None:
-        found = FoundScenes(items=tuple(stac_items(wanted, stac)))
+        found = FoundScenes(items=tuple(items_of_api(wanted, stac)))
     else:
         assert catalog is not None  # noqa: S101 # checked above
-        found = run(catalog_scenes(wanted, os.fspath(catalog), stores or StoreSettings()))
-    return _without_duplicates(found, duplicates)
+        store, key = opened_folder(check_place(os.fspath(catalog)), stores or StoreSettings())
+        found = run(catalog_scenes(wanted, store, key))
+    return with_latest(found, duplicates)
 
 
-def stac_items(wanted: SceneSearch, api: str) -> Iterator[dict[str, Any]]:
+def items_of_api(wanted: SceneSearch, api: str) -> Iterator[dict[str, Any]]:
     """Yield what a STAC API finds; other hosts than the API's own are not asked."""
-    client = JsonClient(same_host_only(api, field="stac"))
-    asked = StacSearch(
-        api=api,
-        area=wanted.area,
-        times=wanted.times,
-        collections=wanted.collections,
-        ids=wanted.ids,
-        where=wanted.where,
-        most=wanted.most,
-    )
-    return search_items(asked, client)
-
-
-async def catalog_scenes(wanted: SceneSearch, place: str, stores: StoreSettings) -> FoundScenes:
-    """Return what a catalog finds."""
-    folder, _, key = check_place(place).rpartition("/")
-    opened = await open_catalog(await asyncio.to_thread(open_place, folder, stores), key)
-    items: list[Item] = []
-    async for _, item in opened.scenes(wanted.query()):
-        if len(items) == wanted.most:
-            raise BudgetError(
-                f"more than {wanted.most:,} scenes are found; narrow the area or the time, or raise `most`"
-            )
-        items.append(item)
-    return FoundScenes(items=tuple(items), etag=opened.etag)
-
-
-def _without_duplicates(found: FoundScenes, duplicates: Duplicates) -> FoundScenes:
-    if duplicates == "all":
-        return found
-    kept = without_duplicates(found.items)
-    if kept.dropped and duplicates == "fail":
-        one, other = kept.dropped[0]
-        raise RequestError(
-            f"{one['id']} and {other['id']} are the same scene, processed twice; keep the latest, or all",
-            field="duplicates",
-        )
-    return FoundScenes(items=kept.items, dropped=kept.dropped, etag=found.etag)
+    return stac_items(wanted, api, JsonClient(same_host_only(api, field="stac")))

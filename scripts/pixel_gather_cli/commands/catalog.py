@@ -10,7 +10,7 @@ from pixel_gather.adapters.catalog.cmr import CMR, CmrSearch, cmr_items
 from pixel_gather.adapters.catalog.json_http import JsonClient, same_host_only
 from pixel_gather.errors import RequestError
 from pixel_gather.local.catalog import MadeCatalog, make_catalog
-from pixel_gather.local.search import SceneSearch, stac_items
+from pixel_gather.local.search import SceneSearch, items_of_api
 from pixel_gather_cli.request_options import settings_of, settings_options
 from pixel_gather_cli.search_options import search_of, search_options
 
@@ -67,7 +67,7 @@ def catalog_command(*, to: str, add: bool, collection_name: str, as_json: bool, 
 
 def _scenes(given: dict[str, Any], glob: str | None, wanted: SceneSearch) -> dict[str, Any]:
     if given["stac"] is not None:
-        return {"items": stac_items(wanted, given["stac"])}
+        return {"items": items_of_api(wanted, given["stac"])}
     if given["cmr"] is not None:
         client = JsonClient(same_host_only(CMR, field="cmr"))
         asked = CmrSearch(short_name=given["cmr"], area=wanted.area, times=wanted.times, most=wanted.most)

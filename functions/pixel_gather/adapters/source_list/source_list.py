@@ -42,6 +42,14 @@ class SourceList:
     """Raises RequestError for a line that is wrong, and at the end where there was none; TimeoutError where
     the check that it was made with does."""
 
+    notes: Sequence[str] = ()
+    """What whoever reads the list should know, such as scenes that were left out; complete once the list has
+    been read."""
+
+
+type FindScenes = Callable[[Sources], SourceList]
+"""Returns the list of a request's ``sources.stac`` or ``sources.catalog``."""
+
 
 def named_sources(
     sources: Sources,
@@ -49,17 +57,23 @@ def named_sources(
     objects: Objects,
     policy: HrefPolicy,
     list_policy: HrefPolicy,
+    find_scenes: FindScenes | None = None,
     check: Check = no_deadline,
 ) -> SourceList:
-    """Return the sources that a request names, in whichever of the three ways.
+    """Return the sources that a request names, in whichever way.
 
     Args:
         sources: The request's.
         objects: Reads lists; its settings reach what is listed.
         policy: Which sources may be read or listed.
         list_policy: Where a list may lie.
+        find_scenes: Searches a catalog or a STAC API; None where that is not possible.
         check: Called again and again, also where nothing that is read names a source.
     """
+    if sources.stac is not None or sources.catalog is not None:
+        if find_scenes is None:
+            raise RequestError("scenes cannot be searched for here; give a list", field="sources")
+        return find_scenes(sources)
     found = _named(sources, objects=objects, policy=policy, list_policy=list_policy, check=check)
     return found if sources.time is None else _with_times(found, sources.time)
 
