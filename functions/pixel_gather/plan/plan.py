@@ -134,7 +134,7 @@ def _parts(work: Workload, deployment: Deployment | None) -> Parts:
 
 
 def _of_list(request: "GatherRequest", table: SourceTable) -> Iterator[str]:
-    """Warn of what the list's maker notes, of times that were not found and of sources that are read twice."""
+    """Warn of what the list itself notes, of times that were not found and of sources that are read twice."""
     if request.sources.time is not None and not table.has_time:
         yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
     yield from table.notes

@@ -47,7 +47,8 @@ class _Scenes(_Model):
     ) = Field(
         "window",
         description="Where scenes are looked for: window, where the request's bbox or point lies; "
-        "[west, south, east, north] in degrees, west > east over the antimeridian; a GeoJSON geometry; or all.",
+        "[west, south, east, north] in degrees, west > east over the antimeridian; a GeoJSON geometry; "
+        "or all.",
     )
     where: str | dict[str, Any] | None = Field(
         None,
@@ -55,15 +56,16 @@ class _Scenes(_Model):
         '{"eo:cloud_cover": {"lt": 40}}. A scene without the property does not meet them.',
     )
     assets: dict[str, str] | Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="Band of the cube to asset: its key, or the common name of its band. Names alone are both.",
+        description="Band of the cube to asset: its key, or the common name of its band. "
+        "Names alone are both.",
     )
     address: Literal["asset", "s3", "https"] = Field(
         "asset", description="Which of an asset's addresses is read; asset: the first."
     )
     scene: Literal["item", "solar-day", "datatake"] = Field(
         "item",
-        description="What shares a row of the cube: item, each scene by itself; solar-day, the scenes of a day "
-        "by the sun; datatake, the scenes of one pass. What does not fit into one row gets a second one.",
+        description="What shares a row of the cube: item, each scene by itself; solar-day, the scenes of a "
+        "day by the sun; datatake, the scenes of one pass. What does not fit into one row gets a second one.",
     )
     duplicates: Literal["latest", "all", "fail"] = Field(
         "latest", description="Scenes processed several times: keep the latest, keep all, or refuse."

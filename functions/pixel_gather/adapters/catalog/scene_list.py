@@ -89,7 +89,7 @@ class SceneFinder:
         field: str,
         notes: list[str],
     ) -> Iterator[Source]:
-        found = _named_in(field, lambda: self._found(asked, choices, field))
+        found = _named_in(field, lambda: self._found(asked, choices))
         notes.extend(_of_duplicates(found))
         n_without = n = 0
         for item in found.items:
@@ -125,8 +125,8 @@ class SceneFinder:
         except ValueError as error:
             raise RequestError(f"scene {each.scene[:200]}: {error}", field=field) from error
 
-    def _found(self, asked: _Asked, choices: tuple[AssetChoice, ...], field: str) -> FoundScenes:
-        wanted = self._search(asked, field)
+    def _found(self, asked: _Asked, choices: tuple[AssetChoice, ...]) -> FoundScenes:
+        wanted = self._search(asked)
 
         def take(item: Item) -> Item:
             self.check()
@@ -144,7 +144,7 @@ class SceneFinder:
             found = run(catalog_scenes(wanted, store, key, take=take))
         return with_latest(found, asked.duplicates)
 
-    def _search(self, asked: _Asked, field: str) -> SceneSearch:
+    def _search(self, asked: _Asked) -> SceneSearch:
         """Check what is asked; the area of the window is that of its box or point on the Earth."""
         wanted = SceneSearch.of(
             bbox=asked.area if isinstance(asked.area, tuple) else None,

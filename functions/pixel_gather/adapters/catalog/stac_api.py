@@ -184,19 +184,18 @@ def _next(page: Mapping[str, Any], asked: _Asked) -> _Asked | None:
 
 def _holds(search: StacSearch, item: Mapping[str, Any], key: SceneKey) -> bool:
     """Look at everything again that the server may have ignored."""
-    if search.ids and key.id not in search.ids:
-        return False
-    if search.collections and key.collection and key.collection not in search.collections:
-        return False
-    if key.start_us > search.times.stop_us or key.stop_us < search.times.start_us:
+    is_named = not search.ids or key.id in search.ids
+    is_of_collection = not (search.collections and key.collection) or key.collection in search.collections
+    is_in_time = key.start_us <= search.times.stop_us and key.stop_us >= search.times.start_us
+    if not (is_named and is_of_collection and is_in_time):
         return False
     if not all(each.holds_for(item["properties"]) for each in search.where):
         return False
-    if search.area is None:
-        return True
-    if not boxes_meet(key.box, search.area.box):
-        return False
-    return search.area.geometry is None or search.area.meets(footprint_of(item, key))
+    return search.area is None or _meets(search.area, item, key)
+
+
+def _meets(area: Area, item: Mapping[str, Any], key: SceneKey) -> bool:
+    return boxes_meet(key.box, area.box) and (area.geometry is None or area.meets(footprint_of(item, key)))
 
 
 def _mapping(answer: JsonAnswer, url: str) -> Mapping[str, Any]:
