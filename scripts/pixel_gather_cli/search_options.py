@@ -34,7 +34,12 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option("--id", "ids", multiple=True, metavar="ID", help="Of a scene; may be given again."),
             click.option(
-                "--most", default=100_000, show_default=True, metavar="N", help="More scenes are refused."
+                "--most",
+                default=100_000,
+                type=click.IntRange(min=1),
+                show_default=True,
+                metavar="N",
+                help="More scenes are refused.",
             ),
         )
     ):
@@ -48,9 +53,18 @@ def search_of(options: dict[str, Any]) -> SceneSearch:
     Raises:
         RequestError: One of them is wrong.
     """
+    return SceneSearch.of(**search_given(options))
+
+
+def search_given(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options out and return those that were given, by the names of `SceneSearch.of`.
+
+    Raises:
+        RequestError: The GeoJSON file cannot be read.
+    """
     given = {name: options.pop(name) for name in _NAMES}
     given["geojson"] = None if given["geojson"] is None else _shape(given["geojson"])
-    return SceneSearch.of(**given)
+    return {name: value for name, value in given.items() if value is not None and value != ()}
 
 
 def _shape(path: str) -> Any:

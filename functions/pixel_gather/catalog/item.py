@@ -100,10 +100,15 @@ def scene_key(item: Mapping[str, Any], *, name: str) -> SceneKey:
     )
 
 
-def kept(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item without its links and without what is no part of the STAC specification's item."""
+def kept(item: Mapping[str, Any], key: SceneKey) -> dict[str, Any]:
+    """Return an item without its links and without what is no part of the STAC specification's item.
+
+    It always has a box. An asset that is no object is left out.
+    """
     found = {field: item[field] for field in _FIELDS if item.get(field) is not None}
-    return {"type": "Feature", "stac_version": "1.0.0"} | found
+    assets = {str(name): asset for name, asset in item["assets"].items() if isinstance(asset, Mapping)}
+    defaults = {"type": "Feature", "stac_version": "1.0.0", "bbox": list(key.box)}
+    return defaults | found | {"assets": assets}
 
 
 def footprint_of(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":

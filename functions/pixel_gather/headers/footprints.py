@@ -3,6 +3,7 @@
 A scene is all sources that share the list's ``scene``; otherwise each source is one.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any, Final
@@ -46,7 +47,7 @@ def item_of_headers(
     return {
         "type": "Feature",
         "stac_version": "1.0.0",
-        "id": source.scene or source.href.rpartition("/")[2].partition(".")[0],
+        "id": source.scene or _id_of(source.href),
         "collection": collection,
         "bbox": [west, min(latitudes), east, max(latitudes)],
         "geometry": {"type": "Polygon", "coordinates": [[list(position) for position in ring]]},
@@ -61,6 +62,13 @@ def item_of_headers(
             for each, its in found
         },
     }
+
+
+def _id_of(href: str) -> str:
+    """Return the file's name with a few digits of its address: files of other folders may be called the same."""
+    name = href.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
+    return f"{stem}-{hashlib.blake2b(href.encode(), digest_size=4).hexdigest()}"
 
 
 def footprint_of(header: Header, projector: Projector) -> list[tuple[float, float]] | str:

@@ -1,5 +1,6 @@
 """Scenes as the sources of a gather: on real files, by a catalog and by a STAC API."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,11 @@ def test_the_area_is_that_of_the_window(api: Server) -> None:
 
     dry_run(request)
 
-    assert api.asked[-1].body["bbox"] == pytest.approx([11.3188, 46.6115, 11.3277, 46.6177], abs=1e-3)
+    def lonlat(x: float, y: float) -> tuple[float, float]:  # of the sphere that EPSG:3857 takes the Earth for
+        return math.degrees(x / 6_378_137), math.degrees(math.atan(math.sinh(y / 6_378_137)))
+
+    expected = [*lonlat(1_260_000, 5_880_000), *lonlat(1_261_000, 5_881_000)]
+    assert api.asked[-1].body["bbox"] == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +170,7 @@ def test_each_part_of_the_search_decides(
         ({"file": "nosuch/catalog.parquet"}, "there is no catalog at"),
     ],
 )
-def test_what_is_wrong_is_named(changes: dict[str, Any], said: str, catalog: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_named(changes: dict[str, Any], said: str, catalog: str) -> None:
     """Nothing is made, not even a folder."""
     from pixel_gather import GatherError  # noqa: PLC0415 # the base of all
 
