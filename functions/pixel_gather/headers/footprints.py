@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from pixel_gather.catalog.duplicates import FROM_HEADERS
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import Header, Source
@@ -51,7 +52,12 @@ def item_of_headers(
         "collection": collection,
         "bbox": [west, min(latitudes), east, max(latitudes)],
         "geometry": {"type": "Polygon", "coordinates": [[list(position) for position in ring]]},
-        "properties": {"datetime": format_moment(source.time_us), **scalars, **_projection(header)},
+        "properties": {
+            **scalars,
+            **_projection(header),
+            FROM_HEADERS: True,
+            "datetime": format_moment(source.time_us),
+        },
         "assets": {
             each.band or "data": {
                 "href": each.href,

@@ -29,6 +29,7 @@ from pixel_gather.headers.footprints import item_of_headers
 from pixel_gather.headers.in_order import in_order
 from pixel_gather.local.gather import Job, Settings, check_place, listed, opened_job, shown
 from pixel_gather.local.search import items_of_api
+from pixel_gather.model.counted import counted
 from pixel_gather.model.source import Cost, Header, Source
 from pixel_gather.request.href import IN_PROCESS, check_href
 from pixel_gather.request.request import parse_sources
@@ -152,6 +153,12 @@ def _made(
             else:
                 spooled.add(tally.counted(_described(origin, items, settings)), name=origin.kind)
         n_new = spooled.n_items - n_before
+        if not spooled.n_items and tally.left_out:
+            href, reason = tally.left_out[0]
+            raise RequestError(
+                f"no scene could be made of {counted(tally.n_left_out, 'file')}; the first: {href}: {reason}",
+                field="catalog",
+            )
         everything = tuple(dict.fromkeys(map(_as_text, (*before, *origins))))
         written = write_search_files(spooled, store, key, origins=[_of_text(each) for each in everything])
         _write_parquet(spooled, store, key)
