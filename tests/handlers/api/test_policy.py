@@ -158,3 +158,23 @@ def test_address_is_that_of_the_api(place: Place) -> None:
     event = {"resource": "/gathers/{id}", "pathParameters": {"id": "x"}, "requestContext": place.context}
 
     assert address(event) == place.expected
+
+
+@pytest.mark.parametrize(
+    ("sources", "named"),
+    [
+        ({"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}}, "catalog_hosts"),
+        ({"stac": {"api": "http://169.254.169.254/", "assets": ["red"]}}, "sources.stac.api"),
+        ({"catalog": {"file": "s3://someone-elses/c.parquet", "assets": ["red"]}}, "sources.catalog.file"),
+        ({"catalog": {"file": "/etc/passwd", "assets": ["red"]}}, "sources.catalog.file"),
+    ],
+)
+def test_catalogs_are_asked_only_where_the_deployment_says(sources: dict[str, Any], named: str) -> None:
+    """No host is asked unless the setting names it; a catalog lies where lists may lie."""
+    settings = Settings.from_environment(ENVIRONMENT)
+    with pytest.raises(RequestError) as raised:
+        check_sources(parse_sources(sources), settings)
+    assert named in str(raised.value)
+
+    allowed = Settings.from_environment(ENVIRONMENT | {"PIXEL_GATHER_CATALOG_HOSTS": '["stac.example.org"]'})
+    check_sources(parse_sources({"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}}), allowed)
