@@ -54,7 +54,7 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
     if sources.list is not None:
         checked_list(sources.list, settings)
     if sources.catalog is not None:
-        _checked(sources.catalog.file, list_policy(settings), "sources.catalog.file")
+        checked_list(sources.catalog.file, settings, field="sources.catalog.file")
     if sources.stac is not None:
         hosts_only(settings.catalog_hosts, field="sources.stac.api")(sources.stac.api)
     if sources.prefix is not None:
@@ -66,13 +66,12 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
             )
 
 
-def checked_list(place: str, settings: Settings) -> str:
-    """Return the href of a list that may be read; of the control bucket, only what was uploaded.
+def checked_list(place: str, settings: Settings, *, field: str = "sources.list") -> str:
+    """Return the href of a list or a catalog that may be read; of the control bucket, only what was uploaded.
 
     Raises:
         RequestError: It may not.
     """
-    field = "sources.list"
     if place == _STDIN:
         raise RequestError(
             "nothing is typed in here: upload the list with POST /lists, or write s3://bucket/key",

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from handlers.api.policy import check_sources, checked_index
 from handlers.settings import Settings
 from handlers.wiring import Deployment
 from pixel_gather.errors import RequestError
-from pixel_gather.request.request import Sources
+from pixel_gather.request.request import Sources, parse_sources
 from support.lambda_functions import ENVIRONMENT
 
 BUCKETS = [
@@ -166,6 +167,7 @@ def test_address_is_that_of_the_api(place: Place) -> None:
         ({"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}}, "catalog_hosts"),
         ({"stac": {"api": "http://169.254.169.254/", "assets": ["red"]}}, "sources.stac.api"),
         ({"catalog": {"file": "s3://someone-elses/c.parquet", "assets": ["red"]}}, "sources.catalog.file"),
+        ({"catalog": {"file": "s3://control/plans/c.parquet", "assets": ["red"]}}, "sources.catalog.file"),
         ({"catalog": {"file": "/etc/passwd", "assets": ["red"]}}, "sources.catalog.file"),
     ],
 )
