@@ -67,6 +67,9 @@ class Settings:
     catalog: str | None = None
     """``s3://bucket/key`` of the catalog to search, where the deployment has one."""
 
+    catalog_hosts: frozenset[str] = frozenset()
+    """Hosts of STAC APIs that a request may search; none unless the deployment names them."""
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Read all variables.
@@ -90,6 +93,9 @@ class Settings:
             state_machine_arn=environment.get(f"{_PREFIX}STATE_MACHINE_ARN") or None,
             region=environment.get("AWS_REGION") or None,
             catalog=environment.get(f"{_PREFIX}CATALOG") or None,
+            catalog_hosts=frozenset(
+                str(each) for each in variables.array("CATALOG_HOSTS", may_be_missing=True)
+            ),
         )
 
     @property
@@ -133,7 +139,9 @@ class _Variables:
         except ValueError as error:
             raise SettingsError(f"{_PREFIX}{name} is {text!r}; it has to be JSON") from error
 
-    def array(self, name: str) -> list[Any]:
+    def array(self, name: str, *, may_be_missing: bool = False) -> list[Any]:
+        if may_be_missing and f"{_PREFIX}{name}" not in self.environment:
+            return []
         found = self.json(name)
         if not isinstance(found, list):
             raise SettingsError(f"{_PREFIX}{name} is {found!r}; it has to be a JSON array")

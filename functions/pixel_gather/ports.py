@@ -133,6 +133,10 @@ class SourceTable(Protocol):
         """Lines of the list."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever reads the list should know, such as scenes that were left out."""
+
+    @property
     def n_repeated(self) -> int:
         """Sources whose href is in an earlier line of the list, too."""
 

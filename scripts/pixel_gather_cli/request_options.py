@@ -82,6 +82,14 @@ _SOURCES = (
         "--index", metavar="FILE", help="Header index; saves a request per file. See pixel-gather index."
     ),
 )
+_SCENES = (
+    click.option("--stac", metavar="URL", help="Scenes that this STAC API finds where the window lies."),
+    click.option("--catalog", metavar="FILE", help="Scenes of what pixel-gather catalog wrote instead."),
+    click.option("--assets", metavar="NAMES", help="Of each scene, such as red,nir or nir=B08,scl."),
+    click.option("--collection", multiple=True, metavar="ID", help="Of scenes; may be given again."),
+    click.option("--datetime", metavar="TIME", help="Of scenes: 2024, 2024-06/2024-08."),
+    click.option("--where", metavar="TEXT", help="Of scenes, such as 'eo:cloud_cover<40'."),
+)
 _WINDOW = (
     click.option("--tile", type=Tile(), help="One tile of each source's own tiling."),
     click.option("--pixels", type=Numbers("COL,ROW,WIDTH,HEIGHT", kind=int), help="A window of pixels."),
@@ -144,7 +152,7 @@ type _Command = Callable[..., Any]
 
 def request_options(command: _Command) -> _Command:
     """Add REQUEST and the options that replace its fields."""
-    for option in reversed((*_SOURCES, *_WINDOW, *_PIXELS, *_OUTPUT)):
+    for option in reversed((*_SOURCES, *_SCENES, *_WINDOW, *_PIXELS, *_OUTPUT)):
         command = option(command)
     return click.argument("request_file", metavar="[REQUEST]", required=False)(command)
 
@@ -172,9 +180,10 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         RequestError: The request is wrong or missing.
     """
     given = _read(options.pop("request_file"))
-    for name in ("sources", "prefix", "index"):
+    for name in ("sources", "prefix", "index", "catalog"):
         options[name] = in_home(options[name])
     sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time")
+    scenes = _taken_scenes(options)
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
     output = _taken(options, layout="layout", codec="codec", zfp_tolerance="zfp_tolerance")
     limits = _taken(options, usd="max_usd", times_source="times_source")
@@ -192,8 +201,8 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         others["nodata"] = int(nodata)
     if sources.keys() == {"time"}:
         given["sources"] = _as_object(given.get("sources")) | sources
-    elif sources:
-        given["sources"] = sources
+    elif sources or scenes:
+        given["sources"] = sources | scenes
     if window:
         given["window"] = window
     for name, part in (("output", output), ("limits", limits)):
@@ -202,6 +211,36 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     if not (given or others):
         raise RequestError("give a REQUEST file, or --sources and a window; see --help", field="request")
     return parse_request(given | others)
+
+
+def _taken_scenes(options: dict[str, Any]) -> dict[str, Any]:
+    """Remove the options that look for scenes, and return them as a part of ``sources``."""
+    given = _taken(
+        options,
+        stac="stac",
+        catalog="catalog",
+        assets="assets",
+        collections="collection",
+        datetime="datetime",
+        where="where",
+    )
+    places = {name: given.pop(name) for name in ("stac", "catalog") if name in given}
+    if not given.get("collections"):
+        given.pop("collections", None)
+    if not places:
+        if given:
+            raise RequestError("it goes with --stac or --catalog", field=f"--{next(iter(given))}")
+        return {}
+    given["assets"] = _assets(given.get("assets", ""))
+    return {name: {"api" if name == "stac" else "file": place} | given for name, place in places.items()}
+
+
+def _assets(text: str) -> dict[str, str]:
+    """Return bands and assets of ``red,nir=B08``."""
+    pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
+    if not pairs:
+        raise RequestError("say what is read of each scene, such as red,nir", field="--assets")
+    return {band.strip(): (asset or band).strip() for band, _, asset in pairs}
 
 
 def in_home[Text: str | None](place: Text) -> Text:

@@ -1,4 +1,4 @@
-"""The options of a search for scenes."""
+"""The options that say which scenes are looked for."""
 
 import json
 from collections.abc import Callable
@@ -21,10 +21,8 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--bbox", type=Numbers("W,S,E,N", kind=float), help="Box in degrees; W > E crosses 180°."
             ),
-            click.option(
-                "--point", type=Numbers("LON,LAT", kind=float), help="Scenes that contain this point."
-            ),
-            click.option("--geojson", metavar="FILE", help="Scenes that intersect a GeoJSON shape."),
+            click.option("--point", type=Numbers("LON,LAT", kind=float), help="Scenes that hold this point."),
+            click.option("--geojson", metavar="FILE", help="Scenes that meet a GeoJSON shape."),
             click.option("--datetime", metavar="TIME", help="2024, 2024-06/2024-08, 2024-06-01T00:00:00Z/.."),
             click.option(
                 "--where",
@@ -32,19 +30,16 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Conditions, such as 'eo:cloud_cover<40 and platform=landsat-8'.",
             ),
             click.option(
-                "--collection",
-                "collections",
-                multiple=True,
-                metavar="ID",
-                help="Collection to search. Repeat for more.",
+                "--collection", "collections", multiple=True, metavar="ID", help="May be given again."
             ),
-            click.option("--id", "ids", multiple=True, metavar="ID", help="ID of a scene. Repeat for more."),
+            click.option("--id", "ids", multiple=True, metavar="ID", help="Of a scene; may be given again."),
             click.option(
                 "--most",
                 default=100_000,
+                type=click.IntRange(min=1),
                 show_default=True,
                 metavar="N",
-                help="Refuse a search that finds more scenes.",
+                help="More scenes are refused.",
             ),
         )
     ):
@@ -53,18 +48,27 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def search_of(options: dict[str, Any]) -> SceneSearch:
-    """Remove the search options from a command's options and return the search.
+    """Take the options out and return what they look for.
 
     Raises:
         RequestError: One of them is wrong.
     """
+    return SceneSearch.of(**search_given(options))
+
+
+def search_given(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options out and return those that were given, by the names of `SceneSearch.of`.
+
+    Raises:
+        RequestError: The GeoJSON file cannot be read.
+    """
     given = {name: options.pop(name) for name in _NAMES}
     given["geojson"] = None if given["geojson"] is None else _shape(given["geojson"])
-    return SceneSearch.of(**given)
+    return {name: value for name, value in given.items() if value is not None and value != ()}
 
 
 def _shape(path: str) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RequestError(f"{path} is not a GeoJSON file: {error}", field="--geojson") from error
+        raise RequestError(f"{path} is no GeoJSON file: {error}", field="--geojson") from error

@@ -269,6 +269,8 @@ class FakeTable:
     index: Mapping[str, bytes] = field(default_factory=dict)
     """What a header index tells, by href."""
 
+    notes: tuple[str, ...] = ()
+
     @property
     def n_known(self) -> int:
         """Sources of which the index tells."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from handlers.settings import Settings
+from pixel_gather.adapters.catalog.json_http import hosts_only
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href import HrefPolicy, check_href
 
@@ -52,6 +53,10 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
         _checked(href, policy, f"sources.hrefs.{position}")
     if sources.list is not None:
         checked_list(sources.list, settings)
+    if sources.catalog is not None:
+        checked_list(sources.catalog.file, settings, field="sources.catalog.file")
+    if sources.stac is not None:
+        hosts_only(settings.catalog_hosts, field="sources.stac.api")(sources.stac.api)
     if sources.prefix is not None:
         folder = sources.prefix.rstrip("/")
         href = _checked(f"{folder}/x", policy, "sources.prefix")  # a prefix is checked by an object in it
@@ -61,13 +66,12 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
             )
 
 
-def checked_list(place: str, settings: Settings) -> str:
-    """Return the href of a list that may be read. In the control bucket, these are the uploaded lists.
+def checked_list(place: str, settings: Settings, *, field: str = "sources.list") -> str:
+    """Return the href of a list or catalog that may be read. In the control bucket, these are the uploads.
 
     Raises:
         RequestError: The list may not be read.
     """
-    field = "sources.list"
     if place == _STDIN:
         raise RequestError(
             "nothing is typed in here: upload the list with POST /lists, or write s3://bucket/key",

@@ -10,13 +10,16 @@ from typing import Final
 from handlers.api.policy import check_sources, checked_index, list_policy, source_policy
 from handlers.settings import Settings
 from handlers.wiring import Deployment
+from pixel_gather.adapters.catalog.json_http import hosts_only
+from pixel_gather.adapters.catalog.scene_list import SceneFinder
+from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.header_index import read_index
 from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import SourceList, named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.errors import BudgetError
 from pixel_gather.model.source import Source
-from pixel_gather.request.request import GatherRequest, Limits, Sources
+from pixel_gather.request.request import GatherRequest, Limits
 
 _FOR_THE_LIST: Final = 0.75
 """Share of a plan's time. Reading headers, sorting the list and writing the manifest take less. The thread
@@ -67,7 +70,7 @@ async def opened_table(
             )
 
     def load() -> SqliteSourceTable:
-        named = _named(request.sources, deployment, check)
+        named = _named(request, deployment, check)
         limited = _limited(named.sources, most=request.limits.files)
         table = SqliteSourceTable(replace(named, sources=limited), check=check)
         if request.index is not None:
@@ -89,13 +92,23 @@ def _learn(
     table.learn(read_index(href, objects=deployment.objects, overview=overview, check=check), check=check)
 
 
-def _named(sources: Sources, deployment: Deployment, check: Check) -> SourceList:
+def _named(request: GatherRequest, deployment: Deployment, check: Check) -> SourceList:
     settings = deployment.settings
+    find_scenes = SceneFinder(
+        window=request.window.rule(),
+        projector=RasterioProjector(),
+        objects=deployment.objects,
+        policy=source_policy(settings),
+        catalog_policy=list_policy(settings),
+        check_api=lambda _: hosts_only(settings.catalog_hosts, field="stac"),
+        check=check,
+    )
     return named_sources(
-        sources,
+        request.sources,
         objects=deployment.objects,
         policy=source_policy(settings),
         list_policy=list_policy(settings),
+        find_scenes=find_scenes,
         check=check,
     )
 

@@ -77,6 +77,14 @@ def unwrapped(box: Box) -> Box:
     return (west, south, east + 360 if west > east else east, north)
 
 
+def boxes_meet(one: Box, other: Box) -> bool:
+    """Tell whether two boxes share a point; both may cross the antimeridian."""
+    a, b = unwrapped(one), unwrapped(other)
+    if a[1] > b[3] or a[3] < b[1]:
+        return False
+    return any(a[0] <= b[2] + shift and a[2] >= b[0] + shift for shift in SHIFTS)
+
+
 @dataclass(frozen=True)
 class Area:
     """Where scenes are looked for: a box, or the shape of a GeoJSON geometry.

@@ -1,7 +1,8 @@
 """Scenes that a provider has processed several times: which one counts. Pure.
 
 Two scenes are duplicates where platform, collection, time (to the second) and place are the same. The place
-is the grid cell where both name one, otherwise a footprint box that is almost the same.
+is the grid cell where both name one, otherwise a footprint box that is almost the same. A scene
+that was made from the headers of images is nobody's duplicate.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,25 @@ from pixel_gather.catalog.item import scene_key
 _CELLS: Final = ("grid:code", "s2:mgrs_tile", "landsat:wrs_path_row")
 _ACQUISITIONS: Final = ("s2:datatake_id", "landsat:scene_id")
 _VERSIONS: Final = ("processing:version", "s2:processing_baseline", "landsat:collection_number")
+FROM_HEADERS: Final = "pixel_gather:from_headers"
+"""Property of a scene that is known by its images' headers alone. It is nobody's duplicate: two files of one
+place and time may show different things."""
+
+OF_DUPLICATES: Final = frozenset(
+    {
+        FROM_HEADERS,
+        *_CELLS,
+        *_ACQUISITIONS,
+        *_VERSIONS,
+        "platform",
+        "updated",
+        "created",
+        "datetime",
+        "start_datetime",
+    }
+)
+"""Properties that are looked at."""
+
 _SAME_SHARE: Final = 0.95
 """Of two boxes' union that their intersection covers."""
 
@@ -55,6 +75,8 @@ def without_duplicates(items: Sequence[Item]) -> Kept:
 
 def _acquisition(item: Item) -> tuple[object, ...]:
     properties = item["properties"]
+    if properties.get(FROM_HEADERS):
+        return (item.get("collection"), item["id"])
     named = next((properties[name] for name in _ACQUISITIONS if properties.get(name)), None)
     second = scene_key(item, name="item").start_us // 1_000_000
     return item.get("collection"), properties.get("platform"), named or second, _cell(item)

@@ -9,12 +9,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pixel_gather.catalog.area import Box, check_box
+from pixel_gather.catalog.area import Box, check_box, unwrapped
 from pixel_gather.catalog.time_range import parse_period
 from pixel_gather.catalog.where import CLOUD_COVER
 from pixel_gather.errors import RequestError
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
 
 UNKNOWN_CLOUD: Final = 255
 _LONGEST_ID: Final = 1024
@@ -97,10 +100,34 @@ def scene_key(item: Mapping[str, Any], *, name: str) -> SceneKey:
     )
 
 
-def kept(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item without its links and without what is no part of the STAC specification's item."""
+def kept(item: Mapping[str, Any], key: SceneKey) -> dict[str, Any]:
+    """Return an item without its links and without what is no part of the STAC specification's item.
+
+    It always has a box. An asset that is no object is left out.
+    """
     found = {field: item[field] for field in _FIELDS if item.get(field) is not None}
-    return {"type": "Feature", "stac_version": "1.0.0"} | found
+    assets = {str(name): asset for name, asset in item["assets"].items() if isinstance(asset, Mapping)}
+    defaults = {"type": "Feature", "stac_version": "1.0.0", "bbox": list(key.box)}
+    return defaults | found | {"assets": assets}
+
+
+def footprint_of(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":
+    """Return an item's footprint as a shape: its geometry, or its box where it has none.
+
+    Raises:
+        RequestError: Its geometry is no GeoJSON geometry.
+    """
+    from shapely import box  # noqa: PLC0415 # a quarter of a function's start, seldom needed
+    from shapely.geometry import shape  # noqa: PLC0415 # as above
+
+    if (geometry := item.get("geometry")) is None:
+        return box(*unwrapped(key.box))
+    try:
+        return shape(geometry)
+    except Exception as error:  # shapely raises whatever the coordinates lead to
+        raise RequestError(
+            f"its geometry cannot be used: {str(error)[:200]}", field=f"item {key.id[:80]}"
+        ) from error
 
 
 def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tuple[str, str]]:

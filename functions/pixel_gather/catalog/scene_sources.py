@@ -4,11 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from pixel_gather.catalog.area import unwrapped
+from pixel_gather.catalog.duplicates import OF_DUPLICATES
 from pixel_gather.catalog.item import common_names, scene_key
+from pixel_gather.catalog.time_range import format_moment
+from pixel_gather.catalog.where import CLOUD_COVER
 from pixel_gather.errors import RequestError
 
 type Item = Mapping[str, Any]
 type Address = Literal["asset", "s3", "https"]
+type RowRule = Literal["item", "solar-day", "datatake"]
 
 _ALTERNATES: Final = ("alternate", "alternates")
 _COLUMNS: Final[dict[str, str]] = {
@@ -20,6 +25,14 @@ _COLUMNS: Final[dict[str, str]] = {
     "s2:processing_baseline": "processing_baseline",
 }
 """Properties that become columns of the list, and so coordinates of the cube."""
+
+
+_DATATAKES: Final = ("s2:datatake_id", "landsat:scene_id")
+_NEEDED: Final = frozenset(
+    {*_COLUMNS, *_DATATAKES, *OF_DUPLICATES, "datetime", "start_datetime", "end_datetime", CLOUD_COVER}
+)
+_US_PER_DEGREE: Final = 240_000_000
+"""The sun takes four minutes for a degree of longitude."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +107,48 @@ def sources_of(
             scene=key.id,
             columns={"collection": key.collection or None} | columns | claims,
         )
+
+
+def row_of(item: Item, rule: RowRule) -> str:
+    """Return the name of the cube's row that a scene belongs to; scenes of one name share it.
+
+    Args:
+        item: The scene.
+        rule: ``item``: each scene by itself. ``solar-day``: all scenes of a collection and a day by the sun
+            at their place. ``datatake``: all scenes of one pass of the satellite; a scene that names none is
+            by itself.
+    """
+    key = scene_key(item, name="item")
+    if rule == "item":
+        return key.id
+    if rule == "datatake":
+        properties = item["properties"]
+        return str(next((properties[name] for name in _DATATAKES if properties.get(name)), key.id))
+    west, _, east, _ = unwrapped(key.box)
+    longitude = ((west + east) / 2 + 180) % 360 - 180
+    day = format_moment(key.start_us + int(longitude * _US_PER_DEGREE))[:10]
+    return f"{key.collection} {day}".lstrip()
+
+
+def slimmed(item: Item, choices: tuple[AssetChoice, ...]) -> Item:
+    """Return of a scene only what its sources and its duplicates are found by: many of them need little room.
+
+    ``all_assets`` names all assets that the scene has.
+
+    Raises:
+        RequestError: It is no scene.
+    """
+    key = scene_key(item, name="item")
+    assets = {choice.asset: asset for choice in choices if (asset := _found(item, choice.asset)) is not None}
+    properties = {name: value for name, value in item["properties"].items() if name in _NEEDED}
+    return {
+        "id": key.id,
+        "collection": item.get("collection"),
+        "bbox": list(key.box),
+        "properties": properties,
+        "assets": assets,
+        "all_assets": tuple(map(str, item["assets"])),
+    }
 
 
 def address_of(asset: Mapping[str, Any], wanted: Address) -> str:

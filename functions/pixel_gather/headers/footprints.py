@@ -1,12 +1,16 @@
-"""Make STAC items from headers, so any folder of images becomes searchable. Pure.
+"""Scenes from headers: where a source lies on the Earth. So anyone's folder of images is searchable. Pure.
 
-Sources with the same ``scene`` in the list form one item. A source without a scene is an item of its own.
+A scene is all sources that share the list's ``scene``; otherwise each source is one.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
+from pixel_gather.catalog.area import Box
+from pixel_gather.catalog.duplicates import FROM_HEADERS
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import Header, Source
@@ -14,8 +18,9 @@ from pixel_gather.ports import Projector
 
 LONLAT: Final = "EPSG:4326"
 _N_ON_EDGE: Final = 5
-"""Positions per edge of the image. The footprint follows the edge's curve on the Earth."""
+"""Positions on each edge of the image, so that the footprint follows its curves on the Earth."""
 
+_HALF_A_TURN: Final = 180.0
 _MEDIA_TYPES: Final = {
     "GTiff": "image/tiff; application=geotiff; profile=cloud-optimized",
     "JP2OpenJPEG": "image/jp2",
@@ -25,32 +30,34 @@ _MEDIA_TYPES: Final = {
 def item_of_headers(
     found: Sequence[tuple[Source, Header]], *, collection: str, projector: Projector
 ) -> dict[str, Any] | str:
-    """Return the STAC item of one scene, or the reason why it cannot be made.
+    """Return the STAC item of one scene, or why there can be none.
 
     Args:
         found: The scene's sources, each with its header.
-        collection: Collection of the item.
-        projector: Transforms the sources' CRS to longitude and latitude.
+        collection: Which the item says that it belongs to.
+        projector: From the sources' CRS to longitude and latitude.
     """
     source, header = found[0]
     if source.time_us is None:
         return "no time: give the list a column time, or ls --time"
-    ring = footprint_of(header, projector)
-    if isinstance(ring, str):
-        return ring
-    longitudes, latitudes = [x for x, _ in ring], [y for _, y in ring]
-    crosses = max(longitudes) - min(longitudes) > 180  # noqa: PLR2004 # half a turn
-    west = min(x for x in longitudes if not crosses or x > 0)
-    east = max(x for x in longitudes if not crosses or x <= 0)
+    found_footprint = footprint_of(header, projector)
+    if isinstance(found_footprint, str):
+        return found_footprint
+    box, ring = found_footprint
     scalars = {name: value for name, value in source.columns.items() if value is not None}
     return {
         "type": "Feature",
         "stac_version": "1.0.0",
-        "id": source.scene or source.href.rpartition("/")[2].partition(".")[0],
+        "id": source.scene or _id_of(source.href),
         "collection": collection,
-        "bbox": [west, min(latitudes), east, max(latitudes)],
+        "bbox": list(box),
         "geometry": {"type": "Polygon", "coordinates": [[list(position) for position in ring]]},
-        "properties": {"datetime": format_moment(source.time_us), **scalars, **_projection(header)},
+        "properties": {
+            **scalars,
+            **_projection(header),
+            FROM_HEADERS: True,
+            "datetime": format_moment(source.time_us),
+        },
         "assets": {
             each.band or "data": {
                 "href": each.href,
@@ -63,8 +70,18 @@ def item_of_headers(
     }
 
 
-def footprint_of(header: Header, projector: Projector) -> list[tuple[float, float]] | str:
-    """Return the image's edge as a ring in longitude and latitude, or the reason why there is none."""
+def _id_of(href: str) -> str:
+    """Return the file's name with a few digits of its address: files of other folders may be called the same."""
+    name = href.rpartition("/")[2]
+    stem = name.rpartition(".")[0] or name
+    return f"{stem}-{hashlib.blake2b(href.encode(), digest_size=4).hexdigest()}"
+
+
+def footprint_of(header: Header, projector: Projector) -> tuple[Box, list[tuple[float, float]]] | str:
+    """Return an image's box and the ring of its edge in longitude and latitude, or why there is none.
+
+    Of an image that goes around the Earth or over a pole, the ring is that of the box.
+    """
     if header.transform is None or header.crs is None:
         return "it is not placed on the map"
     positions = _edge(header.width, header.height)
@@ -77,12 +94,42 @@ def footprint_of(header: Header, projector: Projector) -> list[tuple[float, floa
         return str(error)
     if not all(math.isfinite(value) for value in (*xs, *ys)):
         return "its edge has no place on the Earth"
-    clamped = [(min(max(x, -180.0), 180.0), min(max(y, -90.0), 90.0)) for x, y in zip(xs, ys, strict=True)]
-    return [*clamped, clamped[0]]
+    ys = [min(max(y, -90.0), 90.0) for y in ys]
+    south, north = min(ys), max(ys)
+    longitudes, turn = _in_one_piece(xs)
+    if abs(turn) > _HALF_A_TURN:
+        south, north = (south, 90.0) if sum(ys) > 0 else (-90.0, north)
+        return _whole_turn(south, north)
+    west, east = min(longitudes), max(longitudes)
+    if east - west >= 2 * _HALF_A_TURN - 1e-9:
+        return _whole_turn(south, north)
+    ring = [(_wrapped(x), y) for x, y in zip(longitudes, ys, strict=True)]
+    return (_wrapped(west), south, _wrapped(east), north), [*ring, ring[0]]
+
+
+def _in_one_piece(xs: Sequence[float]) -> tuple[list[float], float]:
+    """Return the longitudes of a ring without jumps, from -180 to below 180 on, and how far the ring turns."""
+    found, turn = [xs[0]], 0.0
+    for before, after in pairwise((*xs, xs[0])):
+        step = (after - before + _HALF_A_TURN) % (2 * _HALF_A_TURN) - _HALF_A_TURN
+        turn += step
+        found.append(found[-1] + step)
+    west = min(found)
+    shift = round((((west + _HALF_A_TURN) % (2 * _HALF_A_TURN)) - _HALF_A_TURN - west) / 360) * 360
+    return [x + shift for x in found[:-1]], turn
+
+
+def _wrapped(x: float) -> float:
+    return x - 2 * _HALF_A_TURN if x > _HALF_A_TURN else x
+
+
+def _whole_turn(south: float, north: float) -> tuple[Box, list[tuple[float, float]]]:
+    ring = [(-180.0, south), (180.0, south), (180.0, north), (-180.0, north), (-180.0, south)]
+    return (-180.0, south, 180.0, north), ring
 
 
 def _edge(width: int, height: int) -> list[tuple[float, float]]:
-    """Return positions around an image. They run counter-clockwise on the map if north is up."""
+    """Return positions around an image, counter-clockwise on the map of an image whose north is up."""
     shares = [n / _N_ON_EDGE for n in range(_N_ON_EDGE)]
     left = [(0.0, share * height) for share in shares]
     bottom = [(share * width, float(height)) for share in shares]
@@ -92,7 +139,7 @@ def _edge(width: int, height: int) -> list[tuple[float, float]]:
 
 
 def _projection(header: Header) -> dict[str, Any]:
-    """Return the properties of STAC's projection extension."""
+    """Return what the projection extension says of the image's grid."""
     found: dict[str, Any] = {"proj:shape": [header.height, header.width]}
     if header.crs is not None and header.crs.upper().startswith("EPSG:"):
         found["proj:code"] = header.crs

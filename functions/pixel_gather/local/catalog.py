@@ -1,8 +1,8 @@
-"""Make a catalog in this process, from STAC items, indexes or the headers of images."""
+"""Make a catalog in this process, from wherever scenes are described, or from the headers of images."""
 
 import os
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,23 +11,28 @@ from typing import Any, Final
 import msgspec
 import obstore
 
-from pixel_gather.adapters.catalog.catalog_search import open_catalog
+from pixel_gather.adapters.catalog.catalog_format import Origin
+from pixel_gather.adapters.catalog.catalog_search import Catalog, open_catalog
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
+from pixel_gather.adapters.catalog.cmr import CMR, CmrSearch, cmr_items
 from pixel_gather.adapters.catalog.geoparquet import write_geoparquet
 from pixel_gather.adapters.catalog.item_files import items_of_file
+from pixel_gather.adapters.catalog.json_http import JsonClient, same_host_only
 from pixel_gather.adapters.catalog.sentinel2_index import items_of_index
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects, Store, StoreSettings, open_place
-from pixel_gather.adapters.source_list.list_file import open_list_file
-from pixel_gather.catalog.query import SceneQuery
+from pixel_gather.adapters.source_list.list_file import STDIN, open_list_file
+from pixel_gather.catalog.scene_search import SceneSearch
 from pixel_gather.errors import RequestError, SourceError, StoreError
 from pixel_gather.headers.footprints import item_of_headers
 from pixel_gather.headers.in_order import in_order
 from pixel_gather.local.gather import Job, Settings, check_place, listed, opened_job, shown
+from pixel_gather.local.search import items_of_api
+from pixel_gather.model.counted import counted
 from pixel_gather.model.source import Cost, Header, Source
 from pixel_gather.request.href import IN_PROCESS, check_href
-from pixel_gather.request.request import Sources
+from pixel_gather.request.request import parse_sources
 
 _MOST_NAMED: Final = 20
 _N_AT_A_TIME: Final = 1000
@@ -35,18 +40,18 @@ _N_AT_A_TIME: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeCatalog:
-    """Result of making a catalog."""
+    """A catalog that was written."""
 
     place: str
     n_scenes: int
     n_new: int
-    """Scenes that were added or replaced."""
+    """Scenes that were not in the catalog before, or are described anew."""
 
     n_left_out: int
-    """Files that could not become scenes."""
+    """Files of which no scene could be made."""
 
     left_out: tuple[tuple[str, str], ...]
-    """Href and reason of the first twenty of them."""
+    """Href and reason of the first twenty."""
 
     nbytes: int
 
@@ -55,55 +60,110 @@ def make_catalog(
     items: Iterable[Mapping[str, Any]] | None = None,
     *,
     to: str | os.PathLike[str],
+    stac: str | None = None,
+    cmr: str | None = None,
     items_file: str | os.PathLike[str] | None = None,
     sentinel2_index: str | os.PathLike[str] | None = None,
     sources: Any = None,
+    search: Mapping[str, Any] | None = None,
     collection: str = "images",
     add: bool = False,
     settings: Settings | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> MadeCatalog:
-    """Make a catalog of scenes for `search`, or add scenes to one.
+    """Make a catalog of scenes, for `search`, or add scenes to one.
 
     Args:
         items: STAC items: dicts, or objects with ``to_dict``, such as those of `search` and pystac-client.
-        to: The STAC-GeoParquet file to write, local or on S3. Two files for searches are written beside it.
-        items_file: An item collection, a file with one item per line, STAC-GeoParquet, or a static catalog.
-        sentinel2_index: The public Sentinel-2 index: CSV, gzipped or not.
-        sources: As a request's ``sources``. Footprint, grid and bands are read from the headers.
-        collection: Collection of the scenes made from headers.
-        add: Keep the catalog's scenes. A new scene replaces the one with the same collection and id.
+        to: The STAC-GeoParquet file to write, here or on S3. Two files for searches are written beside it.
+        stac: Address of a STAC API's landing page.
+        cmr: Short name of a collection in NASA's CMR.
+        items_file: A collection of items, one item a line, STAC-GeoParquet, or a static catalog.
+        sentinel2_index: The public Sentinel-2 index, CSV, gzipped or not.
+        sources: As a request's ``sources``: footprint, grid and bands are read from the headers.
+        search: What is looked for by ``stac`` and ``cmr``: the keyword arguments of `SceneSearch.of`.
+        collection: Of scenes made from headers.
+        add: Keep what the catalog holds; of a scene with the same collection and id, the new one stays.
         settings: How this machine is used.
         on_progress: Called with the number of scenes so far.
 
     Raises:
-        RequestError: Not exactly one input was given, or it contains no scene.
-        StoreError: The catalog could not be written. An earlier one was not changed.
+        RequestError: Nothing, or more than one thing, was given; or it holds no scene.
+        StoreError: The catalog could not be written; an earlier one is as it was.
     """
-    given = {"items": items, "items_file": items_file, "sentinel2_index": sentinel2_index, "sources": sources}
+    given = {
+        "items": items,
+        "stac": stac,
+        "cmr": cmr,
+        "items_file": items_file,
+        "sentinel2_index": sentinel2_index,
+        "sources": sources,
+    }
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:
         raise RequestError(f"give one of {', '.join(given)}", field="catalog")
+    SceneSearch.of(**dict(search or {}))
+    place = None if items is not None else _whole_place(named[0], given[named[0]])
+    origin = Origin(kind=named[0], place=place, search=dict(search or {}), collection=collection)
+    return _made([origin], items=items, to=to, add=add, settings=settings, on_progress=on_progress)
+
+
+def refresh_catalog(
+    *,
+    to: str | os.PathLike[str],
+    settings: Settings | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> MadeCatalog:
+    """Make a catalog again from everything that it was made from; the arguments are those of `make_catalog`.
+
+    What its sources no longer name is gone afterwards.
+
+    Raises:
+        RequestError: It was made from items that a program gave, which cannot be asked for again.
+        StoreError: There is no catalog.
+    """
+    store, key = _opened(to, settings or Settings())
+    origins = run(_open(store, key)).header.origins
+    if not origins or any(origin.kind == "items" for origin in origins):
+        raise RequestError(
+            "it was made from items that a program gave, which cannot be asked for again; make it anew",
+            field="refresh",
+        )
+    return _made(origins, items=None, to=to, add=False, settings=settings, on_progress=on_progress)
+
+
+def _made(
+    origins: Sequence[Origin],
+    *,
+    items: Iterable[Any] | None,
+    to: str | os.PathLike[str],
+    add: bool,
+    settings: Settings | None,
+    on_progress: Callable[[int], None],
+) -> MadeCatalog:
     settings = settings or Settings()
-    place = check_place(os.fspath(to))
-    folder, _, key = place.rpartition("/")
-    store = open_place(folder, settings.stores)
+    store, key = _opened(to, settings)
     tally = _Tally(on_progress)
     with SpooledItems() as spooled:
-        if add:
-            spooled.add(run(_items_in(store, key)), name=key)
+        before = run(_copied(store, key, spooled)) if add else ()
         n_before = spooled.n_items
-        if sources is not None:
-            checked = Sources.model_validate(sources)
-            run(_add_from_headers(spooled, checked, collection=collection, settings=settings, tally=tally))
-        else:
-            described = _described(items, items_file, sentinel2_index, settings)
-            spooled.add(tally.counted(described), name=named[0])
+        for origin in origins:
+            if origin.kind == "sources":
+                run(_add_from_headers(spooled, origin, settings=settings, tally=tally))
+            else:
+                spooled.add(tally.counted(_described(origin, items, settings)), name=origin.kind)
         n_new = spooled.n_items - n_before
-        written = write_search_files(spooled, store, key)
+        if not spooled.n_items and tally.left_out:
+            href, reason = tally.left_out[0]
+            raise RequestError(
+                f"no scene could be made of {counted(tally.n_left_out, 'file')}; the first: {href}: {reason}",
+                field="catalog",
+            )
+        everything = tuple(dict.fromkeys(map(_as_text, (*before, *origins))))
+        written = write_search_files(spooled, store, key, origins=[_of_text(each) for each in everything])
         _write_parquet(spooled, store, key)
     return MadeCatalog(
-        place=shown(place),
+        place=shown(check_place(os.fspath(to))),
         n_scenes=written.n_scenes,
         n_new=n_new,
         n_left_out=tally.n_left_out,
@@ -112,13 +172,46 @@ def make_catalog(
     )
 
 
+def _as_text(origin: Origin) -> bytes:
+    return msgspec.json.encode(origin, order="deterministic")
+
+
+def _of_text(content: bytes) -> Origin:
+    return msgspec.json.decode(content, type=Origin)
+
+
+def _opened(to: str | os.PathLike[str], settings: Settings) -> tuple[Store, str]:
+    folder, _, key = check_place(os.fspath(to)).rpartition("/")
+    return open_place(folder, settings.stores), key
+
+
+def _whole_place(kind: str, place: Any) -> Any:
+    """Return where scenes come from so that it means the same from any folder."""
+    base = IN_PROCESS.within(str(Path.cwd()))
+    try:
+        if kind in ("items_file", "sentinel2_index"):
+            return check_href(os.fspath(place), policy=base)
+        if kind == "sources":
+            named = parse_sources(place).model_dump(mode="json", exclude_none=True)
+            for field in ("list", "prefix"):
+                if named.get(field, STDIN) != STDIN:
+                    is_folder = named[field].endswith("/")
+                    named[field] = check_href(named[field].rstrip("/"), policy=base) + "/" * is_folder
+            return named
+    except ValueError as error:
+        if isinstance(error, RequestError):
+            raise
+        raise RequestError(str(error), field="catalog") from error
+    return place
+
+
 def write_items(
     items: Iterable[Mapping[str, Any]], to: str | os.PathLike[str], *, stores: StoreSettings | None = None
 ) -> None:
-    """Write items as STAC-GeoParquet, without the files for searches.
+    """Write items as STAC-GeoParquet, without the files that a search reads.
 
     Raises:
-        StoreError: The file could not be written.
+        StoreError: It could not be written.
     """
     folder, _, key = check_place(os.fspath(to)).rpartition("/")
     with SpooledItems() as spooled:
@@ -128,7 +221,7 @@ def write_items(
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts scenes, and files that could not become scenes."""
+    """Counts scenes, and files that gave none."""
 
     on_progress: Callable[[int], None]
     n: int = 0
@@ -149,40 +242,48 @@ class _Tally:
             self.left_out.append((href, reason))
 
 
-async def _items_in(store: Store, key: str) -> list[dict[str, Any]]:
-    """Return the items of a catalog; an empty list if there is no catalog yet."""
+async def _open(store: Store, key: str) -> Catalog:
+    return await open_catalog(store, key)
+
+
+async def _copied(store: Store, key: str, spooled: SpooledItems) -> tuple[Origin, ...]:
+    """Take what a catalog holds, a few groups at a time; return where it came from."""
     try:
         opened = await open_catalog(store, key)
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            return []
+            return ()  # there is none yet
         raise
-    return [item async for _, item in opened.scenes(SceneQuery())]
+    async for group in opened.all_items():
+        spooled.add(group, name=key)
+    return opened.header.origins
 
 
 def _described(
-    items: Iterable[Any] | None, items_file: Any, sentinel2_index: Any, settings: Settings
+    origin: Origin, items: Iterable[Any] | None, settings: Settings
 ) -> Iterator[Mapping[str, Any]]:
-    if items is not None:
-        return (each if isinstance(each, Mapping) else each.to_dict() for each in items)
-    policy = IN_PROCESS.within(str(Path.cwd()))
+    """Return the items of whatever names items."""
+    if origin.kind == "items":
+        return (each if isinstance(each, Mapping) else each.to_dict() for each in items or ())
+    wanted = SceneSearch.of(**origin.search)
+    if origin.kind == "stac":
+        return items_of_api(wanted, origin.place)
+    if origin.kind == "cmr":
+        asked = CmrSearch(short_name=origin.place, area=wanted.area, times=wanted.times, most=wanted.most)
+        return cmr_items(asked, JsonClient(same_host_only(CMR, field="cmr")))
     objects = Objects(settings.stores)
-    try:
-        href = check_href(os.fspath(items_file or sentinel2_index), policy=policy)
-    except ValueError as error:
-        raise RequestError(str(error), field="catalog") from error
-    if sentinel2_index is not None:
-        return _index_lines(href, objects)
+    if origin.kind == "sentinel2_index":
+        return _index_lines(origin.place, objects)
 
     def read_document(linked: str) -> Any:
         try:
-            _, file = open_list_file(check_href(linked, policy=policy), objects=objects, what="catalog")
+            _, file = open_list_file(check_href(linked, policy=IN_PROCESS), objects=objects, what="catalog")
             with closing(file):
                 return msgspec.json.decode(file.read())
         except (ValueError, msgspec.DecodeError) as error:
             raise RequestError(f"{linked[:200]} cannot be read: {error}", field="catalog") from error
 
-    return items_of_file(href, objects=objects, read_document=read_document)
+    return items_of_file(origin.place, objects=objects, read_document=read_document)
 
 
 def _index_lines(href: str, objects: Objects) -> Iterator[dict[str, Any]]:
@@ -192,9 +293,10 @@ def _index_lines(href: str, objects: Objects) -> Iterator[dict[str, Any]]:
 
 
 async def _add_from_headers(
-    spooled: SpooledItems, sources: Sources, *, collection: str, settings: Settings, tally: _Tally
+    spooled: SpooledItems, origin: Origin, *, settings: Settings, tally: _Tally
 ) -> None:
-    async with opened_job(sources, settings) as job:
+    collection = origin.collection
+    async with opened_job(parse_sources(origin.place), settings) as job:
         with closing(listed(job.table)) as in_list:
             each = _headers(in_list, job)
             async with aclosing(each) as headers:
@@ -222,7 +324,7 @@ def _add_scene(
 
 
 async def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[Source, Header | str]]:
-    """Open all sources concurrently. Yield each header, or the reason why there is none."""
+    """Open every source, as many at a time as pays, and yield its header or why there is none."""
 
     async def open_one(source: Source) -> tuple[Source, Header | str]:
         try:

@@ -9,10 +9,13 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
+from pixel_gather.adapters.catalog.json_http import same_host_only
+from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.control_store import ObjectControlStore
 from pixel_gather.adapters.cube.header_index import read_index
@@ -349,7 +352,23 @@ async def opened_job(
     async with AsyncExitStack() as stack:
 
         def load(check: Check) -> SqliteSourceTable:
-            named = named_sources(sources, objects=objects, policy=policy, list_policy=policy, check=check)
+            find_scenes = SceneFinder(
+                window=None if request is None else request.window.rule(),
+                projector=RasterioProjector(),
+                objects=objects,
+                policy=policy,
+                catalog_policy=policy,
+                check_api=partial(same_host_only, field="stac"),
+                check=check,
+            )
+            named = named_sources(
+                sources,
+                objects=objects,
+                policy=policy,
+                list_policy=policy,
+                find_scenes=find_scenes,
+                check=check,
+            )
             return SqliteSourceTable(named, check=check)
 
         table = stack.enter_context(await _in_thread(load))

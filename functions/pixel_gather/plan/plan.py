@@ -134,9 +134,10 @@ def _parts(work: Workload, deployment: Deployment | None) -> Parts:
 
 
 def _of_list(request: "GatherRequest", table: SourceTable) -> Iterator[str]:
-    """Warn about repeated sources and about hrefs without a time."""
+    """Warn about the list's notes, repeated sources and hrefs without a time."""
     if request.sources.time is not None and not table.has_time:
         yield "sources.time finds no time in some hrefs: the cube's first axis is source, not time"
+    yield from table.notes
     n = table.n_repeated
     if not n:
         return

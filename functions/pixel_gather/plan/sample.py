@@ -14,7 +14,7 @@ from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.cube_plan import SourceSlot
 from pixel_gather.plan.locate_window import Grid, place_window
-from pixel_gather.plan.sample_warnings import warnings_of_places, warnings_of_sample
+from pixel_gather.plan.sample_warnings import warnings_of_claims, warnings_of_places, warnings_of_sample
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
@@ -85,6 +85,7 @@ async def draft_slot(
         warnings=(
             *warnings_of_sample(slot, header, headers, errors, nodata=nodata),
             *warnings_of_places(slot, rule, headers, projector, nodata=nodata),
+            *warnings_of_claims(slot, sample, opened),
         ),
     )
 

@@ -3,13 +3,14 @@
 Pure except for the projector.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.model.source import Header
+from pixel_gather.model.source import Header, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, SourceSlot
@@ -61,6 +62,47 @@ def warnings_of_sample(
     if striped:
         said.append(f"{len(striped)} of {n} sampled sources{of_band} are stored in strips, not tiles")
     return said
+
+
+def warnings_of_claims(
+    slot: SourceSlot, sources: Sequence[Source], opened: Sequence[Header | SourceError]
+) -> list[str]:
+    """Say where a catalog claims another scale, offset or nodata of a source than its file declares.
+
+    Args:
+        slot: Of the sources.
+        sources: The sample.
+        opened: The header of each, or why there is none.
+    """
+    of_band = f" of band {slot.name}" if slot.name else ""
+    said = []
+    for name in ("scale", "offset", "nodata"):
+        differ: list[tuple[Header, float, float | None]] = []
+        n_claims = 0
+        for source, header in zip(sources, opened, strict=True):
+            claimed = source.columns.get(f"{name}_claimed")
+            if not isinstance(header, Header) or not isinstance(claimed, int | float):
+                continue
+            n_claims += 1
+            declared = _declared(header, slot.bands[0], name)
+            if declared is None or not math.isclose(claimed, declared, rel_tol=1e-9):
+                differ.append((header, claimed, declared))
+        if differ:
+            header, claimed, declared = differ[0]
+            says = "none" if declared is None else f"{declared:g}"
+            said.append(
+                f"the catalog claims another {name} than the file's for {len(differ)} of {n_claims} sampled "
+                f"sources{of_band}, such as {claimed:g} and not {says} for {header.href}: the cube keeps the "
+                f"file's values and applies neither; the claim is the coordinate {name}_claimed"
+            )
+    return said
+
+
+def _declared(header: Header, band: int, name: str) -> float | None:
+    if name == "nodata":
+        return header.nodata
+    values = header.scales if name == "scale" else header.offsets
+    return values[band - 1] if band <= header.n_bands else None
 
 
 def warnings_of_places(

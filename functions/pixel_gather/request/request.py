@@ -21,7 +21,7 @@ type Offset = Annotated[int, Field(ge=-(2**31) + 1, le=2**31 - 1)]
 """Offset in pixels. No supported raster has more columns or rows."""
 
 
-_SOURCE_KINDS: Final = ("hrefs", "list", "prefix")
+_SOURCE_KINDS: Final = ("hrefs", "list", "prefix", "stac", "catalog")
 _WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
 _MOST_MISTAKES: Final = 1000
 _MOST_NAMED: Final = 5
@@ -32,8 +32,74 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
+class _Scenes(_Model):
+    """Which scenes are looked for, and what is read of them."""
+
+    collections: tuple[str, ...] = Field((), description="Ids of collections; all of them if not given.")
+    ids: tuple[str, ...] = Field((), description="Ids of scenes; all of them if not given.")
+    datetime: str | None = Field(
+        None,
+        min_length=1,
+        description="2024, 2024-06, 2024-06/2024-08 or 2024-06-01T00:00:00Z/.., both ends included.",
+    )
+    area: (
+        Literal["window", "all"] | tuple[Coordinate, Coordinate, Coordinate, Coordinate] | dict[str, Any]
+    ) = Field(
+        "window",
+        description="Where scenes are looked for: window, where the request's bbox or point lies; "
+        "[west, south, east, north] in degrees, west > east over the antimeridian; a GeoJSON geometry; "
+        "or all.",
+    )
+    where: str | dict[str, Any] | None = Field(
+        None,
+        description="Conditions on properties: eo:cloud_cover<40 and platform=landsat-8, or "
+        '{"eo:cloud_cover": {"lt": 40}}. A scene without the property does not meet them.',
+    )
+    assets: dict[str, str] | Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        description="Band of the cube to asset: its key, or the common name of its band. "
+        "Names alone are both.",
+    )
+    address: Literal["asset", "s3", "https"] = Field(
+        "asset", description="Which of an asset's addresses is read; asset: the first."
+    )
+    scene: Literal["item", "solar-day", "datatake"] = Field(
+        "item",
+        description="What shares a row of the cube: item, each scene by itself; solar-day, the scenes of a "
+        "day by the sun; datatake, the scenes of one pass. What does not fit into one row gets a second one.",
+    )
+    duplicates: Literal["latest", "all", "fail"] = Field(
+        "latest", description="Scenes processed several times: keep the latest, keep all, or refuse."
+    )
+    most: int = Field(100_000, ge=1, le=1_000_000, description="More scenes than this are refused.")
+
+    @field_validator("assets", mode="before")
+    @classmethod
+    def _one_asset(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+
+class StacSources(_Scenes):
+    """Scenes that a STAC API finds."""
+
+    api: str = Field(min_length=1, description="Address of the API's landing page.")
+
+
+class CatalogSources(_Scenes):
+    """Scenes of a catalog that pixel-gather catalog wrote."""
+
+    file: str = Field(min_length=1, description="The catalog's Parquet file: a path or an href.")
+
+    @field_validator("file", mode="before")
+    @classmethod
+    def _file_may_be_a_path(cls, given: Any) -> Any:
+        return _as_text(given)
+
+
 class Sources(_Model):
-    """The files to read: named one by one, in a list file, or by a prefix. Exactly one of the three."""
+    """The files to read: named one by one, in a list file, by a prefix, or found in a catalog of scenes.
+
+    Exactly one of hrefs, list, prefix, stac and catalog.
+    """
 
     hrefs: tuple[str, ...] | None = Field(
         None, min_length=1, fail_fast=True, description="The sources themselves."
@@ -52,6 +118,10 @@ class Sources(_Model):
         description="Takes the time from hrefs if the list has none: a regular expression with %Y, %m, "
         "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_; or auto for the names of "
         "Landsat, Sentinel, HLS, MODIS and VIIRS products.",
+    )
+    stac: StacSources | None = Field(None, description="Scenes that a STAC API finds.")
+    catalog: CatalogSources | None = Field(
+        None, description="Scenes of a catalog that pixel-gather catalog wrote."
     )
 
     @model_validator(mode="before")
@@ -76,6 +146,8 @@ class Sources(_Model):
             raise ValueError("glob and regex go with prefix")
         if self.glob is not None and self.regex is not None:
             raise ValueError("give glob or regex, not both")
+        if self.time is not None and (self.stac is not None or self.catalog is not None):
+            raise ValueError("scenes have times of their own; leave time out")
         return self
 
 
@@ -285,8 +357,9 @@ class GatherRequest(_Model):
         Limits, the header index and the cube's name are left out: they do not change the cube's content.
         """
         made_of = self.model_dump(mode="json", exclude={"limits": True, "index": True, "output": {"name"}})
-        if self.sources.time is None:  # the digest of a request without it stays the same
-            del made_of["sources"]["time"]
+        for name in ("time", "stac", "catalog"):
+            if made_of["sources"][name] is None:
+                del made_of["sources"][name]
         canonical = json.dumps(made_of, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 

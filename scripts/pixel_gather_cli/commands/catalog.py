@@ -6,15 +6,13 @@ from typing import Any
 
 import click
 
-from pixel_gather.adapters.catalog.cmr import CMR, CmrSearch, cmr_items
-from pixel_gather.adapters.catalog.json_http import JsonClient, same_host_only
 from pixel_gather.errors import RequestError
-from pixel_gather.local.catalog import MadeCatalog, make_catalog
-from pixel_gather.local.search import SceneSearch, stac_items
-from pixel_gather_cli.request_options import settings_of, settings_options
-from pixel_gather_cli.search_options import search_of, search_options
+from pixel_gather.local.catalog import MadeCatalog, make_catalog, refresh_catalog
+from pixel_gather_cli.request_options import in_home, settings_of, settings_options
+from pixel_gather_cli.search_options import search_given, search_options
 
 _KINDS = ("stac", "cmr", "items", "sentinel2_index", "list", "prefix")
+_OF_HEADERS = ("glob", "regex", "time")
 
 
 @click.command("catalog")
@@ -24,40 +22,47 @@ _KINDS = ("stac", "cmr", "items", "sentinel2_index", "list", "prefix")
     "--items", metavar="FILE", help="STAC items: a collection, one a line, Parquet, or a static catalog."
 )
 @click.option("--sentinel2-index", metavar="CSV", help="The public Sentinel-2 index, gzipped or not.")
-@click.option("--list", metavar="LIST", help="A list file; footprints and bands come from the headers.")
-@click.option("--prefix", metavar="PREFIX", help="A folder or s3://bucket/prefix; as --list.")
-@click.option("--glob", metavar="PATTERN", help="Match the path below the prefix, such as '**/*.tif'.")
+@click.option("--list", metavar="LIST", help="A list file; footprint and bands are read from the headers.")
+@click.option("--prefix", metavar="PREFIX", help="A folder or s3://bucket/prefix; headers are read.")
+@click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*.tif'.")
+@click.option("--regex", metavar="PATTERN", help="Searched for in the whole href.")
+@click.option("--time", metavar="PATTERN", help="Time in the hrefs, such as _%Y%m%d_, or auto. See ls.")
+@click.option("--collection-name", default="images", metavar="NAME", help="Of scenes made from headers.")
+@click.option("--to", required=True, metavar="FILE", help="STAC-GeoParquet file to write, here or on S3.")
 @click.option(
-    "--collection-name", default="images", metavar="NAME", help="Collection of scenes made from headers."
+    "--add", is_flag=True, help="Keep what the catalog holds; new scenes replace those of the same id."
 )
-@click.option("--to", required=True, metavar="FILE", help="STAC-GeoParquet file to write, local or on S3.")
-@click.option("--add", is_flag=True, help="Add to the catalog. New scenes replace those with the same id.")
+@click.option("--refresh", is_flag=True, help="Make the catalog again from where its scenes came from.")
 @search_options
 @settings_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def catalog_command(*, to: str, add: bool, collection_name: str, as_json: bool, **options: Any) -> int:
-    """Make a catalog of scenes, which search reads.
+def catalog_command(
+    *, to: str, add: bool, refresh: bool, collection_name: str, as_json: bool, **options: Any
+) -> int:
+    """Make a catalog of scenes, which search answers from in a millisecond.
 
-    \b pixel-gather catalog --prefix s3://bucket/landsat/ --glob '**/*_B4.TIF' --to catalog.parquet
-    pixel-gather catalog --stac https://HOST/v1 --collection sentinel-2-l2a --datetime 2024 --to
-    catalog.parquet pixel-gather search --catalog catalog.parquet --bbox 11.2,46.4,11.5,46.6 --assets red >
-    list.csv
+    \b
+    pixel-gather catalog --prefix s3://bucket/landsat/ --glob '**/*_B4.TIF' --time auto --to catalog.parquet
+    pixel-gather catalog --stac https://HOST/v1 --collection sentinel-2-l2a --datetime 2024 --to s2.parquet
+    pixel-gather search --catalog s2.parquet --bbox 11.2,46.4,11.5,46.6 --assets red > list.csv
     """
-    given = {name: options.pop(name) for name in _KINDS}
-    glob, wanted = options.pop("glob"), search_of(options)
+    given = {name: in_home(options.pop(name)) for name in _KINDS}
+    of_headers = {name: value for name in _OF_HEADERS if (value := options.pop(name)) is not None}
+    search = search_given(options)
     named = [name for name in _KINDS if given[name] is not None]
-    if len(named) != 1:
-        raise RequestError(
-            f"give one of {', '.join('--' + name.replace('_', '-') for name in _KINDS)}", field="catalog"
-        )
-    made = make_catalog(
-        **_scenes(given, glob, wanted),
-        to=to,
-        add=add,
-        collection=collection_name,
-        settings=settings_of(options),
-        on_progress=lambda n: click.echo(f"\r{n:,} scenes", err=True, nl=False),
-    )
+    if len(named) != (0 if refresh else 1) or (refresh and add):
+        kinds = ", ".join("--" + name.replace("_", "-") for name in _KINDS)
+        raise RequestError(f"give one of {kinds}; or --refresh alone", field="catalog")
+    of_run: dict[str, Any] = {
+        "to": to,
+        "settings": settings_of(options),
+        "on_progress": lambda n: click.echo(f"\r{n:,} scenes", err=True, nl=False),
+    }
+    if refresh:
+        made = refresh_catalog(**of_run)
+    else:
+        scenes = _scenes(named[0], given[named[0]], of_headers, search)
+        made = make_catalog(**scenes, **of_run, add=add, collection=collection_name)
     click.echo("", err=True)
     for href, reason in made.left_out:
         click.echo(f"{href}: {reason}", err=True)
@@ -65,20 +70,16 @@ def catalog_command(*, to: str, add: bool, collection_name: str, as_json: bool, 
     return 1 if made.n_left_out else 0
 
 
-def _scenes(given: dict[str, Any], glob: str | None, wanted: SceneSearch) -> dict[str, Any]:
-    if given["stac"] is not None:
-        return {"items": stac_items(wanted, given["stac"])}
-    if given["cmr"] is not None:
-        client = JsonClient(same_host_only(CMR, field="cmr"))
-        asked = CmrSearch(short_name=given["cmr"], area=wanted.area, times=wanted.times, most=wanted.most)
-        return {"items": cmr_items(asked, client)}
-    if given["items"] is not None:
-        return {"items_file": given["items"]}
-    if given["sentinel2_index"] is not None:
-        return {"sentinel2_index": given["sentinel2_index"]}
-    if given["list"] is not None:
-        return {"sources": given["list"]}
-    return {"sources": {"prefix": given["prefix"], "glob": glob}}
+def _scenes(kind: str, place: str, of_headers: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]:
+    if of_headers and kind not in ("list", "prefix"):
+        raise RequestError("it goes with --list or --prefix", field=f"--{next(iter(of_headers))}")
+    if kind in ("list", "prefix"):
+        return {"sources": {kind: place} | of_headers}
+    if kind in ("stac", "cmr"):
+        return {kind: place, "search": search}
+    if search.keys() - {"most"}:
+        raise RequestError("it goes with --stac or --cmr", field=f"--{min(search.keys() - {'most'})}")
+    return {"items_file" if kind == "items" else kind: place}
 
 
 def _as_text(made: MadeCatalog) -> str:

@@ -62,19 +62,20 @@ def search_command(**options: Any) -> int:
     format_ = "json" if given["as_json"] else given["format_"] or ("csv" if assets else "table")
     if (format_ == "parquet") != (given["to"] is not None):
         raise RequestError("--format parquet and --to go together", field="--to")
+    stores = stores_of(options)
     found = found_scenes(
         search_of(options),
         catalog=given["catalog"],
         stac=given["stac"],
         duplicates=given["duplicates"],
-        stores=stores_of(options),
+        stores=stores,
     )
     for scene, instead in found.dropped:
         click.echo(f"{scene['id']}: left out, {instead['id']} is the same scene processed later", err=True)
     if not found.items:
         click.echo("no scenes found", err=True)
     if format_ == "parquet":
-        write_items(found.items, given["to"], stores=stores_of(options))
+        write_items(found.items, given["to"], stores=stores)
         return 0
     for line in _lines(found, format_, assets, given["address"]):
         click.echo(line, nl=False)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from handlers.api.policy import check_sources, checked_index
 from handlers.settings import Settings
 from handlers.wiring import Deployment
 from pixel_gather.errors import RequestError
-from pixel_gather.request.request import Sources
+from pixel_gather.request.request import Sources, parse_sources
 from support.lambda_functions import ENVIRONMENT
 
 BUCKETS = [
@@ -158,3 +159,24 @@ def test_address_is_that_of_the_api(place: Place) -> None:
     event = {"resource": "/gathers/{id}", "pathParameters": {"id": "x"}, "requestContext": place.context}
 
     assert address(event) == place.expected
+
+
+@pytest.mark.parametrize(
+    ("sources", "named"),
+    [
+        ({"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}}, "catalog_hosts"),
+        ({"stac": {"api": "http://169.254.169.254/", "assets": ["red"]}}, "sources.stac.api"),
+        ({"catalog": {"file": "s3://someone-elses/c.parquet", "assets": ["red"]}}, "sources.catalog.file"),
+        ({"catalog": {"file": "s3://control/plans/c.parquet", "assets": ["red"]}}, "sources.catalog.file"),
+        ({"catalog": {"file": "/etc/passwd", "assets": ["red"]}}, "sources.catalog.file"),
+    ],
+)
+def test_catalogs_are_asked_only_where_the_deployment_says(sources: dict[str, Any], named: str) -> None:
+    """No host is asked unless the setting names it; a catalog lies where lists may lie."""
+    settings = Settings.from_environment(ENVIRONMENT)
+    with pytest.raises(RequestError) as raised:
+        check_sources(parse_sources(sources), settings)
+    assert named in str(raised.value)
+
+    allowed = Settings.from_environment(ENVIRONMENT | {"PIXEL_GATHER_CATALOG_HOSTS": '["stac.example.org"]'})
+    check_sources(parse_sources({"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}}), allowed)

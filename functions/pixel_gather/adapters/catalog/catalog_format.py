@@ -37,6 +37,22 @@ class CollectionExtent(msgspec.Struct, frozen=True, kw_only=True):
     stop_us: int
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where scenes of a catalog came from, so that the same can be asked again."""
+
+    kind: str
+    """Argument of `make_catalog`: ``stac``, ``cmr``, ``items_file``, ``sources``, and so on."""
+
+    place: Any = None
+    """Address, name, href, or a request's ``sources``."""
+
+    search: dict[str, Any] = {}
+    """What was looked for there, as `SceneSearch.of` takes it."""
+
+    collection: str = "images"
+    """Of scenes made from headers."""
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """What the columns file says first."""
 
@@ -49,6 +65,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
     assets: tuple[str, ...] = ()
     """Keys of assets that scenes have."""
+
+    origins: tuple[Origin, ...] = ()
+    """Where the scenes came from."""
 
     @property
     def collections(self) -> tuple[str, ...]:

@@ -141,6 +141,12 @@ class Catalog:
                     yield position, item
             n = _N_LOOKED_AT
 
+    async def all_items(self) -> AsyncIterator[list[Item]]:
+        """Yield every item in the catalog's order, a few groups at a time; none is kept."""
+        for numbers in batched(range(self.header.n_groups), _N_AT_A_TIME, strict=False):
+            for group in await asyncio.gather(*(self._fetched_group(number) for number in numbers)):
+                yield [msgspec.json.decode(content) for content in group]
+
     async def page(self, query: SceneQuery, *, limit: int) -> Page:
         """Return the first scenes of a query.
 
@@ -182,11 +188,14 @@ class Catalog:
     async def _group(self, number: int) -> list[bytes]:
         if (kept := self._groups.get(number)) is not None:
             return kept
-        start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
-        content = await _range(self._store, self._items_key, start, stop, None)
-        group = group_of_bytes(content, name=self._items_key)
+        group = await self._fetched_group(number)
         self._groups.put(number, group)
         return group
+
+    async def _fetched_group(self, number: int) -> list[bytes]:
+        start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
+        content = await _range(self._store, self._items_key, start, stop, None)
+        return group_of_bytes(content, name=self._items_key)
 
 
 async def open_catalog(store: Store, key: str, *, most_in_memory: int = MOST_IN_MEMORY) -> Catalog:

@@ -1,7 +1,7 @@
 """Writes a catalog: items first, then the columns that name them. The last PUT makes it valid."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -13,6 +13,7 @@ from pixel_gather.adapters.catalog.catalog_format import (
     N_PER_GROUP,
     CollectionExtent,
     Header,
+    Origin,
     group_to_bytes,
     head_to_bytes,
 )
@@ -44,13 +45,16 @@ def columns_key(key: str) -> str:
     return f"{PurePosixPath(key).with_suffix('')}.columns"
 
 
-def write_search_files(spooled: SpooledItems, store: Store, key: str) -> WrittenCatalog:
+def write_search_files(
+    spooled: SpooledItems, store: Store, key: str, *, origins: Sequence[Origin] = ()
+) -> WrittenCatalog:
     """Write what a search reads; whoever reads meanwhile sees the old catalog or the new one, whole.
 
     Args:
         spooled: The items.
         store: Where the catalog lies.
         key: Of its Parquet file in the store; the other files lie beside it.
+        origins: Where the items came from.
 
     Raises:
         RequestError: There is no item.
@@ -64,7 +68,7 @@ def write_search_files(spooled: SpooledItems, store: Store, key: str) -> Written
     offsets = [0]
     try:
         obstore.put(store, items_key, _groups(spooled, which, offsets))
-        header = _header(columns, spooled, PurePosixPath(items_key).name)
+        header = _header(columns, spooled, PurePosixPath(items_key).name, origins)
         head = head_to_bytes(header, BlockTable.of(columns), np.array(offsets, np.uint64))
         obstore.put(store, columns_key(key), _columns_file(head, columns))
         _remove_older(store, stem, items_key)
@@ -91,12 +95,13 @@ def _columns_file(head: bytes, columns: Columns) -> Iterator[bytes]:
         yield block_to_bytes(columns, start, min(start + N_PER_BLOCK, n))
 
 
-def _header(columns: Columns, spooled: SpooledItems, items_key: str) -> Header:
+def _header(columns: Columns, spooled: SpooledItems, items_key: str, origins: Sequence[Origin]) -> Header:
     return Header(
         n_scenes=len(columns["hash"]),
         items_key=items_key,
         extents=tuple(_extent(columns, number, name) for name, number in spooled.collections.items()),
         assets=tuple(sorted(spooled.asset_keys)),
+        origins=tuple(origins),
     )
 
 

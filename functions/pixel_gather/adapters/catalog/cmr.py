@@ -41,6 +41,7 @@ def cmr_items(search: CmrSearch, client: JsonClient) -> Iterator[dict[str, Any]]
     """
     url = f"{search.root}/granules.umm_json?{urlencode(_parameters(search))}"
     after: str | None = None
+    seen: set[str] = set()
     n = 0
     while True:
         answer = client.get(url, headers={} if after is None else {_SEARCH_AFTER: after})
@@ -60,6 +61,9 @@ def cmr_items(search: CmrSearch, client: JsonClient) -> Iterator[dict[str, Any]]
         after = answer.headers.get(_SEARCH_AFTER)
         if after is None or not found:
             return
+        if after in seen:
+            raise StoreError("CMR repeats its pages; the search cannot be completed")
+        seen.add(after)
 
 
 def _parameters(search: CmrSearch) -> list[tuple[str, str]]:
@@ -96,7 +100,7 @@ def _item(granule: Any) -> dict[str, Any] | None:
     properties: dict[str, Any] = {"datetime": times[0], "start_datetime": times[0], "end_datetime": times[1]}
     if isinstance(umm.get("CloudCover"), int | float):
         properties["eo:cloud_cover"] = umm["CloudCover"]
-    reference = umm.get("CollectionReference") or {}
+    reference = _mapping(umm.get("CollectionReference"))
     return {
         "type": "Feature",
         "stac_version": "1.0.0",
@@ -110,10 +114,14 @@ def _item(granule: Any) -> dict[str, Any] | None:
 
 
 def _times(umm: Mapping[str, Any]) -> tuple[str, str] | None:
-    extent = umm.get("TemporalExtent") or {}
-    period = extent.get("RangeDateTime") or {}
+    extent = _mapping(umm.get("TemporalExtent"))
+    period = _mapping(extent.get("RangeDateTime"))
     start = period.get("BeginningDateTime") or extent.get("SingleDateTime")
     return None if not isinstance(start, str) else (start, period.get("EndingDateTime") or start)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _box(umm: Mapping[str, Any]) -> list[float] | None:
@@ -128,7 +136,9 @@ def _box(umm: Mapping[str, Any]) -> list[float] | None:
             [float(p["Longitude"]) for p in points],
             [float(p["Latitude"]) for p in points],
         )
-    except (KeyError, TypeError, ValueError, IndexError):
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        return None
+    if not points:
         return None
     if max(longitudes) - min(longitudes) > 180:  # noqa: PLR2004 # over the antimeridian
         west, east = min(x for x in longitudes if x > 0), max(x for x in longitudes if x <= 0)
@@ -140,7 +150,8 @@ def _assets(umm: Mapping[str, Any]) -> dict[str, Any]:
     """Return the granule's files by name; S3 goes before https where both are named."""
     found: dict[str, Any] = {}
     kinds = {"GET DATA": "https", "GET DATA VIA DIRECT ACCESS": "s3"}
-    for url in umm.get("RelatedUrls") or ():
+    urls = umm.get("RelatedUrls")
+    for url in urls if isinstance(urls, list) else ():
         if (
             not isinstance(url, Mapping)
             or url.get("Type") not in kinds

@@ -7,8 +7,9 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -20,8 +21,10 @@ _SILENCE_S: Final = 30.0
 _ANSWER_S: Final = 60.0
 _TRIES: Final = 5
 _LONGEST_WAIT_S: Final = 30.0
+_DAY_S: Final = 86_400.0
 _FIRST_WAIT_S: Final = 0.5
 _CHUNK_NBYTES: Final = 1 << 16
+_PORTS: Final = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +42,13 @@ type CheckUrl = Callable[[str], None]
 
 def same_host_only(url: str, *, field: str) -> CheckUrl:
     """Return a check that allows the scheme, host and port of one address and no other."""
-    first = urlsplit(url)
-    if first.scheme not in ("http", "https") or not first.hostname:
+    first = _split(url, field)
+    if first.scheme not in _PORTS or not first.hostname:
         raise RequestError(f"{url[:200]!r} is no web address; write https://host/path", field=field)
 
     def check(asked: str) -> None:
-        other = urlsplit(asked)
-        if (other.scheme, other.hostname, other.port) != (first.scheme, first.hostname, first.port):
+        other = _split(asked, field)
+        if _server(other) != _server(first):
             raise RequestError(
                 f"{first.hostname} sent us on to {asked[:200]!r}, another host; this is not followed",
                 field=field,
@@ -61,7 +64,7 @@ def hosts_only(hosts: frozenset[str], *, field: str) -> CheckUrl:
     """Return a check that allows https to some hosts, each ``host`` or ``host:port``."""
 
     def check(asked: str) -> None:
-        address = urlsplit(asked)
+        address = _split(asked, field)
         if address.scheme != "https" or address.username or address.password:
             raise RequestError(f"{asked[:200]!r} is not asked here; write https://host/path", field=field)
         if address.netloc.lower() not in hosts:
@@ -72,6 +75,19 @@ def hosts_only(hosts: frozenset[str], *, field: str) -> CheckUrl:
             )
 
     return check
+
+
+def _split(url: str, field: str) -> SplitResult:
+    try:
+        split = urlsplit(url)
+        _ = split.port  # raises for what is no port
+    except ValueError as error:
+        raise RequestError(f"{url[:200]!r} is no web address: {error}", field=field) from error
+    return split
+
+
+def _server(address: SplitResult) -> tuple[str, str | None, int | None]:
+    return address.scheme, address.hostname, address.port or _PORTS.get(address.scheme)
 
 
 class JsonClient:
@@ -163,7 +179,7 @@ def _bounded(answer: Any, url: str) -> bytes:
     """Read an answer, but neither more than is allowed nor for longer."""
     until = time.monotonic() + _ANSWER_S
     parts, n = [], 0
-    for part in answer.stream(_CHUNK_NBYTES):
+    while part := answer.read1(_CHUNK_NBYTES):  # whatever is there: a slow server is noticed in time
         n += len(part)
         if n > _LARGEST_ANSWER_NBYTES:
             answer.close()
@@ -200,10 +216,16 @@ def _wait_s(headers: Mapping[str, str], attempt: int) -> float:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks to wait, which it writes as a number or as a date."""
+    text = headers.get("retry-after", "")
     try:
-        return max(float(headers["retry-after"]), 0.0)
-    except (KeyError, ValueError):
-        return None
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - time.time()
+        except ValueError:
+            return None
+    return min(max(seconds, 0.0), _DAY_S) if seconds == seconds else None  # noqa: PLR0124 # NaN
 
 
 def _short(error: Exception) -> str:

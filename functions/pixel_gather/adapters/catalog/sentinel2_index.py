@@ -9,6 +9,7 @@ is the folder of its images, which a search may list.
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Final
 
@@ -35,6 +36,15 @@ def items_of_index(file: BinaryIO, *, name: str) -> Iterator[dict[str, Any]]:
     is_gzipped = buffered.peek(2)[:2] == _GZIP
     text = io.TextIOWrapper(gzip.GzipFile(fileobj=buffered) if is_gzipped else buffered, "utf-8", newline="")  # type: ignore[arg-type] # as above
     lines = csv.DictReader(text)
+    try:
+        yield from _items(lines, name)
+    except (csv.Error, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
+        raise RequestError(
+            f"it cannot be read: {error}", field=f"{name} line {lines.line_num + 1}"
+        ) from error
+
+
+def _items(lines: "csv.DictReader[str]", name: str) -> Iterator[dict[str, Any]]:
     names = lines.fieldnames or ()
     if missing := [column for column in _NEEDED if column not in names]:
         raise RequestError(f"this is no Sentinel-2 index: it has no column {', '.join(missing)}", field=name)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from pixel_gather.catalog.columns import Columns, columns_of, order_of
-from pixel_gather.catalog.item import SceneKey, kept, scene_key
+from pixel_gather.catalog.item import SceneKey, footprint_of, kept, scene_key
 
 _N_AT_A_TIME: Final = 8192
 
@@ -55,9 +55,11 @@ class SpooledItems:
             RequestError: One of them is no STAC item.
         """
         for item in items:
-            self._keys.append(scene_key(item, name=name))
+            key = scene_key(item, name=name)
+            footprint_of(item, key)  # a geometry that cannot be used is refused now, not when it is searched
+            content = msgspec.json.encode(kept(item, key))
+            self._keys.append(key)
             self.asset_keys |= dict.fromkeys(item["assets"])
-            content = msgspec.json.encode(kept(item))
             self._file.write(content)
             self._stop += len(content)
             self._some_stops.append(self._stop)

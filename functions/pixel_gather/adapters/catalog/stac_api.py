@@ -12,13 +12,17 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from pixel_gather.adapters.catalog.json_http import JsonAnswer, JsonClient
-from pixel_gather.catalog.area import Area
+from pixel_gather.catalog.area import Area, boxes_meet
+from pixel_gather.catalog.item import SceneKey, footprint_of, scene_key
 from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, format_range
 from pixel_gather.catalog.where import Where, to_query
 from pixel_gather.errors import BudgetError, RequestError, StoreError
 
 _PAGE: Final = 250
 _MOST_EMPTY_PAGES: Final = 20
+_MOST_LOOKED_AT: Final = 1_000_000
+"""Items that a server may send of which none is wanted, before the search ends."""
+
 _QUERY_CLASS: Final = "item-search#query"
 
 
@@ -62,14 +66,18 @@ def search_items(search: StacSearch, client: JsonClient) -> Iterator[dict[str, A
         StoreError: It repeats pages or answers with what is no page of items.
         ThrottledError, DeniedError, UnreachableError: As the client's.
     """
-    n = 0
-    seen: set[tuple[object, object]] = set()
+    n = n_looked_at = 0
+    seen: set[int] = set()
+    host = urlsplit(search.api).netloc
     for page in _pages(_first(search, client), client):
         for item in page:
-            key = (item.get("collection"), item.get("id"))
-            if key in seen or not _holds(search, item):
+            key = scene_key(item, name=f"an item of {host}")
+            n_looked_at += 1
+            if n_looked_at > max(_MOST_LOOKED_AT, search.most):
+                raise StoreError(f"{host} sends items without end that nobody asked for")
+            if key.hash in seen or not _holds(search, item, key):
                 continue
-            seen.add(key)
+            seen.add(key.hash)
             n += 1
             if n > search.most:
                 raise BudgetError(
@@ -129,12 +137,11 @@ def _pages(first: _Asked, client: JsonClient) -> Iterator[list[dict[str, Any]]]:
     seen: set[str] = set()
     n_empty = 0
     while asked is not None:
-        for digest in (asked.digest,):
-            if digest in seen:
-                raise StoreError(
-                    f"{urlsplit(asked.url).netloc} repeats its pages; the search cannot be completed"
-                )
-            seen.add(digest)
+        if asked.digest in seen:
+            raise StoreError(
+                f"{urlsplit(asked.url).netloc} repeats its pages; the search cannot be completed"
+            )
+        seen.add(asked.digest)
         answer = client.get(asked.url) if asked.body is None else client.post(asked.url, asked.body)
         page = _mapping(answer, asked.url)
         items = page.get("features")
@@ -162,7 +169,10 @@ def _next(page: Mapping[str, Any], asked: _Asked) -> _Asked | None:
     )
     if link is None or not isinstance(link.get("href"), str):
         return None
-    url = urljoin(asked.url, link["href"])
+    try:
+        url = urljoin(asked.url, link["href"])
+    except ValueError as error:
+        raise StoreError(f"{urlsplit(asked.url).netloc} names a next page that is no address") from error
     if str(link.get("method", "GET")).upper() != "POST":
         return _Asked(method="GET", url=url)
     given = link.get("body")
@@ -172,9 +182,20 @@ def _next(page: Mapping[str, Any], asked: _Asked) -> _Asked | None:
     return _Asked(method="POST", url=url, body=body or asked.body)
 
 
-def _holds(search: StacSearch, item: Mapping[str, Any]) -> bool:
-    properties = item.get("properties")
-    return isinstance(properties, Mapping) and all(each.holds_for(properties) for each in search.where)
+def _holds(search: StacSearch, item: Mapping[str, Any], key: SceneKey) -> bool:
+    """Look at everything again that the server may have ignored."""
+    is_named = not search.ids or key.id in search.ids
+    is_of_collection = not (search.collections and key.collection) or key.collection in search.collections
+    is_in_time = key.start_us <= search.times.stop_us and key.stop_us >= search.times.start_us
+    if not (is_named and is_of_collection and is_in_time):
+        return False
+    if not all(each.holds_for(item["properties"]) for each in search.where):
+        return False
+    return search.area is None or _meets(search.area, item, key)
+
+
+def _meets(area: Area, item: Mapping[str, Any], key: SceneKey) -> bool:
+    return boxes_meet(key.box, area.box) and (area.geometry is None or area.meets(footprint_of(item, key)))
 
 
 def _mapping(answer: JsonAnswer, url: str) -> Mapping[str, Any]:

@@ -41,6 +41,14 @@ class SourceList:
     sources: Iterator[Source]
     """Raises RequestError for a wrong line or an empty list, and TimeoutError when ``check`` raises it."""
 
+    notes: Sequence[str] = ()
+    """What whoever reads the list should know, such as scenes that were left out; complete once the list has
+    been read."""
+
+
+type FindScenes = Callable[[Sources], SourceList]
+"""Returns the list of a request's ``sources.stac`` or ``sources.catalog``."""
+
 
 def named_sources(
     sources: Sources,
@@ -48,17 +56,23 @@ def named_sources(
     objects: Objects,
     policy: HrefPolicy,
     list_policy: HrefPolicy,
+    find_scenes: FindScenes | None = None,
     check: Check = no_deadline,
 ) -> SourceList:
-    """Return the sources that a request names by hrefs, list or prefix.
+    """Return the sources that a request names.
 
     Args:
         sources: The request's.
         objects: Reads lists. Its settings are used to list a prefix.
         policy: Which sources may be read or listed.
         list_policy: Where a list may lie.
+        find_scenes: Searches a catalog or a STAC API; None where that is not possible.
         check: Called repeatedly, also while no source is found.
     """
+    if sources.stac is not None or sources.catalog is not None:
+        if find_scenes is None:
+            raise RequestError("scenes cannot be searched for here; give a list", field="sources")
+        return find_scenes(sources)
     found = _named(sources, objects=objects, policy=policy, list_policy=list_policy, check=check)
     return found if sources.time is None else _with_times(found, sources.time)
 

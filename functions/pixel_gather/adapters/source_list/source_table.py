@@ -137,6 +137,11 @@ class SqliteSourceTable:
         return self._n_sources
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever reads the list should know, such as scenes that were left out."""
+        return tuple(self._list.notes)
+
+    @property
     def n_repeated(self) -> int:
         """Sources whose href has appeared before in the list."""
         return self._n_repeated

@@ -1,0 +1,97 @@
+"""Finds scenes, in a catalog of one's own or by a STAC API, and tells which processing of each counts."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pixel_gather.adapters.catalog.catalog_search import open_catalog
+from pixel_gather.adapters.catalog.json_http import JsonClient
+from pixel_gather.adapters.catalog.stac_api import StacSearch, search_items
+from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.catalog.duplicates import without_duplicates
+from pixel_gather.catalog.scene_search import SceneSearch
+from pixel_gather.catalog.scene_sources import Address, SceneSource, asset_choices, sources_of
+from pixel_gather.errors import BudgetError, RequestError
+
+type Item = Mapping[str, Any]
+type Duplicates = Literal["latest", "all", "fail"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundScenes:
+    """What a search found, newest first in a catalog, in the server's order of a STAC API."""
+
+    items: tuple[Item, ...]
+    """STAC items."""
+
+    dropped: tuple[tuple[Item, Item], ...] = ()
+    """Earlier processings of a scene, each with the one that counts."""
+
+    etag: str | None = None
+    """Version of the catalog; None of a STAC API."""
+
+    def sources(
+        self, assets: Mapping[str, str] | Sequence[str], *, address: Address = "asset"
+    ) -> Iterator[SceneSource]:
+        """Yield one source for each wanted asset of each scene, as a gather reads them."""
+        choices = asset_choices(assets if isinstance(assets, Mapping) else tuple(assets))
+        for item in self.items:
+            yield from sources_of(item, choices, address=address)
+
+
+def stac_items(wanted: SceneSearch, api: str, client: JsonClient) -> Iterator[dict[str, Any]]:
+    """Yield what a STAC API finds; the errors are those of `search_items`."""
+    asked = StacSearch(
+        api=api,
+        area=wanted.area,
+        times=wanted.times,
+        collections=wanted.collections,
+        ids=wanted.ids,
+        where=wanted.where,
+        most=wanted.most,
+    )
+    return search_items(asked, client)
+
+
+async def catalog_scenes(
+    wanted: SceneSearch, store: Store, key: str, *, take: Callable[[Item], Item] = lambda item: item
+) -> FoundScenes:
+    """Return what a catalog finds.
+
+    Args:
+        wanted: The search.
+        store: Where the catalog lies.
+        key: Of its Parquet file.
+        take: What is kept of each item.
+
+    Raises:
+        BudgetError: More scenes are found than wanted at most.
+        StoreError: There is no catalog, or it cannot be read.
+    """
+    opened = await open_catalog(store, key)
+    items: list[Item] = []
+    async for _, item in opened.scenes(wanted.query()):
+        if len(items) == wanted.most:
+            raise BudgetError(
+                f"more than {wanted.most:,} scenes are found: narrow the area or the time, or raise most"
+            )
+        items.append(take(item))
+    return FoundScenes(items=tuple(items), etag=opened.etag)
+
+
+def with_latest(found: FoundScenes, duplicates: Duplicates) -> FoundScenes:
+    """Return what was found with one processing of each scene, or all of them.
+
+    Raises:
+        RequestError: There are duplicates, and ``duplicates`` is ``fail``.
+    """
+    if duplicates == "all":
+        return found
+    kept = without_duplicates(found.items)
+    if kept.dropped and duplicates == "fail":
+        one, other = kept.dropped[0]
+        raise RequestError(
+            f"{one['id']} and {other['id']} are the same scene, processed twice; keep the latest, or all",
+            field="duplicates",
+        )
+    return FoundScenes(items=kept.items, dropped=kept.dropped, etag=found.etag)

@@ -1,0 +1,222 @@
+"""The scenes that a request asks a catalog or a STAC API for, as the list of a gather's sources."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from pixel_gather.adapters.catalog.find_scenes import (
+    FoundScenes,
+    Item,
+    catalog_scenes,
+    stac_items,
+    with_latest,
+)
+from pixel_gather.adapters.catalog.json_http import CheckUrl, JsonClient
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.object_store.object_store import (
+    Objects,
+    Store,
+    StoreSettings,
+    open_place,
+    open_store,
+    split_href,
+)
+from pixel_gather.adapters.source_list.list_columns import check_value
+from pixel_gather.adapters.source_list.list_file import Check, no_deadline
+from pixel_gather.adapters.source_list.source_list import SourceList
+from pixel_gather.catalog.scene_search import SceneSearch
+from pixel_gather.catalog.scene_sources import AssetChoice, asset_choices, row_of, slimmed, sources_of
+from pixel_gather.errors import RequestError
+from pixel_gather.model.counted import counted
+from pixel_gather.model.source import Source
+from pixel_gather.model.window import WindowRule
+from pixel_gather.ports import Projector
+from pixel_gather.request.href import HrefPolicy, check_href
+from pixel_gather.request.request import CatalogSources, Sources, StacSources
+
+LONLAT: Final = "EPSG:4326"
+
+type _Asked = StacSources | CatalogSources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneFinder:
+    """Finds the scenes of a request, and makes them a list; belongs to one gather."""
+
+    window: WindowRule | None
+    """The request's window; None where there is none, as for an index of headers."""
+
+    projector: Projector
+    objects: Objects
+    policy: HrefPolicy
+    """Which sources may be read."""
+
+    catalog_policy: HrefPolicy
+    """Where a catalog may lie."""
+
+    check_api: Callable[[str], CheckUrl]
+    """Makes the check that every address of a STAC API has to pass."""
+
+    check: Check = no_deadline
+
+    def __call__(self, sources: Sources) -> SourceList:
+        """Return the list of a request's ``sources.stac`` or ``sources.catalog``.
+
+        The search itself runs when the list is read.
+        """
+        if sources.stac is not None:
+            field, asked = "sources.stac", cast("_Asked", sources.stac)
+        else:
+            assert sources.catalog is not None  # noqa: S101 # it is one of the two
+            field, asked = "sources.catalog", sources.catalog
+        choices = asset_choices(
+            asked.assets if isinstance(asked.assets, dict) else tuple(asked.assets), field=f"{field}.assets"
+        )
+        if any(choice.number is not None for choice in choices):
+            raise RequestError(
+                "a gather reads the same bands of every source: name the asset alone, and give bands: [2]",
+                field=f"{field}.assets",
+            )
+        notes: list[str] = []
+        return SourceList(
+            name=field, is_typed=True, sources=self._sources(asked, choices, field, notes), notes=notes
+        )
+
+    def _sources(
+        self,
+        asked: _Asked,
+        choices: tuple[AssetChoice, ...],
+        field: str,
+        notes: list[str],
+    ) -> Iterator[Source]:
+        found = _named_in(field, lambda: self._found(asked, choices))
+        notes.extend(_of_duplicates(found))
+        n_without = n = 0
+        for item in found.items:
+            n_of_item = 0
+            for each in sources_of(item, choices, address=asked.address):
+                if each.href is None:
+                    continue
+                n_of_item += 1
+                yield self._source(each.href, each, row_of(item, asked.scene), field)
+            n += n_of_item
+            n_without += not n_of_item
+        if not n:
+            raise RequestError(
+                "no scene was found: widen the area, the time or the conditions"
+                if not found.items
+                else f"{counted(len(found.items), 'scene')} found, and none has an asset "
+                f"{' or '.join(choice.asset for choice in choices)}; the first has "
+                f"{', '.join(found.items[0]['all_assets'][:20])}",
+                field=field,
+            )
+        if n_without:
+            notes.append(f"{counted(n_without, 'scene')} found without any of the assets: left out")
+
+    def _source(self, href: str, each: Any, scene: str, field: str) -> Source:
+        try:
+            return Source(
+                href=check_href(href, policy=self.policy),
+                band=each.band,
+                scene=scene,
+                time_us=each.time_us,
+                columns={name: check_value(name, value) for name, value in each.columns.items()},
+            )
+        except ValueError as error:
+            raise RequestError(f"scene {each.scene[:200]}: {error}", field=field) from error
+
+    def _found(self, asked: _Asked, choices: tuple[AssetChoice, ...]) -> FoundScenes:
+        wanted = self._search(asked)
+
+        def take(item: Item) -> Item:
+            self.check()
+            return slimmed(item, choices)
+
+        if isinstance(asked, StacSources):
+            client = JsonClient(self.check_api(asked.api))
+            found = FoundScenes(items=tuple(map(take, stac_items(wanted, asked.api, client))))
+        else:
+            try:
+                href = check_href(asked.file, policy=self.catalog_policy)
+            except ValueError as error:
+                raise RequestError(str(error), field="file") from error
+            store, key = opened_folder(href, self.objects.settings_of(href))
+            found = run(catalog_scenes(wanted, store, key, take=take))
+        return with_latest(found, asked.duplicates)
+
+    def _search(self, asked: _Asked) -> SceneSearch:
+        """Check what is asked; the area of the window is that of its box or point on the Earth."""
+        wanted = SceneSearch.of(
+            bbox=asked.area if isinstance(asked.area, tuple) else None,
+            geojson=asked.area if isinstance(asked.area, dict) else None,
+            datetime=asked.datetime,
+            where=asked.where,
+            collections=asked.collections,
+            ids=asked.ids,
+            most=asked.most,
+        )
+        if asked.area != "window":
+            return wanted
+        box = box_of_window(self.window, self.projector)
+        return replace(wanted, area=SceneSearch.of(bbox=box).area)
+
+
+def box_of_window(window: WindowRule | None, projector: Projector) -> tuple[float, float, float, float]:
+    """Return where a window lies in longitude and latitude.
+
+    Raises:
+        RequestError: It is not placed on the Earth before a source is opened.
+    """
+    if window is None or window.crs is None or (window.bounds is None and window.point is None):
+        raise RequestError(
+            "the window does not say where on the Earth it lies; write area: [west, south, east, north] in "
+            "degrees, or area: all",
+            field="area",
+        )
+    if window.point is not None:
+        xs, ys = projector.points(
+            [window.point[0]], [window.point[1]], source_crs=window.crs, target_crs=LONLAT
+        )
+        return (xs[0], ys[0], xs[0], ys[0])
+    assert window.bounds is not None  # noqa: S101 # checked above
+    return projector.bounds(window.bounds, source_crs=window.crs, target_crs=LONLAT)
+
+
+def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
+    """Open the store of a catalog that is to be read; no folder is made.
+
+    Args:
+        href: Of the catalog's Parquet file, checked.
+        settings: How the store is reached.
+
+    Returns:
+        The store, and the catalog's key in it.
+    """
+    root, path = split_href(href)
+    if root == "file://":
+        return open_store(root, settings), path
+    folder, _, name = href.rpartition("/")
+    return open_place(folder, settings), name
+
+
+def _named_in(field: str, work: Callable[[], FoundScenes]) -> FoundScenes:
+    """Do work whose mistakes are those of a part of the request, and name that part."""
+    try:
+        return work()
+    except RequestError as error:
+        if error.field.startswith("sources."):
+            raise
+        part = "" if error.field in ("stac", "catalog") else f".{error.field}"
+        said = str(error).removeprefix(f"{error.field}: ")
+        raise RequestError(said, field=f"{field}{part}") from error
+
+
+def _of_duplicates(found: FoundScenes) -> Iterator[str]:
+    if not found.dropped:
+        return
+    one, other = found.dropped[0]
+    more = f", and {len(found.dropped) - 1:,} more" if len(found.dropped) > 1 else ""
+    yield (
+        f"{counted(len(found.dropped), 'scene')} left out that was processed again later: {one['id']} "
+        f"(kept: {other['id']}){more}; write duplicates: all to keep them"
+    )

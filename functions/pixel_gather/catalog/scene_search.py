@@ -1,0 +1,77 @@
+"""Which scenes are looked for, in whichever catalog. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pixel_gather.catalog.area import Area, check_box
+from pixel_gather.catalog.query import SceneQuery
+from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, parse_time_range
+from pixel_gather.catalog.where import Where, parse_where
+from pixel_gather.errors import RequestError
+
+MOST_SCENES: Final = 100_000
+"""Found by one search, if it does not say otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneSearch:
+    """Which scenes are looked for, as it came from outside and was checked."""
+
+    area: Area | None = None
+    times: TimeRange = ALL_TIMES
+    where: Where = ()
+    collections: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    most: int = MOST_SCENES
+    """More scenes than this are refused."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        bbox: Sequence[float] | None = None,
+        point: Sequence[float] | None = None,
+        geojson: Mapping[str, Any] | None = None,
+        datetime: str | None = None,
+        where: str | Mapping[str, Any] | None = None,
+        collections: Sequence[str] = (),
+        ids: Sequence[str] = (),
+        most: int = MOST_SCENES,
+    ) -> "SceneSearch":
+        """Check what is looked for.
+
+        Raises:
+            RequestError: It names what is wrong.
+        """
+        if sum(each is not None for each in (bbox, point, geojson)) > 1:
+            raise RequestError("give one of bbox, point and geojson", field="area")
+        if most < 1:
+            raise RequestError(f"it is {most}; write a number of scenes above 0", field="most")
+        area = None
+        if bbox is not None:
+            area = Area(check_box(bbox, field="bbox"))
+        elif point is not None:
+            if len(point) != 2:  # noqa: PLR2004 # longitude and latitude
+                raise RequestError("write two numbers: longitude, latitude", field="point")
+            area = Area.of_point(*point)
+        elif geojson is not None:
+            area = Area.of_geojson(geojson, field="geojson")
+        return cls(
+            area=area,
+            times=ALL_TIMES if datetime is None else parse_time_range(datetime),
+            where=parse_where(where),
+            collections=tuple(collections),
+            ids=tuple(ids),
+            most=most,
+        )
+
+    def query(self) -> SceneQuery:
+        """Return the search as a catalog takes it."""
+        return SceneQuery(
+            area=self.area,
+            times=self.times,
+            where=self.where,
+            collections=frozenset(self.collections),
+            ids=frozenset(self.ids),
+        )

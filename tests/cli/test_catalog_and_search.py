@@ -1,0 +1,191 @@
+"""``catalog`` and ``search`` on real images: from a folder to a list, and from the list to a cube."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from pixel_gather_cli.main import main
+
+PROJECT = Path(__file__).parents[2]
+FOLDER = PROJECT / "tests/data/series/files/stactools-nclimgrid"
+IMAGES = sorted(each for each in FOLDER.glob("*.tif") if "1951" not in each.name)  # that one has no place
+TIME = "prcp-%Y%m"
+POINT = ("--point", "-96,37")
+
+
+def run(*arguments: str | Path) -> int:
+    """Run the command and return its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A catalog of a folder of monthly images of rain, three of them of one month."""
+    place = tmp_path_factory.mktemp("catalog") / "catalog.parquet"
+    assert (
+        run("catalog", "--prefix", f"{FOLDER}/", "--regex", "1895|2022", "--time", TIME, "--to", place) == 0
+    )
+    return place
+
+
+def found(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
+    """Return the lines of CSV that the command printed."""
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+def test_a_folder_of_images_is_searchable(catalog: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every image is found at its place and its time, and not elsewhere."""
+    capsys.readouterr()
+    code = run("search", "--catalog", catalog, *POINT, "--assets", "data")
+
+    rows = found(capsys)
+    assert code == 0
+    assert sorted(row["href"] for row in rows) == [f"file://{each}" for each in IMAGES]
+    for row in rows:
+        assert row["time"][:7].replace("-", "") in Path(row["href"]).name
+
+    assert run("search", "--catalog", catalog, "--point", "0,50", "--assets", "data") == 0
+    assert "no scene was found" in capsys.readouterr().err
+
+
+def test_what_search_prints_is_a_list(
+    catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It goes into run, and the cube is that of the catalog as a source."""
+    capsys.readouterr()
+    assert run("search", "--catalog", catalog, *POINT, "--assets", "data") == 0
+    (tmp_path / "list.csv").write_text(capsys.readouterr().out)
+    assert run("run", "--sources", tmp_path / "list.csv", *POINT, "--to", tmp_path / "a.zarr") == 0
+    asked = ("--catalog", catalog, "--assets", "data", "--datetime", "2020/..")
+    assert run("run", *asked, *POINT, "--to", tmp_path / "b.zarr") == 0
+
+    with xr.open_zarr(tmp_path / "a.zarr") as one, xr.open_zarr(tmp_path / "b.zarr") as other:
+        assert one.sizes["time"] == len(IMAGES)
+        assert other.sizes["time"] == 3
+        values = dict(zip(one.scene.values, one.data.values.ravel(), strict=True))
+        for scene, value in zip(other.scene.values, other.data.values.ravel(), strict=True):
+            assert np.isfinite(value)
+            assert values[scene] == value
+
+
+@pytest.mark.parametrize("format_", ["table", "json", "jsonl", "hrefs", "csv"])
+def test_every_format_tells_every_scene(
+    catalog: Path, format_: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same scenes in each."""
+    capsys.readouterr()
+    assert run("search", "--catalog", catalog, "--format", format_) == 0
+
+    text = capsys.readouterr().out
+    assert all(each.stem in text for each in IMAGES)
+    if format_ == "json":
+        assert len(json.loads(text)["features"]) == len(IMAGES)
+    if format_ in ("jsonl", "hrefs"):
+        assert len(text.splitlines()) == len(IMAGES)
+
+
+def test_parquet_can_be_searched_again(
+    catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a search writes is STAC-GeoParquet, from which a catalog is made."""
+    place = tmp_path / "found.parquet"
+    assert run("search", "--catalog", catalog, "--format", "parquet", "--to", place) == 0
+    assert run("catalog", "--items", place, "--to", tmp_path / "again.parquet", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["n_scenes"] == len(IMAGES)
+
+
+def test_refresh_finds_what_is_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The catalog remembers the folder and how it was looked through."""
+    folder, place = tmp_path / "images", tmp_path / "catalog.parquet"
+    folder.mkdir()
+    for each in IMAGES[:2]:
+        (folder / each.name).write_bytes(each.read_bytes())
+    assert run("catalog", "--prefix", f"{folder}/", "--time", TIME, "--to", place) == 0
+    (folder / IMAGES[2].name).write_bytes(IMAGES[2].read_bytes())
+    (folder / IMAGES[0].name).unlink()
+    capsys.readouterr()
+
+    assert run("catalog", "--refresh", "--to", place, "--json") == 0
+
+    assert json.loads(capsys.readouterr().out)["n_scenes"] == 2
+    assert run("search", "--catalog", place, "--format", "hrefs") == 0
+    names = sorted(Path(line).name for line in capsys.readouterr().out.splitlines())
+    assert names == sorted(each.name for each in IMAGES[1:3])
+
+
+def test_files_of_which_no_scene_can_be_made_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is left out in silence; the exit code is 1."""
+    (tmp_path / "list.csv").write_text(
+        f"href,time\n{IMAGES[0]},1895-01\n{tmp_path}/nosuch.tif,1895-02\n{IMAGES[1]},\n"
+    )
+    assert run("catalog", "--list", tmp_path / "list.csv", "--to", tmp_path / "c.parquet", "--json") == 1
+
+    answer = capsys.readouterr()
+    assert json.loads(answer.out)["n_left_out"] == 2
+    assert "nosuch.tif" in answer.err
+    assert "no time" in answer.err
+
+
+def test_files_of_the_same_name_are_two_scenes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They lie in different folders, and neither replaces the other."""
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / IMAGES[0].name).write_bytes(IMAGES[0].read_bytes())
+    options = ("--prefix", f"{tmp_path}/in/", "--glob", "**/*.tif", "--time", TIME, "--json")
+    assert run("catalog", *options, "--to", tmp_path / "c.parquet") == 0
+    assert json.loads(capsys.readouterr().out)["n_scenes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("catalog", "--to", "c.parquet"), "give one of --stac"),
+        (("catalog", "--list", "a", "--prefix", "b", "--to", "c"), "give one of --stac"),
+        (("catalog", "--items", "a", "--glob", "*", "--to", "c"), "--glob: it goes with --list or --prefix"),
+        (
+            ("catalog", "--items", "a", "--bbox", "1,2,3,4", "--to", "c"),
+            "--bbox: it goes with --stac or --cmr",
+        ),
+        (("catalog", "--refresh", "--add", "--to", "c"), "--refresh alone"),
+        (("search", "--bbox", "1,2,3,4"), "give either a catalog or the address"),
+        (("search", "--catalog", "nosuch/c.parquet"), "there is no catalog at"),
+        (("search", "--catalog", "c", "--bbox", "1,20,3,4"), "south is 20"),
+        (("search", "--catalog", "c", "--where", "cloud"), "where: 'cloud' is no condition"),
+        (("search", "--catalog", "c", "--geojson", "nosuch.json"), "--geojson: nosuch.json"),
+        (("search", "--catalog", "c", "--to", "x"), "go together"),
+        (("run", "--catalog", "c", "--point", "1,2", "--to", "x"), "--assets: say what is read"),
+        (
+            ("run", "--sources", "c", "--where", "a<1", "--to", "x"),
+            "--where: it goes with --stac or --catalog",
+        ),
+        (
+            ("plan", "--sources", "l", "--catalog", "c", "--assets", "red", "--point", "1,2"),
+            "give exactly one",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(
+    arguments: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The exit code is not 0, and no file or folder is made."""
+    monkeypatch.chdir(tmp_path)
+
+    assert run(*arguments) != 0
+
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

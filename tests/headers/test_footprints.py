@@ -1,0 +1,116 @@
+"""Where images lie on the Earth, by their headers."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from shapely.geometry import shape
+
+from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.catalog.area import Area
+from pixel_gather.catalog.item import scene_key
+from pixel_gather.headers.footprints import footprint_of, item_of_headers
+from pixel_gather.model.source import Header, Source
+from pixel_gather.model.window import Transform
+
+HEADER = Header(
+    href="s3://bucket/a.tif",
+    etag=None,
+    nbytes=1,
+    driver="GTiff",
+    width=100,
+    height=100,
+    n_bands=1,
+    dtype="uint16",
+    nodata=math.nan,
+    scales=(0.1,),
+    offsets=(0.0,),
+    transform=Transform(1000, 0, 600_000, 0, -1000, 5_200_000),
+    crs="EPSG:32632",
+    tile_width=100,
+    tile_height=100,
+    is_tiled=True,
+)
+PROJECTOR = RasterioProjector()
+TIME = 1_717_236_030_000_000
+
+
+def scene(header: Header, **source: object) -> dict[str, object]:
+    """Return the item of one image."""
+    given = Source(href=header.href, time_us=TIME, **source)  # type: ignore[arg-type] # a test's own
+    item = item_of_headers([(given, header)], collection="images", projector=PROJECTOR)
+    assert isinstance(item, dict)
+    return item
+
+
+def test_the_footprint_follows_the_image_and_holds_what_it_shows() -> None:
+    """Every corner and the centre of the image lie in the scene, a place beside it does not."""
+    item = scene(HEADER)
+    footprint = shape(item["geometry"])
+    assert footprint.is_valid
+    xs, ys = PROJECTOR.points(
+        [601_000, 650_000, 699_000, 598_000],
+        [5_199_000, 5_150_000, 5_101_000, 5_150_000],
+        source_crs="EPSG:32632",
+        target_crs="EPSG:4326",
+    )
+    within = [Area.of_point(x, y).meets(footprint) for x, y in zip(xs, ys, strict=True)]
+    assert within == [True, True, True, False]
+    assert scene_key(item, name="item").start_us == TIME
+
+
+def test_an_image_across_the_antimeridian_is_one_scene_of_its_own_width() -> None:
+    """It is found on both sides of 180 degrees, and not on the other side of the Earth."""
+    header = replace(HEADER, crs="EPSG:32601", transform=Transform(1000, 0, 120_000, 0, -1000, 100_000))
+    item = scene(header)
+    west, _, east, _ = scene_key(item, name="item").box
+    assert west > 178
+    assert east < -178
+    footprint = shape(item["geometry"])
+    found = {x: Area.of_point(x, 0.5).meets(footprint) for x in (179.8, -179.8, 0.0, 90.0, -90.0)}
+    assert found == {179.8: True, -179.8: True, 0.0: False, 90.0: False, -90.0: False}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"transform": None}, "not placed on the map"),
+        ({"crs": None}, "not placed on the map"),
+        ({"crs": "EPSG:999999"}, "no CRS that PROJ knows"),
+    ],
+)
+def test_an_image_without_a_place_says_why(changes: dict[str, object], said: str) -> None:
+    """The reason goes into the list of what was left out."""
+    reason = footprint_of(replace(HEADER, **changes), PROJECTOR)
+    assert isinstance(reason, str)
+    assert said in reason
+
+
+@pytest.mark.parametrize("west", [-180, 0])
+def test_an_image_that_covers_the_earth_covers_all_of_it(west: int) -> None:
+    """Whether its longitudes begin at -180 or, as those of many models, at 0."""
+    header = replace(HEADER, crs="EPSG:4326", transform=Transform(3.6, 0, west, 0, -1.8, 90))
+    assert scene(header)["bbox"] == pytest.approx([-180, -90, 180, 90])
+
+
+def test_files_of_the_same_name_have_ids_of_their_own() -> None:
+    """The id stays the same from run to run."""
+    one, other = (scene(replace(HEADER, href=f"s3://bucket/{folder}/x.1.tif"))["id"] for folder in "ab")
+    assert one != other
+    assert str(one).startswith("x.1-")
+    assert scene(HEADER, scene="named")["id"] == "named"
+
+
+def test_longitudes_up_to_360_are_those_west_of_greenwich() -> None:
+    """An image from 350 to 370 degrees lies at -10 to 10."""
+    header = replace(HEADER, crs="EPSG:4326", transform=Transform(0.2, 0, 350, 0, -0.1, 5))
+    assert scene(header)["bbox"] == pytest.approx([-10, -5, 10, 5])
+
+
+@pytest.mark.parametrize(("crs", "pole"), [("EPSG:3413", 90.0), ("EPSG:3031", -90.0)])
+def test_an_image_over_a_pole_holds_the_pole(crs: str, pole: float) -> None:
+    """It is found at any longitude near the pole."""
+    header = replace(HEADER, crs=crs, transform=Transform(20_000, 0, -1_000_000, 0, -20_000, 1_000_000))
+    footprint = shape(scene(header)["geometry"])
+    assert all(Area.of_point(x, pole).meets(footprint) for x in (-180, -60, 0, 77, 180))
+    assert not Area.of_point(0, 0).meets(footprint)
