@@ -196,13 +196,13 @@ def _add_collections(app: APIGatewayRestResolver, service: _Service) -> None:
         path = f"/collections/{quote(name, safe='')}/items"
         return service.page(service.given, method="GET", path=path, collections=[name])
 
-    @app.get("/collections/<name>/items/<item_id>")
-    def one_item(name: str, item_id: str) -> Response[str]:
-        name, item_id = unquote(name), unquote(item_id)
+    @app.get("/collections/<name>/items/<item>")
+    def one_item(name: str, item: str) -> Response[str]:
+        name, item = unquote(name), unquote(item)
         service.collection(name)
-        found = service.items(item_search_query({"collections": [name], "ids": [item_id]}), most=1)
+        found = service.items(item_search_query({"collections": [name], "ids": [item]}), most=1)
         if not found.parts:
-            raise SceneNotFoundError(f"there is no scene {item_id} in {name}")
+            raise SceneNotFoundError(f"there is no scene {item} in {name}")
         return answer(found.parts[0], etag=found.etag, media_type=GEOJSON)
 
 
