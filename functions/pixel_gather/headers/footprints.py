@@ -71,7 +71,7 @@ def item_of_headers(
 
 
 def _id_of(href: str) -> str:
-    """Return the file's name with a few digits of its address: files of other folders may be called the same."""
+    """Return the file's name with a few digits of its address, as files of two folders may share a name."""
     name = href.rpartition("/")[2]
     stem = name.rpartition(".")[0] or name
     return f"{stem}-{hashlib.blake2b(href.encode(), digest_size=4).hexdigest()}"
@@ -108,7 +108,7 @@ def footprint_of(header: Header, projector: Projector) -> tuple[Box, list[tuple[
 
 
 def _in_one_piece(xs: Sequence[float]) -> tuple[list[float], float]:
-    """Return the longitudes of a ring without jumps, from -180 to below 180 on, and how far the ring turns."""
+    """Return the longitudes of a ring without jumps, the west one from -180 to 180, and how far it turns."""
     found, turn = [xs[0]], 0.0
     for before, after in pairwise((*xs, xs[0])):
         step = (after - before + _HALF_A_TURN) % (2 * _HALF_A_TURN) - _HALF_A_TURN

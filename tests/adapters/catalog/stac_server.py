@@ -75,7 +75,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Server]:
             except (BrokenPipeError, ConnectionResetError):
                 pass  # the client had enough
 
-        do_GET = do_POST = _answer
+        do_GET = do_POST = _answer  # noqa: N815 # the names that the server calls
 
         def log_message(self, *_arguments: Any) -> None:
             """Say nothing."""

@@ -97,7 +97,7 @@ def request_of(kind: str, place: str, **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["stac", "catalog"])
 def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Path) -> None:
-    """One row a scene in the order of time, each asset a band; of a scene processed twice the latest counts."""
+    """One row a scene in the order of time, each asset a band; of two processings the latest counts."""
     place = api.url if kind == "stac" else catalog
 
     gathered = gather(request_of(kind, place), to=tmp_path / "cube.zarr")

@@ -49,7 +49,7 @@ def api(search: Callable[[Asked, str], Answer], **of_landing: Any) -> Any:
             urls.append(server.url)
             return server
 
-        def __exit__(self, *error: Any) -> None:
+        def __exit__(self, *error: object) -> None:
             self.context.__exit__(*error)
 
     return Context()
@@ -67,7 +67,7 @@ def by_get(asked: Asked, url: str) -> Answer:
     return page(slice_of(start), *links)
 
 
-def by_relative_get(asked: Asked, url: str) -> Answer:
+def by_relative_get(asked: Asked, _url: str) -> Answer:
     """Page by an address that is relative to the page."""
     start = int(asked.parameters.get("token", 0))
     links = [{"rel": "next", "href": f"search?token={start + 3}"}] if start + 3 < 7 else []
@@ -162,12 +162,12 @@ def test_an_item_that_comes_twice_counts_once() -> None:
         assert found(server) == ["s0", "s1", "s2", "s3", "s4"]
 
 
-def same_token(asked: Asked, url: str) -> Answer:
+def same_token(_asked: Asked, url: str) -> Answer:
     """Send every page with the same next link."""
     return page([item(f"n{time.monotonic_ns()}")], {"rel": "next", "href": f"{url}/search?token=1"})
 
 
-def same_page(asked: Asked, url: str) -> Answer:
+def same_page(_asked: Asked, url: str) -> Answer:
     """Send one page again and again, under new tokens."""
     return page(SCENES, {"rel": "next", "href": f"{url}/search?token={time.monotonic_ns()}"})
 
@@ -178,7 +178,7 @@ def two_pages(asked: Asked, url: str) -> Answer:
     return page(slice_of(n % 2), {"rel": "next", "href": f"{url}/search?token={n + 1}"})
 
 
-def empty_pages(asked: Asked, url: str) -> Answer:
+def empty_pages(_asked: Asked, url: str) -> Answer:
     """Send empty pages without end."""
     return page([], {"rel": "next", "href": f"{url}/search?token={time.monotonic_ns()}"})
 
@@ -321,7 +321,6 @@ def test_a_server_that_stays_busy_is_given_up() -> None:
         (Answer(body={"features": [7]}), StoreError, "no page"),
         (Answer(body=b'{"features": [{"id": "a", "bbox": [NaN, 0, 1, 1]}]}'), StoreError, "no JSON"),
     ],
-    ids=lambda value: None,
 )
 def test_a_wrong_answer_is_said_in_words(answer: Answer, error: type[GatherError], said: str) -> None:
     """Each kind of error has a sentence of its own."""
