@@ -359,10 +359,10 @@ def test_gather_shard_looks_again_before_it_writes() -> None:
     reads = slow.reader.open_
 
     async def open_late(
-        href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+        href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> FakeOpened:
         await asyncio.to_thread(gather.shard, tasks[0], plan)
-        return await reads(href, overview=overview, cost=cost, known=known)
+        return await reads(href, overview=overview, cost=cost, packed_header=packed_header)
 
     slow.reader.open_ = open_late  # type: ignore[method-assign] # the moment at which the other is faster
     filled = slow.shard(tasks[0], plan)
@@ -713,11 +713,11 @@ def test_gather_shard_writes_nothing_into_a_cube_that_was_planned_anew_while_it_
     opens = gather.reader.open_
 
     async def open_late(
-        href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+        href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> FakeOpened:
         if gather.cube.claimed == plan:
             await asyncio.to_thread(_planned_anew, gather)
-        return await opens(href, overview=overview, cost=cost, known=known)
+        return await opens(href, overview=overview, cost=cost, packed_header=packed_header)
 
     gather.reader.open_ = open_late  # type: ignore[method-assign] # the moment of it
 

@@ -8,7 +8,7 @@ from handlers.settings import Settings
 from pixel_gather.adapters.cube.control_store import ObjectControlStore
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.event_loop import open_runner
-from pixel_gather.adapters.object_store.concurrency import AdaptiveSlots
+from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place
 
 
@@ -18,7 +18,7 @@ class Deployment:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
-        self.slots = AdaptiveSlots(most=settings.concurrency)
+        self.slots = AdaptiveLimiter(most=settings.concurrency)
         self.objects = Objects(own, by_root=_by_root(settings), pace=self.slots)
         self._control = open_place(f"s3://{settings.control_bucket}", own)
         self.summaries = ObjectControlStore(self._control, "")

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pixel_gather.model.source import Column, Cost, CubeRow, Header, Source
+from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, Source
 from pixel_gather.model.window import DescribedCrs, Window
 
 
@@ -18,14 +18,14 @@ class OpenedSource(Protocol):
         """The header of the version that was opened."""
 
     @property
-    def known(self) -> bytes | None:
+    def packed_header(self) -> bytes | None:
         """The packed header: it opens this version again without a read. None if there is none.
 
         Only the reader that made it can decode it. Packing may take 0.1 ms.
         """
 
     @property
-    def was_known(self) -> bool:
+    def from_packed_header(self) -> bool:
         """Whether a packed header opened it. Its header is unverified until the first read of pixels."""
 
     async def read_into(
@@ -59,7 +59,7 @@ class SourceReader(Protocol):
     """Opens sources."""
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+        self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> OpenedSource:
         """Read a source's header.
 
@@ -67,7 +67,7 @@ class SourceReader(Protocol):
             href: A checked href.
             overview: Read from this overview; 0 is the largest. None for full resolution.
             cost: Counts what this source costs, here and in later reads.
-            known: A packed header from an earlier gather; see `OpenedSource.known`. Untrusted: ignored if
+            packed_header: A packed header from an earlier gather; see `OpenedSource.known`. Untrusted: ignored if
                 it does not fit.
 
         Raises:
@@ -75,7 +75,7 @@ class SourceReader(Protocol):
         """
 
 
-class Place(Protocol):
+class ReadPermit(Protocol):
     """Permission to read one source, held while it is read."""
 
     def was_read(self, *, n_requests: int) -> None:
@@ -89,10 +89,10 @@ class Place(Protocol):
         """
 
 
-class Slots(Protocol):
+class SourceLimiter(Protocol):
     """Limits how many sources are read at one time. Each back end has its own limit."""
 
-    def slot(self, href: str, *, weight: int) -> AbstractAsyncContextManager[Place]:
+    def permit(self, href: str, *, weight: int) -> AbstractAsyncContextManager[ReadPermit]:
         """Wait until the source's back end may be read, and hold that permission.
 
         Args:
@@ -153,7 +153,7 @@ class SourceTable(Protocol):
         """Whether every row has a time. The cube's first axis is then ``time``."""
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[ListColumn, ...]:
         """The list's other columns, with ``scene`` and, if only some rows have a time, ``time``."""
 
     def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
@@ -167,7 +167,7 @@ class SourceTable(Protocol):
     def n_known(self) -> int:
         """Sources that the header index has a packed header for."""
 
-    def known(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
+    def packed_headers(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
         """Yield the packed headers of each row's sources for rows [start, stop); None where there is none."""
 
     def spread(self, n: int, *, band: str | None) -> tuple[Source, ...]:

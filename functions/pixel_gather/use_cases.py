@@ -19,11 +19,11 @@ import msgspec
 
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.headers.header_cache import (
-    KNOWN_KEY,
-    Known,
+    PACKED_HEADERS_KEY,
+    PackedHeaders,
     gathered_headers,
     known_in_shard_order,
-    known_of,
+    load_packed_headers,
     put_headers,
 )
 from pixel_gather.model.outcome import Outcome, ShardResult, lost, merged
@@ -31,7 +31,7 @@ from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
-from pixel_gather.ports import Projector, Slots, SourceReader, SourceTable
+from pixel_gather.ports import Projector, SourceLimiter, SourceReader, SourceTable
 from pixel_gather.read.quicklook import QuicklookAlbum, take_quicklooks
 from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.statistics import measure_row
@@ -39,7 +39,7 @@ from pixel_gather.stores import PLANNED_ANEW, ControlStore, CubeStore, checked_c
 from pixel_gather.usage import machine, peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
-    from pixel_gather.estimate.workload import Deployment
+    from pixel_gather.estimate.workload import WorkerPool
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Values
     from pixel_gather.request.request import GatherRequest
@@ -55,7 +55,7 @@ class LoadedShard:
     rows: tuple[CubeRow, ...]
     """What to read. Empty if the shard is filled."""
 
-    known: Known = ()
+    packed_header: PackedHeaders = ()
     """Packed headers from a header index."""
 
 
@@ -82,7 +82,7 @@ async def plan_gather(
     cube: CubeStore,
     control: ControlStore,
     max_task_nbytes: int,
-    deployment: "Deployment | None" = None,
+    deployment: "WorkerPool | None" = None,
 ) -> tuple[CubePlan, tuple[ShardTask, ...]]:
     """Plan a gather, claim the output location and write the control files for the workers.
 
@@ -119,7 +119,7 @@ async def plan_gather(
     await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
     known_stops: list[int] = []
     if table.n_known:
-        await control.put_stream(KNOWN_KEY, known_in_shard_order(plan, table, known_stops))
+        await control.put_stream(PACKED_HEADERS_KEY, known_in_shard_order(plan, table, known_stops))
     tasks = cut_tasks(plan, stops, known_stops)
     await control.put(_TASKS_KEY, msgspec.json.encode(tasks))
     await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it marks the other files as complete
@@ -178,11 +178,11 @@ async def load_shard(task: ShardTask, control: ControlStore) -> LoadedShard:
     """
     committing = asyncio.ensure_future(_committed(task, control))
     listing = asyncio.ensure_future(_rows_of(task, control))
-    knowing = asyncio.ensure_future(known_of(task, control))
+    knowing = asyncio.ensure_future(load_packed_headers(task, control))
     await asyncio.gather(committing, listing, knowing, return_exceptions=True)
     if (committed := committing.result()) is not None:
         return LoadedShard(committed=committed, rows=())
-    return LoadedShard(committed=None, rows=tuple(listing.result()), known=knowing.result())
+    return LoadedShard(committed=None, rows=tuple(listing.result()), packed_header=knowing.result())
 
 
 async def gather_shard(
@@ -191,7 +191,7 @@ async def gather_shard(
     plan: CubePlan,
     reader: SourceReader,
     projector: Projector,
-    slots: Slots,
+    slots: SourceLimiter,
     buffers: ShardBuffers,
     cube: CubeStore,
     control: ControlStore,
@@ -242,7 +242,7 @@ async def gather_shard(
             slots=slots,
             source_timeout_s=source_timeout_s,
             on_source=on_source,
-            known=loaded.known,
+            packed_header=loaded.packed_header,
             read_until=read_until,
         )
         read = time.perf_counter()

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pixel_gather_emulator.emulator import Emulator, EmulatorError, emulator
 from pixel_gather_emulator.samples import Samples, seed
-from pixel_gather_emulator.tied import CommandError, Run, tied_commands
+from pixel_gather_emulator.tied import CommandError, RunCommand, tied_commands
 
 REPOSITORY: Final = Path(__file__).parents[2]
 _CDK: Final = REPOSITORY / "infra" / "node" / "node_modules" / ".bin" / "cdk"
@@ -28,7 +28,7 @@ _RUNTIME_FOLDER: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class DeployedStack:
     """The stack in an emulator."""
 
     emulator: Emulator
@@ -99,7 +99,7 @@ def deployed(
     source_buckets: Sequence[str] = (),
     context: Mapping[str, str] | None = None,
     on_step: Callable[[str], None] = lambda _: None,
-) -> Generator[Deployment]:
+) -> Generator[DeployedStack]:
     """Run an emulator with the stack and the samples until the context ends.
 
     Args:
@@ -150,7 +150,7 @@ def _deploy(
     source_buckets: Sequence[str],
     context: Mapping[str, str],
     on_step: Callable[[str], None],
-) -> Deployment:
+) -> DeployedStack:
     environment = _cdk_environment(running)
     assembly, outputs = running.work / "cdk.out", running.work / "outputs.json"
     allowed = json.dumps([{"name": name} for name in (Samples().bucket, *source_buckets)])
@@ -173,7 +173,7 @@ def _deploy(
         deploying = ["deploy", "--all", "--app", str(assembly), "--require-approval", "never"]
         cdk([*deploying, "--outputs-file", str(outputs)])
     (found,) = json.loads(outputs.read_text()).values()
-    return Deployment(
+    return DeployedStack(
         emulator=running,
         samples=samples,
         api_url=found["ApiUrl"].rstrip("/"),
@@ -216,6 +216,6 @@ def _keep_zips(assembly: Path) -> None:
 
 
 def _cdk(
-    run: Run, environment: Mapping[str, str], arguments: Sequence[str], *, cwd: Path = REPOSITORY
+    run: RunCommand, environment: Mapping[str, str], arguments: Sequence[str], *, cwd: Path = REPOSITORY
 ) -> None:
     run([str(_CDK), *arguments, "--no-color", "--no-notices"], environment, cwd=cwd)

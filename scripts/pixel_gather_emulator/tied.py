@@ -22,7 +22,7 @@ class CommandError(Exception):
     """A command failed. The message ends with its output."""
 
 
-class Run(Protocol):
+class RunCommand(Protocol):
     """Runs a command to its end."""
 
     def __call__(self, command: Sequence[str], environment: Mapping[str, str], *, cwd: Path) -> str:
@@ -31,7 +31,7 @@ class Run(Protocol):
 
 
 @contextmanager
-def tied_commands() -> Generator[Run]:
+def tied_commands() -> Generator[RunCommand]:
     """Yield a function that runs commands, also in threads. Commands that still run at the end are killed."""
     running: list[subprocess.Popen[str]] = []
     is_over = False

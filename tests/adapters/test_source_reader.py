@@ -40,11 +40,11 @@ WINDOW: Final = Window(col_off=0, row_off=0, width=4, height=4)
 class _Source:
     header: Header
     value: int | Exception
-    known: bytes | None = None
-    was_known: bool = False
+    packed_header: bytes | None = None
+    from_packed_header: bool = False
 
     async def fetch_all_tiles(self) -> None:
-        self.known = b"all tiles"
+        self.packed_header = b"all tiles"
 
     async def read_into(
         self,
@@ -76,9 +76,9 @@ class _Reader:
         overview: int | None,
         cost: Cost,
         etag: str | None = None,
-        known: bytes | None = None,
+        packed_header: bytes | None = None,
     ) -> _Source:
-        del href, overview, known
+        del href, overview, packed_header
         cost.requests += 1
         self.etags.append(etag)
         if isinstance(self.opens, Exception):

@@ -14,7 +14,7 @@ from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.forecast import estimate_on_aws
 from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.worker import Share, Worker
-from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.plan.layout import plan_layout
 
 REPORT_N_FILES: Final = 1278
@@ -85,7 +85,7 @@ def simulated(n_files: int, workers: int | None, *, is_indexed: bool = False, n_
         max_workers=workers,
         is_indexed=is_indexed,
         n_prefixes=n_prefixes,
-        estimate=estimate_on_aws(work, Deployment(max_workers=1000, asked_workers=workers, is_deployed=True)),
+        estimate=estimate_on_aws(work, WorkerPool(max_workers=1000, asked_workers=workers, is_deployed=True)),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store.concurrency import AdaptiveSlots
+from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.model.source import Cost, Header
@@ -39,7 +39,7 @@ def read_tiles_indexed(
     hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurrency: int, prepared: Mapping[str, bytes]
 ) -> None:
     """Fill ``out`` as `read_tiles`, by what a header index tells of each source."""
-    run(_read_all(hrefs, out, concurrency=concurrency, settings=StoreSettings(), known=prepared))
+    run(_read_all(hrefs, out, concurrency=concurrency, settings=StoreSettings(), packed_header=prepared))
 
 
 def build_index(hrefs: Sequence[str], folder: Path) -> None:
@@ -64,17 +64,17 @@ async def _read_all(
     *,
     concurrency: int,
     settings: StoreSettings,
-    known: Mapping[str, bytes] | None = None,
+    packed_header: Mapping[str, bytes] | None = None,
 ) -> None:
-    slots = AdaptiveSlots(fixed=concurrency or None)
+    slots = AdaptiveLimiter(fixed=concurrency or None)
     objects = Objects(settings, pace=slots)
     async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=GdalSettings()) as reader:
 
         async def read_one(href: str, pixels: np.ndarray[Any, Any]) -> None:
-            async with slots.slot(href, weight=1) as place:
-                entry = None if known is None else known[href]
+            async with slots.permit(href, weight=1) as place:
+                entry = None if packed_header is None else packed_header[href]
                 cost = Cost()
-                source = await reader.open_(href, overview=None, cost=cost, known=entry)
+                source = await reader.open_(href, overview=None, cost=cost, packed_header=entry)
                 await source.read_into(pixels[None], _centre(source.header), (1,), masked=False)
                 place.was_read(n_requests=cost.needed_requests)
 

@@ -57,10 +57,10 @@ class OneHeader:
     """A ``SourceReader`` to which all sources look alike; it cannot read pixels."""
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+        self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> OpenedSource:
         """Return the header of a Landsat 8 band, as the published report's."""
-        del overview, known
+        del overview, packed_header
         cost.requests += 1
         cost.nbytes += 16_384
         header = Header(
@@ -128,11 +128,11 @@ def commit(folder: Path) -> int:
     async def write() -> int:
         control = await _claimed(folder)
         cube_plan, tasks = await load_plan(control), await load_tasks(control)
-        known = await _known_header()
+        packed_header = await _known_header()
         for task in tasks:
             result = _result(task, cube_plan)
             for row in result.rows:
-                row[0].known = known
+                row[0].packed_header = packed_header
             rows = (await load_shard(task, control)).rows
             await put_headers(task, rows, result.rows, control)
             await control.put(f"shards/{task.index:05d}.msgpack", msgspec.msgpack.encode(result))
@@ -182,7 +182,7 @@ async def _known_header() -> bytes | None:
     objects = Objects(StoreSettings())
     async with CogReader.over(objects, fast=GeoTiffSettings(), fall_back=GdalSettings()) as reader:
         first = min(folder.glob("*.tif"))
-        return (await reader.open_(first.as_uri(), overview=None, cost=Cost())).known
+        return (await reader.open_(first.as_uri(), overview=None, cost=Cost())).packed_header
 
 
 def _cube(folder: Path) -> ZarrCube:

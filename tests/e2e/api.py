@@ -12,7 +12,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from pixel_gather_emulator.deploy import Deployment
+from pixel_gather_emulator.deploy import DeployedStack
 
 ENDED: Final = {"succeeded", "failed", "stopped", "timed_out"}
 
@@ -27,7 +27,7 @@ class Answered:
 
 
 def call(
-    deployment: Deployment, method: str, path: str, body: Any = None, *, signed: bool = True
+    deployment: DeployedStack, method: str, path: str, body: Any = None, *, signed: bool = True
 ) -> Answered:
     """Send one request, signed by the operator's credentials."""
     content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -51,7 +51,7 @@ def call(
     )
 
 
-def wait_for(deployment: Deployment, id_: str, *, longest_s: float = 120) -> dict[str, Any]:
+def wait_for(deployment: DeployedStack, id_: str, *, longest_s: float = 120) -> dict[str, Any]:
     """Poll a gather through the API until it has ended."""
     until = time.monotonic() + longest_s
     while True:
@@ -62,12 +62,12 @@ def wait_for(deployment: Deployment, id_: str, *, longest_s: float = 120) -> dic
         time.sleep(0.3)
 
 
-def execution_arn(deployment: Deployment, id_: str) -> str:
+def execution_arn(deployment: DeployedStack, id_: str) -> str:
     """Return what Step Functions calls a gather."""
     return f"{deployment.state_machine_arn.replace(':stateMachine:', ':execution:')}:{id_}"
 
 
-def gathered(deployment: Deployment, request: dict[str, Any]) -> dict[str, Any]:
+def gathered(deployment: DeployedStack, request: dict[str, Any]) -> dict[str, Any]:
     """Submit a request and wait for its end."""
     answered = call(deployment, "POST", "/gathers", request)
     assert answered.status == 202, answered
@@ -75,7 +75,7 @@ def gathered(deployment: Deployment, request: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def refused_writes(deployment: Deployment, keys: str) -> Iterator[None]:
+def refused_writes(deployment: DeployedStack, keys: str) -> Iterator[None]:
     """Let the array bucket refuse some keys, as a policy or a full quota would, and take all others.
 
     Args:

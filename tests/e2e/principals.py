@@ -8,19 +8,19 @@ from typing import Any, Self
 import boto3
 from botocore.config import Config
 
-from pixel_gather_emulator.deploy import Deployment
+from pixel_gather_emulator.deploy import DeployedStack
 
 
 @dataclass(frozen=True)
 class User:
     """One user of the deployment's account."""
 
-    deployment: Deployment
+    deployment: DeployedStack
     access_key: str
     secret_key: str
 
     @classmethod
-    def with_policies(cls, deployment: Deployment, name: str, *outputs: str) -> Self:
+    def with_policies(cls, deployment: DeployedStack, name: str, *outputs: str) -> Self:
         """Make a user and attach the policies that some outputs of the stack name."""
         iam = deployment.client("iam")
         iam.create_user(UserName=name)

@@ -20,7 +20,7 @@ from zarr.storage import ObjectStore
 
 from e2e.api import call, execution_arn, gathered, refused_writes, wait_for
 from pixel_gather import gather
-from pixel_gather_emulator.deploy import Deployment
+from pixel_gather_emulator.deploy import DeployedStack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -37,12 +37,12 @@ N: Final = len(SERIES)
 WINDOW: Final = {"bbox": [-109, 37, -102, 41]}
 
 
-def hrefs(deployment: Deployment) -> list[str]:
+def hrefs(deployment: DeployedStack) -> list[str]:
     """Name the sample files of one series in their bucket."""
     return [f"s3://{deployment.samples.bucket}/{IN_SAMPLES}/{name}" for name in SERIES]
 
 
-def opened(deployment: Deployment, cube: str, monkeypatch: pytest.MonkeyPatch) -> xr.Dataset:
+def opened(deployment: DeployedStack, cube: str, monkeypatch: pytest.MonkeyPatch) -> xr.Dataset:
     """Open a cube of the emulated S3 as any user of xarray would who has the emulator's environment."""
     for name, value in deployment.variables.items():
         monkeypatch.setenv(name, value)
@@ -51,7 +51,7 @@ def opened(deployment: Deployment, cube: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def run_cli(
-    deployment: Deployment, *arguments: str, typed: str | None = None
+    deployment: DeployedStack, *arguments: str, typed: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command as a user who has the emulator's environment."""
     return subprocess.run(  # noqa: S603 # our own words
@@ -66,7 +66,7 @@ def run_cli(
 
 
 def test_gather_through_the_api_is_the_gather_in_process(
-    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Request through API Gateway, a map over workers, a cube on S3: the same pixels, to the bit."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "api"}}
@@ -89,7 +89,7 @@ def test_gather_through_the_api_is_the_gather_in_process(
     assert b"api" in page["Body"].read()
 
 
-def test_same_request_twice_is_the_same_gather(deployment: Deployment) -> None:
+def test_same_request_twice_is_the_same_gather(deployment: DeployedStack) -> None:
     """Nothing is gathered twice unless it is forced, which makes another cube."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "twice"}}
     first = call(deployment, "POST", "/gathers", request)
@@ -105,7 +105,7 @@ def test_same_request_twice_is_the_same_gather(deployment: Deployment) -> None:
     assert other["result"]["digest"] == done["result"]["digest"]
 
 
-def test_console_execution_takes_the_plain_request(deployment: Deployment) -> None:
+def test_console_execution_takes_the_plain_request(deployment: DeployedStack) -> None:
     """Whoever starts an execution by hand gets the same; done already, it says so and reads nothing."""
     request = {"sources": hrefs(deployment), "window": {"tile": "centre"}, "output": {"name": "console"}}
     states = deployment.client("stepfunctions")
@@ -123,7 +123,7 @@ def test_console_execution_takes_the_plain_request(deployment: Deployment) -> No
     assert first["n_sources"] == N
 
 
-def test_console_execution_of_a_wrong_request_fails_with_a_sentence(deployment: Deployment) -> None:
+def test_console_execution_of_a_wrong_request_fails_with_a_sentence(deployment: DeployedStack) -> None:
     """The cause names the field; nothing is written."""
     states = deployment.client("stepfunctions")
     arn = states.start_execution(
@@ -150,7 +150,7 @@ def ended(states: Any, arn: str, *, longest_s: float = 120) -> dict[str, Any]:
 
 
 def test_command_line_gathers_and_tells(
-    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A list file of this machine is taken along; watch ends with the gather; list and status know it."""
     sources = tmp_path / "list.csv"
@@ -170,7 +170,9 @@ def test_command_line_gathers_and_tells(
     assert direct["result"] == document["result"]
 
 
-def test_failing_source_costs_its_row_alone(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_source_costs_its_row_alone(
+    deployment: DeployedStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that is not there is status, not failure; the command line ends with 1."""
     missing = f"s3://{deployment.samples.bucket}/no/such.tif"
     sources = [*hrefs(deployment), missing]
@@ -187,7 +189,7 @@ def test_failing_source_costs_its_row_alone(deployment: Deployment, monkeypatch:
     assert bool(cube.band_1[-1].isnull().all())
 
 
-def test_gdal_path_runs_in_the_worker(deployment: Deployment) -> None:
+def test_gdal_path_runs_in_the_worker(deployment: DeployedStack) -> None:
     """What the fast path does not know goes to GDAL in a child of the Lambda process."""
     jpeg = f"s3://{deployment.samples.bucket}/files/gdal-autotest/stefan_full_rgba_jpeg_contig.tif"
 
@@ -197,7 +199,7 @@ def test_gdal_path_runs_in_the_worker(deployment: Deployment) -> None:
     assert document["sources"]["failed"] == 0, document
 
 
-def test_failing_shard_is_tried_again(deployment: Deployment) -> None:
+def test_failing_shard_is_tried_again(deployment: DeployedStack) -> None:
     """A store that refuses for a while costs time and nothing else."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "retried"}}
     with refused_writes(deployment, "retried.zarr/band_1/c/*"):
@@ -209,7 +211,7 @@ def test_failing_shard_is_tried_again(deployment: Deployment) -> None:
     assert document["shards"]["failed"] == 0
 
 
-def wait_for_a_failed_try(deployment: Deployment, id_: str, *, longest_s: float = 60) -> None:
+def wait_for_a_failed_try(deployment: DeployedStack, id_: str, *, longest_s: float = 60) -> None:
     """Wait until the child of a gather has seen its task fail."""
     states = deployment.client("stepfunctions")
     arn = execution_arn(deployment, id_)
@@ -224,7 +226,7 @@ def wait_for_a_failed_try(deployment: Deployment, id_: str, *, longest_s: float 
     raise AssertionError("no try has failed")
 
 
-def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: Deployment) -> None:
+def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: DeployedStack) -> None:
     """What was lost is run again on demand, and no more than that."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "redriven"}}
     with refused_writes(deployment, "redriven.zarr/band_1/c/*"):
@@ -241,7 +243,7 @@ def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: Deploymen
     assert (once_more.status, once_more.content_type) == (409, "application/problem+json")
 
 
-def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: Deployment) -> None:
+def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: DeployedStack) -> None:
     """With all shards committed, the next attempt has no manifest to go through and only finishes."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "unfinished"}}
     with refused_writes(deployment, "unfinished.zarr/href/*"):
@@ -259,7 +261,7 @@ def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: Deploym
     assert states.list_map_runs(executionArn=arn)["mapRuns"] == []
 
 
-def test_shards_may_be_lost_where_the_request_says_so(deployment: Deployment) -> None:
+def test_shards_may_be_lost_where_the_request_says_so(deployment: DeployedStack) -> None:
     """The cube is complete, and its status says whose rows are lost."""
     request = {
         "sources": hrefs(deployment),
@@ -275,7 +277,7 @@ def test_shards_may_be_lost_where_the_request_says_so(deployment: Deployment) ->
     assert document["shards"]["failed"] == 1
 
 
-def test_gather_is_stopped(deployment: Deployment) -> None:
+def test_gather_is_stopped(deployment: DeployedStack) -> None:
     """DELETE stops it; the same request goes on with it later."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "stopped"}}
     with refused_writes(deployment, "stopped.zarr/band_1/c/*"):
@@ -291,7 +293,7 @@ def test_gather_is_stopped(deployment: Deployment) -> None:
     assert again["id"] == f"{id_}-2"
 
 
-def test_dry_run_tells_shape_and_price(deployment: Deployment) -> None:
+def test_dry_run_tells_shape_and_price(deployment: DeployedStack) -> None:
     """POST /plans reads headers, writes nothing and starts nothing."""
     answered = call(deployment, "POST", "/plans", {"sources": hrefs(deployment), "window": WINDOW})
 
@@ -314,7 +316,9 @@ def test_dry_run_tells_shape_and_price(deployment: Deployment) -> None:
         ({"sources": ["s3://{samples}/a.tif"], "window": "centre", "colour": 1}, "colour"),
     ],
 )
-def test_refused_requests_are_problems_that_say_why(deployment: Deployment, request_: Any, says: str) -> None:
+def test_refused_requests_are_problems_that_say_why(
+    deployment: DeployedStack, request_: Any, says: str
+) -> None:
     """Nothing is started, and the answer names what to change."""
     names = {"samples": deployment.samples.bucket, "control": deployment.control_bucket}
     text = json.dumps(request_)
@@ -328,14 +332,14 @@ def test_refused_requests_are_problems_that_say_why(deployment: Deployment, requ
     assert says.format(**names) in json.dumps(answered.body)
 
 
-def test_api_wants_credentials(deployment: Deployment) -> None:
+def test_api_wants_credentials(deployment: DeployedStack) -> None:
     """Nobody gathers at another's cost."""
     answered = call(deployment, "POST", "/gathers", {}, signed=False)
 
     assert answered.status == 403
 
 
-def test_api_describes_itself(deployment: Deployment) -> None:
+def test_api_describes_itself(deployment: DeployedStack) -> None:
     """GET /openapi.json names every route that there is."""
     answered = call(deployment, "GET", "/openapi.json")
 
@@ -350,7 +354,7 @@ def test_api_describes_itself(deployment: Deployment) -> None:
     }
 
 
-def test_unknown_gather_is_a_problem(deployment: Deployment) -> None:
+def test_unknown_gather_is_a_problem(deployment: DeployedStack) -> None:
     """404, in the media type of problems."""
     answered = call(deployment, "GET", "/gathers/never-was")
 

@@ -20,7 +20,7 @@ import xarray as xr
 from e2e.api import ENDED, call, execution_arn, gathered, refused_writes, wait_for
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, WINDOW, opened
 from pixel_gather import gather
-from pixel_gather_emulator.deploy import Deployment
+from pixel_gather_emulator.deploy import DeployedStack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -55,7 +55,7 @@ def source_list(folder: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def listed(deployment: Deployment) -> str:
+def listed(deployment: DeployedStack) -> str:
     """Put the list beside the samples and return its href."""
     bucket, key = deployment.samples.bucket, "many/sources.csv"
     text = source_list(f"s3://{bucket}/{IN_SAMPLES}")
@@ -91,7 +91,7 @@ def requested(name: str, listed: str, **limits: float) -> dict[str, Any]:
     }
 
 
-def map_run(deployment: Deployment, id_: str) -> dict[str, Any] | None:
+def map_run(deployment: DeployedStack, id_: str) -> dict[str, Any] | None:
     """Describe the Map Run of a gather, or return None before it has begun."""
     states = deployment.client("stepfunctions")
     arn = execution_arn(deployment, id_)
@@ -102,7 +102,7 @@ def map_run(deployment: Deployment, id_: str) -> dict[str, Any] | None:
     return found
 
 
-def children(deployment: Deployment, run: dict[str, Any]) -> dict[int, dict[str, Any]]:
+def children(deployment: DeployedStack, run: dict[str, Any]) -> dict[int, dict[str, Any]]:
     """Describe the executions of a Map Run that have begun, by each of their shards."""
     states = deployment.client("stepfunctions")
     pages = states.get_paginator("list_executions").paginate(mapRunArn=run["mapRunArn"])
@@ -114,14 +114,14 @@ def children(deployment: Deployment, run: dict[str, Any]) -> dict[int, dict[str,
     return {task["index"]: child for child in found for task in json.loads(child["input"])["tasks"]}
 
 
-def n_events(deployment: Deployment, child: dict[str, Any], type_: str) -> int:
+def n_events(deployment: DeployedStack, child: dict[str, Any], type_: str) -> int:
     """Count the events of one kind in the history of an execution."""
     states = deployment.client("stepfunctions")
     history = states.get_execution_history(executionArn=child["executionArn"])["events"]
     return sum(event["type"] == type_ for event in history)
 
 
-def filled_shards(deployment: Deployment, gather_id: str) -> list[Filled]:
+def filled_shards(deployment: DeployedStack, gather_id: str) -> list[Filled]:
     """Read what the workers logged of a gather."""
     logs = deployment.client("logs")
     groups = logs.get_paginator("describe_log_groups").paginate()
@@ -177,7 +177,7 @@ def fewest_workers(shards: list[Filled]) -> int:
     return max(n_cold + is_another, most_at_once(shard.at_work for shard in shards))
 
 
-def watched(deployment: Deployment, id_: str) -> list[dict[str, Any]]:
+def watched(deployment: DeployedStack, id_: str) -> list[dict[str, Any]]:
     """Look at a gather through the API until it has ended, and return all that was seen."""
     seen: list[dict[str, Any]] = []
     until = time.monotonic() + 120
@@ -189,7 +189,7 @@ def watched(deployment: Deployment, id_: str) -> list[dict[str, Any]]:
 
 
 def test_many_shards_over_two_workers_are_the_gather_in_process(
-    deployment: Deployment, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+    deployment: DeployedStack, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every source arrives, to the bit, from two workers at a time, and the status only ever grows."""
     id_ = call(deployment, "POST", "/gathers", requested("many", listed)).body["id"]
@@ -239,7 +239,7 @@ def assert_grows(running: list[dict[str, Any]]) -> None:
 
 
 def test_failing_try_costs_its_shard_another_and_no_other_shard(
-    deployment: Deployment, listed: str, in_process: InProcess
+    deployment: DeployedStack, listed: str, in_process: InProcess
 ) -> None:
     """The child whose shard was refused for a while is tried again; all the others are filled once."""
     refused = 1
@@ -262,7 +262,7 @@ def test_failing_try_costs_its_shard_another_and_no_other_shard(
     assert sorted(each.index for each in filled_shards(deployment, "many-retried")) == list(range(N_SHARDS))
 
 
-def wait_for_a_failed_try(deployment: Deployment, id_: str, index: int) -> None:
+def wait_for_a_failed_try(deployment: DeployedStack, id_: str, index: int) -> None:
     """Wait until the task of one shard has failed."""
     until = time.monotonic() + 60
     child = None
@@ -277,7 +277,7 @@ def wait_for_a_failed_try(deployment: Deployment, id_: str, index: int) -> None:
 
 
 def test_lost_shard_costs_its_own_rows(
-    deployment: Deployment, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
+    deployment: DeployedStack, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One shard of many that never gets through leaves its own rows empty and all others as they are."""
     lost, most = 7, 1 / N_SHARDS

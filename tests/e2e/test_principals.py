@@ -19,7 +19,7 @@ from zarr.storage import ObjectStore
 
 from e2e.principals import User
 from e2e.test_gathers import WINDOW, ended, hrefs
-from pixel_gather_emulator.deploy import Deployment
+from pixel_gather_emulator.deploy import DeployedStack
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -27,19 +27,19 @@ NAME: Final = "by-an-operator"
 
 
 @pytest.fixture(scope="module")
-def operator(deployment: Deployment) -> User:
+def operator(deployment: DeployedStack) -> User:
     """A user with the operators' policy."""
     return User.with_policies(deployment, "operator", "OperatorPolicyArn")
 
 
 @pytest.fixture(scope="module")
-def reader(deployment: Deployment) -> User:
+def reader(deployment: DeployedStack) -> User:
     """A user with the readers' policy."""
     return User.with_policies(deployment, "reader", "ReaderPolicyArn")
 
 
 @pytest.fixture(scope="module")
-def stranger(deployment: Deployment) -> User:
+def stranger(deployment: DeployedStack) -> User:
     """A user of the account whom nobody has given anything."""
     return User.with_policies(deployment, "stranger")
 
@@ -57,7 +57,7 @@ def run_cli(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def gathered(deployment: Deployment, operator: User, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def gathered(deployment: DeployedStack, operator: User, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The end of a gather that an operator has submitted, with a list file of their own machine."""
     sources = tmp_path_factory.mktemp("lists") / "list.txt"
     sources.write_text("\n".join(hrefs(deployment)))
@@ -93,7 +93,9 @@ def test_operator_watches_stops_and_redrives(gathered: Any, operator: User, way:
         assert "not authorized" not in each.stderr
 
 
-def test_operator_prices_a_gather_by_the_api(gathered: Any, deployment: Deployment, operator: User) -> None:
+def test_operator_prices_a_gather_by_the_api(
+    gathered: Any, deployment: DeployedStack, operator: User
+) -> None:
     """The address is the stack's, and POST /plans is theirs to ask."""
     (stack,) = operator.client("cloudformation").describe_stacks(StackName="PixelGather-main")["Stacks"]
     outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
@@ -102,7 +104,7 @@ def test_operator_prices_a_gather_by_the_api(gathered: Any, deployment: Deployme
     assert gathered["links"]["self"].startswith(("/", "http"))
 
 
-def test_operator_gathers_and_looks_in_the_console(deployment: Deployment, operator: User) -> None:
+def test_operator_gathers_and_looks_in_the_console(deployment: DeployedStack, operator: User) -> None:
     """The calls of the console's pages: state machines, one of them, start, the execution and its history."""
     states = operator.client("stepfunctions")
     machines = states.list_state_machines()["stateMachines"]
@@ -121,7 +123,7 @@ def test_operator_gathers_and_looks_in_the_console(deployment: Deployment, opera
     assert states.describe_map_run(mapRunArn=run["mapRunArn"])["status"] == "SUCCEEDED"
 
 
-def test_operator_reads_no_cube(gathered: Any, deployment: Deployment, operator: User) -> None:
+def test_operator_reads_no_cube(gathered: Any, deployment: DeployedStack, operator: User) -> None:
     """Who runs gathers need not see what comes of them."""
     assert gathered["state"] == "succeeded"
     refused(
@@ -147,7 +149,7 @@ def test_reader_opens_cubes_and_their_reports(
 
 
 def test_reader_starts_nothing_and_sees_no_control_file(
-    gathered: Any, deployment: Deployment, reader: User
+    gathered: Any, deployment: DeployedStack, reader: User
 ) -> None:
     """Reading cubes is all."""
     submitted = run_cli(reader, "list")
@@ -161,7 +163,7 @@ def test_reader_starts_nothing_and_sees_no_control_file(
     )
 
 
-def test_stranger_is_refused_everywhere(gathered: Any, deployment: Deployment, stranger: User) -> None:
+def test_stranger_is_refused_everywhere(gathered: Any, deployment: DeployedStack, stranger: User) -> None:
     """The emulator does ask for rights: without a policy nothing works."""
     listed = run_cli(stranger, "list", "--api", deployment.api_url)
 

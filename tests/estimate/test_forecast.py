@@ -8,7 +8,7 @@ from pixel_gather.estimate import assumptions
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.forecast import BESIDE, estimate_on_aws
 from pixel_gather.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws, usd_per_gb_from
-from pixel_gather.estimate.workload import Deployment, FarBucket, Workload
+from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
 
 WORK = Workload(
     n_sources=100_000,
@@ -39,30 +39,30 @@ class Bound:
 
     id: str
     work: Workload
-    deployment: Deployment
+    deployment: WorkerPool
     by: str
 
 
 BOUND = (
-    Bound("few workers", WORK, Deployment(max_workers=5, is_deployed=True), "the deployment's max_workers"),
+    Bound("few workers", WORK, WorkerPool(max_workers=5, is_deployed=True), "the deployment's max_workers"),
     Bound(
-        "fewer asked for", WORK, Deployment(max_workers=50, asked_workers=5), "the request's limits.workers"
+        "fewer asked for", WORK, WorkerPool(max_workers=50, asked_workers=5), "the request's limits.workers"
     ),
     Bound(
         "many short children",
         replace(WORK, n_tasks=9000),
-        Deployment(max_workers=5000, tasks_per_child=1),
+        WorkerPool(max_workers=5000, tasks_per_child=1),
         "dispatch rate",
     ),
-    Bound("one prefix", replace(WORK, n_prefixes=1), Deployment(), "S3 rate per prefix"),
+    Bound("one prefix", replace(WORK, n_prefixes=1), WorkerPool(), "S3 rate per prefix"),
     Bound(
         "large windows",
         replace(WORK, fetched_nbytes=400_000_000_000, decoded_nbytes=400_000_000_000, n_tasks=150),
-        Deployment(max_workers=5000),
+        WorkerPool(max_workers=5000),
         "network per worker",
     ),
-    Bound("one at a time", replace(WORK, n_tasks=100), Deployment(in_flight=1), "time to first byte"),
-    Bound("a few files", small(4), Deployment(), BESIDE),
+    Bound("one at a time", replace(WORK, n_tasks=100), WorkerPool(in_flight=1), "time to first byte"),
+    Bound("a few files", small(4), WorkerPool(), BESIDE),
 )
 
 
@@ -74,15 +74,15 @@ def test_estimate_names_the_limit_that_binds(case: Bound) -> None:
 
 def test_limit_of_an_account_is_named_where_it_is_the_lowest() -> None:
     """A deployment may allow more workers than its account."""
-    deployment = Deployment(max_workers=5000)
+    deployment = WorkerPool(max_workers=5000)
 
     assert (deployment.n_workers, deployment.limit) == (1000, "the account's concurrency")
-    assert Deployment().limit == "max_workers, by default"
+    assert WorkerPool().limit == "max_workers, by default"
 
 
 def test_parts_of_an_estimate_add_up() -> None:
     """The parts of seconds and dollars add up to the totals."""
-    estimate = estimate_on_aws(WORK, Deployment())
+    estimate = estimate_on_aws(WORK, WorkerPool())
 
     assert sum(estimate.seconds_by_part.values()) == pytest.approx(estimate.seconds)
     assert sum(estimate.usd_by_service.values()) == pytest.approx(estimate.usd)
@@ -94,7 +94,7 @@ def test_enough_workers_are_hardly_slower_and_fewer_are() -> None:
     work = replace(WORK, n_prefixes=1)
 
     def with_workers(n: int) -> Estimate:
-        return estimate_on_aws(work, Deployment(asked_workers=n))
+        return estimate_on_aws(work, WorkerPool(asked_workers=n))
 
     estimate = with_workers(500)
     enough = estimate.enough_workers
@@ -108,7 +108,7 @@ def test_estimate_takes_no_more_workers_than_can_help_unless_it_is_asked_to() ->
     """The chosen number is as fast as all workers, for a fraction of the price."""
     work = replace(WORK, n_prefixes=1)
 
-    chosen, asked = (estimate_on_aws(work, Deployment(asked_workers=n)) for n in (None, 500))
+    chosen, asked = (estimate_on_aws(work, WorkerPool(asked_workers=n)) for n in (None, 500))
 
     assert asked.enough_workers <= chosen.most_workers < 1.2 * asked.enough_workers
     assert chosen.most_workers == chosen.n_workers
@@ -120,7 +120,7 @@ def test_estimate_takes_no_more_workers_than_can_help_unless_it_is_asked_to() ->
 
 def test_estimate_keeps_to_the_deployments_workers_where_all_of_them_help() -> None:
     """The plan's choice never raises the number."""
-    assert estimate_on_aws(WORK, Deployment(max_workers=10)).most_workers == 10
+    assert estimate_on_aws(WORK, WorkerPool(max_workers=10)).most_workers == 10
 
 
 def test_an_index_spares_headers() -> None:
@@ -128,7 +128,7 @@ def test_an_index_spares_headers() -> None:
     work = replace(WORK, n_prefixes=1)
     indexed = replace(work, n_gets=100_000, n_indexed=100_000)
 
-    with_it, without = (estimate_on_aws(each, Deployment()) for each in (indexed, work))
+    with_it, without = (estimate_on_aws(each, WorkerPool()) for each in (indexed, work))
 
     assert with_it.seconds < 0.7 * without.seconds
     assert with_it.usd < without.usd
@@ -139,7 +139,7 @@ def test_an_index_spares_headers() -> None:
 def test_every_figure_says_what_it_rests_on() -> None:
     """All numbers of the estimate are there, and assumptions are marked as such."""
     estimate = estimate_on_aws(
-        WORK, Deployment(max_workers=70, is_deployed=True, worker_memory_mib=2048, in_flight=32)
+        WORK, WorkerPool(max_workers=70, is_deployed=True, worker_memory_mib=2048, in_flight=32)
     )
 
     told = {each.what: each for each in estimate.figures}
@@ -174,7 +174,7 @@ def test_lambda_bills_a_worker_by_gibibytes() -> None:
 
 def test_more_workers_than_tasks_change_nothing() -> None:
     """Neither time nor price changes."""
-    few, many = (estimate_on_aws(small(64), Deployment(max_workers=n)) for n in (1, 1000))
+    few, many = (estimate_on_aws(small(64), WorkerPool(max_workers=n)) for n in (1, 1000))
 
     assert few == replace(many, figures=few.figures, most_workers=1)
 
@@ -202,8 +202,8 @@ def test_transfer_between_regions_is_part_of_the_price() -> None:
     work = replace(MILLION, nbytes_by_bucket={"near": 2_000_000_000, "far": 400_000_000_000})
     far = {"far": FarBucket(region="us-west-2"), "unused": FarBucket(region="sa-east-1")}
 
-    near = estimate_on_aws(work, Deployment(region="eu-central-1"))
-    estimate = estimate_on_aws(work, Deployment(region="eu-central-1", far_buckets=far))
+    near = estimate_on_aws(work, WorkerPool(region="eu-central-1"))
+    estimate = estimate_on_aws(work, WorkerPool(region="eu-central-1", far_buckets=far))
 
     assert estimate.usd_by_service["transfer"] == pytest.approx(8.0)
     assert estimate.usd == pytest.approx(near.usd + 8.0)
@@ -218,7 +218,7 @@ def test_transfer_of_a_bucket_read_without_credentials_is_its_owners() -> None:
     work = replace(MILLION, nbytes_by_bucket={"public": 400_000_000_000})
     far = {"public": FarBucket(region="us-west-2", is_charged=False)}
 
-    estimate = estimate_on_aws(work, Deployment(region="eu-central-1", far_buckets=far))
+    estimate = estimate_on_aws(work, WorkerPool(region="eu-central-1", far_buckets=far))
 
     assert (estimate.transfer_nbytes, "transfer" in estimate.usd_by_service) == (0, False)
 
@@ -239,8 +239,8 @@ def test_price_of_a_gb_is_that_of_the_region_it_comes_from(region: str, to: str,
 
 def test_late_workers_cost_no_more_than_the_estimate_says() -> None:
     """Every first try fails and every second one takes its whole limit. The sum is about the cap."""
-    estimate = estimate_on_aws(MILLION, Deployment(cap_usd=10))
-    of_few = estimate_on_aws(small(1278), Deployment(cap_usd=10))
+    estimate = estimate_on_aws(MILLION, WorkerPool(cap_usd=10))
+    of_few = estimate_on_aws(small(1278), WorkerPool(cap_usd=10))
 
     assert estimate.usd_at_most is not None
     assert estimate.usd < estimate.usd_at_most < 25
@@ -252,9 +252,9 @@ def test_late_workers_cost_no_more_than_the_estimate_says() -> None:
 
 def test_a_million_files_cost_what_their_requests_do_and_little_more() -> None:
     """It has several shards per child, small workers, and only as many as S3 keeps busy."""
-    cold = estimate_on_aws(MILLION, Deployment())
+    cold = estimate_on_aws(MILLION, WorkerPool())
     indexed = estimate_on_aws(
-        replace(MILLION, n_gets=1_000_000, n_indexed=1_000_000, fetched_nbytes=386_000_000_000), Deployment()
+        replace(MILLION, n_gets=1_000_000, n_indexed=1_000_000, fetched_nbytes=386_000_000_000), WorkerPool()
     )
 
     assert cold.usd <= 1.35
@@ -265,6 +265,6 @@ def test_a_million_files_cost_what_their_requests_do_and_little_more() -> None:
 
 def test_smaller_workers_are_chosen_only_where_the_shards_fit() -> None:
     """Otherwise the largest is chosen. Every shard fits it."""
-    estimate = estimate_on_aws(replace(WORK, task_nbytes=140 * 2**20), Deployment())
+    estimate = estimate_on_aws(replace(WORK, task_nbytes=140 * 2**20), WorkerPool())
 
     assert estimate.worker_memory_mib == 1769

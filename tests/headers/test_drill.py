@@ -20,7 +20,7 @@ MISSING = SourceError("no such object", href="missing", status=Status.MISSING)
 class _Teller:
     """A ``HeaderTeller`` that needs one request for each source, and another where the first was late."""
 
-    async def known_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
+    async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
         """Tell of all but one."""
         del overview
         cost.requests += 3

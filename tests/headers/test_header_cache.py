@@ -113,7 +113,7 @@ def test_gather_leaves_what_opens_its_sources_again() -> None:
     gather.run()
 
     assert list(gather.cube.headers) == list(NAMES)
-    assert all(known in gather.reader.entries for known in gather.cube.headers.values())
+    assert all(packed_header in gather.reader.entries for packed_header in gather.cube.headers.values())
 
 
 def test_gather_with_an_index_opens_nothing_and_makes_the_same_cube() -> None:
@@ -188,12 +188,12 @@ def test_what_failed_keeps_nothing_of_the_version_before(now: FakeImage) -> None
 def _remembered(gather: Gather, name: str) -> dict[str, bytes]:
     """Return the entry of an unlike source, as `pixel-gather index` makes it."""
 
-    async def known() -> bytes:
+    async def packed_headers() -> bytes:
         opened = await gather.reader.open_(name, overview=None, cost=Cost())
-        assert opened.known is not None
-        return opened.known
+        assert opened.packed_header is not None
+        return opened.packed_header
 
-    return {name: asyncio.run(known())}
+    return {name: asyncio.run(packed_headers())}
 
 
 def test_gather_reads_the_header_where_an_entry_is_rubbish() -> None:
@@ -226,7 +226,10 @@ def test_sidecars_do_not_carry_what_opens_sources_again() -> None:
     gather.run()
 
     assert all(
-        outcome.known is None for filled in gather.filled for row in filled.result.rows for outcome in row
+        outcome.packed_header is None
+        for filled in gather.filled
+        for row in filled.result.rows
+        for outcome in row
     )
     kept = [key for key in gather.control.keys_put if "shards/" in key]
     assert kept[::2] == [f"headers/{key}" for key in kept[1::2]]
@@ -237,8 +240,8 @@ def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
     first, table = indexed()
     late = FakeImage(pixels=IMAGES[NAMES[0]], delay_s=9.0)
     entries = {
-        known: entry | {"image": late} if known.startswith(NAMES[0].encode()) else entry
-        for known, entry in first.reader.entries.items()
+        packed_header: entry | {"image": late} if packed_header.startswith(NAMES[0].encode()) else entry
+        for packed_header, entry in first.reader.entries.items()
     }
     second = Gather(table=table, entries=entries)
 
@@ -263,14 +266,14 @@ def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
                 slots=FakeSlots(),
                 source_timeout_s=0.05,
                 on_source=ignore,
-                known=list(table.known(0, 2)),
+                packed_header=list(table.packed_headers(0, 2)),
             )
         return rows[0][0]
 
     outcome = asyncio.run(read())
 
     assert outcome.status is Status.TIMED_OUT
-    assert outcome.known == first.cube.headers[NAMES[0]]
+    assert outcome.packed_header == first.cube.headers[NAMES[0]]
 
 
 def test_strips_of_one_window_are_handed_on_as_one_entry() -> None:
@@ -304,7 +307,7 @@ def test_rows_without_a_source_have_nothing_known() -> None:
     asyncio.run(header_cache.put_headers(task, [row], [[Outcome(status=Status.ABSENT)]], control))
 
     assert control.files == {}
-    assert asyncio.run(header_cache.known_of(task, control)) == ()
+    assert asyncio.run(header_cache.load_packed_headers(task, control)) == ()
 
 
 def test_lookups_of_strips_are_merged_by_the_worst() -> None:

@@ -40,13 +40,13 @@ class LoggingReader(FakeReader):
     log: Log = field(default_factory=Log)
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+        self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> FakeOpened:
         """Open an image."""
         row = NAMES.index(href)
         self.log.events.append(f"read {row}")
         self.log.opened[row].set()
-        return await super().open_(href, overview=overview, cost=cost, known=known)
+        return await super().open_(href, overview=overview, cost=cost, packed_header=packed_header)
 
 
 @dataclass

@@ -31,11 +31,11 @@ def test_a_file_that_is_known_reads_as_one_that_is_not(joined: Readings, truth: 
     """This holds for each overview, too. With a packed header the header is not read."""
     for overview in (None, *range(truth.n_overviews)[:1]):
         cold = joined.open_(truth.href, overview=overview)
-        known, cost = _known_of(joined, truth, overview), Cost()
-        warm = _open(joined, truth, overview, known, cost)
+        packed_header, cost = _known_of(joined, truth, overview), Cost()
+        warm = _open(joined, truth, overview, packed_header, cost)
 
-        assert warm.was_known is (known is not None)
-        assert not warm.was_known or cost.requests == 0
+        assert warm.from_packed_header is (packed_header is not None)
+        assert not warm.from_packed_header or cost.requests == 0
         assert repr(warm.header) == repr(cold.header)
         for name, (window, _) in truth.windows.items() if overview is None else ():
             assert _digest(joined, warm, truth, window) == _digest(joined, cold, truth, window), name
@@ -43,19 +43,21 @@ def test_a_file_that_is_known_reads_as_one_that_is_not(joined: Readings, truth: 
         if header.width * header.height * truth.shape[0] * truth.dtype.itemsize <= _LARGEST_NBYTES:
             whole = Window(col_off=0, row_off=0, width=header.width, height=header.height)
             assert _digest(joined, warm, truth, whole) == _digest(joined, cold, truth, whole)
-        assert known is None or warm.known == known
+        assert packed_header is None or warm.packed_header == packed_header
 
 
 def _known_of(joined: Readings, truth: Truth, overview: int | None) -> bytes | None:
     assert isinstance(joined.reader, CogReader)
-    return joined.runner.run(joined.reader.known_of(truth.href, overview=overview, cost=Cost()))
+    return joined.runner.run(joined.reader.packed_header_of(truth.href, overview=overview, cost=Cost()))
 
 
 def _open(
-    joined: Readings, truth: Truth, overview: int | None, known: bytes | None, cost: Cost
+    joined: Readings, truth: Truth, overview: int | None, packed_header: bytes | None, cost: Cost
 ) -> OpenedSource:
     assert isinstance(joined.reader, CogReader)
-    return joined.runner.run(joined.reader.open_(truth.href, overview=overview, cost=cost, known=known))
+    return joined.runner.run(
+        joined.reader.open_(truth.href, overview=overview, cost=cost, packed_header=packed_header)
+    )
 
 
 def _digest(joined: Readings, source: OpenedSource, truth: Truth, window: Window) -> str:

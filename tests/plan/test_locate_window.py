@@ -11,7 +11,7 @@ from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.model.source import Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform, Window, WindowRule
-from pixel_gather.plan.locate_window import Grid, Placement, place_like, place_window
+from pixel_gather.plan.locate_window import Grid, Placement, locate_like, locate_window
 from support.fakes import UTM, FakeProjector, header_of
 from support.strategies import headers, transforms, windows_touching
 
@@ -21,7 +21,7 @@ PROJECTOR = FakeProjector()
 
 def place(rule: WindowRule, header: Header = HEADER) -> Window:
     """Place with a projector that changes nothing."""
-    return place_window(rule, header, projector=PROJECTOR)
+    return locate_window(rule, header, projector=PROJECTOR)
 
 
 def window(col_off: int, row_off: int, width: int, height: int) -> Window:
@@ -74,9 +74,9 @@ def test_place_window_projects_from_the_requests_crs() -> None:
     point = WindowRule(point=(500_005, 4_599_985), crs="EPSG:4326")
     box = WindowRule(bounds=(500_000, 4_599_980, 500_010, 4_599_990), crs="EPSG:4326")
 
-    assert place_window(point, HEADER, projector=moved) == window(1, 1, 1, 1)
-    assert place_window(box, HEADER, projector=moved) == window(1, 1, 1, 1)
-    assert place_window(replace(box, crs=HEADER.crs), HEADER, projector=moved) == window(0, 1, 1, 1)
+    assert locate_window(point, HEADER, projector=moved) == window(1, 1, 1, 1)
+    assert locate_window(box, HEADER, projector=moved) == window(1, 1, 1, 1)
+    assert locate_window(replace(box, crs=HEADER.crs), HEADER, projector=moved) == window(0, 1, 1, 1)
 
 
 def test_place_window_takes_the_crs_of_the_source_where_none_is_given() -> None:
@@ -126,7 +126,7 @@ def test_place_window_passes_on_that_there_is_no_way_between_crss() -> None:
     projector = FakeProjector(unknown=frozenset({"EPSG:1"}))
 
     with pytest.raises(RequestError, match="no way to EPSG:1"):
-        place_window(WindowRule(point=(0, 0), crs="EPSG:1"), HEADER, projector=projector)
+        locate_window(WindowRule(point=(0, 0), crs="EPSG:1"), HEADER, projector=projector)
 
 
 @given(header=headers())
@@ -154,7 +154,7 @@ def test_box_around_a_window_is_that_window(transform: Transform, asked: Window)
 def test_place_like_reads_the_same_pixels_of_the_same_grid() -> None:
     """Other tiles on the same grid change nothing."""
     other = replace(HEADER, tile_width=8, tile_height=8)
-    found = place_like(
+    found = locate_like(
         WindowRule(tile=(1, 1)),
         other,
         template=Grid.of(HEADER),
@@ -168,7 +168,7 @@ def test_place_like_reads_the_same_pixels_of_the_same_grid() -> None:
 def test_place_like_reads_a_tile_of_another_grid_at_the_templates_size() -> None:
     """A tile that is clipped on the template is no larger anywhere else."""
     other = header_of(np.zeros((1, 90, 90), "uint8"), "s3://bucket/b.tif", transform=UTM.shifted(3, 3))
-    found = place_like(
+    found = locate_like(
         WindowRule(tile=(3, 2)),
         other,
         template=Grid.of(HEADER),
@@ -184,7 +184,7 @@ def test_place_like_refuses_a_tile_of_other_tiles_on_another_grid() -> None:
     other = replace(HEADER, tile_width=8, width=41)
 
     with pytest.raises(SourceError, match="its tiles are 8 x 16") as caught:
-        place_like(
+        locate_like(
             WindowRule(is_centre=True),
             other,
             template=Grid.of(HEADER),
@@ -199,7 +199,7 @@ def test_place_like_follows_a_point_to_another_grid() -> None:
     """The window has the template's size and covers the same area at other pixels."""
     other = replace(HEADER, transform=UTM.shifted(-5, -7))
     rule = WindowRule(point=(500_015, 4_599_985), size=(3, 3))
-    found = place_like(rule, other, template=Grid.of(HEADER), window=window(0, 0, 3, 3), projector=PROJECTOR)
+    found = locate_like(rule, other, template=Grid.of(HEADER), window=window(0, 0, 3, 3), projector=PROJECTOR)
 
     assert found == window(5, 7, 3, 3)
     assert Placement.on(Grid.of(other), found).covers_same_pixels_as(

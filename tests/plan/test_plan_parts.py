@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from pixel_gather.estimate.workload import Deployment
+from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.request.request import parse_request
@@ -17,7 +17,7 @@ A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)
 WHOLE = {"pixels": [0, 0, 40, 50]}
 
 
-def planned_over(n: int, *, nbytes: int, deployment: Deployment | None = None) -> CubePlan:
+def planned_over(n: int, *, nbytes: int, deployment: WorkerPool | None = None) -> CubePlan:
     """Plan to read all of so many files of one size."""
     hrefs = [f"s3://b/{index}" for index in range(n)]
     reader = FakeReader(
@@ -65,14 +65,14 @@ def test_many_or_small_sources_stay_with_single_ranges(n: int, nbytes: int) -> N
 
 def test_a_worker_on_lambda_stays_with_single_ranges() -> None:
     """One connection takes all of its bandwidth."""
-    plan = planned_over(1, nbytes=64 * MIB, deployment=Deployment(is_deployed=True))
+    plan = planned_over(1, nbytes=64 * MIB, deployment=WorkerPool(is_deployed=True))
 
     assert plan.part_nbytes is None
 
 
 def test_fewer_sources_in_flight_leave_more_for_each() -> None:
     """Not the list counts but how many are read at one time."""
-    plan = planned_over(64, nbytes=64 * MIB, deployment=Deployment(in_flight=2))
+    plan = planned_over(64, nbytes=64 * MIB, deployment=WorkerPool(in_flight=2))
 
     assert plan.part_nbytes is not None
 

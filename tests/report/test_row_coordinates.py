@@ -9,7 +9,7 @@ import pytest
 
 from pixel_gather.adapters.source_list.list_columns import RESERVED, check_name
 from pixel_gather.model.outcome import BandStats, Outcome
-from pixel_gather.model.source import Column, Cost, CubeRow, Source
+from pixel_gather.model.source import Cost, CubeRow, ListColumn, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
@@ -33,7 +33,7 @@ ABSENT = Outcome(status=Status.ABSENT)
 
 
 def scenes(
-    *, columns: tuple[Column, ...] = (), has_time: bool = False
+    *, columns: tuple[ListColumn, ...] = (), has_time: bool = False
 ) -> tuple[CubePlan, tuple[CubeRow, ...]]:
     """Return a plan of two scenes of two bands, of which the second has no red."""
     red = Source(href="a", band="red", scene="1", time_us=10, columns={"n": 1, "f": 0.5, "s": "x", "b": True})
@@ -138,7 +138,7 @@ def test_coordinate_values_tell_absent_sources_from_zeros() -> None:
 )
 def test_coordinate_values_of_columns_that_vary_in_a_row(name: str, dtype: str, expected: Any) -> None:
     """An absent source's value is the column's fill."""
-    plan, rows = scenes(columns=(Column(name=name, dtype=dtype, varies_in_row=True),))
+    plan, rows = scenes(columns=(ListColumn(name=name, dtype=dtype, varies_in_row=True),))
 
     values = values_of(plan, rows, [OK, OK], [ABSENT, OK])
 
@@ -156,7 +156,7 @@ def test_coordinate_values_of_columns_that_vary_in_a_row(name: str, dtype: str, 
 )
 def test_coordinate_values_of_columns_that_do_not_vary(name: str, dtype: str, expected: Any) -> None:
     """The row has the value of its first existing source."""
-    plan, rows = scenes(columns=(Column(name=name, dtype=dtype, varies_in_row=False),))
+    plan, rows = scenes(columns=(ListColumn(name=name, dtype=dtype, varies_in_row=False),))
 
     values = values_of(plan, rows, [OK, OK], [ABSENT, OK])
 
@@ -166,7 +166,7 @@ def test_coordinate_values_of_columns_that_do_not_vary(name: str, dtype: str, ex
 @pytest.mark.parametrize("dtype", ["string", "float64"])
 def test_coordinate_values_of_gaps_in_a_column_are_its_fill(dtype: str) -> None:
     """A line that leaves a column empty has empty text, or NaN."""
-    column = Column(name="cloud", dtype=dtype, varies_in_row=False)
+    column = ListColumn(name="cloud", dtype=dtype, varies_in_row=False)
     row = CubeRow(time_us=None, sources=(Source(href="a", columns={"cloud": None}),))
     plan = planned(FakeReader({"a": A}), FakeTable((row,), columns=(column,)))
 

@@ -84,12 +84,12 @@ class FakeReader:
     _in_flight: int = 0
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+        self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> "FakeOpened":
         """Open an image, or raise what it was told to."""
         assert overview is None
-        if known is not None and known in self.entries:
-            return FakeOpened(**self.entries[known], reader=self, cost=cost, was_known=True)
+        if packed_header is not None and packed_header in self.entries:
+            return FakeOpened(**self.entries[packed_header], reader=self, cost=cost, from_packed_header=True)
         self.opened.append(href)
         cost.requests += 1
         async with self._at_work():
@@ -133,10 +133,10 @@ class FakeOpened:
     image: FakeImage
     reader: FakeReader
     cost: Cost
-    was_known: bool = False
+    from_packed_header: bool = False
 
     @property
-    def known(self) -> bytes | None:
+    def packed_header(self) -> bytes | None:
         """Return a name of this version, under which the reader remembers it."""
         if self.header.etag is None:
             return None
@@ -158,14 +158,14 @@ class FakeOpened:
         self.reader.windows.append((self.header.href, window, tuple(bands)))
         async with self.reader._at_work():
             await asyncio.sleep(self.image.delay_s)
-            if self.was_known and self.header.etag != self.reader.etag_of(self.header.href):
+            if self.from_packed_header and self.header.etag != self.reader.etag_of(self.header.href):
                 self.cost.requests += 1
                 raise StaleHeaderError("replaced", href=self.header.href, status=Status.CHANGED)
             if self.image.read_error is not None:
                 raise self.image.read_error
             part = window.clipped(width=self.header.width, height=self.header.height)
             if part is None:
-                assert self.was_known
+                assert self.from_packed_header
                 return
             assert out.shape == (len(bands), window.height, window.width)
             rows, cols = slice(part.row_off, part.row_stop), slice(part.col_off, part.col_stop)
@@ -183,7 +183,7 @@ class FakeOpened:
 
 
 class FakePlace:
-    """A ``Place`` that tells its slots of what was read."""
+    """A ``ReadPermit`` that tells its slots of what was read."""
 
     def __init__(self, href: str, read: list[tuple[str, int]]) -> None:
         self._href = href
@@ -195,7 +195,7 @@ class FakePlace:
 
 
 class FakeSlots:
-    """``Slots`` that also tell how many were held at most."""
+    """``SourceLimiter`` that also tell how many were held at most."""
 
     def __init__(self, n: int = 8) -> None:
         self._semaphore = asyncio.Semaphore(n)
@@ -208,7 +208,7 @@ class FakeSlots:
         """(href, requests) of the sources that were read."""
 
     @asynccontextmanager
-    async def slot(self, href: str, *, weight: int) -> AsyncIterator[FakePlace]:
+    async def permit(self, href: str, *, weight: int) -> AsyncIterator[FakePlace]:
         """Wait for a free place and hold it."""
         self.asked.append((href, weight))
         async with self._semaphore:
@@ -274,9 +274,9 @@ class FakeTable:
     @property
     def n_known(self) -> int:
         """Sources of which the index tells."""
-        return sum(each is not None for row in self.known(0, self.n_rows) for each in row)
+        return sum(each is not None for row in self.packed_headers(0, self.n_rows) for each in row)
 
-    def known(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
+    def packed_headers(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
         """Yield what the index tells of rows [start, stop)."""
         for row in self.all_rows[start:stop]:
             yield tuple(None if each is None else self.index.get(each.href) for each in row.sources)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from benchmarks.throttle import Throttle
-from pixel_gather.adapters.object_store.concurrency import AdaptiveSlots
+from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
 
 ROOT = "s3://bucket"
 
@@ -14,7 +14,7 @@ ROOT = "s3://bucket"
 class BackEnd(Protocol):
     """Reads one source."""
 
-    async def read(self, slots: AdaptiveSlots) -> int | None:
+    async def read(self, slots: AdaptiveLimiter) -> int | None:
         """Take as long as it takes; return the requests needed, or None where the source was not read."""
 
 
@@ -31,7 +31,7 @@ class Counters:
     def __post_init__(self) -> None:
         self._free = asyncio.Semaphore(self.n)
 
-    async def read(self, slots: AdaptiveSlots) -> int:
+    async def read(self, slots: AdaptiveLimiter) -> int:
         """Queue, be served."""
         async with self._free:
             await asyncio.sleep(self.service_s * self._random.uniform(1 - self.spread, 1 + self.spread))
@@ -47,7 +47,7 @@ class Crowded:
     service_s: float
     _held: int = 0
 
-    async def read(self, slots: AdaptiveSlots) -> int:
+    async def read(self, slots: AdaptiveLimiter) -> int:
         """Take the longer the more there are."""
         self._held += 1
         await asyncio.sleep(self.service_s * max(1.0, (self._held / self.n) ** 1.5))
@@ -88,7 +88,7 @@ class Store:
         self._throttle = Throttle(self.max_rate) if self.max_rate else None
         self._random = random.Random(self.seed)  # noqa: S311 # as above
 
-    async def read(self, slots: AdaptiveSlots) -> int | None:
+    async def read(self, slots: AdaptiveLimiter) -> int | None:
         """Get the header, get the tile, decode."""
         if self._random.random() < self.missing_share:
             self.n_requests += 1
@@ -106,7 +106,7 @@ class Store:
     def _answer_s(self) -> float:
         return self.ttfb_s * (1 + self._random.uniform(0, self.spread))
 
-    async def _get(self, slots: AdaptiveSlots) -> bool:
+    async def _get(self, slots: AdaptiveLimiter) -> bool:
         loop = asyncio.get_running_loop()
         for attempt in range(self.max_retries + 1):
             await slots.turn(ROOT)
@@ -124,13 +124,13 @@ class Store:
         return False
 
 
-async def gather_from(back_end: BackEnd, slots: AdaptiveSlots, *, n_sources: int) -> float:
+async def gather_from(back_end: BackEnd, slots: AdaptiveLimiter, *, n_sources: int) -> float:
     """Read so many sources; return how many a second."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
 
     async def read_one(index: int) -> None:
-        async with slots.slot(f"{ROOT}/{index}", weight=1) as place:
+        async with slots.permit(f"{ROOT}/{index}", weight=1) as place:
             n_requests = await back_end.read(slots)
             if n_requests is not None:
                 place.was_read(n_requests=n_requests)

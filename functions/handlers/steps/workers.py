@@ -2,19 +2,19 @@
 
 from handlers.settings import Settings
 from pixel_gather.estimate.worker_memory import max_task_nbytes
-from pixel_gather.estimate.workload import Deployment, FarBucket, WorkerSize
+from pixel_gather.estimate.workload import FarBucket, WorkerPool, WorkerSize
 
 
-def workers_of(settings: Settings) -> Deployment:
+def workers_of(settings: Settings) -> WorkerPool:
     """Return how many workers there may be, their sizes, and how many sources each reads at the same time."""
     most = settings.limits.get("workers")
     *smaller, largest = settings.shard_memories_mib
-    return Deployment(
+    return WorkerPool(
         is_deployed=True,
-        max_workers=Deployment().max_workers if most is None else int(most),
+        max_workers=WorkerPool().max_workers if most is None else int(most),
         worker_memory_mib=largest,
         smaller=tuple(WorkerSize(memory_mib=each, max_task_nbytes=max_task_nbytes(each)) for each in smaller),
-        in_flight=min(settings.concurrency, Deployment().in_flight),
+        in_flight=min(settings.concurrency, WorkerPool().in_flight),
         region=settings.region,
         far_buckets={
             each.name: FarBucket(region=each.region, is_charged=not each.unsigned)

@@ -46,7 +46,7 @@ class FastReader(Protocol):
     """A source reader that may raise UnsupportedError."""
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+        self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> FastSource:
         """Read a source's header, as ``ports.SourceReader``."""
 
@@ -93,7 +93,7 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         await self._fall_back.aclose()
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+        self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> OpenedSource:
         """Read a source's header, or take it from the packed header ``known``.
 
@@ -101,12 +101,12 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
             SourceError: GDAL cannot open it either.
         """
         try:
-            opened = await self._fast.open_(href, overview=overview, cost=cost, known=known)
+            opened = await self._fast.open_(href, overview=overview, cost=cost, packed_header=packed_header)
         except UnsupportedError:
             return await self._fall_back.open_(href, overview=overview, cost=cost)
         return _FastSource(opened, self._fall_back, overview=overview, cost=cost)
 
-    async def known_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
+    async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
         """Return a packed header, which opens the source again without reading its header.
 
         It holds the offsets of all tiles, so it serves any window. It is None if GDAL has to read the
@@ -121,7 +121,7 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
         except UnsupportedError:
             await self._fall_back.open_(href, overview=overview, cost=cost)
             return None
-        return opened.known
+        return opened.packed_header
 
 
 class _GdalWhenNeeded:
@@ -166,12 +166,12 @@ class _FastSource:
         return self._opened.header
 
     @property
-    def known(self) -> bytes | None:
-        return self._opened.known
+    def packed_header(self) -> bytes | None:
+        return self._opened.packed_header
 
     @property
-    def was_known(self) -> bool:
-        return self._opened.was_known
+    def from_packed_header(self) -> bool:
+        return self._opened.from_packed_header
 
     async def read_into(
         self,
@@ -195,7 +195,7 @@ class _FastSource:
                         raise self._damaged() from left
                     raise
         except SourceError as error:
-            if self.was_known and error.status in _MAY_BE_STALE:
+            if self.from_packed_header and error.status in _MAY_BE_STALE:
                 raise StaleHeaderError(error.reason, href=error.href, status=error.status) from error
             raise
 

@@ -6,7 +6,7 @@ from pixel_gather.estimate import assumptions, pricing, second_tries
 from pixel_gather.estimate.estimate import Estimate, EstimatedFigure
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker import Share
-from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.estimate.workload import WorkerPool, Workload
 
 ENOUGH: Final = "more workers would save less than 5 % of the time and are billed while they wait"
 
@@ -14,7 +14,7 @@ type _Line = tuple[str, str, tuple[str, ...]]
 
 
 def figures_of(
-    estimate: Estimate, work: Workload, deployment: Deployment, *, share: Share
+    estimate: Estimate, work: Workload, deployment: WorkerPool, *, share: Share
 ) -> tuple[EstimatedFigure, ...]:
     """Return every number of an estimate with its basis.
 
@@ -75,7 +75,7 @@ def _side_by_side(parts: Parts) -> str:
     return "single" if parts.part_nbytes is None else f"{parts.n} of {size(parts.part_nbytes)}"
 
 
-def _workers(estimate: Estimate, deployment: Deployment) -> list[_Line]:
+def _workers(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
     rests_on = (
         f"at most {deployment.n_workers:,}: {deployment.limit}",
         f"started as they are needed: {assumptions.CHILDREN}",
@@ -96,7 +96,7 @@ def _workers(estimate: Estimate, deployment: Deployment) -> list[_Line]:
     ]
 
 
-def _at_most(estimate: Estimate, work: Workload, deployment: Deployment, share: Share) -> _Line:
+def _at_most(estimate: Estimate, work: Workload, deployment: WorkerPool, share: Share) -> _Line:
     first_s = second_tries.first_limit_s(share, deployment)
     second_s = second_tries.second_limit_s(share, deployment, n_tasks=work.n_tasks)
     rests_on = (
@@ -112,7 +112,7 @@ def _at_most(estimate: Estimate, work: Workload, deployment: Deployment, share: 
     return "dollars at most", f"${estimate.usd_at_most or 0.0:,.2f}", rests_on
 
 
-def _seconds(estimate: Estimate, work: Workload, deployment: Deployment) -> list[_Line]:
+def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list[_Line]:
     rests_on = {
         "plan": (
             f"function's start: {assumptions.COLD_START}",
@@ -161,7 +161,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: Deployment) -> list
     ]
 
 
-def _usd(estimate: Estimate, deployment: Deployment) -> list[_Line]:
+def _usd(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
     rests_on = {
         "s3": (
             f"${pricing.USD_PER_GET * 1000:.4f} per 1,000 GETs, with {pricing.GETS_PER_TASK} more per shard",

@@ -15,7 +15,7 @@ from pixel_gather.estimate.explain import figures_of
 from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
 from pixel_gather.estimate.staffing import HARDLY_LONGER, fewest_workers, share_of, staff, worker_of
 from pixel_gather.estimate.worker import Share, Worker
-from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.estimate.workload import WorkerPool, Workload
 
 BESIDE: Final = "plan and finish"
 """Name of the limit if plan and finish take longer than the work between them."""
@@ -27,7 +27,7 @@ _BYTES_PER_GB: Final = 1e9
 class Forecast:
     """Result of the model, in numbers."""
 
-    deployment: Deployment
+    deployment: WorkerPool
     """With all choices made."""
 
     course: Course
@@ -46,7 +46,7 @@ class Forecast:
         return {"plan": self.plan_s, **self.course.parts_s, "finish": self.finish_s}
 
 
-def estimate_on_aws(work: Workload, deployment: Deployment) -> Estimate:
+def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
     """Estimate a gather on AWS. Each number comes with its basis.
 
     If the request does not set the number of workers, the gather gets only as many as make it faster. More
@@ -98,7 +98,7 @@ def estimate_on_aws(work: Workload, deployment: Deployment) -> Estimate:
     return replace(estimate, figures=figures_of(estimate, work, chosen, share=share_of(work)))
 
 
-def forecast(work: Workload, deployment: Deployment) -> Forecast:
+def forecast(work: Workload, deployment: WorkerPool) -> Forecast:
     """Choose workers and simulate a gather, then again without each limit to find the binding one."""
     plan_s, finish_s = plan_s_of(work), finish_s_of(work)
     staffed = staff(work, deployment, beside_s=plan_s + finish_s)
@@ -147,7 +147,7 @@ def finish_s_of(work: Workload) -> float:
     )
 
 
-def _transfer(work: Workload, deployment: Deployment) -> tuple[int, float]:
+def _transfer(work: Workload, deployment: WorkerPool) -> tuple[int, float]:
     """Return the bytes from other Regions that the reader pays for, and their price."""
     nbytes, usd = 0, 0.0
     for bucket, of_bucket in work.nbytes_by_bucket.items():
@@ -159,7 +159,7 @@ def _transfer(work: Workload, deployment: Deployment) -> tuple[int, float]:
     return nbytes, usd
 
 
-def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: Deployment) -> Mapping[str, Fleet]:
+def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: WorkerPool) -> Mapping[str, Fleet]:
     """Return, by the limit's name, the fleet without that limit."""
 
     def of(other: Worker) -> Fleet:

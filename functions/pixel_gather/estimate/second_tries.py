@@ -12,7 +12,7 @@ from typing import Final
 from pixel_gather.estimate import assumptions, pricing
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.worker import Share, Worker
-from pixel_gather.estimate.workload import Deployment
+from pixel_gather.estimate.workload import WorkerPool
 
 LEAST_S: Final = 120
 """Shortest limit. A store that throttles for a minute does not make a worker late."""
@@ -36,7 +36,7 @@ LONGEST_GATHER_S: Final = 2 * 24 * 3600
 """Time-out of the state machine, which ends such tries."""
 
 
-def first_limit_s(share: Share, deployment: Deployment) -> int:
+def first_limit_s(share: Share, deployment: WorkerPool) -> int:
     """Return the time limit for the first try of a whole child, its start included, in whole seconds."""
     worker = Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
     task_s = worker.reading_s(share) + worker.storing_s(share)
@@ -45,7 +45,7 @@ def first_limit_s(share: Share, deployment: Deployment) -> int:
     return min(one_s + others_s, MOST_S)
 
 
-def second_limit_s(share: Share, deployment: Deployment, *, n_tasks: int) -> int:
+def second_limit_s(share: Share, deployment: WorkerPool, *, n_tasks: int) -> int:
     """Return the time limit of one shard at its second try, in whole seconds.
 
     It is Lambda's limit, or less if all shards together would then cost more than the gather may. It is never
@@ -59,7 +59,7 @@ def second_limit_s(share: Share, deployment: Deployment, *, n_tasks: int) -> int
     return min(max(ceil(_SECOND_TIMES * task_s), LEAST_S, int(paid_s)), MOST_S)
 
 
-def child_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: Deployment) -> int:
+def child_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: WorkerPool) -> int:
     """Return how long the first try of a child may take, by the estimate of the whole gather.
 
     Args:
@@ -72,13 +72,13 @@ def child_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deploymen
     return first_limit_s(share, _chosen(estimate, deployment))
 
 
-def late_shard_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: Deployment) -> int:
+def late_shard_limit_s(estimate: Estimate, *, n_sources: int, n_tasks: int, deployment: WorkerPool) -> int:
     """Return how long each shard may take at the second try. Arguments are those of `child_limit_s`."""
     share = _share(estimate, n_sources=n_sources, n_tasks=n_tasks)
     return second_limit_s(share, _chosen(estimate, deployment), n_tasks=n_tasks)
 
 
-def most_usd(share: Share, *, n_tasks: int, deployment: Deployment) -> float:
+def most_usd(share: Share, *, n_tasks: int, deployment: WorkerPool) -> float:
     """Return the highest extra price of late and throttled workers.
 
     It assumes that every first try uses its whole limit and commits nothing, that every shard uses its whole
@@ -92,7 +92,7 @@ def most_usd(share: Share, *, n_tasks: int, deployment: Deployment) -> float:
     return late + n_refused * pricing.USD_PER_TRANSITION
 
 
-def _chosen(estimate: Estimate, deployment: Deployment) -> Deployment:
+def _chosen(estimate: Estimate, deployment: WorkerPool) -> WorkerPool:
     """Return the deployment with the choices that the estimate made."""
     return replace(
         deployment,
@@ -112,5 +112,5 @@ def _share(estimate: Estimate, *, n_sources: int, n_tasks: int) -> Share:
     )
 
 
-def _usd_per_s(deployment: Deployment) -> float:
+def _usd_per_s(deployment: WorkerPool) -> float:
     return deployment.worker_memory_mib / 1024 * pricing.USD_PER_GB_S

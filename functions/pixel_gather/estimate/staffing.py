@@ -12,7 +12,7 @@ from typing import Final
 from pixel_gather.estimate import assumptions
 from pixel_gather.estimate.fleet import Course, Fleet, simulate
 from pixel_gather.estimate.worker import Share, Worker
-from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.estimate.workload import WorkerPool, Workload
 
 MOST_TASKS_PER_CHILD: Final = 11
 """Most shards of a child. More would save almost no transitions."""
@@ -36,12 +36,12 @@ _NO_TASK: Final = Share(n_sources=0, n_gets=0, n_puts=0, fetched_nbytes=0, decod
 class Staffed:
     """A deployment with all choices made, and the simulation of a gather with it."""
 
-    deployment: Deployment
+    deployment: WorkerPool
     fleet: Fleet
     course: Course
 
 
-def staff(work: Workload, deployment: Deployment, *, beside_s: float) -> Staffed:
+def staff(work: Workload, deployment: WorkerPool, *, beside_s: float) -> Staffed:
     """Make the choices that the request and the deployment leave open.
 
     Args:
@@ -57,7 +57,7 @@ def staff(work: Workload, deployment: Deployment, *, beside_s: float) -> Staffed
     return _with_fewest_workers(found, (found.course.seconds + beside_s) * _AS_FAST - beside_s)
 
 
-def fewest_workers(work: Workload, deployment: Deployment, *, beside_s: float, longest_s: float) -> int:
+def fewest_workers(work: Workload, deployment: WorkerPool, *, beside_s: float, longest_s: float) -> int:
     """Return the smallest number of workers with which the whole gather takes at most ``longest_s``."""
 
     def seconds(n: int) -> float:
@@ -88,12 +88,12 @@ def share_of(work: Workload) -> Share:
     )
 
 
-def worker_of(deployment: Deployment) -> Worker:
+def worker_of(deployment: WorkerPool) -> Worker:
     """Return one of the deployment's workers."""
     return Worker.on_lambda(memory_mib=deployment.worker_memory_mib, in_flight=deployment.in_flight)
 
 
-def fleet_of(work: Workload, deployment: Deployment, worker: Worker) -> Fleet:
+def fleet_of(work: Workload, deployment: WorkerPool, worker: Worker) -> Fleet:
     """Return the input of the simulation."""
     share = share_of(work)
     return Fleet(
@@ -115,7 +115,7 @@ def fleet_of(work: Workload, deployment: Deployment, worker: Worker) -> Fleet:
     )
 
 
-def _sizes(work: Workload, deployment: Deployment) -> Iterator[Deployment]:
+def _sizes(work: Workload, deployment: WorkerPool) -> Iterator[WorkerPool]:
     """Yield the deployment with each size of worker that can hold the tasks, the smallest first."""
     for size in deployment.smaller:
         if size.memory_mib < deployment.worker_memory_mib and work.task_nbytes <= size.max_task_nbytes:
@@ -123,7 +123,7 @@ def _sizes(work: Workload, deployment: Deployment) -> Iterator[Deployment]:
     yield deployment
 
 
-def _with_all_workers(work: Workload, deployment: Deployment) -> Staffed:
+def _with_all_workers(work: Workload, deployment: WorkerPool) -> Staffed:
     """Simulate a gather with as many workers as allowed."""
     worker, share = worker_of(deployment), share_of(work)
     task_s = worker.reading_s(share) + worker.storing_s(share)

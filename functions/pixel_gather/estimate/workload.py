@@ -55,7 +55,7 @@ class FarBucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class WorkerPool:
     """The workers of a deployment. The defaults are those of a new deployment."""
 
     max_workers: int = 500

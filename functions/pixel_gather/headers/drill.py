@@ -12,8 +12,8 @@ from pixel_gather.model.counted import counted
 from pixel_gather.model.source import Cost, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import WindowRule
-from pixel_gather.plan.locate_window import place_window
-from pixel_gather.ports import Projector, Slots, SourceReader
+from pixel_gather.plan.locate_window import locate_window
+from pixel_gather.ports import Projector, SourceLimiter, SourceReader
 
 type Value = int | float | complex
 
@@ -45,7 +45,7 @@ async def drill(
     bands: Sequence[int] | None,
     reader: SourceReader,
     projector: Projector,
-    slots: Slots,
+    slots: SourceLimiter,
     most_ahead: int,
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of the sources.
@@ -62,7 +62,7 @@ async def drill(
 
     async def read_one(source: Source) -> DrilledPixel:
         cost = Cost()
-        async with slots.slot(source.href, weight=1) as place:
+        async with slots.permit(source.href, weight=1) as place:
             pixel = await _drill_one(source, rule, bands, reader, projector, cost=cost)
             if pixel.status is Status.OK:
                 place.was_read(n_requests=cost.needed_requests)
@@ -89,7 +89,7 @@ async def _drill_one(
         if max(wanted) > header.n_bands:
             reason = f"it has {counted(header.n_bands, 'band')}, not {max(wanted)}"
             return DrilledPixel(source=source, status=Status.UNLIKE, reason=reason)
-        window = place_window(rule, header, projector=projector)
+        window = locate_window(rule, header, projector=projector)
         pixel = np.empty((len(wanted), 1, 1), dtype=header.dtype)
         await opened.read_into(pixel, window, wanted, masked=False)
     except SourceError as error:

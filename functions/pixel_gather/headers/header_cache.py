@@ -18,7 +18,7 @@ from pixel_gather.plan.shards import ShardTask, row_ranges
 from pixel_gather.ports import SourceTable
 from pixel_gather.stores import ControlStore
 
-KNOWN_KEY: Final = "known.msgpack"
+PACKED_HEADERS_KEY: Final = "known.msgpack"
 _HEADERS: Final = "headers/shards/"
 _FEWEST_AHEAD, _MOST_AHEAD = 8, 32
 """Number of shards whose headers are read at one time."""
@@ -27,7 +27,7 @@ _NBYTES_AHEAD: Final = 256 << 20
 _MAX_SHARD_NBYTES: Final = 32 << 20
 """Limit for one shard. Headers beyond it are read from the sources. A file of 225 tiles takes 850 bytes."""
 
-type Known = Sequence[Sequence[bytes | None]]
+type PackedHeaders = Sequence[Sequence[bytes | None]]
 """Packed headers of each row's sources. Empty if there is none for the whole shard."""
 
 
@@ -35,7 +35,7 @@ def known_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -
     """Yield the packed headers shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for start, stop in row_ranges(plan):
-        rows = list(_within_limit(table.known(start, stop)))
+        rows = list(_within_limit(table.packed_headers(start, stop)))
         part = msgspec.msgpack.encode(rows) if any(map(any, rows)) else b""
         position += len(part)
         stops.append(position)
@@ -49,11 +49,11 @@ def _within_limit(rows: Iterator[tuple[bytes | None, ...]]) -> Iterator[tuple[by
         yield row if left >= 0 else (None,) * len(row)
 
 
-async def known_of(task: ShardTask, control: ControlStore) -> Known:
+async def load_packed_headers(task: ShardTask, control: ControlStore) -> PackedHeaders:
     """Return the packed headers of a task's sources."""
     if task.known_start == task.known_stop:
         return ()
-    part = await control.get_range(KNOWN_KEY, task.known_start, task.known_stop)
+    part = await control.get_range(PACKED_HEADERS_KEY, task.known_start, task.known_stop)
     return msgspec.msgpack.decode(part, type=list[list[bytes | None]])
 
 
@@ -68,10 +68,10 @@ async def put_headers(
     left = _MAX_SHARD_NBYTES
     for row, row_outcomes in zip(rows, outcomes, strict=True):
         for source, outcome in zip(row.sources, row_outcomes, strict=True):
-            known, outcome.known = outcome.known, None
-            if source is not None and known is not None and len(known) <= left:
-                found[source.href] = known
-                left -= len(known)
+            packed_header, outcome.packed_header = outcome.packed_header, None
+            if source is not None and packed_header is not None and len(packed_header) <= left:
+                found[source.href] = packed_header
+                left -= len(packed_header)
     if found:
         await control.put(_key(task), msgspec.msgpack.encode(list(found.items())))
 
@@ -97,8 +97,8 @@ async def gathered_headers(
                 yield list(found.items())
                 found = {}
             row_start = task.row_start
-            for href, known in msgspec.msgpack.decode(part or b"\x90", type=list[tuple[str, bytes]]):
-                found[href] = max(found.get(href, b""), known, key=len)
+            for href, packed_header in msgspec.msgpack.decode(part or b"\x90", type=list[tuple[str, bytes]]):
+                found[href] = max(found.get(href, b""), packed_header, key=len)
     if found:
         yield list(found.items())
 

@@ -10,7 +10,7 @@ from pixel_gather.errors import SourceError
 from pixel_gather.headers.in_order import in_order
 from pixel_gather.model.source import Cost, Source
 from pixel_gather.model.status import Status
-from pixel_gather.ports import Slots
+from pixel_gather.ports import SourceLimiter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class IndexedSource:
     reason: str | None = None
     """Why it failed: one sentence."""
 
-    known: bytes | None = None
+    packed_header: bytes | None = None
     """Its packed header.
 
     Also None for valid files that only GDAL can read, and for stores without object versions.
@@ -34,7 +34,7 @@ class IndexedSource:
 class HeaderTeller(Protocol):
     """Opens sources and packs their headers."""
 
-    async def known_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
+    async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
         """Return the packed header of a source. It serves any window. None if there is none.
 
         Args:
@@ -52,7 +52,7 @@ async def index_sources(
     *,
     overview: int | None,
     reader: HeaderTeller,
-    slots: Slots,
+    slots: SourceLimiter,
     most_ahead: int,
     source_timeout_s: float,
 ) -> AsyncGenerator[IndexedSource]:
@@ -70,15 +70,15 @@ async def index_sources(
     async def index_one(source: Source) -> IndexedSource:
         cost = Cost()
         try:
-            async with slots.slot(source.href, weight=1) as place, asyncio.timeout(source_timeout_s):
-                known = await reader.known_of(source.href, overview=overview, cost=cost)
+            async with slots.permit(source.href, weight=1) as place, asyncio.timeout(source_timeout_s):
+                packed_header = await reader.packed_header_of(source.href, overview=overview, cost=cost)
                 place.was_read(n_requests=cost.needed_requests)
         except SourceError as error:
             return IndexedSource(source=source, status=error.status, reason=error.reason, cost=cost)
         except TimeoutError:
             reason = f"not opened within {source_timeout_s:g} s"
             return IndexedSource(source=source, status=Status.TIMED_OUT, reason=reason, cost=cost)
-        return IndexedSource(source=source, status=Status.OK, known=known, cost=cost)
+        return IndexedSource(source=source, status=Status.OK, packed_header=packed_header, cost=cost)
 
     async with aclosing(in_order(sources, index_one, most_ahead=most_ahead)) as indexed:
         async for each in indexed:

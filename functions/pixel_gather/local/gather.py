@@ -23,7 +23,7 @@ from pixel_gather.adapters.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT, AdaptiveSlots
+from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT, AdaptiveLimiter
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place, split_href
 from pixel_gather.adapters.report.report_writer import write_report
 from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report
@@ -119,7 +119,7 @@ class _Counter:
     """Positions of the failed sources. Only used if sources are read in several strips."""
 
     def skip(self, task: ShardTask) -> None:
-        """Count a shard that an earlier run has committed. Slots without a source count as well."""
+        """Count a shard that an earlier run has committed. SourceLimiter without a source count as well."""
         self._add_parts(task.n_rows * len(self.plan.slots))
 
     def note(self, row: int, slot: int, outcome: Outcome) -> None:
@@ -331,7 +331,7 @@ class Job:
     table: SqliteSourceTable
     reader: CogReader
     projector: RasterioProjector
-    slots: AdaptiveSlots
+    slots: AdaptiveLimiter
 
     @property
     def most_ahead(self) -> int:
@@ -344,7 +344,7 @@ async def opened_job(
     sources: Sources, settings: Settings, *, request: GatherRequest | None = None
 ) -> AsyncIterator[Job]:
     """Read the list and the request's header index, if any, and open the reader."""
-    slots = AdaptiveSlots(fixed=settings.concurrency)
+    slots = AdaptiveLimiter(fixed=settings.concurrency)
     objects = Objects(settings.stores, pace=slots)
     policy = IN_PROCESS.within(str(Path.cwd()))
     reader = CogReader.over(objects, fast=settings.fast_path, fall_back=GdalSettings())

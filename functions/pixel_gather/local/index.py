@@ -144,8 +144,8 @@ class _Tally:
         batch: list[Entry] = []
         async for each in indexed:
             self._add(each)
-            if each.known is not None:
-                batch.append((each.source.href, each.known))
+            if each.packed_header is not None:
+                batch.append((each.source.href, each.packed_header))
             if len(batch) == _N_PER_BATCH:
                 yield batch
                 batch = []

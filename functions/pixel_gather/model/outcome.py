@@ -83,7 +83,7 @@ class Outcome:
     """Requests, bytes and seconds of opening and reading it."""
 
     lookup: Lookup = Lookup.NONE
-    known: bytes | None = None
+    packed_header: bytes | None = None
     """Packed header: it opens this version again without a read. Not in the sidecar; see `ShardResult`."""
 
     bands: list[BandStats] = field(default_factory=list)

@@ -39,7 +39,7 @@ class CubeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ListColumn:
     """A column of the list that becomes a coordinate."""
 
     name: str

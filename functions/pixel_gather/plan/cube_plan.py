@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.estimate.estimate import Estimate
-from pixel_gather.model.source import Column, Header
+from pixel_gather.model.source import Header, ListColumn
 from pixel_gather.model.window import DescribedCrs, Window, WindowRule
 from pixel_gather.plan.layout import Layout
 from pixel_gather.plan.locate_window import Grid, Placement
@@ -91,7 +91,7 @@ class CubePlan:
     height: int
     width: int
     has_time: bool
-    columns: tuple[Column, ...]
+    columns: tuple[ListColumn, ...]
     layout: Layout
     codec: str
     zfp_tolerance: float | None

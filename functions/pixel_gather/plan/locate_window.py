@@ -88,7 +88,7 @@ class Placement:
         return self.transform.aligns_with(other.transform, width=self.width, height=self.height)
 
 
-def place_window(
+def locate_window(
     rule: WindowRule, header: Header, *, projector: Projector, size: tuple[int, int] | None = None
 ) -> Window:
     """Locate the rule's window on a source.
@@ -122,13 +122,13 @@ def place_window(
     return window
 
 
-def place_like(
+def locate_like(
     rule: WindowRule, header: Header, *, template: Grid, window: Window, projector: Projector
 ) -> Window:
     """Locate the template's window on another source.
 
     Raises:
-        SourceError: As in `place_window`. Also with status unlike, if a tile is wanted and the source's
+        SourceError: As in `locate_window`. Also with status unlike, if a tile is wanted and the source's
             tiles have another size on another grid. The same tile would be another area.
     """
     if template.is_same_grid_as(Grid.of(header)):
@@ -141,7 +141,7 @@ def place_like(
             href=header.href,
             status=Status.UNLIKE,
         )
-    return place_window(rule, header, projector=projector, size=(window.width, window.height))
+    return locate_window(rule, header, projector=projector, size=(window.width, window.height))
 
 
 def _tile_window(rule: WindowRule, header: Header) -> Window:

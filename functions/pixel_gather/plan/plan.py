@@ -16,7 +16,7 @@ from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.forecast import estimate_on_aws
 from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
-from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.plan.cube_plan import CubePlan, Measurement, SourceSlot
 from pixel_gather.plan.layout import Layout, plan_layout
 from pixel_gather.plan.sample import Draft, draft_slot
@@ -45,7 +45,7 @@ async def plan_cube(
     projector: Projector,
     max_task_nbytes: int,
     now: float,
-    deployment: Deployment | None = None,
+    deployment: WorkerPool | None = None,
 ) -> CubePlan:
     """Plan a gather.
 
@@ -85,7 +85,7 @@ async def plan_cube(
         max_task_nbytes=max_task_nbytes,
     )
     on_aws = replace(
-        deployment or Deployment(),
+        deployment or WorkerPool(),
         asked_workers=request.limits.workers,
         cap_usd=request.limits.usd,
         # if shards may be lost, the map counts the lost ones: so each shard is a child
@@ -127,7 +127,7 @@ async def plan_cube(
     return plan
 
 
-def _parts(work: Workload, deployment: Deployment | None) -> Parts:
+def _parts(work: Workload, deployment: WorkerPool | None) -> Parts:
     """Choose whether sources are fetched in parts. It depends on the network of the reading machine."""
     link = LAMBDA if deployment is not None and deployment.is_deployed else HERE
     return choose_parts(work.window_nbytes, link=link, n_in_flight=work.n_side_by_side)
@@ -156,7 +156,7 @@ def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
     return (warning,)
 
 
-def _of_transfer(table: SourceTable, estimate: Estimate, deployment: Deployment) -> Sequence[str]:
+def _of_transfer(table: SourceTable, estimate: Estimate, deployment: WorkerPool) -> Sequence[str]:
     """Warn about buckets in another Region than the workers, whoever pays for the transfer."""
     warnings = []
     for bucket, n_sources in table.n_by_bucket.items():

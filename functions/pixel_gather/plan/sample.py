@@ -13,7 +13,7 @@ from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.cube_plan import SourceSlot
-from pixel_gather.plan.locate_window import Grid, place_window
+from pixel_gather.plan.locate_window import Grid, locate_window
 from pixel_gather.plan.sample_warnings import warnings_of_claims, warnings_of_places, warnings_of_sample
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 
@@ -114,7 +114,7 @@ def _template(
             )
         else:
             try:
-                return header, place_window(rule, header, projector=projector)
+                return header, locate_window(rule, header, projector=projector)
             except SourceError as error:
                 hint = _where_it_lies(header, rule, projector) if error.status is Status.OUTSIDE else ""
                 problem = RequestError(f"{error}{hint}", field="window")

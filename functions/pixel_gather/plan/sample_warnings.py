@@ -14,7 +14,7 @@ from pixel_gather.model.source import Header, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, SourceSlot
-from pixel_gather.plan.locate_window import Grid, Placement, place_like
+from pixel_gather.plan.locate_window import Grid, Placement, locate_like
 from pixel_gather.ports import Projector
 
 
@@ -120,7 +120,7 @@ def warnings_of_places(
     off: list[Header] = []
     for each in alike:
         try:
-            window = place_like(rule, each, template=slot.grid, window=slot.window, projector=projector)
+            window = locate_like(rule, each, template=slot.grid, window=slot.window, projector=projector)
             placed.append((each, window))
         except SourceError as error:
             off += [each] if error.status is Status.OUTSIDE else []

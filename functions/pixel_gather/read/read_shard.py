@@ -17,9 +17,9 @@ from pixel_gather.model.source import Cost, CubeRow, Header, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
 from pixel_gather.plan.cube_plan import CubePlan, SourceSlot
-from pixel_gather.plan.locate_window import Grid, Placement, place_like
+from pixel_gather.plan.locate_window import Grid, Placement, locate_like
 from pixel_gather.plan.shards import ShardTask
-from pixel_gather.ports import OpenedSource, Projector, Slots, SourceReader
+from pixel_gather.ports import OpenedSource, Projector, SourceLimiter, SourceReader
 from pixel_gather.together import all_of
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
@@ -69,10 +69,10 @@ async def read_shard(
     task: ShardTask,
     reader: SourceReader,
     projector: Projector,
-    slots: Slots,
+    slots: SourceLimiter,
     source_timeout_s: float,
     on_source: OnSource,
-    known: Sequence[Sequence[bytes | None]] = (),
+    packed_header: Sequence[Sequence[bytes | None]] = (),
     read_until: float = inf,
 ) -> list[list[Outcome]]:
     """Read all windows of a shard concurrently.
@@ -90,7 +90,7 @@ async def read_shard(
         slots: Limits how many sources are read at the same time.
         source_timeout_s: How long one source may take, retries included.
         on_source: Called after each source. For a window in several strips, called once for each strip.
-        known: The packed header of each source of each row, from an index; empty without an index.
+        packed_header: The packed header of each source of each row, from an index; empty without an index.
         read_until: When to stop, by the event loop's clock. Sources that are not read by then time out.
 
     Returns:
@@ -103,7 +103,7 @@ async def read_shard(
             outcome = Outcome(status=Status.ABSENT)
         else:
             view = _View(plan=plan, slot_index=slot_index, task=task, projector=projector)
-            async with slots.slot(source.href, weight=view.n_tile_rows) as place:
+            async with slots.permit(source.href, weight=view.n_tile_rows) as place:
                 outcome = await _read_source(
                     source,
                     out,
@@ -111,7 +111,7 @@ async def read_shard(
                     reader=reader,
                     timeout_s=source_timeout_s,
                     read_until=read_until,
-                    known=known[index][slot_index] if known else None,
+                    packed_header=packed_header[index][slot_index] if packed_header else None,
                 )
                 if outcome.status is Status.OK:
                     place.was_read(n_requests=outcome.cost.needed_requests)
@@ -161,7 +161,7 @@ class _View:
         """
         plan, slot = self.plan, self.slot
         _check_likeness(header, slot)
-        window = place_like(
+        window = locate_like(
             plan.rule, header, template=slot.grid, window=slot.window, projector=self.projector
         )
         placement = Placement.on(Grid.of(header), window)
@@ -190,30 +190,32 @@ async def _read_source(
     reader: SourceReader,
     timeout_s: float,
     read_until: float,
-    known: bytes | None,
+    packed_header: bytes | None,
 ) -> Outcome:
     plan, cost, now = view.plan, Cost(), asyncio.get_running_loop().time
     outcome = Outcome(status=Status.OK, start_s=time.time() - plan.planned_at, cost=cost)
     try:
         _check_time(read_until)
         async with asyncio.timeout_at(min(now() + timeout_s, read_until)):
-            opened = await reader.open_(source.href, overview=plan.overview, cost=cost, known=known)
-            outcome.known = known if opened.was_known else None
-            if opened.was_known and await _fill_by_known(opened, out, view, outcome):
+            opened = await reader.open_(
+                source.href, overview=plan.overview, cost=cost, packed_header=packed_header
+            )
+            outcome.packed_header = packed_header if opened.from_packed_header else None
+            if opened.from_packed_header and await _fill_from_packed_header(opened, out, view, outcome):
                 outcome.lookup = Lookup.USED
             else:
-                if opened.was_known:
+                if opened.from_packed_header:
                     etag = opened.header.etag
                     # without the cached header's values
                     outcome = Outcome(status=Status.OK, start_s=outcome.start_s, cost=cost)
                     opened = await reader.open_(source.href, overview=plan.overview, cost=cost)
                     is_stale = opened.header.etag != etag
                     outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
-                elif known is not None:
+                elif packed_header is not None:
                     outcome.lookup = Lookup.UNFIT
                 window = view.place(opened.header, outcome)
                 await _fill(opened, out, window, view, outcome)
-            outcome.known = opened.known
+            outcome.packed_header = opened.packed_header
     except SourceError as error:
         outcome.status, outcome.reason = error.status, error.reason
     except RequestError as error:  # PROJ cannot transform the request's CRS to this source's
@@ -232,7 +234,7 @@ def _check_time(read_until: float) -> None:
         raise TimeoutError
 
 
-async def _fill_by_known(opened: OpenedSource, out: Pixels, view: _View, outcome: Outcome) -> bool:
+async def _fill_from_packed_header(opened: OpenedSource, out: Pixels, view: _View, outcome: Outcome) -> bool:
     """Fill a window by a cached header. Return False where the header is stale or does not fit.
 
     Where the window cannot be placed by a cached header, the current version may still have it.
@@ -262,7 +264,7 @@ async def _fill(opened: OpenedSource, out: Pixels, window: Window, view: _View, 
             clipped.col_stop - window.col_off,
             clipped.row_stop - window.row_off,
         )
-    if clipped is not None or opened.was_known:  # reading checks that a cached header is current
+    if clipped is not None or opened.from_packed_header:  # reading checks that a cached header is current
         await opened.read_into(out, window, view.slot.bands, masked=masked, part_nbytes=view.plan.part_nbytes)
 
 

@@ -109,7 +109,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class GatherPrice:
     """Price of a gather, paid or hypothetical: US dollars by service."""
 
     usd_by_service: Mapping[str, float]
@@ -153,7 +153,7 @@ class Evidence:
     slowest: tuple[SourceRow, ...]
     """At most ten sources, the slowest first."""
 
-    cost: Cost
+    cost: GatherPrice
 
 
 def name_of(place: str) -> str:

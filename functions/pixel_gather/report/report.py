@@ -19,7 +19,7 @@ from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
 from pixel_gather.report.run import Timings, TimingSummary
-from pixel_gather.report.run_table import LABEL_WIDTH, Column, open_share, rows_of
+from pixel_gather.report.run_table import LABEL_WIDTH, RunColumn, open_share, rows_of
 
 _MOST_CAUSES: Final = 100
 _MOST_HREFS: Final = 20
@@ -147,11 +147,11 @@ class Report(TimingSummary):
         return "\n".join([*table, *own_lines(self)])
 
 
-def column_of_report(report: Report, *, name: str) -> Column:
+def column_of_report(report: Report, *, name: str) -> RunColumn:
     """Return the gather's column in the table of runs."""
     rows, height, width = report.shape
     grid = "on one grid" if report.is_aligned else "not on one grid: each row has its own transform"
-    return Column(
+    return RunColumn(
         **report.figures(),
         name=name,
         window=f"{height} x {width} pixels of {counted(rows, 'row')}, {grid}",

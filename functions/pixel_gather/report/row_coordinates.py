@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.model.outcome import BandStats, Outcome
-from pixel_gather.model.source import Column, CubeRow, Source
+from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 
@@ -273,14 +273,14 @@ def coordinate_values(
     }
 
 
-def _column_values(row: CubeRow, column: Column) -> Any:
+def _column_values(row: CubeRow, column: ListColumn) -> Any:
     if column.varies_in_row:
         return [_column_value(source, column) for source in row.sources]
     present = (source for source in row.sources if source is not None)
     return _column_value(next(present, None), column)
 
 
-def _column_value(source: Source | None, column: Column) -> Any:
+def _column_value(source: Source | None, column: ListColumn) -> Any:
     value: Any = None
     if source is not None:
         own = {"time": source.time_us, "scene": source.scene}

@@ -1,6 +1,6 @@
 """The table of one or several runs, with the lines of the published report. Pure.
 
-A run, a gather's report and a published result each become a `Column`. All lines are defined here.
+A run, a gather's report and a published result each become a `RunColumn`. All lines are defined here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ _UNKNOWN: Final = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column(TimingSummary):
+class RunColumn(TimingSummary):
     """One run's figures in the table. None stands for what is not known."""
 
     name: str
@@ -68,11 +68,11 @@ class TableRow:
     cells: tuple[str, ...]
 
 
-def column_of_run(run: Run) -> Column:
+def column_of_run(run: Run) -> RunColumn:
     """Return the column of a run."""
     timings = run.timings
     summary = timings.summary()
-    return Column(
+    return RunColumn(
         **summary.figures(),
         name=run.name,
         engine=run.engine,
@@ -94,10 +94,10 @@ def column_of_run(run: Run) -> Column:
     )
 
 
-def column_of_published(run: PublishedRun) -> Column:
+def column_of_published(run: PublishedRun) -> RunColumn:
     """Return the column of one configuration of the report of 2018."""
     median, least, most = published.NBYTES_PER_SOURCE
-    return Column(
+    return RunColumn(
         name=run.name,
         engine="rasterio",
         shape=published.SHAPE,
@@ -120,7 +120,7 @@ def column_of_published(run: PublishedRun) -> Column:
     )
 
 
-def columns_of(runs: Sequence[Run], *, with_published: bool) -> tuple[Column, ...]:
+def columns_of(runs: Sequence[Run], *, with_published: bool) -> tuple[RunColumn, ...]:
     """Return one column per run, followed by the published ones if wanted."""
     reference = published.PUBLISHED if with_published else ()
     return (*map(column_of_run, runs), *map(column_of_published, reference))
@@ -132,7 +132,7 @@ def open_share(summary: TimingSummary) -> float:
     return summary.open_s.median / both if both else 0.0
 
 
-def rows_of(columns: Sequence[Column]) -> tuple[TableRow, ...]:
+def rows_of(columns: Sequence[RunColumn]) -> tuple[TableRow, ...]:
     """Return every line for which at least one column has a value."""
     rows = []
     for label, say in _LINES.items():
@@ -144,13 +144,13 @@ def rows_of(columns: Sequence[Column]) -> tuple[TableRow, ...]:
     return tuple(rows)
 
 
-def summary_of(columns: Sequence[Column]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def summary_of(columns: Sequence[RunColumn]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return the heads and one narrow row per run, with its name and most important figures."""
     rows = tuple((column.name, *(say(column) or _UNKNOWN for say in _SUMMARY.values())) for column in columns)
     return tuple(_SUMMARY), rows
 
 
-def text_of(columns: Sequence[Column]) -> str:
+def text_of(columns: Sequence[RunColumn]) -> str:
     """Return the table as text, with runs side by side. Long names are shortened in the middle."""
     blocks = batched(range(len(columns)), COLUMNS_ABREAST, strict=False)
     return "\n\n".join("\n".join(_text_lines(columns, places)) for places in blocks)
@@ -164,7 +164,7 @@ def shortened(text: str, most: int) -> str:
     return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
 
 
-def _text_lines(columns: Sequence[Column], places: Sequence[int]) -> Iterator[str]:
+def _text_lines(columns: Sequence[RunColumn], places: Sequence[int]) -> Iterator[str]:
     """Yield the lines of some columns. Digests are compared with that of the very first column."""
     head = TableRow(label="", cells=tuple(column.name for column in columns))
     rows = [(row.label, [row.cells[place] for place in places]) for row in (head, *rows_of(columns))]
@@ -176,7 +176,7 @@ def _text_lines(columns: Sequence[Column], places: Sequence[int]) -> Iterator[st
         yield f"{label:<{LABEL_WIDTH}} {'  '.join(padded)}".rstrip()
 
 
-def _agreement(columns: Sequence[Column]) -> list[TableRow]:
+def _agreement(columns: Sequence[RunColumn]) -> list[TableRow]:
     """Return a line that compares each digest with the first known one."""
     known = [column.digest for column in columns if column.digest]
     if len(known) < 2:  # noqa: PLR2004 # nothing to compare
@@ -201,7 +201,7 @@ def _in_ms(spread: Spread) -> str:
     return f"{spread.median * 1000:,.1f} [{spread.min * 1000:,.1f}..{spread.max * 1000:,.1f}] ms"
 
 
-def _per_worker(column: Column) -> str:
+def _per_worker(column: RunColumn) -> str:
     return f"{column.typical_per_s / max(column.concurrency, 1):,.1f} sources/s"
 
 
@@ -211,7 +211,7 @@ def _known(value: float | None, form: str) -> str:
 
 
 _DIGEST: Final = "digest of all pixels"
-_LINES: Final[dict[str, Callable[[Column], str]]] = {
+_LINES: Final[dict[str, Callable[[RunColumn], str]]] = {
     "engine": lambda each: each.engine or "",
     "window": lambda each: each.window or "",
     "band": lambda each: ", ".join(map(str, each.bands or ())),
@@ -238,7 +238,7 @@ _LINES: Final[dict[str, Callable[[Column], str]]] = {
 }
 """Cell of each line, by label; empty if unknown."""
 
-_SUMMARY: Final[dict[str, Callable[[Column], str]]] = {
+_SUMMARY: Final[dict[str, Callable[[RunColumn], str]]] = {
     "at a time": lambda each: f"{each.concurrency:,}",
     "typical, sources/s": lambda each: f"{each.typical_per_s:,.1f}",
     "for each at a time": lambda each: _per_worker(each).removesuffix(" sources/s"),

@@ -10,7 +10,7 @@ import numpy as np
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store.concurrency import AdaptiveSlots
+from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
 from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import SourceError
@@ -51,7 +51,7 @@ def raster_of(header: Header) -> Raster:
 
 async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
     fixed = job.configuration.concurrency
-    slots = AdaptiveSlots(fixed=fixed)
+    slots = AdaptiveLimiter(fixed=fixed)
     # the slots' number is of each back end, a thread pool's is of all together
     together: AbstractAsyncContextManager[None] = asyncio.Semaphore(fixed) if fixed else nullcontext()
     lanes = Lanes()
@@ -65,7 +65,7 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
         sheet.start()
 
         async def read_one(position: int) -> None:
-            async with together, slots.slot(job.hrefs[position], weight=1) as place:
+            async with together, slots.permit(job.hrefs[position], weight=1) as place:
                 with lanes.taken() as lane, sheet.timed(position, lane):
                     cost = await _read_source(job, position, out[position], reader, sheet)
                     place.was_read(n_requests=cost.needed_requests)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pixel_gather.adapters.object_store.concurrency import AdaptiveSlots
+from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
 from pixel_gather.adapters.object_store.limiter.climb import Bounds
 from pixel_gather.adapters.object_store.object_store import split_href
 from pixel_gather_bench.suite.job import Job
@@ -100,7 +100,7 @@ def curve_of(back_end: BackEnd, root: str, records: Sequence[Record]) -> BackEnd
         back_end=back_end,
         fixed=tuple(_point(group, number) for number, group in groups if number is not None),
         found=next((_point(group, None) for number, group in groups if number is None), None),
-        bounds=AdaptiveSlots().bounds(root),
+        bounds=AdaptiveLimiter().bounds(root),
     )
 
 

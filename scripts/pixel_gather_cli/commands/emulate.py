@@ -19,7 +19,7 @@ import click
 from pixel_gather_cli.termination import ends_when_terminated
 
 if TYPE_CHECKING:
-    from pixel_gather_emulator.deploy import Deployment
+    from pixel_gather_emulator.deploy import DeployedStack
 
 _EXAMPLE: Final = (
     'pixel-gather submit --sources "$PIXEL_GATHER_SAMPLES" --bbox -109.1,36.9,-101.9,41.1 --watch'
@@ -166,7 +166,7 @@ def _env_file(path: Path | None, variables: Mapping[str, str]) -> Generator[None
         path.unlink(missing_ok=True)
 
 
-def _run(command: tuple[str, ...], there: "Deployment") -> int:
+def _run(command: tuple[str, ...], there: "DeployedStack") -> int:
     """Run a command in the foreground. It handles Ctrl-C itself."""
     try:
         running = subprocess.Popen(command, env=there.environment)  # noqa: S603 # the user's own words
@@ -184,7 +184,7 @@ def _run(command: tuple[str, ...], there: "Deployment") -> int:
     return code if code >= 0 else 128 - code
 
 
-def _stay(there: "Deployment", *, as_json: bool) -> int:
+def _stay(there: "DeployedStack", *, as_json: bool) -> int:
     click.echo(_as_json(there) if as_json else _as_exports(there))
     sys.stdout.flush()
     click.echo(
@@ -199,7 +199,7 @@ def _stay(there: "Deployment", *, as_json: bool) -> int:
     return 0
 
 
-def _as_exports(there: "Deployment") -> str:
+def _as_exports(there: "DeployedStack") -> str:
     exports = [f"export {name}={shlex.quote(value)}" for name, value in there.variables.items()]
     in_the_way = sorted(
         name
@@ -209,7 +209,7 @@ def _as_exports(there: "Deployment") -> str:
     return "\n".join([f"unset {' '.join(in_the_way)}", *exports])
 
 
-def _as_json(there: "Deployment") -> str:
+def _as_json(there: "DeployedStack") -> str:
     return json.dumps(
         {
             "endpoint": there.endpoint,

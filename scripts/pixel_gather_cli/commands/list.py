@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from pixel_gather_cli.deployment.deployment import Deployment
+from pixel_gather_cli.deployment.deployment import RemoteDeployment
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 from pixel_gather_cli.deployment.status_text import list_text
 
@@ -43,7 +43,7 @@ def list_command(*, state: str | None, limit: int, as_json: bool, **options: Any
         click.echo("no gathers", err=True)
 
 
-def _found(deployment: Deployment, *, limit: int, state: str | None) -> dict[str, Any]:
+def _found(deployment: RemoteDeployment, *, limit: int, state: str | None) -> dict[str, Any]:
     """Return so many gathers, page by page."""
     gathers: list[dict[str, Any]] = []
     token: str | None = None

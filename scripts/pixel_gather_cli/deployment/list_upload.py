@@ -14,7 +14,7 @@ from pixel_gather.adapters.object_store.object_store import split_href
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href import IN_PROCESS, check_href
 from pixel_gather.request.request import GatherRequest, Sources
-from pixel_gather_cli.deployment.deployment import Deployment, LocalList
+from pixel_gather_cli.deployment.deployment import LocalList, RemoteDeployment
 
 _STDIN: Final = "-"
 _FORMATS: Final = frozenset({"txt", "lst", "csv", "tsv", "jsonl", "ndjson", "parquet", "pq"})
@@ -22,7 +22,7 @@ _UNKNOWN: Final = "list"
 """Not a format's suffix: the reader looks at the first line."""
 
 
-def with_list_uploaded(request: GatherRequest, deployment: Deployment) -> GatherRequest:
+def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> GatherRequest:
     """Return the request with its list file and its index uploaded, if they are on this machine.
 
     An upload is named by its content, so the same list makes the same request.
@@ -43,7 +43,7 @@ def with_list_uploaded(request: GatherRequest, deployment: Deployment) -> Gather
     return request
 
 
-def _uploaded(path: str, deployment: Deployment, what: str, if_empty: str) -> str:
+def _uploaded(path: str, deployment: RemoteDeployment, what: str, if_empty: str) -> str:
     with _opened(path, what) as file:
         nbytes = file.seek(0, 2)
         if nbytes == 0:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import click
 
 from pixel_gather.extras import check_extra
-from pixel_gather_cli.deployment.deployment import Deployment
+from pixel_gather_cli.deployment.deployment import RemoteDeployment
 
 if TYPE_CHECKING:
     from pixel_gather_cli.deployment.aws_account import AwsAccount
@@ -64,7 +64,7 @@ def remote_options[Command: Callable[..., Any]](command: Command) -> Command:
     return command
 
 
-def open_deployment(target: Target, *, environment: Mapping[str, str] = os.environ) -> Deployment:
+def open_deployment(target: Target, *, environment: Mapping[str, str] = os.environ) -> RemoteDeployment:
     """Find a deployment and open it. No request is sent to the deployment yet.
 
     An option overrides the environment. The stack is looked up only if the address is not given.
@@ -87,7 +87,7 @@ def open_deployment(target: Target, *, environment: Mapping[str, str] = os.envir
     return ApiDeployment(url, account=account, api_key=environment.get("PIXEL_GATHER_API_KEY"))
 
 
-def _direct(target: Target, account: "AwsAccount", stack: str, given: Mapping[str, str]) -> Deployment:
+def _direct(target: Target, account: "AwsAccount", stack: str, given: Mapping[str, str]) -> RemoteDeployment:
     from pixel_gather_cli.deployment.direct_deployment import DirectDeployment  # noqa: PLC0415 # keeps --help quick
 
     return DirectDeployment(

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from pixel_gather.errors import GatherError, GatherNotFoundError, ThrottledError, UnreachableError
-from pixel_gather_cli.deployment.deployment import Deployment
+from pixel_gather_cli.deployment.deployment import RemoteDeployment
 from pixel_gather_cli.deployment.status_text import (
     duration_text,
     shards_text,
@@ -54,7 +54,7 @@ def watch_options[Command: Callable[..., Any]](command: Command) -> Command:
 
 
 def watch(
-    deployment: Deployment,
+    deployment: RemoteDeployment,
     id_: str,
     *,
     every_s: float,
@@ -97,7 +97,7 @@ def exit_code(document: Mapping[str, Any]) -> int:
 
 
 def _looks(
-    deployment: Deployment,
+    deployment: RemoteDeployment,
     id_: str,
     *,
     every_s: float,

@@ -24,7 +24,7 @@ from pixel_gather.model.source import Cost
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 
 
-def known_of(path: Path, *, overview: int | None = None) -> bytes:
+def packed_header_of(path: Path, *, overview: int | None = None) -> bytes:
     """Return a packed header of a small file."""
     image = noise((2, 40, 48), "int16")
     content = geotiff(path, image, tiled=True, blockxsize=16, blockysize=16, nodata=-1, crs="EPSG:32631")
@@ -33,9 +33,9 @@ def known_of(path: Path, *, overview: int | None = None) -> bytes:
             dataset.build_overviews([2])
         content = path.read_bytes()
     reader = GeoTiffReader(MemoryObject(content))
-    known = asyncio.run(reader.open_(HREF, overview=overview, cost=Cost())).known
-    assert known is not None
-    return known
+    packed_header = asyncio.run(reader.open_(HREF, overview=overview, cost=Cost())).packed_header
+    assert packed_header is not None
+    return packed_header
 
 
 def written(*entries: Entry, to: Path) -> str:
@@ -52,15 +52,15 @@ def read(href: str, *, overview: int | None = None) -> list[Entry]:
 
 def test_index_gives_back_what_was_written(tmp_path: Path) -> None:
     """Entries keep their order, however many are written at a time."""
-    known = known_of(tmp_path / "a.tif")
-    entries = [(f"s3://bucket/{i}.tif", known) for i in range(1000)]
+    packed_header = packed_header_of(tmp_path / "a.tif")
+    entries = [(f"s3://bucket/{i}.tif", packed_header) for i in range(1000)]
 
     assert read(written(*entries, to=tmp_path / "i.parquet")) == entries
 
 
 def test_index_tells_people_what_it_holds(tmp_path: Path) -> None:
     """Any Parquet tool can show the columns."""
-    href = written(("s3://bucket/a.tif", known_of(tmp_path / "a.tif")), to=tmp_path / "i.parquet")
+    href = written(("s3://bucket/a.tif", packed_header_of(tmp_path / "a.tif")), to=tmp_path / "i.parquet")
 
     table = read_parquet(href.removeprefix("file://")).read_all()
     told = {name: table[name][0].as_py() for name in table.schema.names}
@@ -86,7 +86,7 @@ def test_index_tells_people_what_it_holds(tmp_path: Path) -> None:
 
 def test_index_is_read_for_one_overview(tmp_path: Path) -> None:
     """One file may hold entries of several overviews."""
-    full, half = known_of(tmp_path / "a.tif"), known_of(tmp_path / "b.tif", overview=0)
+    full, half = packed_header_of(tmp_path / "a.tif"), packed_header_of(tmp_path / "b.tif", overview=0)
     href = written(("a", full), ("a", half), to=tmp_path / "i.parquet")
 
     assert read(href) == [("a", full)]
@@ -96,9 +96,11 @@ def test_index_is_read_for_one_overview(tmp_path: Path) -> None:
 
 def test_rubbish_is_not_written(tmp_path: Path) -> None:
     """Damaged packed headers are left out."""
-    known = known_of(tmp_path / "a.tif")
+    packed_header = packed_header_of(tmp_path / "a.tif")
 
-    assert read(written(("a", b"rubbish"), ("b", known), to=tmp_path / "i.parquet")) == [("b", known)]
+    assert read(written(("a", b"rubbish"), ("b", packed_header), to=tmp_path / "i.parquet")) == [
+        ("b", packed_header)
+    ]
 
 
 def _parquet(path: Path, **columns: Array) -> Path:
@@ -204,8 +206,8 @@ async def _each(*batches: Sequence[Entry], then: Exception | None = None) -> Asy
 
 def test_index_is_stored_as_its_entries_come(tmp_path: Path) -> None:
     """The number of entries is returned."""
-    known = known_of(tmp_path / "a.tif")
-    entries = _each([("a", known)], [("b", known), ("c", known)])
+    packed_header = packed_header_of(tmp_path / "a.tif")
+    entries = _each([("a", packed_header)], [("b", packed_header), ("c", packed_header)])
 
     assert asyncio.run(store_index(entries, LocalStore(tmp_path), "i.parquet")) == 3
     assert [href for href, _ in read(f"file://{tmp_path}/i.parquet")] == ["a", "b", "c"]
@@ -219,8 +221,8 @@ def test_an_index_of_nothing_is_not_written(tmp_path: Path) -> None:
 
 def test_an_error_of_the_entries_comes_through_and_leaves_no_file(tmp_path: Path) -> None:
     """The original error is raised, not one of Parquet."""
-    known = known_of(tmp_path / "a.tif")
-    entries = _each([("a", known)], then=StoreError("refused"))
+    packed_header = packed_header_of(tmp_path / "a.tif")
+    entries = _each([("a", packed_header)], then=StoreError("refused"))
 
     with pytest.raises(StoreError, match="refused"):
         asyncio.run(store_index(entries, LocalStore(tmp_path), "i.parquet"))
@@ -230,21 +232,21 @@ def test_an_error_of_the_entries_comes_through_and_leaves_no_file(tmp_path: Path
 @pytest.mark.parametrize("n_batches", [1, 3])
 def test_a_cancelled_index_leaves_what_was_there(tmp_path: Path, n_batches: int) -> None:
     """Half an index would look like a whole one. The entries can be closed at once."""
-    known = known_of(tmp_path / "a.tif")
+    packed_header = packed_header_of(tmp_path / "a.tif")
     store = LocalStore(tmp_path)
     closed = []
 
     async def entries() -> AsyncGenerator[Sequence[Entry]]:
         try:
             for _ in range(n_batches):
-                yield [("new", known)]
+                yield [("new", packed_header)]
             await asyncio.sleep(60)
         finally:
             await asyncio.sleep(0.01)
             closed.append(True)
 
     async def interrupted() -> None:
-        await store_index(_each([("old", known)]), store, "i.parquet")
+        await store_index(_each([("old", packed_header)]), store, "i.parquet")
         async with aclosing(entries()) as each:
             storing = asyncio.create_task(store_index(each, store, "i.parquet"))
             await asyncio.sleep(0.2)
@@ -261,12 +263,12 @@ def test_a_cancelled_index_leaves_what_was_there(tmp_path: Path, n_batches: int)
 
 def test_memory_holds_a_group_of_rows(tmp_path: Path) -> None:
     """An index of many files is written while its entries arrive."""
-    known = known_of(tmp_path / "a.tif")
+    packed_header = packed_header_of(tmp_path / "a.tif")
     peaks = []
     for n in (20_000, 100_000):
         sink = io.BytesIO()
         tracemalloc.start()
-        write_index(([(f"s3://b/{i}", known)] for i in range(n)), sink)
+        write_index(([(f"s3://b/{i}", packed_header)] for i in range(n)), sink)
         peaks.append(tracemalloc.get_traced_memory()[1] - len(sink.getvalue()))
         tracemalloc.stop()
 

@@ -27,7 +27,7 @@ from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY, ZarrCube
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
-from pixel_gather.model.source import Column, CubeRow, Source
+from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.ports import SourceTable
@@ -323,9 +323,9 @@ def test_cube_of_scenes_has_a_dimension_of_measurements(tmp_path: Path) -> None:
         CubeRow(time_us=None, sources=(None, replace(nir, scene="2"))),
     )
     columns = (
-        Column(name="scene", dtype="string", varies_in_row=False),
-        Column(name="time", dtype="int64", varies_in_row=True),
-        Column(name="cloud", dtype="float64", varies_in_row=True),
+        ListColumn(name="scene", dtype="string", varies_in_row=False),
+        ListColumn(name="time", dtype="int64", varies_in_row=True),
+        ListColumn(name="cloud", dtype="float64", varies_in_row=True),
     )
     gather(
         tmp_path, {"a": A, "b": A.astype("float32")}, FakeTable(rows, bands=("red", "nir"), columns=columns)

@@ -34,19 +34,23 @@ TILED = {"tiled": True, "blockxsize": 16, "blockysize": 16, "compress": "deflate
 
 
 def opened(
-    source: MemoryObject, *, known: bytes | None = None, overview: int | None = None, head: int = 16_384
+    source: MemoryObject,
+    *,
+    packed_header: bytes | None = None,
+    overview: int | None = None,
+    head: int = 16_384,
 ) -> OpenedGeoTiff:
     """Open a file, from its packed header if one is given."""
     reader = GeoTiffReader(source, settings=GeoTiffSettings(head_nbytes=head, learns_head=False))
-    return asyncio.run(reader.open_(HREF, overview=overview, cost=Cost(), known=known))
+    return asyncio.run(reader.open_(HREF, overview=overview, cost=Cost(), packed_header=packed_header))
 
 
-def known_of(source: MemoryObject, **options: Any) -> bytes:
+def packed_header_of(source: MemoryObject, **options: Any) -> bytes:
     """Return the packed header of a file, with the offsets of all tiles."""
     first = opened(source, **options)
     asyncio.run(first.fetch_all_tiles())
-    assert first.known is not None
-    return first.known
+    assert first.packed_header is not None
+    return first.packed_header
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -59,20 +63,20 @@ def test_what_is_known_opens_what_the_file_does(
     image = noise((way.n_bands, 53, 61), dtype, seed=seed)
     options = way.options() | ({"nodata": nodata} if np.dtype(dtype).kind != "c" else {})
     source = MemoryObject(geotiff(tmp_path / "a.tif", image, **options))
-    cold, known = opened(source), known_of(source)
+    cold, packed_header = opened(source), packed_header_of(source)
     col, row = data.draw(st.integers(0, 60)), data.draw(st.integers(0, 52))
     window = Window(col_off=col, row_off=row, width=7, height=5)
     expected = pixels(cold, window)
     source.ranges.clear()
-    warm = opened(source, known=known)
+    warm = opened(source, packed_header=packed_header)
 
-    assert warm.was_known
+    assert warm.from_packed_header
     assert source.ranges == []
     assert repr(warm.header) == repr(cold.header)
     assert warm.layout == cold.layout
     np.testing.assert_array_equal(pixels(warm, window), expected)
     assert source.etags[-len(source.ranges) :] == ["v1"] * len(source.ranges)
-    assert warm.known == known
+    assert warm.packed_header == packed_header
 
 
 def test_overviews_have_entries_of_their_own(tmp_path: Path) -> None:
@@ -82,49 +86,49 @@ def test_overviews_have_entries_of_their_own(tmp_path: Path) -> None:
     with rasterio.open(file, "r+") as dataset:
         dataset.build_overviews([2, 4])
     source = MemoryObject(file.read_bytes())
-    known = known_of(source, overview=1)
+    packed_header = packed_header_of(source, overview=1)
 
-    assert opened(source, known=known, overview=1).was_known
-    assert not opened(source, known=known, overview=0).was_known
-    assert not opened(source, known=known).was_known
+    assert opened(source, packed_header=packed_header, overview=1).from_packed_header
+    assert not opened(source, packed_header=packed_header, overview=0).from_packed_header
+    assert not opened(source, packed_header=packed_header).from_packed_header
     np.testing.assert_array_equal(
-        pixels(opened(source, known=known, overview=1)), pixels(opened(source, overview=1))
+        pixels(opened(source, packed_header=packed_header, overview=1)), pixels(opened(source, overview=1))
     )
-    assert opened(source, known=known, overview=1).header == opened(source, overview=1).header
+    assert opened(source, packed_header=packed_header, overview=1).header == opened(source, overview=1).header
 
 
 def test_a_replaced_object_is_noticed_by_the_first_read(tmp_path: Path) -> None:
     """Every read is pinned to the version of the packed header."""
     source = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED))
-    known = known_of(source)
+    packed_header = packed_header_of(source)
     source.etag = "v2"
 
     with pytest.raises(SourceError, match="replaced"):
-        pixels(opened(source, known=known))
+        pixels(opened(source, packed_header=packed_header))
 
 
 def test_an_object_of_another_size_is_noticed_whatever_its_tag(tmp_path: Path) -> None:
     """The size is checked, too, because some stores reuse etags."""
     source = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED))
-    known = known_of(source)
+    packed_header = packed_header_of(source)
     source.content += b"more"
 
     with pytest.raises(SourceError, match="replaced by a file of another size"):
-        pixels(opened(source, known=known))
+        pixels(opened(source, packed_header=packed_header))
 
 
 def test_sparse_windows_are_asked_of_the_store_too(tmp_path: Path) -> None:
     """No tile is fetched, but one request checks that the version still exists."""
     options = TILED | {"SPARSE_OK": True, "nodata": 9}
     source = MemoryObject(geotiff(tmp_path / "a.tif", np.full((1, 32, 32), 9, "uint16"), **options))
-    known = known_of(source)
+    packed_header = packed_header_of(source)
     source.ranges.clear()
 
-    assert (pixels(opened(source, known=known)) == 9).all()
+    assert (pixels(opened(source, packed_header=packed_header)) == 9).all()
     assert source.ranges == [(0, 1)]
     source.etag = "v2"
     with pytest.raises(SourceError, match="replaced"):
-        pixels(opened(source, known=known))
+        pixels(opened(source, packed_header=packed_header))
 
 
 @pytest.mark.parametrize("etag", [None, 'W/"1"'])
@@ -132,20 +136,20 @@ def test_no_entry_is_made_of_what_tells_no_version(tmp_path: Path, etag: str | N
     """Without a strong etag no packed header is made."""
     source = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED), etag=etag)
 
-    assert opened(source).known is None
+    assert opened(source).packed_header is None
 
 
 def test_masks_are_known_and_left_to_gdal(tmp_path: Path) -> None:
     """Masks are detected without another request if the directories have been fetched."""
     plain = MemoryObject(geotiff(tmp_path / "a.tif", noise((1, 40, 40), "uint16"), **TILED))
     alpha = MemoryObject(geotiff(tmp_path / "b.tif", noise((2, 40, 40), "uint16"), **TILED, ALPHA="YES"))
-    entries = known_of(plain), known_of(alpha)
+    entries = packed_header_of(plain), packed_header_of(alpha)
     plain.ranges.clear()
 
-    pixels(opened(plain, known=entries[0]), masked=True)
+    pixels(opened(plain, packed_header=entries[0]), masked=True)
     assert len(plain.ranges) == 1
     with pytest.raises(UnsupportedError, match="mask"):
-        pixels(opened(alpha, known=entries[1]), masked=True)
+        pixels(opened(alpha, packed_header=entries[1]), masked=True)
 
 
 def test_tiles_that_nobody_has_asked_for_are_fetched_when_wanted(tmp_path: Path) -> None:
@@ -156,21 +160,23 @@ def test_tiles_that_nobody_has_asked_for_are_fetched_when_wanted(tmp_path: Path)
     first = opened(source, head=256)
     window = Window(col_off=512, row_off=512, width=20, height=20)
     np.testing.assert_array_equal(pixels(first, window)[0], image[512:532, 512:532])
-    known = first.known
-    assert known is not None
+    packed_header = first.packed_header
+    assert packed_header is not None
     source.ranges.clear()
 
-    again = opened(source, known=known, head=256)
+    again = opened(source, packed_header=packed_header, head=256)
     np.testing.assert_array_equal(pixels(again, window)[0], image[512:532, 512:532])
     assert len(source.ranges) == 1
-    assert again.known == known
+    assert again.packed_header == packed_header
     far = Window(col_off=3, row_off=3, width=20, height=20)
     np.testing.assert_array_equal(pixels(again, far)[0], image[3:23, 3:23])
     assert len(source.ranges) > 2
     assert source.etags[-len(source.ranges) :] == ["v1"] * len(source.ranges)
-    assert again.known is not None
+    assert again.packed_header is not None
     source.ranges.clear()
-    np.testing.assert_array_equal(pixels(opened(source, known=again.known), far)[0], image[3:23, 3:23])
+    np.testing.assert_array_equal(
+        pixels(opened(source, packed_header=again.packed_header), far)[0], image[3:23, 3:23]
+    )
     assert len(source.ranges) == 1
 
 
@@ -185,22 +191,26 @@ def test_entries_of_huge_files_are_bounded(tmp_path: Path) -> None:
     window = Window(col_off=2000, row_off=2000, width=100, height=100)
     pixels(first, window)
     of_tiles = source.ranges[1:]
-    known = first.known
+    packed_header = first.packed_header
 
-    assert known is not None
-    assert len(known) <= MAX_PACKED_NBYTES
-    told = peek(known)
+    assert packed_header is not None
+    assert len(packed_header) <= MAX_PACKED_NBYTES
+    told = peek(packed_header)
     assert told is not None
     assert told.n_tiles == 65_536
     source.ranges = []
-    np.testing.assert_array_equal(pixels(opened(source, known=known), window)[0], image[2000:2100, 2000:2100])
+    np.testing.assert_array_equal(
+        pixels(opened(source, packed_header=packed_header), window)[0], image[2000:2100, 2000:2100]
+    )
     assert source.ranges == of_tiles
 
 
 @functools.cache
 def example(folder: Path) -> bytes:
     """Return the packed header of a simple file."""
-    return known_of(MemoryObject(geotiff(folder / "e.tif", noise((2, 80, 80), "uint16"), **TILED, nodata=3)))
+    return packed_header_of(
+        MemoryObject(geotiff(folder / "e.tif", noise((2, 80, 80), "uint16"), **TILED, nodata=3))
+    )
 
 
 @pytest.mark.parametrize(
@@ -286,7 +296,7 @@ def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     for place, value in changes:
         entry[place % len(entry)] = value
     started = time.perf_counter()
-    warm = opened(source, known=bytes(entry))
+    warm = opened(source, packed_header=bytes(entry))
     window = Window(col_off=3, row_off=5, width=40, height=30)
     out = np.zeros((1, 30, 40), warm.header.dtype)
     with suppress(UnsupportedError, SourceError):
@@ -304,6 +314,6 @@ def test_a_real_scene_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
     """15 x 15 tiles as in the published report's files."""
     image = noise((480, 480), "uint16")
     tifffile.imwrite(tmp_path / "a.tif", image, tile=(32, 32), compression="zlib", metadata=None)
-    known = known_of(MemoryObject((tmp_path / "a.tif").read_bytes()))
+    packed_header = packed_header_of(MemoryObject((tmp_path / "a.tif").read_bytes()))
 
-    assert len(known) < 1000
+    assert len(packed_header) < 1000

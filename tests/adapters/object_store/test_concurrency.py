@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pixel_gather.adapters.object_store.concurrency import MOST_AT_ALL, MOST_IN_FLIGHT, AdaptiveSlots
+from pixel_gather.adapters.object_store.concurrency import MOST_AT_ALL, MOST_IN_FLIGHT, AdaptiveLimiter
 from support.simulated_back_ends import ROOT, BackEnd, Counters, Crowded, Store, gather_from
 from support.virtual_time import run_virtually
 
@@ -39,9 +39,9 @@ CASES = (
 )
 
 
-def adaptive(**changes: int) -> AdaptiveSlots:
+def adaptive(**changes: int) -> AdaptiveLimiter:
     """Return a limiter on the running loop's clock."""
-    return AdaptiveSlots(clock=asyncio.get_running_loop().time, **changes)
+    return AdaptiveLimiter(clock=asyncio.get_running_loop().time, **changes)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -165,7 +165,7 @@ def test_adaptive_slots_remember_what_a_store_grants() -> None:
 
 def test_adaptive_slots_send_at_once_while_nobody_throttles() -> None:
     """Without throttling a request is sent without a wait, and without a switch to other tasks."""
-    slots = AdaptiveSlots()
+    slots = AdaptiveLimiter()
     slots.answered(ROOT, first_byte_s=0.01, nbytes=1)
 
     with pytest.raises(StopIteration):
@@ -216,12 +216,12 @@ def test_adaptive_slots_can_be_a_fixed_number() -> None:
 def test_adaptive_slots_count_requests_in_flight() -> None:
     """A source counts by its concurrent requests, 8 at most. A fixed limit counts sources."""
 
-    async def most_held(slots: AdaptiveSlots, weight: int) -> int:
+    async def most_held(slots: AdaptiveLimiter, weight: int) -> int:
         held = most = 0
 
         async def one() -> None:
             nonlocal held, most
-            async with slots.slot(f"{ROOT}/k", weight=weight):
+            async with slots.permit(f"{ROOT}/k", weight=weight):
                 held += 1
                 most = max(most, held)
                 await asyncio.sleep(1)
@@ -252,7 +252,7 @@ def test_adaptive_slots_hold_connections_to_many_hosts_down() -> None:
 
         async def one(href: str) -> None:
             nonlocal held, most
-            async with slots.slot(href, weight=weight):
+            async with slots.permit(href, weight=weight):
                 held += weight
                 most = max(most, held)
                 await asyncio.sleep(1)
@@ -277,7 +277,7 @@ def test_adaptive_slots_let_go_of_what_was_cancelled() -> None:
         slots = adaptive()
 
         async def one(href: str) -> None:
-            async with slots.slot(href, weight=1):
+            async with slots.permit(href, weight=1):
                 await asyncio.sleep(1)
 
         tasks = [asyncio.create_task(one(f"https://host{n % 20}/{n}")) for n in range(2000)]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.errors import RequestError
-from pixel_gather.model.source import Column, CubeRow, Source
+from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.ports import SourceTable
 
 type Scalar = str | int | float | bool | None
@@ -298,7 +298,7 @@ def test_table_finds_the_narrowest_type(typing: Typing) -> None:
 
     with table_of(sources, is_typed=typing.is_typed) as table:
         kept = [row.sources[0].columns["c"] for row in table.rows(0, table.n_rows) if row.sources[0]]
-        assert table.columns == (Column(name="c", dtype=typing.dtype, varies_in_row=False),)
+        assert table.columns == (ListColumn(name="c", dtype=typing.dtype, varies_in_row=False),)
         assert kept == typing.kept
         assert list(map(type, kept)) == list(map(type, typing.kept))
 
@@ -336,7 +336,7 @@ def test_columns_hold_time_only_where_some_rows_have_none() -> None:
         table_of(numbered({"time_us": 1}, {})) as partly,
     ):
         assert whole.columns == ()
-        assert partly.columns == (Column(name="time", dtype="int64", varies_in_row=False),)
+        assert partly.columns == (ListColumn(name="time", dtype="int64", varies_in_row=False),)
 
 
 @pytest.mark.parametrize(
@@ -496,13 +496,13 @@ def test_table_learns_what_an_index_tells_of_its_sources() -> None:
     """Each line of a href has its entry, the last one that came; hrefs of other lists are passed over."""
     sources = [Source(href=f"s3://b/{n % 3}", band=f"B{n % 2}", time_us=n // 2) for n in range(6)]
     with table_of(sources) as table:
-        before = list(table.known(0, table.n_rows))
+        before = list(table.packed_headers(0, table.n_rows))
         table.learn([("s3://b/0", b"old"), ("s3://b/9", b"x"), ("s3://b/2", b"two"), ("s3://b/0", b"new")])
 
         assert before == [(None, None)] * 3
         assert table.n_known == 4
-        assert list(table.known(0, 3)) == [(b"new", None), (b"two", b"new"), (None, b"two")]
-        assert list(table.known(1, 2)) == [(b"two", b"new")]
+        assert list(table.packed_headers(0, 3)) == [(b"new", None), (b"two", b"new"), (None, b"two")]
+        assert list(table.packed_headers(1, 2)) == [(b"two", b"new")]
 
 
 def test_table_with_an_index_has_the_digest_that_it_has_without() -> None:

@@ -89,10 +89,10 @@ class GdalReader(AbstractAsyncContextManager["GdalReader"]):
 class GdalSource:
     """One source that GDAL has opened. It is opened again if its child has opened another one since."""
 
-    known: bytes | None = None
+    packed_header: bytes | None = None
     """Always None: GDAL does not say which bytes the header came from."""
 
-    was_known = False
+    from_packed_header = False
 
     def __init__(self, header: Header, session: "_Session") -> None:
         self.header = header

@@ -20,7 +20,7 @@ type Integers = np.ndarray[Any, np.dtype[np.int64]]
 type _Integer = Annotated[int, msgspec.Meta(ge=-_MAX_INT, le=_MAX_INT)]
 
 
-class Run(NamedTuple):
+class OffsetRun(NamedTuple):
     """Offsets and byte counts of neighbouring tiles. Both are 0 for a tile that is not stored."""
 
     first: int
@@ -53,7 +53,7 @@ class PackedRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     order."""
 
 
-def packed_run(run: Run) -> PackedRun | None:
+def packed_run(run: OffsetRun) -> PackedRun | None:
     """Pack a run, or return None where a tile has an offset but no bytes."""
     offsets, counts = run.offsets, run.byte_counts
     if not counts.all():
@@ -70,7 +70,7 @@ def packed_run(run: Run) -> PackedRun | None:
     )
 
 
-def unpacked_run(packed: PackedRun, *, object_nbytes: int) -> Run:
+def unpacked_run(packed: PackedRun, *, object_nbytes: int) -> OffsetRun:
     """Restore a run.
 
     Raises:
@@ -88,10 +88,10 @@ def unpacked_run(packed: PackedRun, *, object_nbytes: int) -> Run:
         np.cumsum(offsets, out=offsets)
         _check_inside(offsets, counts, in_order=packed.gaps.smallest >= 0, object_nbytes=object_nbytes)
     if stored is None:
-        return Run(packed.first, offsets, all_counts)
+        return OffsetRun(packed.first, offsets, all_counts)
     all_offsets = np.zeros(packed.n_tiles, np.int64)
     all_offsets[stored] = offsets
-    return Run(packed.first, all_offsets, all_counts)
+    return OffsetRun(packed.first, all_offsets, all_counts)
 
 
 def _check_inside(offsets: Integers, counts: Integers, *, in_order: bool, object_nbytes: int) -> None:

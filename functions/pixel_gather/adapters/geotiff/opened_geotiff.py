@@ -69,12 +69,12 @@ class OpenedGeoTiff:
     """Tiles [first, stop) that the last window touched."""
 
     @property
-    def was_known(self) -> bool:
+    def from_packed_header(self) -> bool:
         """Whether it was opened without reading its header."""
         return self.packed is not None
 
     @property
-    def known(self) -> bytes | None:
+    def packed_header(self) -> bytes | None:
         """Return the packed header, which opens this version again without reading its header."""
         is_new = self.packed is None or self.file.header_bytes.n_parts > self.n_packed_parts
         return self._pack() if is_new else self.packed

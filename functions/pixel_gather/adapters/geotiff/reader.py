@@ -36,7 +36,7 @@ class GeoTiffReader:
         self.first_read = FirstRead(self.settings.head_nbytes, is_fixed=not self.settings.learns_head)
 
     async def open_(
-        self, href: str, *, overview: int | None, cost: Cost, known: bytes | None = None
+        self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> OpenedGeoTiff:
         """Read a source's header: one GET where it lies in the first bytes of the file.
 
@@ -47,10 +47,10 @@ class GeoTiffReader:
             UnsupportedError: GDAL has to open it.
             SourceError: The object cannot be read.
         """
-        if known is not None:
-            restored = unpack(known, href=href, overview=overview)
+        if packed_header is not None:
+            restored = unpack(packed_header, href=href, overview=overview)
             if restored is not None:
-                return self._restored(restored, known, overview=overview, cost=cost)
+                return self._restored(restored, packed_header, overview=overview, cost=cost)
         opened, digest = await self._parse(href, overview=overview, cost=cost)
         if digest is not None:
             if self.gdals_crs is None:
@@ -60,7 +60,7 @@ class GeoTiffReader:
         return opened
 
     def _restored(
-        self, restored: Restored, known: bytes, *, overview: int | None, cost: Cost
+        self, restored: Restored, packed_header: bytes, *, overview: int | None, cost: Cost
     ) -> OpenedGeoTiff:
         header = restored.header
         file = TiffFile(
@@ -81,7 +81,7 @@ class GeoTiffReader:
             overview=overview,
             first_read=self.first_read,
             is_masked=restored.is_masked,
-            packed=known,
+            packed=packed_header,
             n_packed_parts=restored.header_bytes.n_parts,
         )
 

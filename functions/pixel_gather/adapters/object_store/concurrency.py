@@ -1,7 +1,8 @@
 """How many requests are in flight at each back end. Learned while reading, and kept by the worker.
 
-`AdaptiveSlots` has two interfaces. The steps ask it for a permit per source (`pixel_gather.ports.Slots`).
-The object store reports each answer to it (`pixel_gather.adapters.object_store.object_store.Pace`).
+`AdaptiveLimiter` has two interfaces. The steps ask it for a permit per source
+(`pixel_gather.ports.SourceLimiter`). The object store reports each answer to it
+(`pixel_gather.adapters.object_store.object_store.Pace`).
 """
 
 import os
@@ -34,7 +35,7 @@ _LOCAL_START_PER_CORE: Final = 16
 keep every core decoding."""
 
 
-class AdaptiveSlots:
+class AdaptiveLimiter:
     """Limits the requests in flight at each back end and at all remote ones. Belongs to one event loop.
 
     A source counts as many times as it has requests in flight. So windows of many tiles hold no more
@@ -63,8 +64,8 @@ class AdaptiveSlots:
         self._everywhere = Gate(Bounds(start=at_all, lowest=at_all, highest=at_all), clock=clock)
 
     @asynccontextmanager
-    async def slot(self, href: str, *, weight: int) -> AsyncIterator[HeldPermit]:
-        """Wait for a permit of a source's back end and hold it. See `pixel_gather.ports.Slots`."""
+    async def permit(self, href: str, *, weight: int) -> AsyncIterator[HeldPermit]:
+        """Wait for a permit of a source's back end and hold it. See `pixel_gather.ports.SourceLimiter`."""
         root = split_href(href)[0]
         weight = 1 if self._fixed else min(weight, MOST_PARTS)  # a source sends no more requests at a time
         async with self._gate(root).permit(weight) as permit:

@@ -17,11 +17,11 @@ from pixel_gather.adapters.report.cube_pictures import looks_in
 from pixel_gather.adapters.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
 from pixel_gather.adapters.report.written_report import REPORT_KEY
 from pixel_gather.errors import StoreError
-from pixel_gather.estimate.workload import Deployment
+from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.report.cost import usd_by_service as priced
 from pixel_gather.report.evidence import (
-    Cost,
     Evidence,
+    GatherPrice,
     name_of,
     slowest_first,
     window_in_words,
@@ -160,14 +160,14 @@ def _by(lengths: Sequence[int]) -> str:
     return " x ".join(f"{length:,}" for length in lengths)
 
 
-def _cost(store: Store, report: Report, usd_by_service: Mapping[str, float] | None) -> Cost:
+def _cost(store: Store, report: Report, usd_by_service: Mapping[str, float] | None) -> GatherPrice:
     known = usd_by_service or _told_before(store)
     if known is not None:
-        return Cost(usd_by_service=known, was_on_aws=True)
+        return GatherPrice(usd_by_service=known, was_on_aws=True)
     as_on_aws = priced(
-        report, worker_memory_mib=Deployment().worker_memory_mib, max_workers=max(report.n_shards, 1)
+        report, worker_memory_mib=WorkerPool().worker_memory_mib, max_workers=max(report.n_shards, 1)
     )
-    return Cost(usd_by_service=as_on_aws, was_on_aws=False)
+    return GatherPrice(usd_by_service=as_on_aws, was_on_aws=False)
 
 
 def _told_before(store: Store) -> Mapping[str, float] | None:

@@ -17,7 +17,7 @@ from pixel_gather.adapters.report.written_report import PAGE_KEY, REPORT_KEY, TE
 from pixel_gather.report.evidence import Evidence
 from pixel_gather.report.report import own_lines
 from pixel_gather.report.run import Run
-from pixel_gather.report.run_table import LABEL_WIDTH, Column, columns_of, text_of
+from pixel_gather.report.run_table import LABEL_WIDTH, RunColumn, columns_of, text_of
 
 
 def report_files_of(
@@ -86,7 +86,7 @@ def draw_in_both_themes(
     return light, draw_figures(runs, with_published=with_published, theme=DARK)
 
 
-def report_to_text(evidence: Evidence, columns: Sequence[Column]) -> str:
+def report_to_text(evidence: Evidence, columns: Sequence[RunColumn]) -> str:
     """Return the text report of one gather: the table, then lines about the gather."""
     where = f"{'cube':<{LABEL_WIDTH}} {evidence.place}"
     return "\n".join([text_of(columns), *own_lines(evidence.report), where])

@@ -24,7 +24,7 @@ from pixel_gather.adapters.source_list.list_columns import N_MAX_COLUMNS, Scalar
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.model.source import Column, CubeRow, Source
+from pixel_gather.model.source import CubeRow, ListColumn, Source
 
 _S3: Final = "s3://"
 _N_MAX_BANDS: Final = 1000
@@ -167,7 +167,7 @@ class SqliteSourceTable:
         return self._has_time
 
     @cached_property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[ListColumn, ...]:
         """The list's other columns. ``scene`` is one of them, and ``time`` if only some rows have a time.
 
         A source has their values in ``columns``, except for its ``scene`` and ``time_us``.
@@ -179,7 +179,7 @@ class SqliteSourceTable:
             dtypes["time"] = "int64"
         varies = self._varies_in_row()
         return tuple(
-            Column(name=name, dtype=dtype, varies_in_row=name in varies) for name, dtype in dtypes.items()
+            ListColumn(name=name, dtype=dtype, varies_in_row=name in varies) for name, dtype in dtypes.items()
         )
 
     @cached_property
@@ -240,7 +240,7 @@ class SqliteSourceTable:
             check()
             raise StoreError(f"the index needs more room for temporary files: {error}") from error
 
-    def known(self, start: int, stop: int) -> Generator[tuple[bytes | None, ...]]:
+    def packed_headers(self, start: int, stop: int) -> Generator[tuple[bytes | None, ...]]:
         """Yield the packed headers of the sources of rows [start, stop); None for a source without one."""
         n_slots = self._n_slots
         if not self._n_known:

@@ -14,7 +14,7 @@ from pixel_gather.adapters.report.page.plots import THEMES, plots_of
 from pixel_gather.adapters.report.page.views import view_of
 from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.report.evidence import Evidence
-from pixel_gather.report.run_table import COLUMNS_ABREAST, Column, TableRow, rows_of, summary_of
+from pixel_gather.report.run_table import COLUMNS_ABREAST, RunColumn, TableRow, rows_of, summary_of
 from pixel_gather.version import __version__
 
 _FOLDER: Final = Path(__file__).parent / "templates"
@@ -25,7 +25,7 @@ _MOST_SHEETS: Final = 12
 def page_of(
     evidence: Evidence,
     *,
-    columns: Sequence[Column],
+    columns: Sequence[RunColumn],
     drawn: Mapping[str, Drawn],
     findings: Sequence[str],
 ) -> str:
@@ -52,7 +52,7 @@ def comparison_of(
     evidences: Sequence[Evidence],
     *,
     title: str,
-    columns: Sequence[Column],
+    columns: Sequence[RunColumn],
     drawn: Mapping[str, Drawn],
     findings: Sequence[str],
 ) -> str:
@@ -77,7 +77,7 @@ def comparison_of(
     )
 
 
-def _rendered(*, title: str, columns: Sequence[Column], drawn: Mapping[str, Drawn], **content: Any) -> str:
+def _rendered(*, title: str, columns: Sequence[RunColumn], drawn: Mapping[str, Drawn], **content: Any) -> str:
     summary = summary_of(columns) if len(columns) > COLUMNS_ABREAST else None
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     return (
@@ -114,7 +114,7 @@ def _hash_of(script: str) -> str:
     return f"sha256-{base64.standard_b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-def _tables(columns: Sequence[Column]) -> list[dict[str, Any]]:
+def _tables(columns: Sequence[RunColumn]) -> list[dict[str, Any]]:
     """Return all columns, divided into tables that fit the page's width."""
     rows = rows_of(columns)
     starts = range(0, len(columns), COLUMNS_ABREAST)
