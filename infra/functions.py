@@ -1,6 +1,6 @@
 """The functions: what each runs, its size, and its rights to data.
 
-Roles have only the rights that are granted here, in `infra.gather_function` and in `infra.fan_out`.
+Roles have only the rights that are granted here, in `infra.gather_function` and in `infra.state_machine`.
 """
 
 import json
@@ -19,7 +19,7 @@ from infra.context import SettingsError
 from infra.gather_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
 from infra.rights import allow
 from infra.settings import Settings, SourceBucket
-from pixel_gather.telemetry import NAMESPACE, SERVICE
+from pixel_gather.metric_names import NAMESPACE, SERVICE
 
 type PackageCode = Callable[[str], lambda_.Code]
 """Returns the code of the package of this name."""

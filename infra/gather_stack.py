@@ -6,14 +6,14 @@ from typing import Any
 from aws_cdk import CfnOutput, Stack, Tags
 from constructs import Construct
 
-from infra.api import Api
 from infra.buckets import Buckets
-from infra.fan_out import FanOut
 from infra.functions import Functions, PackageCode
 from infra.gather_metrics import GatherMetrics
 from infra.monitoring import Monitoring
 from infra.operator_policy import OperatorPolicy, ReaderPolicy
+from infra.rest_api import Api
 from infra.settings import Settings
+from infra.state_machine import FanOut
 
 
 class GatherStack(Stack):

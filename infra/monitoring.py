@@ -20,7 +20,7 @@ from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
 from infra.widgets import dashboard_rows
 from pixel_gather.estimate.pricing import USD_PER_GB_S
-from pixel_gather.telemetry import SOURCES_FAILED, SOURCES_READ, SPENT_USD
+from pixel_gather.metric_names import SOURCES_FAILED, SOURCES_READ, SPENT_USD
 
 _FAILED_PERCENT: Final = 5
 """Of the sources read in 5 minutes."""

@@ -9,8 +9,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.buckets import Buckets
-from infra.fan_out import FanOut
 from infra.rights import allow
+from infra.state_machine import FanOut
 
 
 class OperatorPolicy(Construct):

@@ -11,7 +11,7 @@ _WORKER = (
     "pixel_gather.read.read_shard",
     "pixel_gather.adapters.cube.shard_codec",
     "pixel_gather.adapters.cube.zarr_cube",
-    "pixel_gather.adapters.cube.control_store",
+    "pixel_gather.adapters.cube.control_files",
     "pixel_gather.adapters.object_store.concurrency",
     "pixel_gather.adapters.object_store.object_store",
     "pixel_gather.adapters.crs",

@@ -8,12 +8,12 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.api import answered, body_of, resolver
 from handlers.api.problems import TooSlowError
+from handlers.api.resolver import answered, body_of, resolver
 from handlers.settings import Settings
+from handlers.steps.capacity import workers_of
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import reader_of
-from handlers.steps.workers import workers_of
 from handlers.wiring import Deployment
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.source_reader import CogReader

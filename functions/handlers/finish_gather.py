@@ -11,8 +11,8 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
-from handlers.steps.measured import metrics_of_gather
 from handlers.steps.result import publish
+from handlers.steps.shard_metrics import metrics_of_gather
 from handlers.wiring import Deployment, cube_name
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.plan.cube_plan import CubePlan

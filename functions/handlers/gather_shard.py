@@ -16,13 +16,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
 from handlers.steps.deadline import ShardTimes, in_time, reading_s
-from handlers.steps.measured import metrics_of_shard, summary_of_shard
 from handlers.steps.reading import reader_of
+from handlers.steps.shard_metrics import metrics_of_shard, summary_of_shard
 from handlers.steps.spending import spending
 from handlers.wiring import Deployment, claim_in, cube_name
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.adapters.cube.control_files import ObjectControlStore
 from pixel_gather.errors import StoreError
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask

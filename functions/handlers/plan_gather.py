@@ -13,24 +13,24 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
+from handlers.steps.capacity import size_index, workers_of
 from handlers.steps.manifest import manifest, manifest_key
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import reader_of
 from handlers.steps.result import found_result
-from handlers.steps.workers import size_index, workers_of
 from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.gather_document import summary_key
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
-from pixel_gather.estimate.second_tries import child_limit_s, late_shard_limit_s
+from pixel_gather.estimate.retry_limits import child_limit_s, late_shard_limit_s
 from pixel_gather.estimate.worker_memory import max_task_nbytes
+from pixel_gather.metric_names import GATHERS_REFUSED
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.layout import MOST_CHILDREN
 from pixel_gather.plan.plan import gather_digest
 from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.telemetry import GATHERS_REFUSED
 from pixel_gather.use_cases import gathered_indexes, is_planned, plan_gather
 
 _LONGEST_CAUSE: Final = 2000

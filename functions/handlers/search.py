@@ -16,9 +16,9 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.api import address, answered, body_of, resolver
 from handlers.api.open_catalog import Found, OpenCatalog
 from handlers.api.problems import STAC_KINDS
+from handlers.api.resolver import address, answered, body_of, resolver
 from handlers.api.scene_answers import (
     CONFORMANCE,
     GEOJSON,

@@ -10,7 +10,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.api import address, answered, resolver
+from handlers.api.resolver import address, answered, resolver
 from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
 from pixel_gather.adapters.aws.executions import Executions

@@ -8,8 +8,8 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.api import address, answered, body_of, flag, resolver
 from handlers.api.policy import check_sources, checked_index
+from handlers.api.resolver import address, answered, body_of, flag, resolver
 from handlers.api.uploads import lend_place
 from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from handlers.settings import Settings
-from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.adapters.cube.control_files import ObjectControlStore
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter

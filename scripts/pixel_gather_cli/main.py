@@ -14,7 +14,7 @@ import click
 from pixel_gather.errors import GatherError
 from pixel_gather.version import __version__
 from pixel_gather_cli.lazy_commands import LazyCommands
-from pixel_gather_cli.termination import TerminatedError, answer_interrupts, ends_when_terminated
+from pixel_gather_cli.signals import TerminatedError, answer_interrupts, ends_when_terminated
 
 REFUSED = 2
 INTERRUPTED = 130

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from pixel_gather.local.gather import Progress
-from pixel_gather.model.counted import counted
+from pixel_gather.model.plurals import counted
 
 _EVERY_S: Final = 5.0
 """Seconds between two lines of a log."""

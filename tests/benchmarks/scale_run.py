@@ -16,7 +16,7 @@ from typing import Final, cast
 import msgspec
 
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.adapters.cube.control_files import ObjectControlStore
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place
 from pixel_gather.adapters.source_list.source_list import named_sources

@@ -44,7 +44,7 @@ def _plan(given: dict[str, Any]) -> dict[str, Any]:
 
     import msgspec  # noqa: PLC0415 # see above
 
-    from pixel_gather.adapters.cube.control_store import ObjectControlStore  # noqa: PLC0415 # see above
+    from pixel_gather.adapters.cube.control_files import ObjectControlStore  # noqa: PLC0415 # see above
     from pixel_gather.adapters.cube.zarr_cube import ZarrCube  # noqa: PLC0415 # see above
     from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place  # noqa: PLC0415 # see above
     from pixel_gather.local.gather import Settings, opened_job  # noqa: PLC0415 # see above

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from handlers.steps.measured import metrics_of_gather, metrics_of_shard
+from handlers.steps.shard_metrics import metrics_of_gather, metrics_of_shard
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.model.outcome import Outcome, ShardResult
 from pixel_gather.model.source import Cost

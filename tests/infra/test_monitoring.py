@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from ministack.services import eventbridge
 
-from pixel_gather import telemetry
+from pixel_gather import metric_names
+from pixel_gather.metric_names import NAMESPACE, SERVICE, SOURCES_FAILED_BY_STATUS, Metric
 from pixel_gather.model.status import Status
-from pixel_gather.telemetry import NAMESPACE, SERVICE, SOURCES_FAILED_BY_STATUS, Metric
 from support.synthesized import Synthesized, synthesized
 
 
@@ -35,16 +35,16 @@ PLAIN = (
 """The alarms on one metric of a function that fills shards: what they say before and after its size."""
 
 
-def names_in_telemetry() -> set[str]:
+def names_of_metrics() -> set[str]:
     """Return the names of all metrics that functions may write."""
-    single = {each.name for each in vars(telemetry).values() if isinstance(each, Metric)}
+    single = {each.name for each in vars(metric_names).values() if isinstance(each, Metric)}
     return single | {each.name for each in SOURCES_FAILED_BY_STATUS.values()}
 
 
 def test_metrics_have_one_name_each_and_every_failure_has_one() -> None:
     """No two metrics share a name; a status that is a failure is counted, and no other."""
-    assert len(names_in_telemetry()) == len(SOURCES_FAILED_BY_STATUS) + sum(
-        isinstance(each, Metric) for each in vars(telemetry).values()
+    assert len(names_of_metrics()) == len(SOURCES_FAILED_BY_STATUS) + sum(
+        isinstance(each, Metric) for each in vars(metric_names).values()
     )
     assert SOURCES_FAILED_BY_STATUS.keys() == {each for each in Status if each.is_failure}
     assert SOURCES_FAILED_BY_STATUS[Status.TIMED_OUT].name == "SourcesTimedOut"
@@ -245,7 +245,7 @@ def test_nobody_is_told_where_no_address_is_given() -> None:
 
 
 def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesized) -> None:
-    """Each of our metrics is one of telemetry's, by service and this stage; most of them are shown."""
+    """Each of our metrics is one of ours, by service and this stage; most of them are shown."""
     (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
     shown = re.findall(rf'\["{NAMESPACE}",("[^\]{{]*)', stack.show(dashboard["DashboardBody"]))
     told = [json.loads(f"[{each.rstrip(',')}]") for each in shown]
@@ -257,8 +257,8 @@ def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesiz
     ]
 
     assert {tuple(each[1:5]) for each in told} == {("service", SERVICE, "stage", "test")}
-    assert {each[0] for each in told} <= names_in_telemetry()
-    assert names_in_telemetry() - {each[0] for each in told} <= {"SourcesFailed"}
+    assert {each[0] for each in told} <= names_of_metrics()
+    assert names_of_metrics() - {each[0] for each in told} <= {"SourcesFailed"}
     assert {each["MetricName"] for each in watched} == {"SourcesFailed", "SourcesRead"}
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from handlers.steps.workers import workers_of
+from handlers.steps.capacity import workers_of
 from handlers.wiring import Deployment
 from pixel_gather.adapters.report.report_writer import Log, write_report
 from pixel_gather.adapters.report.written_report import (

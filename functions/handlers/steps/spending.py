@@ -16,9 +16,9 @@ from pixel_gather.estimate.pricing import (
     USD_PER_PUT,
     USD_PER_TRANSITION,
 )
+from pixel_gather.metric_names import SPENT_USD
 from pixel_gather.model.outcome import ShardResult
 from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.telemetry import SPENT_USD
 
 _PUTS_BESIDE_PIXELS = 2
 """The sidecar of the shard, and the headers that it has read."""

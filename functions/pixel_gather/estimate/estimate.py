@@ -15,7 +15,7 @@ class EstimatedFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Requests, bytes, seconds and dollars of a gather on AWS; see `pixel_gather.estimate.forecast`."""
+    """Requests, bytes, seconds and dollars of a gather on AWS; see `estimate.estimate_on_aws`."""
 
     n_gets: int
     """GET requests for sources."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.headers.in_order import in_order
-from pixel_gather.model.counted import counted
+from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import WindowRule

@@ -29,7 +29,7 @@ from pixel_gather.headers.footprints import item_of_headers
 from pixel_gather.headers.in_order import in_order
 from pixel_gather.local.gather import Job, Settings, check_place, listed, opened_job, shown
 from pixel_gather.local.search import items_of_api
-from pixel_gather.model.counted import counted
+from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, Header, Source
 from pixel_gather.request.href import IN_PROCESS, check_href
 from pixel_gather.request.request import parse_sources

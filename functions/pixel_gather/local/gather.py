@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pixel_gather.adapters.catalog.json_http import same_host_only
 from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.adapters.cube.control_files import ObjectControlStore
 from pixel_gather.adapters.cube.header_index import read_index
 from pixel_gather.adapters.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.adapters.event_loop import run
@@ -35,8 +35,8 @@ from pixel_gather.errors import RequestError
 from pixel_gather.estimate import worker_memory
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
-from pixel_gather.model.counted import counted
 from pixel_gather.model.outcome import Outcome
+from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import WindowRule
@@ -47,7 +47,7 @@ from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.report.report import Report
 from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.request.request import GatherRequest, Sources, parse_request
-from pixel_gather.together import all_of
+from pixel_gather.task_group import all_of
 from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
 
 if TYPE_CHECKING:

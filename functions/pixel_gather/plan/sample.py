@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from pixel_gather.errors import RequestError, SourceError
-from pixel_gather.model.counted import counted
+from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule

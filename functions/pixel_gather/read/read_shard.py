@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.errors import RequestError, SourceError, StaleHeaderError
-from pixel_gather.model.counted import counted
 from pixel_gather.model.outcome import Lookup, Outcome
+from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, CubeRow, Header, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
@@ -20,7 +20,7 @@ from pixel_gather.plan.cube_plan import CubePlan, SourceSlot
 from pixel_gather.plan.locate_window import Grid, Placement, locate_like
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import OpenedSource, Projector, SourceLimiter, SourceReader
-from pixel_gather.together import all_of
+from pixel_gather.task_group import all_of
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
 type OnSource = Callable[[int, int, Outcome], None]

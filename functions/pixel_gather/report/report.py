@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 import xxhash
 
-from pixel_gather.model.counted import counted
 from pixel_gather.model.outcome import Lookup, Outcome, ShardResult
+from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan

@@ -17,7 +17,7 @@ from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
 from pixel_gather.ports import OpenedSource, SourceReader
-from pixel_gather.together import all_of
+from pixel_gather.task_group import all_of
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.sheet import Lanes, Sheet
 from pixel_gather_bench.suite.target import Raster, Target

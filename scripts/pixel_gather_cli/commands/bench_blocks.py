@@ -17,7 +17,7 @@ from pixel_gather_bench.blocks.report import RECORDS, joined, put_report
 from pixel_gather_bench.blocks.setting import CODECS, BlockSetting
 from pixel_gather_bench.blocks.sweep import SWEEPS, Sweep
 from pixel_gather_cli.request_options import Numbers, store_options, stores_of
-from pixel_gather_cli.termination import ends_when_terminated
+from pixel_gather_cli.signals import ends_when_terminated
 
 _SIZES_MB: Final = "0.64,1.3,2.5,5,10,20,50"
 _IN_FLIGHT: Final = "1,2,4,8,16"

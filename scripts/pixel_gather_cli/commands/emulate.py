@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pixel_gather_cli.termination import ends_when_terminated
+from pixel_gather_cli.signals import ends_when_terminated
 
 if TYPE_CHECKING:
     from pixel_gather_emulator.deploy import DeployedStack

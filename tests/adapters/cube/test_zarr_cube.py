@@ -23,8 +23,8 @@ from geozarr_toolkit.helpers import validate_group
 from obstore.store import LocalStore, MemoryStore, S3Store
 
 from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.cube.zarr_attributes import gather_of
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY, ZarrCube
-from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.model.source import CubeRow, ListColumn, Source

@@ -15,9 +15,9 @@ from PIL import Image as Pillow
 
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.adapters.report.page import comparison_of, page_of
-from pixel_gather.adapters.report.page.looks import views_of
 from pixel_gather.adapters.report.page.pictures import Channel, film_of, painted
 from pixel_gather.adapters.report.page.stretch import Stretch, number_in_words
+from pixel_gather.adapters.report.page.window_views import views_of
 from pixel_gather.adapters.report.plots.draw import draw_figures
 from pixel_gather.adapters.report.plots.theme import LIGHT
 from pixel_gather.report.evidence import Evidence, MaskedQuicklooks

@@ -21,7 +21,7 @@ from obstore.exceptions import GenericError, PermissionDeniedError
 from obstore.store import MemoryStore
 
 from pixel_gather.adapters.object_store.object_store import Objects, Store, StoreSettings
-from pixel_gather.adapters.source_list import list_formats
+from pixel_gather.adapters.source_list import parse_list
 from pixel_gather.adapters.source_list.list_columns import RESERVED, format_time, parse_time
 from pixel_gather.adapters.source_list.listing import list_objects
 from pixel_gather.adapters.source_list.source_list import open_source_list, sources_below, sources_of_hrefs
@@ -461,7 +461,7 @@ def test_open_source_list_refuses_parquet_whose_rows_are_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dictionary makes a small file of them, and much memory of the file."""
-    monkeypatch.setattr(list_formats, "_LONGEST_LINE_NBYTES", 100)
+    monkeypatch.setattr(parse_list, "_LONGEST_LINE_NBYTES", 100)
     content = _parquet({"href": Array(["s3://b/" + "x" * 300] * 256, DataType.utf8())})
 
     with pytest.raises(RequestError, match=r"l\.parquet line 1: rows are longer than 100 bytes"):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from handlers.api.api import address
 from handlers.api.policy import check_sources, checked_index
+from handlers.api.resolver import address
 from handlers.settings import Settings
 from handlers.wiring import Deployment
 from pixel_gather.errors import RequestError

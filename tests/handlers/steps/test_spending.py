@@ -7,7 +7,7 @@ import pytest
 
 from handlers.steps.spending import spending
 from pixel_gather.adapters.aws.metrics import EmfMetrics
-from pixel_gather.telemetry import SPENT_USD
+from pixel_gather.metric_names import SPENT_USD
 from support.lambda_functions import Context, StateMachine, records
 
 LANDSAT: dict[str, Any] = {

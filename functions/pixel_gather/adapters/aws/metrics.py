@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import AmazonCloudWatchEMFProvider
 
-from pixel_gather.telemetry import NAMESPACE, SERVICE, SERVICE_DIMENSION, STAGE_DIMENSION, Metric
+from pixel_gather.metric_names import NAMESPACE, SERVICE, SERVICE_DIMENSION, STAGE_DIMENSION, Metric
 
 _MOST_VALUES: Final = 100
 """Most values of one metric in one record. CloudWatch drops more without an error."""

@@ -27,7 +27,7 @@ from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.catalog.scene_search import SceneSearch
 from pixel_gather.catalog.scene_sources import AssetChoice, asset_choices, row_of, slimmed, sources_of
 from pixel_gather.errors import RequestError
-from pixel_gather.model.counted import counted
+from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Source
 from pixel_gather.model.window import WindowRule
 from pixel_gather.ports import Projector

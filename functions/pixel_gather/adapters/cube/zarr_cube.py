@@ -21,7 +21,7 @@ from obstore.store import LocalStore
 
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
-from pixel_gather.adapters.cube.zarr_metadata import (
+from pixel_gather.adapters.cube.zarr_attributes import (
     coordinate_attributes,
     gather_of,
     group_attributes,
@@ -31,8 +31,8 @@ from pixel_gather.adapters.cube.zarr_metadata import (
     write_small_array,
     zarr_codecs,
 )
+from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store
-from pixel_gather.adapters.object_store.store_errors import said_of_place
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels

@@ -20,7 +20,7 @@ from rasterio.crs import CRS
 from rasterio.enums import Interleaving
 from rasterio.windows import Window as RasterioWindow
 
-from pixel_gather.adapters.gdal import limits, refusals
+from pixel_gather.adapters.gdal import error_status, limits
 from pixel_gather.adapters.gdal.describe import array_dtype, describe, read_mask, stored_ranges
 from pixel_gather.adapters.gdal.frames import Channel, Kind
 from pixel_gather.adapters.gdal.ranged_file import NAME, OneFile, RangedBytes
@@ -162,7 +162,7 @@ def _judge(error: Exception) -> tuple[str, str]:
         return "UNSUPPORTED", "needs more memory than GDAL may use here"
     if isinstance(error, _OverLimitError):
         return "UNSUPPORTED", str(error)
-    status, reason = refusals.judge([str(link) for link in chain])
+    status, reason = error_status.judge([str(link) for link in chain])
     return "UNSUPPORTED" if "CPLE_NotSupportedError" in kinds else status, reason
 
 

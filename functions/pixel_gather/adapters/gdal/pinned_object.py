@@ -11,7 +11,7 @@ from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
-from pixel_gather.together import all_of
+from pixel_gather.task_group import all_of
 
 
 class RangeReader(Protocol):

@@ -19,7 +19,7 @@ from pixel_gather.adapters.gdal.frames import Kind
 from pixel_gather.adapters.gdal.pinned_object import PinnedObject, RangeReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.errors import SourceError
-from pixel_gather.model.counted import counted
+from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Transform, Window

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import numpy as np
 
 from pixel_gather.adapters.geotiff.in_thread import in_thread
-from pixel_gather.together import all_of
+from pixel_gather.task_group import all_of
 
 type Fetch = Callable[[int, int], Awaitable[memoryview]]
 """Fetches bytes [start, stop) of one version of one object. Returns all of them or fails."""

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.adapters.geotiff.copy_pixels import copy_tile, fill_tile
-from pixel_gather.adapters.geotiff.first_read import FirstRead
 from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask
 from pixel_gather.adapters.geotiff.header import has_mask
 from pixel_gather.adapters.geotiff.header_bytes import NeedBytes
+from pixel_gather.adapters.geotiff.header_read_size import FirstRead
 from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.in_parts import fetch_ranges
 from pixel_gather.adapters.geotiff.in_thread import in_thread
 from pixel_gather.adapters.geotiff.layout import Layout
-from pixel_gather.adapters.geotiff.nodata import declares_nodata, hides_another_value, is_near_nodata
+from pixel_gather.adapters.geotiff.nodata_tag import declares_nodata, hides_another_value, is_near_nodata
 from pixel_gather.adapters.geotiff.offset_codec import MAX_TILES
 from pixel_gather.adapters.geotiff.packed_header import pack
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
@@ -34,7 +34,7 @@ from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.estimate.range_parts import cut_range
 from pixel_gather.model.source import Header
 from pixel_gather.model.window import Window
-from pixel_gather.together import all_of
+from pixel_gather.task_group import all_of
 
 type Pixels = np.ndarray[Any, Any]
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from pixel_gather.adapters.geotiff.crs import crs_of
-from pixel_gather.adapters.geotiff.first_read import FirstRead
 from pixel_gather.adapters.geotiff.gdals_crs import GdalsCrs, crs_digest
 from pixel_gather.adapters.geotiff.geo_keys import geo_keys_of
 from pixel_gather.adapters.geotiff.header import header_of, overviews_of
 from pixel_gather.adapters.geotiff.header_bytes import HeaderBytes
+from pixel_gather.adapters.geotiff.header_read_size import FirstRead
 from pixel_gather.adapters.geotiff.ifd import parse_format, parse_ifd
 from pixel_gather.adapters.geotiff.layout import layout_of
 from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff

@@ -18,8 +18,8 @@ from pixel_gather.adapters.source_list.list_columns import (
     parse_time,
 )
 from pixel_gather.adapters.source_list.list_file import STDIN, Check, no_deadline, open_list_file
-from pixel_gather.adapters.source_list.list_formats import Record, read_records
 from pixel_gather.adapters.source_list.listing import list_objects
+from pixel_gather.adapters.source_list.parse_list import Record, read_records
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import Source
 from pixel_gather.request.href import HrefPolicy, check_href, parent_of

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pixel_gather.adapters.report.page.looks import LookView, left_out, views_of
+from pixel_gather.adapters.report.page.window_views import LookView, left_out, views_of
 from pixel_gather.estimate.pricing import PRICES_OF
 from pixel_gather.report.evidence import Evidence, SourceRow
 from pixel_gather.report.report import Cause

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.throttle import Throttle
-from pixel_gather.adapters.object_store.limiter.rate import Rate
+from pixel_gather.adapters.object_store.limiter.request_rate import Rate
 
 ROUND_TRIP_S = 0.02
 

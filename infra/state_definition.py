@@ -15,7 +15,7 @@ from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
 from infra.gather_function import GatherFunction
-from pixel_gather.estimate.staffing import MOST_TASKS_PER_CHILD
+from pixel_gather.estimate.worker_count import MOST_TASKS_PER_CHILD
 
 _MAP: Final = "GatherShards"
 MAP_LABEL: Final = "Shards"

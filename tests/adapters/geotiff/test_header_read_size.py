@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixel_gather.adapters.geotiff.first_read import FirstRead
+from pixel_gather.adapters.geotiff.header_read_size import FirstRead
 
 KIB = 1 << 10
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pixel_gather_cli.main import command, main
-from pixel_gather_cli.termination import ends_when_terminated
+from pixel_gather_cli.signals import ends_when_terminated
 from support.local_server import Answer, Asked, serving
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
-from pixel_gather.adapters.cube.control_store import ObjectControlStore
+from pixel_gather.adapters.cube.control_files import ObjectControlStore
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import StoreError
 

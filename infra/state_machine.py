@@ -15,7 +15,7 @@ from infra.acknowledge import acknowledge
 from infra.buckets import Area
 from infra.gather_function import LOG_RETENTION, GatherFunction
 from infra.rights import allow
-from infra.workflow import MAP_LABEL, Workflow
+from infra.state_definition import MAP_LABEL, Workflow
 
 
 class FanOut(Construct):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.adapters.object_store.limiter.climb import Bounds, Climb
+from pixel_gather.adapters.object_store.limiter.find_limit import Bounds, Climb
 
 REMOTE = Bounds(start=32, lowest=4, highest=128)
 

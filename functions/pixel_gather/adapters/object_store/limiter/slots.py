@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from pixel_gather.adapters.object_store.limiter.climb import Bounds, Climb
-from pixel_gather.adapters.object_store.limiter.rate import Rate
+from pixel_gather.adapters.object_store.limiter.find_limit import Bounds, Climb
+from pixel_gather.adapters.object_store.limiter.request_rate import Rate
 
 _LONGEST_SLEEP_S: Final = 0.1
 """Longest sleep before the rate is looked at again: it may change meanwhile."""
