@@ -67,8 +67,8 @@ class SourceReader(Protocol):
             href: A checked href.
             overview: Read from this overview; 0 is the largest. None for full resolution.
             cost: Counts what this source costs, here and in later reads.
-            packed_header: From an earlier gather; see `OpenedSource.packed_header`. Untrusted: ignored if it does
-                not fit.
+            packed_header: From an earlier gather; see `OpenedSource.packed_header`. Untrusted: ignored if it
+                does not fit.
 
         Raises:
             SourceError: It cannot be opened.

@@ -82,6 +82,7 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
     moments: dict[str, Any] = {"imported_s": time.monotonic()}
     import msgspec  # noqa: PLC0415 # see above
 
+    from handlers.steps.deadline import ShardTimes  # noqa: PLC0415 # see above
     from pixel_gather.plan.shards import ShardTask  # noqa: PLC0415 # see above
 
     worker: Any = function.worker
@@ -90,8 +91,13 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
     worker.deployment.control = lambda *names, **rights: _NoStore(open_control(*names, **rights))
     worker._reader = _Watched(worker._reader, moments)
     task = msgspec.convert(given["task"], ShardTask)
-    _, filled = worker.deployment.run(worker.gather(given["gather"], task, left_s=800.0))
-    assert all(outcome.status == 0 for row in filled.result.rows for outcome in row)
+    filled: list[Any] = []
+    times = ShardTimes(left_s=800.0, limit_s=None, late_s=None)
+    work = worker.gather(
+        given["gather"], [task], times=times, done=lambda _plan, _task, shard: filled.append(shard)
+    )
+    worker.deployment.run(work)
+    assert all(outcome.status == 0 for shard in filled for row in shard.result.rows for outcome in row)
     return moments
 
 

@@ -1,12 +1,14 @@
 """From scenes to the lines of a list."""
 
+from typing import Any
+
 import pytest
 
 from catalog.scenes import item
 from pixel_gather.catalog.scene_sources import Address, address_of, asset_choices, sources_of
 from pixel_gather.errors import RequestError
 
-ASSETS = {
+ASSETS: dict[str, dict[str, Any]] = {
     "B04": {
         "href": "https://data.s3.us-west-2.amazonaws.com/a/B04.tif",
         "eo:bands": [{"name": "B04", "common_name": "red"}],

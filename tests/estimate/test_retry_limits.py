@@ -4,7 +4,7 @@ import pytest
 
 from pixel_gather.estimate.estimate_on_aws import estimate_on_aws
 from pixel_gather.estimate.retry_limits import child_limit_s
-from pixel_gather.estimate.workload import Deployment, Workload
+from pixel_gather.estimate.workload import WorkerPool, Workload
 
 GB = 10**9
 
@@ -19,7 +19,7 @@ def limit_of(*, gb_per_shard: float, n_tasks: int = 10) -> int:
         n_tasks=n_tasks,
         n_puts=2 * n_tasks,
     )
-    deployment = Deployment()
+    deployment = WorkerPool()
     return child_limit_s(
         estimate_on_aws(work, deployment),
         n_sources=work.n_sources,

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from shapely.geometry import shape
@@ -79,7 +80,7 @@ def test_an_image_across_the_antimeridian_is_one_scene_of_its_own_width() -> Non
         ({"crs": "EPSG:999999"}, "no CRS that PROJ knows"),
     ],
 )
-def test_an_image_without_a_place_says_why(changes: dict[str, object], said: str) -> None:
+def test_an_image_without_a_place_says_why(changes: dict[str, Any], said: str) -> None:
     """The reason goes into the list of what was left out."""
     reason = footprint_of(replace(HEADER, **changes), PROJECTOR)
     assert isinstance(reason, str)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
-from pixel_gather.model.source import Column, Cost, CubeRow, Header, Source
+from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import DescribedCrs, Transform, Window
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
@@ -264,7 +264,7 @@ class FakeTable:
     all_rows: Sequence[CubeRow]
     bands: tuple[str, ...] = ()
     has_time: bool = False
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ListColumn, ...] = ()
     digest: str = "0123456789abcdef" * 4
     index: Mapping[str, bytes] = field(default_factory=dict)
     """What a header index tells, by href."""

@@ -107,7 +107,7 @@ class OpenCatalog:
         source = next((each for each in settings.source_buckets if each.name == bucket), None)
         reached = StoreSettings(
             endpoint=settings.endpoint,
-            region=source and source.region,
+            region=None if source is None else source.region,
             requester_pays=source is not None and source.requester_pays,
             unsigned=source is not None and source.unsigned,
             stays_on_host=True,

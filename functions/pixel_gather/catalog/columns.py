@@ -269,7 +269,8 @@ def _is_inside_rounding(
     across = np.zeros(len(rows), bool)
     for shift in SHIFTS:
         across |= (x0 + x_slack < east + shift) & (x1 - x_slack > west + shift)
-    return across & (y0 + y_slack < north) & (y1 - y_slack > south)
+    inside: np.ndarray[Any, Any] = across & (y0 + y_slack < north) & (y1 - y_slack > south)
+    return inside
 
 
 def _rounded(values: np.ndarray[Any, Any], towards: float) -> np.ndarray[Any, Any]:

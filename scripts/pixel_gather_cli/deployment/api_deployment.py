@@ -44,7 +44,7 @@ _MESSAGE_OF_S3: Final = re.compile(r"<Message>(.*?)</Message>")
 
 
 class ApiDeployment:
-    """Implements `pixel_gather_cli.deployment.deployment.Deployment` on the REST API."""
+    """Implements `pixel_gather_cli.deployment.deployment.RemoteDeployment` on the REST API."""
 
     def __init__(self, url: str, *, account: AwsAccount, api_key: str | None) -> None:
         """Take the API's address.

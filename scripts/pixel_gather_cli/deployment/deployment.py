@@ -22,7 +22,7 @@ class LocalList:
     """The format's file name suffix, without a dot."""
 
 
-class Deployment(Protocol):
+class RemoteDeployment(Protocol):
     """A deployment on AWS. Answers are plain JSON; a refusal raises a `GatherError`."""
 
     def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pixel_gather_cli.deployment.deployment import LocalList
 
 
 class DirectDeployment:
-    """Implements `pixel_gather_cli.deployment.deployment.Deployment` on Step Functions and S3."""
+    """Implements `pixel_gather_cli.deployment.deployment.RemoteDeployment` on Step Functions and S3."""
 
     def __init__(self, *, account: AwsAccount, state_machine_arn: str, control_bucket: str) -> None:
         """Open the clients."""

@@ -51,9 +51,9 @@ def _uploaded(path: str, deployment: RemoteDeployment, what: str, if_empty: str)
         file.seek(0)
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
-        return deployment.keep_list(
-            LocalList(file=file, nbytes=nbytes, sha256=sha256, suffix=_suffix_of(path))
-        )
+        local = LocalList(file=file, nbytes=nbytes, sha256=sha256, suffix=_suffix_of(path))
+        href: str = deployment.keep_list(local)
+    return href
 
 
 def _local_path(place: str, field: str) -> str | None:

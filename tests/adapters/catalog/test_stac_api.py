@@ -105,7 +105,7 @@ def test_every_item_comes_once_in_order(search: Any, method: str) -> None:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_what_is_looked_for_is_sent(method: str) -> None:
     """A box, times, collections and ids go along; conditions only where the API says that it knows them."""
-    search = {
+    search: dict[str, Any] = {
         "area": Area((11.0, 46.0, 12.0, 47.0)),
         "times": parse_time_range("2024-06"),
         "collections": ("sentinel-2-l2a",),

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixel_gather.adapters.geotiff.offset_codec import (
+    OffsetRun,
     PackedIntegers,
     PackedRun,
-    Run,
     packed_run,
     unpacked_run,
 )
@@ -21,10 +21,10 @@ OBJECT_NBYTES = 1 << 47
 tiles = st.tuples(st.integers(1, 1 << 40), st.integers(1, 1 << 32))
 
 
-def run_of(pairs: list[tuple[int, int]]) -> Run:
+def run_of(pairs: list[tuple[int, int]]) -> OffsetRun:
     """Return a run of (offset, byte count)."""
     offsets, counts = np.array(pairs, np.int64).reshape(-1, 2).T
-    return Run(3, offsets.copy(), counts.copy())
+    return OffsetRun(3, offsets.copy(), counts.copy())
 
 
 def sent(packed: PackedRun) -> PackedRun:
@@ -50,7 +50,7 @@ def test_tiles_in_order_take_the_bytes_of_their_counts(n_tiles: int, gap: int, s
     """Offsets of tiles that follow each other take no bytes."""
     counts = np.random.default_rng(seed).integers(1, 60_000, n_tiles)
     offsets = 4000 + np.cumsum(counts + gap) - counts - gap
-    packed = packed_run(Run(0, offsets, counts))
+    packed = packed_run(OffsetRun(0, offsets, counts))
 
     assert packed is not None
     assert len(msgspec.msgpack.encode(packed)) <= 2 * n_tiles + 30
@@ -59,7 +59,7 @@ def test_tiles_in_order_take_the_bytes_of_their_counts(n_tiles: int, gap: int, s
 def test_tiles_that_are_all_alike_take_no_bytes() -> None:
     """All tiles of an uncompressed file have the same size."""
     counts = np.full(60_000, 512)
-    packed = packed_run(Run(0, 8 + np.cumsum(counts) - 512, counts))
+    packed = packed_run(OffsetRun(0, 8 + np.cumsum(counts) - 512, counts))
 
     assert packed is not None
     assert len(msgspec.msgpack.encode(packed)) < 40

@@ -178,5 +178,6 @@ def test_catalogs_are_asked_only_where_the_deployment_says(sources: dict[str, An
         check_sources(parse_sources(sources), settings)
     assert named in str(raised.value)
 
-    allowed = Settings.from_environment(ENVIRONMENT | {"PIXEL_GATHER_CATALOG_HOSTS": '["stac.example.org"]'})
+    hosts = {"PIXEL_GATHER_CATALOG_HOSTS": '["stac.example.org"]'}
+    allowed = Settings.from_environment(dict(ENVIRONMENT) | hosts)
     check_sources(parse_sources({"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}}), allowed)

@@ -135,7 +135,7 @@ class JsonClient:
             StoreError: The answer is no JSON, or too large.
         """
         return self._ask(
-            "POST", url, json.dumps(body).encode(), (headers or {}) | {"content-type": "application/json"}
+            "POST", url, json.dumps(body).encode(), dict(headers or {}) | {"content-type": "application/json"}
         )
 
     def _ask(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> JsonAnswer:

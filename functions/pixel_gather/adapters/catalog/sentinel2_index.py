@@ -11,7 +11,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from pixel_gather.errors import RequestError
 
@@ -32,9 +32,10 @@ def items_of_index(file: BinaryIO, *, name: str) -> Iterator[dict[str, Any]]:
     Raises:
         RequestError: A column is missing, or a line has no place or no time.
     """
-    buffered = io.BufferedReader(file) if not isinstance(file, io.BufferedReader) else file  # type: ignore[arg-type] # any binary file
+    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", file))
     is_gzipped = buffered.peek(2)[:2] == _GZIP
-    text = io.TextIOWrapper(gzip.GzipFile(fileobj=buffered) if is_gzipped else buffered, "utf-8", newline="")  # type: ignore[arg-type] # as above
+    plain = cast("io.BufferedReader", gzip.GzipFile(fileobj=buffered)) if is_gzipped else buffered
+    text = io.TextIOWrapper(plain, "utf-8", newline="")
     lines = csv.DictReader(text)
     try:
         yield from _items(lines, name)

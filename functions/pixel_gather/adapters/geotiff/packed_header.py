@@ -23,7 +23,13 @@ from pixel_gather.adapters.geotiff.layout import (
     Layout,
     Predictor,
 )
-from pixel_gather.adapters.geotiff.offset_codec import MAX_TILES, PackedRun, Run, packed_run, unpacked_run
+from pixel_gather.adapters.geotiff.offset_codec import (
+    MAX_TILES,
+    OffsetRun,
+    PackedRun,
+    packed_run,
+    unpacked_run,
+)
 from pixel_gather.adapters.geotiff.tags import Tag
 from pixel_gather.model.source import Header
 from pixel_gather.model.window import Transform
@@ -248,7 +254,7 @@ def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tupl
             nbytes = ifd.header_bytes.object_nbytes
             if min(int(offsets.min()), int(counts.min())) < 0 or int((offsets + counts).max()) > nbytes:
                 continue
-            run = packed_run(Run(first, offsets, counts))
+            run = packed_run(OffsetRun(first, offsets, counts))
             if run is not None:
                 packed.append(run)
                 left -= run.n_tiles
