@@ -14,7 +14,14 @@ from xdist.scheduler import LoadScopeScheduling
 _TESTS: Final = Path(__file__).parent
 _MARKS: Final = {
     "e2e/": "e2e",
-    "infra/test_bundle": "bundle",
+    "infra/bundle/": "bundle",
+    "infra/": "slow",
+    "emulator/": "slow",
+    "parity/": "slow",
+    "hostile/": "slow",
+    "bench/": "slow",
+    "benchmarks/": "slow",
+    "local/": "slow",
     "benchmarks/test_assemble.py": "slow",
     "benchmarks/test_index.py": "slow",
     "benchmarks/test_late_answers.py": "slow",
@@ -28,7 +35,7 @@ _MARKS: Final = {
 }
 """Beginnings of tests' names below this folder, and the mark of them all; slow takes 3 s of CPU, or more."""
 
-_SHARED: Final = ("e2e", "emulator", "infra/test_bundle")
+_SHARED: Final = ("e2e", "emulator", "infra/bundle")
 """Beginnings of paths whose tests share what takes long to make: one worker runs them all.
 
 They take longest, too, so they come first. Tests of any other module share a worker with each other.
@@ -37,6 +44,9 @@ They take longest, too, so they come first. Tests of any other module share a wo
 # Tests start hundreds of processes. Each would compile all its libraries anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A worker of the suite is given a terminal's width, by which tables would be wrapped.
+os.environ.pop("COLUMNS", None)
 
 # A shell that starts a command in the background has it ignore interrupts, and so would all its children.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -65,7 +65,7 @@ def test_there_is_one_place_that_makes_task_groups() -> None:
     """Any other would raise its errors in an ExceptionGroup, which no caller and no Retry names."""
     made = {name for name, node in _nodes(ast.Attribute) if getattr(node, "attr", "") == "TaskGroup"}
 
-    assert made == {"together.py"}
+    assert made == {"task_group.py"}
 
 
 def test_nothing_is_added_to_across_an_await() -> None:

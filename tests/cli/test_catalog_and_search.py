@@ -54,7 +54,7 @@ def test_a_folder_of_images_is_searchable(catalog: Path, capsys: pytest.CaptureF
         assert row["time"][:7].replace("-", "") in Path(row["href"]).name
 
     assert run("search", "--catalog", catalog, "--point", "0,50", "--assets", "data") == 0
-    assert "no scene was found" in capsys.readouterr().err
+    assert "no scenes found" in capsys.readouterr().err
 
 
 def test_what_search_prints_is_a_list(

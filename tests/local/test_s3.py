@@ -34,6 +34,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "AWS_REGION": REGION,
     }.items():
         monkeypatch.setenv(name, value)
+    urlopen(Request(f"{url}/moto-api/reset", method="POST")).close()  # noqa: S310 # our own server; moto is one for all tests
     client = boto3.client("s3", endpoint_url=url, region_name=REGION)
     for bucket in ("sources", "cubes"):
         client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})

@@ -1,6 +1,5 @@
 """Lists folders of images by a pool of workers, from an S3 on loopback that takes its time."""
 
-import asyncio
 import http
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import obstore
 
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
+from pixel_gather.task_group import all_of
 from pixel_gather_bench.area.clients import running
 from pixel_gather_bench.area.published import LISTING_S, N_FOLDERS, N_IMAGES
 
@@ -63,9 +63,7 @@ async def _listed(store: Store, n_workers: int) -> int:
             found = await obstore.list(store, prefix=f"granule-{number}/IMG_DATA/").collect_async()
             n_links += len(found)
 
-    async with asyncio.TaskGroup() as workers:
-        for _ in range(n_workers):
-            workers.create_task(work())
+    await all_of(work() for _ in range(n_workers))
     return n_links
 
 

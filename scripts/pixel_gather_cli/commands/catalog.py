@@ -39,7 +39,7 @@ _OF_HEADERS = ("glob", "regex", "time")
 def catalog_command(
     *, to: str, add: bool, refresh: bool, collection_name: str, as_json: bool, **options: Any
 ) -> int:
-    """Make a catalog of scenes, which search answers from in a millisecond.
+    """Make a catalog of scenes, which search reads.
 
     \b
     pixel-gather catalog --prefix s3://bucket/landsat/ --glob '**/*_B4.TIF' --time auto --to catalog.parquet

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -42,17 +43,13 @@ def api(search: Callable[[Asked, str], Answer], **of_landing: Any) -> Any:
             return Answer(body=landing(urls[0], **of_landing))
         return search(asked, urls[0])
 
-    class Context:
-        def __enter__(self) -> Server:
-            self.context = serving(answer)
-            server = self.context.__enter__()
+    @contextmanager
+    def served() -> Iterator[Server]:
+        with serving(answer) as server:
             urls.append(server.url)
-            return server
+            yield server
 
-        def __exit__(self, *error: object) -> None:
-            self.context.__exit__(*error)
-
-    return Context()
+    return served()
 
 
 def slice_of(start: int) -> list[dict[str, Any]]:
