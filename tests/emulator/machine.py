@@ -15,7 +15,7 @@ from pixel_gather_emulator.emulator import Emulator
 BUCKET: Final = "marks"
 DENIED: Final = "denied"
 ROLE: Final = "arn:aws:iam::000000000000:role/worker"
-TIMEOUT_S: Final = 2
+TIMEOUT_S: Final = 6
 MEMORY_MIB: Final = 256
 
 _BOOTSTRAP: Final = """#!/bin/sh
