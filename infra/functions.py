@@ -212,6 +212,8 @@ def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
     }
     if settings.catalog is not None:
         environment["PIXEL_GATHER_CATALOG"] = settings.catalog
+    if settings.catalog_hosts:
+        environment["PIXEL_GATHER_CATALOG_HOSTS"] = _compact(settings.catalog_hosts)
     _check_size(environment, settings)
     return environment
 
@@ -226,8 +228,12 @@ def _check_size(environment: Mapping[str, str], settings: Settings) -> None:
     if nbytes <= _ENVIRONMENT_NBYTES:
         return
     key, told = max(
-        (("source_buckets", settings.source_buckets), ("https_hosts", settings.https_hosts)),
-        key=lambda each: len(environment[f"PIXEL_GATHER_{each[0].upper()}"]),
+        (
+            ("source_buckets", settings.source_buckets),
+            ("https_hosts", settings.https_hosts),
+            ("catalog_hosts", settings.catalog_hosts),
+        ),
+        key=lambda each: len(environment.get(f"PIXEL_GATHER_{each[0].upper()}", "")),
     )
     raise SettingsError(
         key,

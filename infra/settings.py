@@ -7,7 +7,7 @@ under ``context`` in cdk.json. Arrays are JSON in both places.
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -121,6 +121,10 @@ class Settings:
     https_hosts: tuple[str, ...] = ()
     """``https_hosts``: hosts that sources may be read from by https, as a JSON array; none by default."""
 
+    catalog_hosts: tuple[str, ...] = ()
+    """``catalog_hosts``: hosts of the STAC APIs that a gather may search by https, as a JSON array; none by
+    default. What a search finds is still read only from ``source_buckets`` and ``https_hosts``."""
+
     catalog: str | None = None
     """``catalog``: ``s3://bucket/key.parquet`` of the catalog that the API searches. `pixel-gather catalog`
     writes it; none by default."""
@@ -215,10 +219,8 @@ class Settings:
                 expected="1 to 20 lower-case letters, digits and hyphens, beginning with a letter",
             ),
             source_buckets=_source_buckets(context),
-            https_hosts=tuple(
-                matching(f"https_hosts[{index}]", each, pattern=_HOST, expected="a host: data.example.org")
-                for index, each in enumerate(context.array("https_hosts"))
-            ),
+            https_hosts=_hosts("https_hosts", context.array("https_hosts")),
+            catalog_hosts=_hosts("catalog_hosts", context.array("catalog_hosts")),
             catalog=context.text(
                 "catalog",
                 default.catalog,
@@ -284,6 +286,13 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
         fetched_bytes=context.count("max_fetched_bytes", default.fetched_bytes),
         workers=workers,
         failed_shards=context.number("max_failed_shards", default.failed_shards, lowest=0, highest=1),
+    )
+
+
+def _hosts(key: str, given: Sequence[object]) -> tuple[str, ...]:
+    return tuple(
+        matching(f"{key}[{index}]", each, pattern=_HOST, expected="a host: data.example.org")
+        for index, each in enumerate(given)
     )
 
 

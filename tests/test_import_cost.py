@@ -47,6 +47,11 @@ CASES = (
         ("pydantic", "zarr", "rasterio", "boto3", "obstore", "imagecodecs", "arro3", *_PICTURES),
     ),
     Case(
+        "what submit checks",  # its package has neither
+        ("handlers.api.policy", "pixel_gather.request.request"),
+        ("msgspec", "numpy", "obstore", "urllib3", "zarr"),
+    ),
+    Case(
         "worker",
         _WORKER,
         ("pydantic", "zarr", "rasterio", "boto3", "botocore", "arro3", "sqlite3", "xarray", *_PICTURES),

@@ -8,7 +8,9 @@ import pytest
 from handlers.settings import Settings as HandlerSettings
 from handlers.settings import SourceBucket as HandlerBucket
 from infra.context import SettingsError
+from pixel_gather.errors import RequestError
 from pixel_gather.request.request import Limits
+from pixel_gather.request.web_address import hosts_only
 from support.synthesized import SOURCES, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "search", "dry_run")
@@ -152,6 +154,19 @@ def test_functions_are_told_of_the_catalog_where_there_is_one(stack: Synthesized
     assert "PIXEL_GATHER_CATALOG" not in stack.functions()["search"]["Environment"]["Variables"]
 
 
+def test_functions_are_told_which_catalogs_may_be_searched(stack: Synthesized) -> None:
+    """As a request names them; without the setting, the variable is not there."""
+    functions = synthesized(catalog_hosts=["stac.example.org", "stac.example.org:8443"]).functions()
+    for module in ("submit", "dry_run", "plan_gather"):
+        told = HandlerSettings.from_environment(_settled(functions[module]["Environment"]["Variables"]))
+        check = hosts_only(told.catalog_hosts, field="sources.stac.api")
+        check("https://stac.example.org/v1")
+        check("https://stac.example.org:8443/v1")
+        with pytest.raises(RequestError, match="catalog_hosts"):
+            check("https://other.example.org/v1")
+        assert "PIXEL_GATHER_CATALOG_HOSTS" not in stack.functions()[module]["Environment"]["Variables"]
+
+
 def _settled(told: dict[str, Any]) -> dict[str, str]:
     """Return an environment with names of buckets, and with what Lambda adds."""
     known = {name: value if isinstance(value, str) else "bucket" for name, value in told.items()}
@@ -176,6 +191,7 @@ def test_environment_holds_dozens_of_buckets_as_functions_read_them() -> None:
     [
         ("source_buckets", [{"name": f"{number:060}"} for number in range(60)]),
         ("https_hosts", [f"{number:060}.example.org" for number in range(60)]),
+        ("catalog_hosts", [f"{number:060}.example.org" for number in range(60)]),
     ],
 )
 def test_more_buckets_than_an_environment_holds_are_refused_at_synth(key: str, value: Any) -> None:

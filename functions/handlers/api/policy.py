@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from handlers.settings import Settings
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href import HrefPolicy, check_href
+from pixel_gather.request.web_address import hosts_only
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
     from pixel_gather.request.request import Sources
@@ -55,8 +56,6 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
     if sources.catalog is not None:
         checked_list(sources.catalog.file, settings, field="sources.catalog.file")
     if sources.stac is not None:
-        from pixel_gather.adapters.catalog.json_http import hosts_only  # noqa: PLC0415 # msgspec is not in submit's package
-
         hosts_only(settings.catalog_hosts, field="sources.stac.api")(sources.stac.api)
     if sources.prefix is not None:
         folder = sources.prefix.rstrip("/")

@@ -10,7 +10,6 @@ from typing import Final
 from handlers.api.policy import check_sources, checked_index, list_policy, source_policy
 from handlers.settings import Settings
 from handlers.wiring import Deployment
-from pixel_gather.adapters.catalog.json_http import hosts_only
 from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.header_index import read_index
@@ -20,6 +19,7 @@ from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.errors import BudgetError
 from pixel_gather.model.source import Source
 from pixel_gather.request.request import GatherRequest, Limits
+from pixel_gather.request.web_address import hosts_only
 
 _FOR_THE_LIST: Final = 0.75
 """Share of a plan's time. Reading headers, sorting the list and writing the manifest take less. The thread

@@ -14,7 +14,6 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
-from pixel_gather.adapters.catalog.json_http import same_host_only
 from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
@@ -47,6 +46,7 @@ from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.report.report import Report
 from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.request.request import GatherRequest, Sources, parse_request
+from pixel_gather.request.web_address import same_host_only
 from pixel_gather.task_group import all_of
 from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
 

@@ -12,13 +12,14 @@ from pixel_gather.adapters.catalog.find_scenes import (
     stac_items,
     with_latest,
 )
-from pixel_gather.adapters.catalog.json_http import JsonClient, same_host_only
+from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.adapters.catalog.scene_list import opened_folder
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.catalog.scene_search import MOST_SCENES, SceneSearch
 from pixel_gather.errors import RequestError
 from pixel_gather.local.gather import check_place
+from pixel_gather.request.web_address import same_host_only
 
 __all__ = ["FoundScenes", "Item", "SceneSearch", "found_scenes", "items_of_api", "search"]
 

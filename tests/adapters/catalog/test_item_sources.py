@@ -12,13 +12,14 @@ import pytest
 from adapters.catalog.stac_server import Answer, Asked, serving
 from catalog.scenes import item
 from pixel_gather.adapters.catalog.cmr import CmrSearch, cmr_items
-from pixel_gather.adapters.catalog.json_http import JsonClient, same_host_only
+from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.adapters.catalog.sentinel2_index import items_of_index
 from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.time_range import parse_time_range
 from pixel_gather.errors import BudgetError, RequestError, StoreError
 from pixel_gather.local.catalog import make_catalog, refresh_catalog
 from pixel_gather.local.search import search
+from pixel_gather.request.web_address import same_host_only
 
 
 def ids(place: Path, **wanted: Any) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from adapters.catalog.stac_server import Answer, Asked, Server, landing, page, serving
 from catalog.scenes import item
 from pixel_gather.adapters.catalog import json_http
-from pixel_gather.adapters.catalog.json_http import JsonClient, hosts_only, same_host_only
+from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.adapters.catalog.stac_api import StacSearch, search_items
 from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.time_range import parse_time_range
@@ -24,6 +24,7 @@ from pixel_gather.errors import (
     ThrottledError,
     UnreachableError,
 )
+from pixel_gather.request.web_address import hosts_only, same_host_only
 
 SCENES = [item(f"s{number}") for number in range(7)]
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
 from pixel_gather.errors import DeniedError, RequestError, StoreError, ThrottledError, UnreachableError
+from pixel_gather.request.web_address import CheckUrl, shown_url
 
 _LARGEST_ANSWER_NBYTES: Final = 64 << 20
 _CONNECT_S: Final = 5.0
@@ -24,7 +25,6 @@ _LONGEST_WAIT_S: Final = 30.0
 _DAY_S: Final = 86_400.0
 _FIRST_WAIT_S: Final = 0.5
 _CHUNK_NBYTES: Final = 1 << 16
-_PORTS: Final = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,60 +34,6 @@ class JsonAnswer:
     body: Any
     headers: Mapping[str, str]
     """Names in lower case."""
-
-
-type CheckUrl = Callable[[str], None]
-"""Raises RequestError for an address that may not be asked."""
-
-
-def same_host_only(url: str, *, field: str) -> CheckUrl:
-    """Return a check that allows the scheme, host and port of one address and no other."""
-    first = _split(url, field)
-    if first.scheme not in _PORTS or not first.hostname:
-        raise RequestError(f"{url[:200]!r} is no web address; write https://host/path", field=field)
-
-    def check(asked: str) -> None:
-        other = _split(asked, field)
-        if _server(other) != _server(first):
-            raise RequestError(
-                f"{first.hostname} sent us on to {asked[:200]!r}, another host; this is not followed",
-                field=field,
-            )
-        if other.username or other.password:
-            raise RequestError("an address with a user or a password is not asked", field=field)
-
-    check(url)
-    return check
-
-
-def hosts_only(hosts: frozenset[str], *, field: str) -> CheckUrl:
-    """Return a check that allows https to some hosts, each ``host`` or ``host:port``."""
-
-    def check(asked: str) -> None:
-        address = _split(asked, field)
-        if address.scheme != "https" or address.username or address.password:
-            raise RequestError(f"{asked[:200]!r} is not asked here; write https://host/path", field=field)
-        if address.netloc.lower() not in hosts:
-            raise RequestError(
-                f"the host {address.netloc[:200]} is not allowed here; the setting catalog_hosts names "
-                "those that are",
-                field=field,
-            )
-
-    return check
-
-
-def _split(url: str, field: str) -> SplitResult:
-    try:
-        split = urlsplit(url)
-        _ = split.port  # raises for what is no port
-    except ValueError as error:
-        raise RequestError(f"{url[:200]!r} is no web address: {error}", field=field) from error
-    return split
-
-
-def _server(address: SplitResult) -> tuple[str, str | None, int | None]:
-    return address.scheme, address.hostname, address.port or _PORTS.get(address.scheme)
 
 
 class JsonClient:
@@ -183,10 +129,10 @@ def _bounded(answer: Any, url: str) -> bytes:
         n += len(part)
         if n > _LARGEST_ANSWER_NBYTES:
             answer.close()
-            raise StoreError(f"{url[:200]} answers with more than {_LARGEST_ANSWER_NBYTES >> 20} MiB")
+            raise StoreError(f"{shown_url(url)} answers with more than {_LARGEST_ANSWER_NBYTES >> 20} MiB")
         if time.monotonic() > until:
             answer.close()
-            raise UnreachableError(f"{url[:200]} takes longer than {_ANSWER_S:.0f} s to answer")
+            raise UnreachableError(f"{shown_url(url)} takes longer than {_ANSWER_S:.0f} s to answer")
         parts.append(part)
     return b"".join(parts)
 
@@ -207,7 +153,7 @@ def _judged(status: int, headers: dict[str, str], content: bytes, url: str) -> J
     try:
         return JsonAnswer(body=msgspec.json.decode(content), headers=headers)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise StoreError(f"{url[:200]} answers with what is no JSON: {_short(error)}") from error
+        raise StoreError(f"{shown_url(url)} answers with what is no JSON: {_short(error)}") from error
 
 
 def _wait_s(headers: Mapping[str, str], attempt: int) -> float:

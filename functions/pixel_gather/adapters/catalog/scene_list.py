@@ -11,7 +11,7 @@ from pixel_gather.adapters.catalog.find_scenes import (
     stac_items,
     with_latest,
 )
-from pixel_gather.adapters.catalog.json_http import CheckUrl, JsonClient
+from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import (
     Objects,
@@ -33,6 +33,7 @@ from pixel_gather.model.window import WindowRule
 from pixel_gather.ports import Projector
 from pixel_gather.request.href import HrefPolicy, check_href
 from pixel_gather.request.request import CatalogSources, Sources, StacSources
+from pixel_gather.request.web_address import CheckUrl
 
 LONLAT: Final = "EPSG:4326"
 

@@ -17,6 +17,7 @@ from pixel_gather.catalog.item import SceneKey, footprint_of, scene_key
 from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, format_range
 from pixel_gather.catalog.where import Where, to_query
 from pixel_gather.errors import BudgetError, RequestError, StoreError
+from pixel_gather.request.web_address import shown_url
 
 _PAGE: Final = 250
 _MOST_EMPTY_PAGES: Final = 20
@@ -93,7 +94,8 @@ def _first(search: StacSearch, client: JsonClient) -> _Asked:
     ]
     if not links:
         raise RequestError(
-            f"{search.api} has no search, so it is no STAC API; give the address of its landing page",
+            f"{shown_url(search.api)} has no search, so it is no STAC API; give the address of its "
+            "landing page",
             field="stac.api",
         )
     posts = next((each for each in links if str(each.get("method", "GET")).upper() == "POST"), None)
@@ -146,7 +148,7 @@ def _pages(first: _Asked, client: JsonClient) -> Iterator[list[dict[str, Any]]]:
         page = _mapping(answer, asked.url)
         items = page.get("features")
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise StoreError(f"{asked.url[:200]} answers with what is no page of STAC items")
+            raise StoreError(f"{shown_url(asked.url)} answers with what is no page of STAC items")
         content = hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
         if items and content in seen:
             raise StoreError(
@@ -200,7 +202,7 @@ def _meets(area: Area, item: Mapping[str, Any], key: SceneKey) -> bool:
 
 def _mapping(answer: JsonAnswer, url: str) -> Mapping[str, Any]:
     if not isinstance(answer.body, Mapping):
-        raise StoreError(f"{url[:200]} answers with what is no JSON object")
+        raise StoreError(f"{shown_url(url)} answers with what is no JSON object")
     return answer.body
 
 
