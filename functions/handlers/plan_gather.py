@@ -31,7 +31,7 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.layout import MOST_CHILDREN
 from pixel_gather.plan.plan import gather_digest
 from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.use_cases import gathered_indexes, is_planned, plan_gather
+from pixel_gather.use_cases import found_list_of, gathered_indexes, is_planned, plan_gather
 
 _LONGEST_CAUSE: Final = 2000
 
@@ -58,7 +58,8 @@ class Planner:
         request = admitted(parse_request(given), deployment.settings)
         gather = request.cube_name
         cube, control = deployment.cube(gather), deployment.control(gather)
-        async with opened_table(request, deployment, left_s=left_s) as table:
+        found_list = await found_list_of(request, cube=cube, control=control)
+        async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
             found = await cube.found()
             if found is not None and found.digest != gather_digest(request, table):
                 raise ArrayExistsError(

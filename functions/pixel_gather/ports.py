@@ -136,6 +136,9 @@ class SourceTable(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What whoever reads the list should know, such as scenes that were left out."""
 
+    def found_list(self) -> bytes | None:
+        """Return what a search found, as the content of ``sources.parquet``; None if nothing was searched."""
+
     @property
     def n_repeated(self) -> int:
         """Sources whose href is in an earlier line of the list, too."""

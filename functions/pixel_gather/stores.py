@@ -133,6 +133,13 @@ class CubeStore(Protocol):
             entries: Batches of (href, packed header). Nothing is written if there are none.
         """
 
+    async def write_found_list(self, content: bytes) -> None:
+        """Write the list that a search found beside the arrays.
+
+        Args:
+            content: A Parquet file, from `pixel_gather.ports.SourceTable.found_list`.
+        """
+
     async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> None:
         """Write small pictures of some windows beside the arrays."""
 

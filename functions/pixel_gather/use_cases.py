@@ -115,6 +115,8 @@ async def plan_gather(
     control = control.below(plan.claim)
     if (earlier := await _planned(control)) is not None:  # another run has claimed the place meanwhile
         return earlier
+    if (found_list := table.found_list()) is not None:
+        await control.put(_FOUND_LIST_KEY, found_list)
     stops: list[int] = []
     await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
     known_stops: list[int] = []
@@ -124,6 +126,25 @@ async def plan_gather(
     await control.put(_TASKS_KEY, msgspec.json.encode(tasks))
     await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it marks the other files as complete
     return plan, tasks
+
+
+async def found_list_of(request: "GatherRequest", *, cube: CubeStore, control: ControlStore) -> bytes | None:
+    """Return the list that an earlier, unfinished run of this request found; None if there is none.
+
+    A gather that is continued reads this list and does not search again: meanwhile the catalog may name
+    other scenes.
+
+    Args:
+        request: The request.
+        cube: Where its cube is to be.
+        control: The store that is given to `plan_gather`.
+    """
+    if not request.sources.are_searched:
+        return None
+    found = await cube.found()
+    if found is None or found.report is not None or not found.digest.startswith(request.digest()):
+        return None
+    return await control.below(found.claim).get(_FOUND_LIST_KEY)
 
 
 async def _planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
@@ -344,6 +365,8 @@ async def finish_gather(
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
         await _write_differences(cube, plan, report, tasks, control)
     await _both(cube.write_headers(gathered_headers(tasks, control)), _write_quicklooks(album, cube))
+    if plan.was_searched and (found_list := await control.get(_FOUND_LIST_KEY)) is not None:
+        await cube.write_found_list(found_list)
     await cube.complete(plan, report)
     return report
 
@@ -358,6 +381,7 @@ _CLAIM_KEY: Final = "claim"
 _PLAN_KEY: Final = "plan.msgpack"
 _TASKS_KEY: Final = "tasks.json"
 _LIST_KEY: Final = "sources.msgpack"
+_FOUND_LIST_KEY: Final = "sources.parquet"
 _SIDECARS: Final = "shards/"
 
 

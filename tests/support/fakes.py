@@ -270,6 +270,8 @@ class FakeTable:
     """What a header index tells, by href."""
 
     notes: tuple[str, ...] = ()
+    found: bytes | None = None
+    """What a search found."""
 
     @property
     def n_known(self) -> int:
@@ -285,6 +287,10 @@ class FakeTable:
     def n_sources(self) -> int:
         """Sources that are there."""
         return sum(source is not None for row in self.all_rows for source in row.sources)
+
+    def found_list(self) -> bytes | None:
+        """Return what a search found."""
+        return self.found
 
     @property
     def n_repeated(self) -> int:
@@ -376,6 +382,7 @@ class FakeCube:
     coordinates: dict[str, Values] = field(default_factory=dict)
     described: dict[str, Coordinate] = field(default_factory=dict)
     headers: dict[str, bytes] = field(default_factory=dict)
+    found_list: bytes | None = None
     quicklooks: tuple[Quicklooks, ...] = ()
     claimed: CubePlan | None = None
     report: Report | None = None
@@ -432,6 +439,10 @@ class FakeCube:
         """Keep them."""
         async for some in entries:
             self.headers.update(some)
+
+    async def write_found_list(self, content: bytes) -> None:
+        """Keep it."""
+        self.found_list = content
 
     async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> None:
         """Keep them."""

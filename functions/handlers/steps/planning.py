@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from handlers.api.policy import check_sources, checked_index, list_policy, source_policy
@@ -13,6 +14,7 @@ from handlers.wiring import Deployment
 from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.header_index import read_index
+from pixel_gather.adapters.source_list.found_list import found_sources
 from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import SourceList, named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
@@ -45,7 +47,7 @@ def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
 
 @asynccontextmanager
 async def opened_table(
-    request: GatherRequest, deployment: Deployment, *, left_s: float
+    request: GatherRequest, deployment: Deployment, *, left_s: float, found_list: bytes | None = None
 ) -> AsyncIterator[SqliteSourceTable]:
     """Read the list of a request into a table, which is removed at the end of the context.
 
@@ -53,6 +55,7 @@ async def opened_table(
         request: As `admitted` returned it.
         deployment: Whose stores are read.
         left_s: How long the whole plan may take.
+        found_list: What an earlier run of the request found; it is read instead of searching.
 
     Raises:
         RequestError: The list is wrong.
@@ -70,7 +73,7 @@ async def opened_table(
             )
 
     def load() -> SqliteSourceTable:
-        named = _named(request, deployment, check)
+        named = _named(request, deployment, check, found_list)
         limited = _limited(named.sources, most=request.limits.files)
         table = SqliteSourceTable(replace(named, sources=limited), check=check)
         if request.index is not None:
@@ -92,7 +95,9 @@ def _learn(
     table.learn(read_index(href, objects=deployment.objects, overview=overview, check=check), check=check)
 
 
-def _named(request: GatherRequest, deployment: Deployment, check: Check) -> SourceList:
+def _named(
+    request: GatherRequest, deployment: Deployment, check: Check, found_list: bytes | None
+) -> SourceList:
     settings = deployment.settings
     find_scenes = SceneFinder(
         window=request.window.rule(),
@@ -108,7 +113,7 @@ def _named(request: GatherRequest, deployment: Deployment, check: Check) -> Sour
         objects=deployment.objects,
         policy=source_policy(settings),
         list_policy=list_policy(settings),
-        find_scenes=find_scenes,
+        find_scenes=find_scenes if found_list is None else partial(found_sources, found_list),
         check=check,
     )
 

@@ -26,6 +26,7 @@ from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT, Adapt
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place, split_href
 from pixel_gather.adapters.report.report_writer import write_report
 from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report
+from pixel_gather.adapters.source_list.found_list import found_sources
 from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
@@ -48,7 +49,7 @@ from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.request.request import GatherRequest, Sources, parse_request
 from pixel_gather.request.web_address import same_host_only
 from pixel_gather.task_group import all_of
-from pixel_gather.use_cases import finish_gather, gather_shard, gathered_indexes, plan_gather
+from pixel_gather.use_cases import finish_gather, found_list_of, gather_shard, gathered_indexes, plan_gather
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -242,13 +243,15 @@ async def gather_async(
 ) -> Gathered:
     """Gather one window of every source into one cube; see `gather`."""
     place, request = check_place(os.fspath(to)), parse_request(request)
-    async with (
-        opened_job(request.sources, settings or Settings(), request=request) as job,
-        no_empty_folders(place),
-    ):
-        store = open_place(place, job.settings.stores)
+    settings = settings or Settings()
+    async with no_empty_folders(place), AsyncExitStack() as stack:
+        store = open_place(place, settings.stores)
         cube = ZarrCube(store, shown(place))
         controls = ObjectControlStore(store, CONTROL_FOLDER)
+        found_list = await found_list_of(request, cube=cube, control=controls)
+        job = await stack.enter_async_context(
+            opened_job(request.sources, settings, request=request, found_list=found_list)
+        )
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
         found = await cube.found()
         if found is not None:
@@ -341,9 +344,20 @@ class Job:
 
 @asynccontextmanager
 async def opened_job(
-    sources: Sources, settings: Settings, *, request: GatherRequest | None = None
+    sources: Sources,
+    settings: Settings,
+    *,
+    request: GatherRequest | None = None,
+    found_list: bytes | None = None,
 ) -> AsyncIterator[Job]:
-    """Read the list and the request's header index, if any, and open the reader."""
+    """Read the list and the request's header index, if any, and open the reader.
+
+    Args:
+        sources: The request's.
+        settings: How this machine is used.
+        request: The request; None where there is no window.
+        found_list: What an earlier run of the request found; it is read instead of searching.
+    """
     slots = AdaptiveLimiter(fixed=settings.concurrency)
     objects = Objects(settings.stores, pace=slots)
     policy = IN_PROCESS.within(str(Path.cwd()))
@@ -366,7 +380,7 @@ async def opened_job(
                 objects=objects,
                 policy=policy,
                 list_policy=policy,
-                find_scenes=find_scenes,
+                find_scenes=find_scenes if found_list is None else partial(found_sources, found_list),
                 check=check,
             )
             return SqliteSourceTable(named, check=check)

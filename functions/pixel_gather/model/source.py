@@ -27,6 +27,24 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A source that a search found and that the gather does not read."""
+
+    href: str | None
+    """None if the scene has no such asset."""
+
+    band: str | None
+    scene: str | None
+    time_us: int | None
+    columns: Mapping[str, str | int | float | bool | None]
+    status: str
+    """``duplicate``: the scene was processed again later. ``absent``: it has no such asset."""
+
+    reason: str
+    """Why it is not read: one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CubeRow:
     """One row of the cube's first axis: the sources of one scene, one per measurement."""
 

@@ -110,6 +110,12 @@ class CubePlan:
         return claim_of(self.planned_at)
 
     @property
+    def was_searched(self) -> bool:
+        """Whether the list is what a search found."""
+        sources = self.request.get("sources", {})
+        return "stac" in sources or "catalog" in sources
+
+    @property
     def dim(self) -> str:
         """Name of the first axis."""
         return "time" if self.has_time else "source"

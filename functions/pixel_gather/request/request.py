@@ -124,6 +124,11 @@ class Sources(_Model):
         None, description="Scenes of a catalog that pixel-gather catalog wrote."
     )
 
+    @property
+    def are_searched(self) -> bool:
+        """Whether the list is what a search finds."""
+        return self.stac is not None or self.catalog is not None
+
     @model_validator(mode="before")
     @classmethod
     def _from_shorthand(cls, given: Any) -> Any:
@@ -146,7 +151,7 @@ class Sources(_Model):
             raise ValueError("glob and regex go with prefix")
         if self.glob is not None and self.regex is not None:
             raise ValueError("give glob or regex, not both")
-        if self.time is not None and (self.stac is not None or self.catalog is not None):
+        if self.time is not None and self.are_searched:
             raise ValueError("scenes have times of their own; leave time out")
         return self
 

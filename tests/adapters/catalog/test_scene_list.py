@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import arro3.io
 import numpy as np
 import pytest
 import rasterio
@@ -12,9 +13,11 @@ from rasterio.transform import from_origin
 
 from adapters.catalog.stac_server import Answer, Server, landing, page, serving
 from catalog.scenes import item
-from pixel_gather import RequestError, dry_run, gather
+from pixel_gather import ArrayExistsError, RequestError, dry_run, gather
 from pixel_gather.local.catalog import make_catalog
+from pixel_gather.local.gather import Settings
 
+BARE = Settings(draws_report=False)
 DATES = ("2024-06-01", "2024-06-11", "2024-06-21")
 
 
@@ -203,8 +206,6 @@ def test_a_scene_whose_asset_may_not_be_read_is_refused(tmp_path: Path) -> None:
 
 def test_another_answer_is_another_gather(scenes: list[dict[str, Any]], api: Server, tmp_path: Path) -> None:
     """The list that was found counts, so a cube is never gone on with after the catalog has changed."""
-    from pixel_gather import ArrayExistsError  # noqa: PLC0415 # of this test alone
-
     request = request_of("stac", api.url, assets=["red"])
     gather(request, to=tmp_path / "cube.zarr")
     assert gather(request, to=tmp_path / "cube.zarr").was_complete
@@ -215,3 +216,73 @@ def test_another_answer_is_another_gather(scenes: list[dict[str, Any]], api: Ser
             gather(request, to=tmp_path / "cube.zarr")
     finally:
         scenes.append(removed)
+
+
+def found_list(cube: Path) -> list[dict[str, Any]]:
+    """Return the rows of the list beside a cube."""
+    table = arro3.io.read_parquet(str(cube / "sources.parquet")).read_all()
+    columns = {name: table[name].to_pylist() for name in table.schema.names if name != "time"}
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def test_what_was_found_lies_beside_the_cube(
+    scenes: list[dict[str, Any]], catalog: str, tmp_path: Path
+) -> None:
+    """Every asset that was wanted, with what became of it and why."""
+    gather(request_of("catalog", catalog), to=tmp_path / "cube.zarr", settings=BARE)
+
+    rows = {(each["scene"], each["band"]): each for each in found_list(tmp_path / "cube.zarr")}
+    became = {key: (each["status"], each["reason"]) for key, each in rows.items()}
+    duplicate = ("duplicate", "s0 was processed again later: s1 is kept")
+    assert became == {
+        ("s0", "red"): duplicate,
+        ("s0", "nir"): duplicate,
+        ("s1", "red"): ("kept", None),
+        ("s1", "nir"): ("kept", None),
+        ("s2", "red"): ("kept", None),
+        ("s2", "nir"): ("kept", None),
+        ("s3", "red"): ("kept", None),
+        ("s3", "nir"): ("absent", "s3 has no such asset"),
+    }
+    assert rows["s2", "nir"]["href"].endswith("2/nir.tif")
+    assert rows["s2", "nir"]["offset_claimed"] == -0.1
+    assert rows["s0", "red"]["cloud_cover"] == 0
+    assert len(scenes) == 4
+
+
+def test_a_gather_from_a_list_leaves_no_such_file(scenes: list[dict[str, Any]], tmp_path: Path) -> None:
+    """The list lies somewhere already."""
+    hrefs = [scenes[0]["assets"]["B04"]["href"]]
+    gather({"sources": hrefs, "window": {"pixels": [0, 0, 4, 4]}}, to=tmp_path / "cube.zarr", settings=BARE)
+
+    assert not (tmp_path / "cube.zarr/sources.parquet").exists()
+
+
+def test_an_unfinished_gather_goes_on_with_what_it_found(
+    scenes: list[dict[str, Any]], api: Server, tmp_path: Path
+) -> None:
+    """It does not search again; once it is complete, the same request is searched for again."""
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(_: Any) -> None:
+        raise StoppedError
+
+    request = request_of("stac", api.url)
+    with pytest.raises(StoppedError):
+        gather(request, to=tmp_path / "cube.zarr", settings=BARE, on_progress=stop)
+    n_asked = len(api.asked)
+    removed = scenes.pop()
+    try:
+        gathered = gather(request, to=tmp_path / "cube.zarr", settings=BARE)
+        assert len(api.asked) == n_asked
+        with pytest.raises(ArrayExistsError, match="another list"):
+            gather(request, to=tmp_path / "cube.zarr")
+    finally:
+        scenes.append(removed)
+    assert gathered.report.status_counts["ok"] == 5
+    assert [each["scene"] for each in found_list(tmp_path / "cube.zarr")].count("s3") == 2
+    assert not (tmp_path / "cube.zarr/.gather").exists() or not any(
+        (tmp_path / "cube.zarr/.gather").iterdir()
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from pixel_gather.adapters.catalog.find_scenes import (
     FoundScenes,
@@ -25,10 +25,17 @@ from pixel_gather.adapters.source_list.list_columns import check_value
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.catalog.scene_search import SceneSearch
-from pixel_gather.catalog.scene_sources import AssetChoice, asset_choices, row_of, slimmed, sources_of
+from pixel_gather.catalog.scene_sources import (
+    AssetChoice,
+    SceneSource,
+    asset_choices,
+    row_of,
+    slimmed,
+    sources_of,
+)
 from pixel_gather.errors import RequestError
 from pixel_gather.model.plurals import counted
-from pixel_gather.model.source import Source
+from pixel_gather.model.source import LeftOut, Source
 from pixel_gather.model.window import WindowRule
 from pixel_gather.ports import Projector
 from pixel_gather.request.href import HrefPolicy, check_href
@@ -79,8 +86,13 @@ class SceneFinder:
                 field=f"{field}.assets",
             )
         notes: list[str] = []
+        left_out: list[LeftOut] = []
         return SourceList(
-            name=field, is_typed=True, sources=self._sources(asked, choices, field, notes), notes=notes
+            name=field,
+            is_typed=True,
+            sources=self._sources(asked, choices, field, notes, left_out),
+            notes=notes,
+            left_out=left_out,
         )
 
     def _sources(
@@ -89,19 +101,26 @@ class SceneFinder:
         choices: tuple[AssetChoice, ...],
         field: str,
         notes: list[str],
+        left_out: list[LeftOut],
     ) -> Iterator[Source]:
         found = _named_in(field, lambda: self._found(asked, choices))
         notes.extend(_of_duplicates(found))
         n_without = n = 0
         for item in found.items:
             n_of_item = 0
-            for each in sources_of(item, choices, address=asked.address):
+            for each, scene in self._of_item(item, asked, choices):
                 if each.href is None:
+                    reason = f"{each.scene} has no such asset"
+                    left_out.append(_left_out(each, scene, status="absent", reason=reason))
                     continue
                 n_of_item += 1
-                yield self._source(each.href, each, row_of(item, asked.scene), field)
+                yield self._source(each.href, each, scene, field)
             n += n_of_item
             n_without += not n_of_item
+        for item, latest in found.dropped:
+            reason = f"{item['id']} was processed again later: {latest['id']} is kept"
+            for each, scene in self._of_item(item, asked, choices):
+                left_out.append(_left_out(each, scene, status="duplicate", reason=reason))
         if not n:
             raise RequestError(
                 "no scene was found: widen the area, the time or the conditions"
@@ -114,7 +133,16 @@ class SceneFinder:
         if n_without:
             notes.append(f"{counted(n_without, 'scene')} found without any of the assets: left out")
 
-    def _source(self, href: str, each: Any, scene: str, field: str) -> Source:
+    def _of_item(
+        self, item: Item, asked: _Asked, choices: tuple[AssetChoice, ...]
+    ) -> Iterator[tuple[SceneSource, str]]:
+        """Yield the sources of a scene, each with the name of its row."""
+        row = row_of(item, asked.scene)
+        for each in sources_of(item, choices, address=asked.address):
+            own = {} if asked.scene == "item" else {"item": each.scene}
+            yield replace(each, columns={**each.columns, **own}), row
+
+    def _source(self, href: str, each: SceneSource, scene: str, field: str) -> Source:
         try:
             return Source(
                 href=check_href(href, policy=self.policy),
@@ -210,6 +238,18 @@ def _named_in(field: str, work: Callable[[], FoundScenes]) -> FoundScenes:
         part = "" if error.field in ("stac", "catalog") else f".{error.field}"
         said = str(error).removeprefix(f"{error.field}: ")
         raise RequestError(said, field=f"{field}{part}") from error
+
+
+def _left_out(each: SceneSource, scene: str, *, status: str, reason: str) -> LeftOut:
+    return LeftOut(
+        href=None if each.href is None else each.href.partition("?")[0],  # a query may hold a signature
+        band=each.band,
+        scene=scene,
+        time_us=each.time_us,
+        columns=each.columns,
+        status=status,
+        reason=reason,
+    )
 
 
 def _of_duplicates(found: FoundScenes) -> Iterator[str]:

@@ -54,6 +54,7 @@ _CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
 """Longest pause after each try to claim a location while another PUT to it is running."""
 
 ROOT_KEY: Final = "zarr.json"
+FOUND_LIST_KEY: Final = "sources.parquet"
 QUICKLOOKS_KEY: Final = "quicklooks.npz"
 CONTROL_FOLDER: Final = ".gather/"
 
@@ -174,6 +175,13 @@ class ZarrCube:
 
         try:
             await store_index(entries, self.store, HEADERS_KEY)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+
+    async def write_found_list(self, content: bytes) -> None:
+        """Write ``sources.parquet``: what a search found, and what of it was not read."""
+        try:
+            await obstore.put_async(self.store, FOUND_LIST_KEY, content)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
 

@@ -141,6 +141,16 @@ class SqliteSourceTable:
         """What whoever reads the list should know, such as scenes that were left out."""
         return tuple(self._list.notes)
 
+    def found_list(self) -> bytes | None:
+        """Return what a search found, as the content of ``sources.parquet``; None if nothing was searched."""
+        if self._list.left_out is None:
+            return None
+        from pixel_gather.adapters.source_list.found_list import found_parquet  # noqa: PLC0415 # arro3 costs 30 ms
+
+        in_order = self._database.execute("SELECT * FROM cube ORDER BY n")
+        dtypes = {name: dtype for name, (dtype, _) in self._stored.items()}
+        return found_parquet(map(self._to_source, in_order), self._list.left_out, dtypes=dtypes)
+
     @property
     def n_repeated(self) -> int:
         """Sources whose href has appeared before in the list."""
