@@ -152,6 +152,10 @@ class SourceTable(Protocol):
         """Names in the ``band`` column in order of first appearance; empty if there is no such column."""
 
     @property
+    def band_numbers(self) -> Mapping[str, int]:
+        """Which band of its sources each name in ``bands`` is, from 1, where the request says so."""
+
+    @property
     def has_time(self) -> bool:
         """Whether every row has a time. The cube's first axis is then ``time``."""
 

@@ -273,6 +273,8 @@ class FakeTable:
     found: bytes | None = None
     """What a search found."""
 
+    band_numbers: Mapping[str, int] = field(default_factory=dict)
+
     @property
     def n_known(self) -> int:
         """Sources of which the index tells."""

@@ -145,13 +145,21 @@ def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tu
     ]
     if not names:
         return [(key, each["href"]) for key, each in assets if "data" in each.get("roles", ("data",))]
-    found = []
-    for name in names:
-        match = next((each for key, each in assets if key == name), None)
-        match = match or next((each for _, each in assets if name in common_names(each)), None)
-        if match is not None:
-            found.append((name, match["href"]))
-    return found
+    by_key = dict(assets)
+    found = ((name, asset_of(by_key, name)) for name in names)
+    return [(name, asset["href"]) for name, asset in found if asset is not None]
+
+
+def asset_of(assets: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Return the asset with this key, or with a band of this common name; None if there is none.
+
+    Of several with the common name, it is the one with the fewest bands: ``red`` is the asset of the red band
+    and not a picture in three colours.
+    """
+    if isinstance(asset := assets.get(name), Mapping):
+        return asset
+    named = [each for each in assets.values() if isinstance(each, Mapping) and name in common_names(each)]
+    return min(named, key=lambda each: len(common_names(each)), default=None)
 
 
 def common_names(asset: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pixel_gather.catalog.area import unwrapped
 from pixel_gather.catalog.duplicates import OF_DUPLICATES
-from pixel_gather.catalog.item import common_names, scene_key
+from pixel_gather.catalog.item import asset_of, scene_key
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.catalog.where import CLOUD_COVER
 from pixel_gather.errors import RequestError
@@ -68,22 +68,31 @@ def asset_choices(
 ) -> tuple[AssetChoice, ...]:
     """Return the wanted assets: a mapping of band to asset, or names that are both.
 
-    ``visual:2`` means the second band of the asset ``visual``.
+    ``visual:2`` means the second band of the asset ``visual``. Where it has no name of its own, the cube's
+    band is ``visual_2``.
 
     Raises:
-        RequestError: There is none, or one is no name.
+        RequestError: There is none, or two bands of the cube have one name.
     """
     pairs = (
         given.items()
         if isinstance(given, Mapping)
-        else ((name.partition(":")[0] if _number(name) else name, name) for name in given)
+        else ((name.replace(":", "_") if _number(name) else name, name) for name in given)
     )
     choices = tuple(
         AssetChoice(band=band, asset=_asset(asset), number=_number(asset)) for band, asset in pairs
     )
     if not choices:
         raise RequestError("name at least one asset, such as red or B04", field=field)
+    names = [choice.band for choice in choices]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise RequestError(f"two of them would be the band {twice}; name each once", field=field)
     return choices
+
+
+def band_numbers(choices: tuple[AssetChoice, ...]) -> dict[str, int]:
+    """Return which band of its asset each band of the cube is, where the request says so, from 1."""
+    return {choice.band: choice.number for choice in choices if choice.number is not None}
 
 
 def sources_of(
@@ -177,14 +186,8 @@ def _as_s3(href: str) -> str:
 
 
 def _found(item: Item, name: str) -> Mapping[str, Any] | None:
-    assets = item["assets"]
-    asset = assets.get(name)
-    if asset is None:
-        asset = next(
-            (each for each in assets.values() if isinstance(each, Mapping) and name in common_names(each)),
-            None,
-        )
-    return asset if isinstance(asset, Mapping) and isinstance(asset.get("href"), str) else None
+    asset = asset_of(item["assets"], name)
+    return asset if asset is not None and isinstance(asset.get("href"), str) else None
 
 
 def _claims(asset: Mapping[str, Any], choice: AssetChoice) -> dict[str, float]:

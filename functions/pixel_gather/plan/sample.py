@@ -70,8 +70,15 @@ async def draft_slot(
             else f"the one source that was tried cannot be opened: {errors[0]}",
             field="sources",
         )
-    header, window = _template(headers, rule, request, projector)
-    bands = request.bands or (tuple(range(1, header.n_bands + 1)) if name is None else (1,))
+    asked = _asked_bands(name, request, table)
+    header, window = _template(headers, rule, asked, projector)
+    if asked is None and name is not None and header.n_bands > 1 and request.sources.are_searched:
+        raise RequestError(
+            f"the asset of {name} has {counted(header.n_bands, 'band')} in {header.href}; say which one is "
+            f"wanted, such as {{{name}: ASSET:1}}",
+            field=request.sources.searched_field("assets"),
+        )
+    bands = asked or (tuple(range(1, header.n_bands + 1)) if name is None else (1,))
     slot = SourceSlot(name=name, dtype=header.dtype, bands=bands, grid=Grid.of(header), window=window)
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata
@@ -90,6 +97,12 @@ async def draft_slot(
     )
 
 
+def _asked_bands(name: str | None, request: "GatherRequest", table: SourceTable) -> tuple[int, ...] | None:
+    """Return the bands of each source that the request names, from 1; None where it names none."""
+    number = table.band_numbers.get(name) if name is not None else None
+    return request.bands if number is None else (number,)
+
+
 async def _header_or_error(
     reader: SourceReader, href: str, overview: int | None, cost: Cost
 ) -> Header | SourceError:
@@ -100,14 +113,14 @@ async def _header_or_error(
 
 
 def _template(
-    headers: Sequence[Header], rule: WindowRule, request: "GatherRequest", projector: Projector
+    headers: Sequence[Header], rule: WindowRule, bands: tuple[int, ...] | None, projector: Projector
 ) -> tuple[Header, Window]:
     """Return the first header that contains the window and the bands. The most frequent kind comes first."""
     dtypes = Counter(header.dtype for header in headers)
     kinds = Counter((header.dtype, header.n_bands) for header in headers)
     first_problem: RequestError | None = None
     for header in sorted(headers, key=lambda each: (-dtypes[each.dtype], -kinds[each.dtype, each.n_bands])):
-        highest = max(request.bands or (1,))
+        highest = max(bands or (1,))
         if highest > header.n_bands:
             problem = RequestError(
                 f"{header.href} has {counted(header.n_bands, 'band')}, not {highest}", field="bands"

@@ -125,9 +125,18 @@ class Sources(_Model):
     )
 
     @property
+    def searched(self) -> StacSources | CatalogSources | None:
+        """What is searched for; None where the list is not what a search finds."""
+        return self.stac or self.catalog
+
+    @property
     def are_searched(self) -> bool:
         """Whether the list is what a search finds."""
-        return self.stac is not None or self.catalog is not None
+        return self.searched is not None
+
+    def searched_field(self, name: str) -> str:
+        """Return the name of a field of `searched` in the whole request, for errors."""
+        return f"sources.{'catalog' if self.stac is None else 'stac'}.{name}"
 
     @model_validator(mode="before")
     @classmethod

@@ -163,7 +163,7 @@ def test_each_part_of_the_search_decides(
         ({"datetime": "yesterday"}, "sources.catalog.datetime: "),
         ({"area": [0, 0, 500, 1]}, "sources.catalog.bbox: west is 0 and east is 500"),
         ({"assets": ["blue"]}, "none has an asset blue; the first has B04"),
-        ({"assets": ["red:2"]}, "sources.catalog.assets: a gather reads the same bands"),
+        ({"assets": ["red:2"]}, "has 1 band, not 2"),
         ({"duplicates": "fail"}, "sources.catalog.duplicates: "),
         ({"datetime": "1999"}, "no scene was found"),
         ({"assets": []}, "sources.catalog.assets"),
@@ -286,3 +286,60 @@ def test_an_unfinished_gather_goes_on_with_what_it_found(
     assert not (tmp_path / "cube.zarr/.gather").exists() or not any(
         (tmp_path / "cube.zarr/.gather").iterdir()
     )
+
+
+def picture(folder: Path, number: int) -> dict[str, Any]:
+    """Return a scene whose asset ``visual`` has three bands, beside one that has red alone."""
+    profile = {"driver": "GTiff", "width": 64, "height": 64, "count": 3, "dtype": "uint8", "tiled": True}
+    profile |= {"blockxsize": 64, "blockysize": 64, "crs": "EPSG:4326"}
+    path = folder / f"visual{number}.tif"
+    with rasterio.open(path, "w", transform=from_origin(11.0, 47.0, 0.01, 0.01), **profile) as file:
+        file.write(np.stack([np.full((64, 64), 10 * band + number, np.uint8) for band in (1, 2, 3)]))
+    names = ("red", "green", "blue")
+    assets = {
+        "visual": {"href": str(path), "bands": [{"name": name, "eo:common_name": name} for name in names]},
+        "B04": {"href": image(folder / f"red{number}.tif", 99), "bands": [{"eo:common_name": "red"}]},
+    }
+    return item(f"p{number}", time=f"2024-06-0{number}T10:00:00Z", assets=assets)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the file of a catalog of two scenes with pictures."""
+    folder = tmp_path_factory.mktemp("pictures")
+    make_catalog([picture(folder, 1), picture(folder, 2)], to=folder / "catalog.parquet")
+    return str(folder / "catalog.parquet")
+
+
+def test_a_band_of_an_asset_is_read_by_its_number(pictures: str, tmp_path: Path) -> None:
+    """``visual:2`` is the second band, whichever name it has in the cube; it is no repeated source."""
+    assets = {"green": "visual:2", "blue": "visual:3"}
+    gathered = gather(request_of("catalog", pictures, assets=assets), to=tmp_path / "a.zarr", settings=BARE)
+
+    with gathered.open() as cube:
+        assert cube.green.values.ravel().tolist() == [21, 22]
+        assert cube.blue.values.ravel().tolist() == [31, 32]
+    assert not any("repeat" in each for each in gathered.report.warnings)
+    assert [
+        each.name for each in dry_run(request_of("catalog", pictures, assets=["visual:3"])).measurements
+    ] == ["visual_3"]
+    assert dry_run(request_of("catalog", pictures, assets=["red"])).measurements[0].dtype == "uint16"
+
+
+@pytest.mark.parametrize(
+    ("assets", "said"),
+    [
+        ({"rgb": "visual"}, "sources.catalog.assets: the asset of rgb has 3 bands in"),
+        (["green"], "sources.catalog.assets: the asset of green has 3 bands in"),
+        (["visual:4"], "has 3 bands, not 4"),
+        (["red", "red"], "two of them would be the band red"),
+        ({"time": "red"}, "sources.catalog.assets: the band 'time' would collide"),
+        ({"a/b": "red"}, "sources.catalog.assets: the band 'a/b' cannot be"),
+    ],
+)
+def test_a_band_that_cannot_be_read_is_refused(assets: Any, said: str, pictures: str) -> None:
+    """An asset with several bands is never read by its first one in silence."""
+    with pytest.raises(RequestError) as raised:
+        dry_run(request_of("catalog", pictures, assets=assets))
+
+    assert said in str(raised.value)

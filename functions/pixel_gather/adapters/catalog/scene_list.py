@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
 from pixel_gather.adapters.catalog.find_scenes import (
     FoundScenes,
@@ -21,7 +21,7 @@ from pixel_gather.adapters.object_store.object_store import (
     open_store,
     split_href,
 )
-from pixel_gather.adapters.source_list.list_columns import check_value
+from pixel_gather.adapters.source_list.list_columns import check_name, check_value
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.catalog.scene_search import SceneSearch
@@ -29,6 +29,7 @@ from pixel_gather.catalog.scene_sources import (
     AssetChoice,
     SceneSource,
     asset_choices,
+    band_numbers,
     row_of,
     slimmed,
     sources_of,
@@ -72,19 +73,15 @@ class SceneFinder:
 
         The search itself runs when the list is read.
         """
-        if sources.stac is not None:
-            field, asked = "sources.stac", cast("_Asked", sources.stac)
-        else:
-            assert sources.catalog is not None  # noqa: S101 # it is one of the two
-            field, asked = "sources.catalog", sources.catalog
-        choices = asset_choices(
-            asked.assets if isinstance(asked.assets, dict) else tuple(asked.assets), field=f"{field}.assets"
-        )
-        if any(choice.number is not None for choice in choices):
-            raise RequestError(
-                "a gather reads the same bands of every source: name the asset alone, and give bands: [2]",
-                field=f"{field}.assets",
-            )
+        asked = sources.searched
+        assert asked is not None  # noqa: S101 # named_sources has looked
+        field = "sources.catalog" if sources.stac is None else "sources.stac"
+        choices = asset_choices(asked.assets, field=f"{field}.assets")
+        for choice in choices:
+            try:
+                check_name(choice.band, what="band")
+            except ValueError as error:
+                raise RequestError(str(error), field=f"{field}.assets") from error
         notes: list[str] = []
         left_out: list[LeftOut] = []
         return SourceList(
@@ -93,6 +90,7 @@ class SceneFinder:
             sources=self._sources(asked, choices, field, notes, left_out),
             notes=notes,
             left_out=left_out,
+            band_numbers=band_numbers(choices),
         )
 
     def _sources(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.adapters.source_list.list_columns import Scalar
 from pixel_gather.adapters.source_list.source_list import SourceList
+from pixel_gather.catalog.scene_sources import asset_choices, band_numbers
 from pixel_gather.model.source import LeftOut, Source
 from pixel_gather.request.request import Sources
 
@@ -52,11 +53,21 @@ def found_parquet(kept: Iterable[Source], left_out: Sequence[LeftOut], *, dtypes
     return file.getvalue()
 
 
-def found_sources(content: bytes, _: Sources) -> SourceList:
-    """Return the list of `found_parquet` again: the same sources in the same order."""
+def found_sources(content: bytes, sources: Sources) -> SourceList:
+    """Return the list of `found_parquet` again: the same sources in the same order.
+
+    Args:
+        content: The file.
+        sources: The request's, by which it was found.
+    """
+    asked = sources.searched
     left_out: list[LeftOut] = []
     return SourceList(
-        name="sources.parquet", is_typed=True, sources=_sources(content, left_out), left_out=left_out
+        name="sources.parquet",
+        is_typed=True,
+        sources=_sources(content, left_out),
+        left_out=left_out,
+        band_numbers={} if asked is None else band_numbers(asset_choices(asked.assets)),
     )
 
 

@@ -5,7 +5,7 @@ may block, so iterate in a thread without an event loop.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO, Final
 
 from pixel_gather.adapters.object_store.object_store import Objects, Store, StoreSettings, open_store
@@ -49,6 +49,9 @@ class SourceList:
     """Sources that a search found and that are not read; complete once the list has been read. None if the
     list was not searched for."""
 
+    band_numbers: Mapping[str, int] = field(default_factory=dict)
+    """Which band of its sources each name in ``band`` is, from 1, where the request says so."""
+
 
 type FindScenes = Callable[[Sources], SourceList]
 """Returns the list of a request's ``sources.stac`` or ``sources.catalog``."""
@@ -73,7 +76,7 @@ def named_sources(
         find_scenes: Searches a catalog or a STAC API; None where that is not possible.
         check: Called repeatedly, also while no source is found.
     """
-    if sources.stac is not None or sources.catalog is not None:
+    if sources.are_searched:
         if find_scenes is None:
             raise RequestError("scenes cannot be searched for here; give a list", field="sources")
         return find_scenes(sources)

@@ -152,8 +152,13 @@ class SqliteSourceTable:
         return found_parquet(map(self._to_source, in_order), self._list.left_out, dtypes=dtypes)
 
     @property
+    def band_numbers(self) -> Mapping[str, int]:
+        """Which band of its sources each name in `bands` is, from 1, where the request says so."""
+        return self._list.band_numbers
+
+    @property
     def n_repeated(self) -> int:
-        """Sources whose href has appeared before in the list."""
+        """Sources whose href has appeared before in the list, for the same band of it."""
         return self._n_repeated
 
     @property
@@ -292,7 +297,7 @@ class SqliteSourceTable:
         n_characters = 0
         hashes = array("q")  # 8 MB for a million hrefs, which SQLite takes seconds to compare
         for n, source in enumerate(self._list.sources):
-            hashes.append(hash(source.href))
+            hashes.append(hash((source.href, self.band_numbers.get(source.band or ""))))
             if not self._types.keys() >= source.columns.keys():
                 self._insert(batch)
                 batch, n_characters = [], 0
