@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Final
 from handlers.settings import Settings
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href import HrefPolicy, check_href
-from pixel_gather.request.web_address import hosts_only
+from pixel_gather.request.web_address import CMR, hosts_only
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
-    from pixel_gather.request.request import Sources
+    from pixel_gather.request.request import Sources, StacSources
 
 _STDIN: Final = "-"
 _CUBES_INDEX: Final = "headers.parquet"
@@ -56,7 +56,7 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
     if sources.catalog is not None:
         checked_list(sources.catalog.file, settings, field="sources.catalog.file")
     if sources.stac is not None:
-        hosts_only(settings.catalog_hosts, field="sources.stac.api")(sources.stac.api)
+        _check_items(sources.stac, settings)
     if sources.prefix is not None:
         folder = sources.prefix.rstrip("/")
         href = _checked(f"{folder}/x", policy, "sources.prefix")  # a prefix is checked by an object in it
@@ -64,6 +64,21 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
             raise RequestError(
                 "web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix"
             )
+
+
+def _check_items(asked: "StacSources", settings: Settings) -> None:
+    if asked.api is not None:
+        hosts_only(settings.catalog_hosts, field="sources.stac.api")(asked.api)
+    if asked.cmr is not None:
+        hosts_only(settings.catalog_hosts, field="sources.stac.cmr")(CMR)
+    if isinstance(asked.items, str):
+        checked_list(asked.items, settings, field="sources.stac.items")
+    elif asked.items is not None:
+        raise RequestError(
+            "items do not travel in a request: write them to a file, upload it with POST /lists, and give "
+            "its address",
+            field="sources.stac.items",
+        )
 
 
 def checked_list(place: str, settings: Settings, *, field: str = "sources.list") -> str:

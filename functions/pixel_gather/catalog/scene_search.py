@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pixel_gather.catalog.area import Area, check_box
+from pixel_gather.catalog.area import Area, boxes_meet, check_box
+from pixel_gather.catalog.item import SceneKey, footprint_of
 from pixel_gather.catalog.query import SceneQuery
 from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, parse_time_range
 from pixel_gather.catalog.where import Where, parse_where
@@ -75,3 +76,25 @@ class SceneSearch:
             collections=frozenset(self.collections),
             ids=frozenset(self.ids),
         )
+
+
+def is_wanted(item: Mapping[str, Any], key: SceneKey, wanted: SceneSearch) -> bool:
+    """Tell whether a scene meets every condition; also those that a server may have ignored.
+
+    Args:
+        item: A STAC item.
+        key: Of the item.
+        wanted: What is looked for. An item without a collection is of any collection.
+    """
+    is_named = not wanted.ids or key.id in wanted.ids
+    is_of_collection = not (wanted.collections and key.collection) or key.collection in wanted.collections
+    is_in_time = key.start_us <= wanted.times.stop_us and key.stop_us >= wanted.times.start_us
+    if not (is_named and is_of_collection and is_in_time):
+        return False
+    if not all(each.holds_for(item["properties"]) for each in wanted.where):
+        return False
+    return wanted.area is None or _meets(wanted.area, item, key)
+
+
+def _meets(area: Area, item: Mapping[str, Any], key: SceneKey) -> bool:
+    return boxes_meet(key.box, area.box) and (area.geometry is None or area.meets(footprint_of(item, key)))

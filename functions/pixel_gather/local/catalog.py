@@ -14,7 +14,7 @@ import obstore
 from pixel_gather.adapters.catalog.catalog_format import Origin
 from pixel_gather.adapters.catalog.catalog_search import Catalog, open_catalog
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
-from pixel_gather.adapters.catalog.cmr import CMR, CmrSearch, cmr_items
+from pixel_gather.adapters.catalog.cmr import CmrSearch, cmr_items
 from pixel_gather.adapters.catalog.geoparquet import write_geoparquet
 from pixel_gather.adapters.catalog.item_files import items_of_file
 from pixel_gather.adapters.catalog.json_http import JsonClient
@@ -33,7 +33,7 @@ from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, Header, Source
 from pixel_gather.request.href import IN_PROCESS, check_href
 from pixel_gather.request.request import parse_sources
-from pixel_gather.request.web_address import same_host_only
+from pixel_gather.request.web_address import CMR, same_host_only
 
 _MOST_NAMED: Final = 20
 _N_AT_A_TIME: Final = 1000

@@ -9,10 +9,21 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from pixel_gather.errors import RequestError
 from pixel_gather.model.window import WindowRule
+from pixel_gather.request.given_items import items_in_request, plain_items
 from pixel_gather.request.wrong_values import in_words
 
 type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
@@ -30,6 +41,15 @@ _LONGEST_NAME: Final = 100
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+type GivenItems = Annotated[
+    str | tuple[dict[str, Any], ...],
+    BeforeValidator(plain_items),
+    PlainSerializer(items_in_request, when_used="json"),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+]
+"""The address of a file, or STAC items themselves. In JSON a digest stands for the latter."""
 
 
 class _Scenes(_Model):
@@ -78,10 +98,44 @@ class _Scenes(_Model):
         return (given,) if isinstance(given, str) else given
 
 
-class StacSources(_Scenes):
-    """Scenes that a STAC API finds."""
+class CmrCollection(_Model):
+    """A collection of NASA's Common Metadata Repository."""
 
-    api: str = Field(min_length=1, description="Address of the API's landing page.")
+    short_name: str | None = Field(None, min_length=1, description="Such as HLSL30.")
+    concept_id: str | None = Field(None, min_length=1, description="Such as C2021957657-LPCLOUD.")
+    provider: str | None = Field(None, min_length=1, description="Such as LPCLOUD.")
+
+    @model_validator(mode="after")
+    def _is_named(self) -> Self:
+        _exactly_one(self, ("short_name", "concept_id"))
+        return self
+
+
+class StacSources(_Scenes):
+    """Scenes as STAC items: of an API, of a file or of a program, or of NASA's CMR.
+
+    Exactly one of api, items and cmr.
+    """
+
+    api: str | None = Field(None, min_length=1, description="Address of a STAC API's landing page.")
+    items: GivenItems | None = Field(
+        None,
+        description="Items: a path or an href of a collection of items, of one item a line, of "
+        "STAC-GeoParquet or of a static catalog. From Python also items, dicts, an ItemCollection, or what "
+        "search returns. All of them are read, unless area says where.",
+    )
+    cmr: CmrCollection | None = Field(None, description="Granules of a collection of NASA's CMR.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _items_are_wanted(cls, given: Any) -> Any:
+        """Look for scenes everywhere if the items are given."""
+        return {"area": "all", **given} if isinstance(given, Mapping) and "items" in given else given
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        _exactly_one(self, ("api", "items", "cmr"))
+        return self
 
 
 class CatalogSources(_Scenes):
@@ -119,7 +173,7 @@ class Sources(_Model):
         "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_; or auto for the names of "
         "Landsat, Sentinel, HLS, MODIS and VIIRS products.",
     )
-    stac: StacSources | None = Field(None, description="Scenes that a STAC API finds.")
+    stac: StacSources | None = Field(None, description="Scenes as STAC items, of an API or a file.")
     catalog: CatalogSources | None = Field(
         None, description="Scenes of a catalog that pixel-gather catalog wrote."
     )

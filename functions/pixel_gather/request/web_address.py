@@ -6,6 +6,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from pixel_gather.errors import RequestError
 
+CMR: Final = "https://cmr.earthdata.nasa.gov/search"
+"""NASA's Common Metadata Repository."""
+
 _PORTS: Final = {"https": 443, "http": 80}
 
 type CheckUrl = Callable[[str], None]

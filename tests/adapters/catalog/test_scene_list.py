@@ -1,5 +1,6 @@
 """Scenes as the sources of a gather: on real files, by a catalog and by a STAC API."""
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 import rasterio
 from rasterio.transform import from_origin
 
-from adapters.catalog.stac_server import Answer, Server, landing, page, serving
+from adapters.catalog.stac_server import Answer, Asked, Server, landing, page, serving
 from catalog.scenes import item
-from pixel_gather import ArrayExistsError, RequestError, dry_run, gather
+from pixel_gather import ArrayExistsError, BudgetError, RequestError, dry_run, gather
 from pixel_gather.local.catalog import make_catalog
 from pixel_gather.local.gather import Settings
+from pixel_gather.local.search import search
 
 BARE = Settings(draws_report=False)
 DATES = ("2024-06-01", "2024-06-11", "2024-06-21")
@@ -343,3 +345,76 @@ def test_a_band_that_cannot_be_read_is_refused(assets: Any, said: str, pictures:
         dry_run(request_of("catalog", pictures, assets=assets))
 
     assert said in str(raised.value)
+
+
+def items_in(form: str, scenes: list[dict[str, Any]], folder: Path) -> Any:
+    """Return the scenes as a program or a file gives them."""
+    collection = {"type": "FeatureCollection", "features": scenes}
+    file = folder / "items.json"
+    match form:
+        case "dicts":
+            return scenes
+        case "found":
+            make_catalog(scenes, to=folder / "catalog.parquet")
+            return search(catalog=folder / "catalog.parquet", duplicates="all")
+        case "file":
+            file.write_text(json.dumps(collection))
+            return file
+        case _:
+            for each in scenes:
+                (folder / f"{each['id']}.json").write_text(json.dumps(each))
+            links = [{"rel": "item", "href": f"{each['id']}.json"} for each in scenes]
+            file.write_text(json.dumps({"type": "Catalog", "links": links}))
+            return str(file)
+
+
+@pytest.mark.parametrize("form", ["dicts", "found", "file", "static catalog"])
+def test_items_are_gathered_from_wherever_they_are(
+    form: str, scenes: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """What search returns, dicts and files are one; conditions hold for them, too."""
+    given = {"items": items_in(form, scenes, tmp_path), "assets": {"red": "red"}}
+    window = {"point": [11.3, 46.7]}
+
+    plan = dry_run({"sources": {"stac": given}, "window": window})
+    fewer = dry_run({"sources": {"stac": {**given, "where": "eo:cloud_cover<25"}}, "window": window})
+
+    assert (plan.n_rows, fewer.n_rows) == (3, 2)
+    with pytest.raises(BudgetError, match="more than 2 scenes"):
+        dry_run({"sources": {"stac": {**given, "most": 2}}, "window": window})
+
+
+def test_items_make_a_cube(scenes: list[dict[str, Any]], tmp_path: Path) -> None:
+    """The stored request has a digest of the items; the list beside the cube has their assets."""
+    request = {"sources": {"stac": {"items": scenes, "assets": ["red"]}}, "window": {"point": [11.3, 46.7]}}
+    gathered = gather(request, to=tmp_path / "cube.zarr", settings=BARE)
+
+    with gathered.open() as cube:
+        assert cube.red.values.ravel().tolist() == [11, 12, 13]
+    assert len(found_list(tmp_path / "cube.zarr")) == 4
+    assert gather(request, to=tmp_path / "cube.zarr", settings=BARE).was_complete
+
+
+def test_granules_of_cmr_are_gathered(monkeypatch: pytest.MonkeyPatch, scenes: list[dict[str, Any]]) -> None:
+    """The collection is named, and the box of the window goes along."""
+
+    def answer(asked: Asked) -> Answer:
+        assert asked.parameters["short_name"] == "HLSL30"
+        assert asked.parameters["bounding_box"] == "11.3,46.7,11.3,46.7"
+        url = {"URL": f"file://{scenes[1]['assets']['B04']['href']}", "Type": "GET DATA"}
+        box = {"West": 11.0, "South": 46.36, "East": 11.64, "North": 47.0}
+        rectangle = {f"{side}BoundingCoordinate": value for side, value in box.items()}
+        umm = {
+            "GranuleUR": "HLS.1",
+            "TemporalExtent": {"SingleDateTime": "2024-06-01T10:00:00Z"},
+            "SpatialExtent": {"HorizontalSpatialDomain": {"Geometry": {"BoundingRectangles": [rectangle]}}},
+            "RelatedUrls": [url],
+        }
+        return Answer(body={"items": [{"umm": umm}]})
+
+    with serving(answer) as server:
+        monkeypatch.setattr("pixel_gather.adapters.catalog.scene_list.CMR", server.url)
+        asked = {"cmr": {"short_name": "HLSL30"}, "assets": ["red"]}
+        plan = dry_run({"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}})
+
+    assert plan.n_rows == 1

@@ -166,6 +166,9 @@ def test_address_is_that_of_the_api(place: Place) -> None:
     [
         ({"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}}, "catalog_hosts"),
         ({"stac": {"api": "http://169.254.169.254/", "assets": ["red"]}}, "sources.stac.api"),
+        ({"stac": {"cmr": {"short_name": "HLSL30"}, "assets": ["red"]}}, "catalog_hosts"),
+        ({"stac": {"items": "s3://someone-elses/items.json", "assets": ["red"]}}, "sources.stac.items"),
+        ({"stac": {"items": [{"id": "a"}], "assets": ["red"]}}, "items do not travel in a request"),
         ({"catalog": {"file": "s3://someone-elses/c.parquet", "assets": ["red"]}}, "sources.catalog.file"),
         ({"catalog": {"file": "s3://control/plans/c.parquet", "assets": ["red"]}}, "sources.catalog.file"),
         ({"catalog": {"file": "/etc/passwd", "assets": ["red"]}}, "sources.catalog.file"),

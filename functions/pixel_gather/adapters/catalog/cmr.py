@@ -12,8 +12,8 @@ from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, format_moment
 from pixel_gather.errors import BudgetError, RequestError, StoreError
+from pixel_gather.request.web_address import CMR
 
-CMR: Final = "https://cmr.earthdata.nasa.gov/search"
 _PAGE: Final = 2000
 _SEARCH_AFTER: Final = "cmr-search-after"
 

@@ -1,6 +1,6 @@
 """Finds scenes, in a catalog of one's own or by a STAC API, and tells which processing of each counts."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,7 +9,8 @@ from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.adapters.catalog.stac_api import StacSearch, search_items
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.catalog.duplicates import without_duplicates
-from pixel_gather.catalog.scene_search import SceneSearch
+from pixel_gather.catalog.item import scene_key
+from pixel_gather.catalog.scene_search import SceneSearch, is_wanted
 from pixel_gather.catalog.scene_sources import Address, SceneSource, asset_choices, sources_of
 from pixel_gather.errors import BudgetError, RequestError
 
@@ -29,6 +30,10 @@ class FoundScenes:
 
     etag: str | None = None
     """Version of the catalog; None of a STAC API."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scenes as a FeatureCollection, which a gather takes as ``sources.stac.items``."""
+        return {"type": "FeatureCollection", "features": list(self.items)}
 
     def sources(
         self, assets: Mapping[str, str] | Sequence[str], *, address: Address = "asset"
@@ -53,6 +58,38 @@ def stac_items(wanted: SceneSearch, api: str, client: JsonClient) -> Iterator[di
     return search_items(asked, client)
 
 
+def wanted_items(
+    items: Iterable[Mapping[str, Any]], wanted: SceneSearch, *, name: str
+) -> Iterator[Mapping[str, Any]]:
+    """Yield those items that are wanted, each collection and id once.
+
+    Args:
+        items: STAC items from anywhere.
+        wanted: The search.
+        name: What errors call an item.
+
+    Raises:
+        RequestError: One of them is no item.
+        BudgetError: More of them are wanted than ``wanted.most``.
+    """
+    seen: set[int] = set()
+    for item in items:
+        key = scene_key(item, name=name)
+        if key.hash in seen or not is_wanted(item, key, wanted):
+            continue
+        seen.add(key.hash)
+        if len(seen) > wanted.most:
+            raise too_many(wanted)
+        yield item
+
+
+def too_many(wanted: SceneSearch) -> BudgetError:
+    """Return the error of a search that finds more than was allowed."""
+    return BudgetError(
+        f"more than {wanted.most:,} scenes are found: narrow the area or the time, or raise most"
+    )
+
+
 async def catalog_scenes(
     wanted: SceneSearch, store: Store, key: str, *, take: Callable[[Item], Item] = lambda item: item
 ) -> FoundScenes:
@@ -72,9 +109,7 @@ async def catalog_scenes(
     items: list[Item] = []
     async for _, item in opened.scenes(wanted.query()):
         if len(items) == wanted.most:
-            raise BudgetError(
-                f"more than {wanted.most:,} scenes are found: narrow the area or the time, or raise most"
-            )
+            raise too_many(wanted)
         items.append(take(item))
     return FoundScenes(items=tuple(items), etag=opened.etag)
 

@@ -1,16 +1,22 @@
 """The scenes that a request asks a catalog or a STAC API for, as the list of a gather's sources."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+
+from pixel_gather.adapters.catalog.cmr import CmrSearch, cmr_items
 from pixel_gather.adapters.catalog.find_scenes import (
     FoundScenes,
     Item,
     catalog_scenes,
     stac_items,
+    wanted_items,
     with_latest,
 )
+from pixel_gather.adapters.catalog.item_files import items_of_file
 from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import (
@@ -22,7 +28,7 @@ from pixel_gather.adapters.object_store.object_store import (
     split_href,
 )
 from pixel_gather.adapters.source_list.list_columns import check_name, check_value
-from pixel_gather.adapters.source_list.list_file import Check, no_deadline
+from pixel_gather.adapters.source_list.list_file import Check, no_deadline, open_list_file
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.catalog.scene_search import SceneSearch
 from pixel_gather.catalog.scene_sources import (
@@ -41,9 +47,10 @@ from pixel_gather.model.window import WindowRule
 from pixel_gather.ports import Projector
 from pixel_gather.request.href import HrefPolicy, check_href
 from pixel_gather.request.request import CatalogSources, Sources, StacSources
-from pixel_gather.request.web_address import CheckUrl
+from pixel_gather.request.web_address import CMR, CheckUrl
 
 LONLAT: Final = "EPSG:4326"
+_LARGEST_DOCUMENT_NBYTES: Final = 64 << 20
 
 type _Asked = StacSources | CatalogSources
 
@@ -160,16 +167,50 @@ class SceneFinder:
             return slimmed(item, choices)
 
         if isinstance(asked, StacSources):
-            client = JsonClient(self.check_api(asked.api))
-            found = FoundScenes(items=tuple(map(take, stac_items(wanted, asked.api, client))))
+            found = FoundScenes(items=tuple(map(take, self._items(asked, wanted))))
         else:
-            try:
-                href = check_href(asked.file, policy=self.catalog_policy)
-            except ValueError as error:
-                raise RequestError(str(error), field="file") from error
+            href = self._checked(asked.file, "file")
             store, key = opened_folder(href, self.objects.settings_of(href))
             found = run(catalog_scenes(wanted, store, key, take=take))
         return with_latest(found, asked.duplicates)
+
+    def _items(self, asked: StacSources, wanted: SceneSearch) -> Iterator[Item]:
+        """Yield the items of an API, of CMR, of a file or of the request itself."""
+        if asked.api is not None:
+            return stac_items(wanted, asked.api, JsonClient(self.check_api(asked.api)))
+        if asked.cmr is not None:
+            collection = CmrSearch(
+                **asked.cmr.model_dump(), area=wanted.area, times=wanted.times, most=wanted.most, root=CMR
+            )
+            found: Iterable[Item] = cmr_items(collection, JsonClient(self.check_api(CMR)))
+            return wanted_items(found, wanted, name="a granule of CMR")
+        if isinstance(asked.items, tuple):
+            return wanted_items(asked.items, wanted, name="an item")
+        found = items_of_file(
+            self._checked(asked.items or "", "items"),
+            objects=self.objects,
+            read_document=self._read_document,
+            check=self.check,
+        )
+        return wanted_items(found, wanted, name="an item")
+
+    def _read_document(self, href: str) -> Any:
+        """Return a document that a static catalog links to."""
+        name, file = open_list_file(
+            self._checked(href, "items"), objects=self.objects, check=self.check, what="catalog"
+        )
+        with closing(file):
+            try:
+                return msgspec.json.decode(file.read(_LARGEST_DOCUMENT_NBYTES))
+            except msgspec.DecodeError as error:
+                raise RequestError(f"{name} is no JSON: {error}", field="items") from error
+
+    def _checked(self, place: str, field: str) -> str:
+        """Return the href of a file that describes scenes."""
+        try:
+            return check_href(place, policy=self.catalog_policy)
+        except ValueError as error:
+            raise RequestError(str(error), field=field) from error
 
     def _search(self, asked: _Asked) -> SceneSearch:
         """Check what is asked; the area of the window is that of its box or point on the Earth."""

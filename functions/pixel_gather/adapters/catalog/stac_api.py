@@ -12,10 +12,10 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from pixel_gather.adapters.catalog.json_http import JsonAnswer, JsonClient
-from pixel_gather.catalog.area import Area, boxes_meet
-from pixel_gather.catalog.item import SceneKey, footprint_of, scene_key
-from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, format_range
-from pixel_gather.catalog.where import Where, to_query
+from pixel_gather.catalog.item import scene_key
+from pixel_gather.catalog.scene_search import SceneSearch, is_wanted
+from pixel_gather.catalog.time_range import format_range
+from pixel_gather.catalog.where import to_query
 from pixel_gather.errors import BudgetError, RequestError, StoreError
 from pixel_gather.request.web_address import shown_url
 
@@ -28,19 +28,11 @@ _QUERY_CLASS: Final = "item-search#query"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StacSearch:
+class StacSearch(SceneSearch):
     """What is asked of a STAC API."""
 
     api: str
     """Address of its landing page."""
-
-    area: Area | None = None
-    times: TimeRange = ALL_TIMES
-    collections: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    where: Where = ()
-    most: int = 100_000
-    """More items than this are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +68,7 @@ def search_items(search: StacSearch, client: JsonClient) -> Iterator[dict[str, A
             n_looked_at += 1
             if n_looked_at > max(_MOST_LOOKED_AT, search.most):
                 raise StoreError(f"{host} sends items without end that nobody asked for")
-            if key.hash in seen or not _holds(search, item, key):
+            if key.hash in seen or not is_wanted(item, key, search):
                 continue
             seen.add(key.hash)
             n += 1
@@ -182,22 +174,6 @@ def _next(page: Mapping[str, Any], asked: _Asked) -> _Asked | None:
     if link.get("merge"):
         body = (asked.body or {}) | body
     return _Asked(method="POST", url=url, body=body or asked.body)
-
-
-def _holds(search: StacSearch, item: Mapping[str, Any], key: SceneKey) -> bool:
-    """Look at everything again that the server may have ignored."""
-    is_named = not search.ids or key.id in search.ids
-    is_of_collection = not (search.collections and key.collection) or key.collection in search.collections
-    is_in_time = key.start_us <= search.times.stop_us and key.stop_us >= search.times.start_us
-    if not (is_named and is_of_collection and is_in_time):
-        return False
-    if not all(each.holds_for(item["properties"]) for each in search.where):
-        return False
-    return search.area is None or _meets(search.area, item, key)
-
-
-def _meets(area: Area, item: Mapping[str, Any], key: SceneKey) -> bool:
-    return boxes_meet(key.box, area.box) and (area.geometry is None or area.meets(footprint_of(item, key)))
 
 
 def _mapping(answer: JsonAnswer, url: str) -> Mapping[str, Any]:
