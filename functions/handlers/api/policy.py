@@ -68,6 +68,11 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
 
 def _check_items(asked: "StacSources", settings: Settings) -> None:
     if asked.api is not None:
+        if "?" in asked.api:
+            raise RequestError(
+                "a query may hold a key, and requests are stored: write the address without it",
+                field="sources.stac.api",
+            )
         hosts_only(settings.catalog_hosts, field="sources.stac.api")(asked.api)
     if asked.cmr is not None:
         hosts_only(settings.catalog_hosts, field="sources.stac.cmr")(CMR)

@@ -33,7 +33,7 @@ from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, Header, Source
 from pixel_gather.request.href import IN_PROCESS, check_href
 from pixel_gather.request.request import parse_sources
-from pixel_gather.request.web_address import CMR, same_host_only
+from pixel_gather.request.web_address import CMR, same_host_only, without_query
 
 _MOST_NAMED: Final = 20
 _N_AT_A_TIME: Final = 1000
@@ -77,7 +77,7 @@ def make_catalog(
     Args:
         items: STAC items: dicts, or objects with ``to_dict``, such as those of `search` and pystac-client.
         to: The STAC-GeoParquet file to write, here or on S3. Two files for searches are written beside it.
-        stac: Address of a STAC API's landing page.
+        stac: Address of a STAC API's landing page. A query in it, such as a key, is sent along and not kept.
         cmr: Short name of a collection in NASA's CMR.
         items_file: A collection of items, one item a line, STAC-GeoParquet, or a static catalog.
         sentinel2_index: The public Sentinel-2 index, CSV, gzipped or not.
@@ -105,8 +105,9 @@ def make_catalog(
         raise RequestError(f"give one of {', '.join(given)}", field="catalog")
     SceneSearch.of(**dict(search or {}))
     place = None if items is not None else _whole_place(named[0], given[named[0]])
-    origin = Origin(kind=named[0], place=place, search=dict(search or {}), collection=collection)
-    return _made([origin], items=items, to=to, add=add, settings=settings, on_progress=on_progress)
+    kept_place = without_query(place) if named[0] == "stac" else place
+    origin = Origin(kind=named[0], place=kept_place, search=dict(search or {}), collection=collection)
+    return _made([origin], items=items, stac=stac, to=to, add=add, settings=settings, on_progress=on_progress)
 
 
 def refresh_catalog(
@@ -130,13 +131,14 @@ def refresh_catalog(
             "it was made from items that a program gave, which cannot be asked for again; make it anew",
             field="refresh",
         )
-    return _made(origins, items=None, to=to, add=False, settings=settings, on_progress=on_progress)
+    return _made(origins, items=None, stac=None, to=to, add=False, settings=settings, on_progress=on_progress)
 
 
 def _made(
     origins: Sequence[Origin],
     *,
     items: Iterable[Any] | None,
+    stac: str | None,
     to: str | os.PathLike[str],
     add: bool,
     settings: Settings | None,
@@ -152,7 +154,7 @@ def _made(
             if origin.kind == "sources":
                 run(_add_from_headers(spooled, origin, settings=settings, tally=tally))
             else:
-                spooled.add(tally.counted(_described(origin, items, settings)), name=origin.kind)
+                spooled.add(tally.counted(_described(origin, items, stac, settings)), name=origin.kind)
         n_new = spooled.n_items - n_before
         if not spooled.n_items and tally.left_out:
             href, reason = tally.left_out[0]
@@ -261,14 +263,14 @@ async def _copied(store: Store, key: str, spooled: SpooledItems) -> tuple[Origin
 
 
 def _described(
-    origin: Origin, items: Iterable[Any] | None, settings: Settings
+    origin: Origin, items: Iterable[Any] | None, stac: str | None, settings: Settings
 ) -> Iterator[Mapping[str, Any]]:
     """Return the items of whatever names items."""
     if origin.kind == "items":
         return (each if isinstance(each, Mapping) else each.to_dict() for each in items or ())
     wanted = SceneSearch.of(**origin.search)
     if origin.kind == "stac":
-        return items_of_api(wanted, origin.place)
+        return items_of_api(wanted, stac or origin.place)  # the former may hold a key, which is not kept
     if origin.kind == "cmr":
         asked = CmrSearch(short_name=origin.place, area=wanted.area, times=wanted.times, most=wanted.most)
         return cmr_items(asked, JsonClient(same_host_only(CMR, field="cmr")))

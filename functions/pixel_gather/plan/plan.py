@@ -96,7 +96,7 @@ async def plan_cube(
     plan = CubePlan(
         digest=gather_digest(request, table),
         planned_at=now,
-        request=request.to_json(),
+        request=request.without_key().to_json(),
         rule=rule,
         overview=request.overview,
         masked=request.masked,

@@ -24,6 +24,7 @@ from pydantic import (
 from pixel_gather.errors import RequestError
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.given_items import items_in_request, plain_items
+from pixel_gather.request.web_address import without_query
 from pixel_gather.request.wrong_values import in_words
 
 type Coordinate = Annotated[float, Field(allow_inf_nan=False)]
@@ -419,12 +420,22 @@ class GatherRequest(_Model):
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
         return found
 
+    def without_key(self) -> Self:
+        """Return the request as it may be stored: the query of a STAC API's address may hold a key."""
+        stac = self.sources.stac
+        if stac is None or stac.api is None or "?" not in stac.api:
+            return self
+        stac = stac.model_copy(update={"api": without_query(stac.api)})
+        return self.model_copy(update={"sources": self.sources.model_copy(update={"stac": stac})})
+
     def digest(self) -> str:
         """Return 16 hexadecimal digits that are equal only for requests of the same cube.
 
         Limits, the header index and the cube's name are left out: they do not change the cube's content.
         """
-        made_of = self.model_dump(mode="json", exclude={"limits": True, "index": True, "output": {"name"}})
+        made_of = self.without_key().model_dump(
+            mode="json", exclude={"limits": True, "index": True, "output": {"name"}}
+        )
         for name in ("time", "stac", "catalog"):
             if made_of["sources"][name] is None:
                 del made_of["sources"][name]

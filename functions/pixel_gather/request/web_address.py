@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pixel_gather.errors import RequestError
 
@@ -60,6 +60,25 @@ def hosts_only(hosts: frozenset[str], *, field: str) -> CheckUrl:
             )
 
     return check
+
+
+def without_query(url: str) -> str:
+    """Return an address without its query, which may hold a key."""
+    return url.partition("?")[0]
+
+
+def with_query_of(url: str, first: str) -> str:
+    """Return an address with those parameters of another one on the same host that it does not have.
+
+    So a key goes along, and to no other host.
+    """
+    asked, known = urlsplit(url), urlsplit(first)
+    names = {name for name, _ in parse_qsl(asked.query, keep_blank_values=True)}
+    missing = [pair for pair in parse_qsl(known.query, keep_blank_values=True) if pair[0] not in names]
+    if not missing or asked.netloc != known.netloc or asked.scheme != known.scheme:
+        return url
+    query = "&".join(filter(None, (asked.query, urlencode(missing))))
+    return urlunsplit(asked._replace(query=query))
 
 
 def shown_url(url: str) -> str:

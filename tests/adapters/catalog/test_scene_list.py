@@ -124,7 +124,9 @@ def test_the_area_is_that_of_the_window(api: Server) -> None:
     request = request_of("stac", api.url)
     request["window"] = {"bbox": [1_260_000, 5_880_000, 1_261_000, 5_881_000], "crs": "EPSG:3857"}
 
-    dry_run(request)
+    request["sources"]["stac"]["api"] += "/?key=secret"
+    plan = dry_run(request)
+    assert "secret" not in json.dumps(plan.request)
 
     def lonlat(x: float, y: float) -> tuple[float, float]:  # of the sphere that EPSG:3857 takes the Earth for
         return math.degrees(x / 6_378_137), math.degrees(math.atan(math.sinh(y / 6_378_137)))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ from pixel_gather.errors import (
     ThrottledError,
     UnreachableError,
 )
-from pixel_gather.request.web_address import hosts_only, same_host_only
+from pixel_gather.local.catalog import make_catalog
+from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.request.web_address import hosts_only, same_host_only, with_query_of
 
 SCENES = [item(f"s{number}") for number in range(7)]
 
@@ -431,3 +434,60 @@ def test_the_usual_port_may_be_written() -> None:
     check("https://host.example:443/v1/search")
     with pytest.raises(RequestError, match="another host"):
         check("https://host.example:8443/v1/search")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_key_in_the_address_goes_along_with_every_request(method: str) -> None:
+    """Servers name the search and the next page without it."""
+    with api({"GET": by_get, "POST": by_post}[method], method=method) as server:
+        client = JsonClient(same_host_only(server.url, field="stac"))
+        search = StacSearch(api=f"{server.url}/?key=secret", collections=("sentinel-2-l2a",))
+        assert len(list(search_items(search, client))) == 7
+        assert [each.parameters["key"] for each in server.asked] == ["secret"] * 4
+
+
+def test_a_key_goes_to_no_other_host() -> None:
+    """Nor to another port or by another scheme."""
+    first = "https://stac.example.org/v1?key=secret"
+    assert with_query_of("https://stac.example.org/v1/search?a=1", first).endswith("/search?a=1&key=secret")
+    assert with_query_of("https://stac.example.org/v1/search?key=other", first).endswith("?key=other")
+    for other in ("https://evil.example/s", "http://stac.example.org/s", "https://stac.example.org:1/s"):
+        assert with_query_of(other, first) == other
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(status=401, body={}),
+        Answer(status=503, body={}),
+        Answer(body=b"<html>"),
+        Answer(body=[1]),
+        Answer(body={"features": 7}),
+        Answer(status=302, body={}, headers={"location": "https://x/?key=secret"}),
+    ],
+)
+def test_a_key_is_in_no_message(answer: Answer) -> None:
+    """Errors name the address without its query."""
+    with api(lambda _asked, _url: answer) as server:
+        client = JsonClient(same_host_only(server.url, field="stac"), sleep=lambda _: None)
+        search = StacSearch(api=f"{server.url}/?key=secret")
+        with pytest.raises(GatherError) as raised:
+            list(search_items(search, client))
+
+    assert "secret" not in str(raised.value)
+
+
+def test_a_key_is_not_kept(tmp_path: Path) -> None:
+    """Neither in a catalog nor in a cube's request, nor does it change the gather's digest."""
+    with api(lambda _asked, _url: page(SCENES), method="GET") as server:
+        make_catalog(stac=f"{server.url}/?key=secret", to=tmp_path / "catalog.parquet")
+        assert all(b"secret" not in file.read_bytes() for file in tmp_path.iterdir())
+
+    def request(address: str) -> GatherRequest:
+        return parse_request(
+            {"sources": {"stac": {"api": address, "assets": ["red"]}}, "window": {"point": [11, 46]}}
+        )
+
+    with_key, plain = request("https://h/v1?key=secret"), request("https://h/v1")
+    assert with_key.digest() == plain.digest()
+    assert with_key.without_key() == plain

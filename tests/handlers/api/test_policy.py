@@ -165,6 +165,7 @@ def test_address_is_that_of_the_api(place: Place) -> None:
     ("sources", "named"),
     [
         ({"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}}, "catalog_hosts"),
+        ({"stac": {"api": "https://stac.example.org/v1?key=s", "assets": ["red"]}}, "may hold a key"),
         ({"stac": {"api": "http://169.254.169.254/", "assets": ["red"]}}, "sources.stac.api"),
         ({"stac": {"cmr": {"short_name": "HLSL30"}, "assets": ["red"]}}, "catalog_hosts"),
         ({"stac": {"items": "s3://someone-elses/items.json", "assets": ["red"]}}, "sources.stac.items"),

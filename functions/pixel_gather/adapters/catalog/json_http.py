@@ -4,6 +4,7 @@ A catalog's answers name the next address to ask, so every address passes the sa
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -175,4 +176,4 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _short(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]
+    return re.sub(r"\?\S+", "?…", str(error).partition("\n")[0])[:200]  # a query may hold a key

@@ -17,7 +17,7 @@ from pixel_gather.catalog.scene_search import SceneSearch, is_wanted
 from pixel_gather.catalog.time_range import format_range
 from pixel_gather.catalog.where import to_query
 from pixel_gather.errors import BudgetError, RequestError, StoreError
-from pixel_gather.request.web_address import shown_url
+from pixel_gather.request.web_address import shown_url, with_query_of, without_query
 
 _PAGE: Final = 250
 _MOST_EMPTY_PAGES: Final = 20
@@ -62,7 +62,7 @@ def search_items(search: StacSearch, client: JsonClient) -> Iterator[dict[str, A
     n = n_looked_at = 0
     seen: set[int] = set()
     host = urlsplit(search.api).netloc
-    for page in _pages(_first(search, client), client):
+    for page in _pages(_first(search, client), client, key_of=search.api):
         for item in page:
             key = scene_key(item, name=f"an item of {host}")
             n_looked_at += 1
@@ -91,7 +91,8 @@ def _first(search: StacSearch, client: JsonClient) -> _Asked:
             field="stac.api",
         )
     posts = next((each for each in links if str(each.get("method", "GET")).upper() == "POST"), None)
-    url = urljoin(_as_folder(search.api), str((posts or links[0]).get("href", "")))
+    found = urljoin(_as_folder(without_query(search.api)), str((posts or links[0]).get("href", "")))
+    url = with_query_of(found, search.api)
     body = _body(search, can_query=any(_QUERY_CLASS in str(each) for each in landing.get("conformsTo", ())))
     if posts is not None:
         return _Asked(method="POST", url=url, body=body)
@@ -126,7 +127,7 @@ def _with_parameters(url: str, body: Mapping[str, Any]) -> str:
     return urlunsplit(parts._replace(query=urlencode([*parse_qsl(parts.query), *values.items()])))
 
 
-def _pages(first: _Asked, client: JsonClient) -> Iterator[list[dict[str, Any]]]:
+def _pages(first: _Asked, client: JsonClient, *, key_of: str) -> Iterator[list[dict[str, Any]]]:
     asked: _Asked | None = first
     seen: set[str] = set()
     n_empty = 0
@@ -151,10 +152,10 @@ def _pages(first: _Asked, client: JsonClient) -> Iterator[list[dict[str, Any]]]:
         if n_empty > _MOST_EMPTY_PAGES:
             raise StoreError(f"{urlsplit(asked.url).netloc} sends empty pages without end")
         yield items
-        asked = _next(page, asked)
+        asked = _next(page, asked, key_of)
 
 
-def _next(page: Mapping[str, Any], asked: _Asked) -> _Asked | None:
+def _next(page: Mapping[str, Any], asked: _Asked, key_of: str) -> _Asked | None:
     links = page.get("links")
     link = (
         next((each for each in links if isinstance(each, Mapping) and each.get("rel") == "next"), None)
@@ -164,7 +165,7 @@ def _next(page: Mapping[str, Any], asked: _Asked) -> _Asked | None:
     if link is None or not isinstance(link.get("href"), str):
         return None
     try:
-        url = urljoin(asked.url, link["href"])
+        url = with_query_of(urljoin(asked.url, link["href"]), key_of)
     except ValueError as error:
         raise StoreError(f"{urlsplit(asked.url).netloc} names a next page that is no address") from error
     if str(link.get("method", "GET")).upper() != "POST":

@@ -19,6 +19,9 @@ from pixel_gather.request.request import Sources
 if TYPE_CHECKING:
     from arro3.core import RecordBatch, Schema
 
+type _Record = tuple[str | None, str, str | None, Source | LeftOut]
+"""Href, status, reason, and the rest."""
+
 _KEPT: Final = "kept"
 _FIXED: Final = ("href", "band", "scene", "time", "status", "reason")
 _N_PER_BATCH: Final = 8192
@@ -38,7 +41,7 @@ def found_parquet(kept: Iterable[Source], left_out: Sequence[LeftOut], *, dtypes
     from arro3.io import write_parquet  # noqa: PLC0415 # as above
 
     schema = _schema(dtypes)
-    records = chain(
+    records: Iterator[_Record] = chain(
         ((each.href, _KEPT, None, each) for each in kept),
         ((each.href, each.status, each.reason, each) for each in left_out),
     )
@@ -120,7 +123,7 @@ def _schema(dtypes: Mapping[str, str]) -> "Schema":
 
 
 def _to_batch(
-    records: Sequence[tuple[str | None, str, str | None, Source | LeftOut]],
+    records: Sequence[_Record],
     schema: "Schema",
     dtypes: Mapping[str, str],
 ) -> "RecordBatch":
