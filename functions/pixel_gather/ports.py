@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, Source
+from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.model.window import DescribedCrs, Window
 
 
@@ -150,6 +150,10 @@ class SourceTable(Protocol):
     @property
     def bands(self) -> tuple[str, ...]:
         """Names in the ``band`` column in order of first appearance; empty if there is no such column."""
+
+    @property
+    def search_cost(self) -> SearchCost | None:
+        """Requests of the search that the list comes from; None if nothing was searched."""
 
     @property
     def band_numbers(self) -> Mapping[str, int]:

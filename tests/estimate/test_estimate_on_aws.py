@@ -268,3 +268,16 @@ def test_smaller_workers_are_chosen_only_where_the_shards_fit() -> None:
     estimate = estimate_on_aws(replace(WORK, task_nbytes=140 * 2**20), WorkerPool())
 
     assert estimate.worker_memory_mib == 1769
+
+
+def test_a_search_is_priced_by_the_files_that_it_reads() -> None:
+    """GETs of a catalog are charged by S3; pages of an API are not. Without a search there is no line."""
+    plain = estimate_on_aws(WORK, WorkerPool())
+    by_catalog = estimate_on_aws(replace(WORK, n_search_gets=1000), WorkerPool())
+    by_api = estimate_on_aws(replace(WORK, n_search_pages=1000), WorkerPool())
+
+    assert by_catalog.usd == pytest.approx(plain.usd + 1000 * 0.0004 / 1000)
+    assert by_api.usd == plain.usd
+    said = [[each.how_much for each in one.figures if each.what == "search"] for one in (by_catalog, by_api)]
+    assert said == [["1,000 GETs"], ["1,000 pages"]]
+    assert not any(each.what == "search" for each in plain.figures)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
-from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, Source
+from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import DescribedCrs, Transform, Window
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
@@ -274,6 +274,7 @@ class FakeTable:
     """What a search found."""
 
     band_numbers: Mapping[str, int] = field(default_factory=dict)
+    search_cost: SearchCost | None = None
 
     @property
     def n_known(self) -> int:

@@ -63,7 +63,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
     )
     chosen = found.deployment
     usd = pricing.usd_on_aws(
-        n_gets=work.n_gets,
+        n_gets=work.n_gets + work.n_search_gets,
         n_puts=work.n_puts,
         n_tasks=work.n_tasks,
         n_children=found.course.n_children,

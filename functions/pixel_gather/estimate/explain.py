@@ -41,6 +41,7 @@ def _work(work: Workload) -> list[_Line]:
     gets = f"one for each header{known}, one for each row of tiles that the window touches"
     puts = f"a shard: one object per measurement, two sidecars; {pricing.PUTS_BESIDE} others; coordinates"
     return [
+        *_search(work),
         ("sources", f"{work.n_sources:,}", ("counted in the list",)),
         ("shards", f"{work.n_tasks:,}", ("the layout: each is a task and an object per measurement",)),
         ("GETs", f"{work.n_gets:,}", (gets,)),
@@ -53,6 +54,15 @@ def _work(work: Workload) -> list[_Line]:
         _parts(work),
         ("bytes decoded", size(work.decoded_nbytes), ("the cube's shape and dtypes",)),
     ]
+
+
+def _search(work: Workload) -> list[_Line]:
+    """Say what the search took. GETs of a catalog in S3 are priced, pages of an API are not."""
+    if work.n_search_pages:
+        return [("search", _counted(work.n_search_pages, "page"), ("asked of the API; not charged by AWS",))]
+    usd = work.n_search_gets * pricing.USD_PER_GET
+    gets = f"of the catalog's files, ${usd:.7f} in the dollars of s3 if they lie there"
+    return [("search", _counted(work.n_search_gets, "GET"), (gets,))] if work.n_search_gets else []
 
 
 def _parts(work: Workload) -> _Line:

@@ -32,6 +32,12 @@ class Workload:
     n_side_by_side: int = 1
     """Sources that one worker reads at one time."""
 
+    n_search_pages: int = 0
+    """Pages that a search asked an API for. They cost nothing."""
+
+    n_search_gets: int = 0
+    """GETs of a catalog's files by a search. ``n_gets`` does not contain them."""
+
     n_prefixes: int = 1
     """S3 prefixes of the sources. Each has a request rate of its own."""
 

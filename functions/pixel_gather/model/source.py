@@ -26,6 +26,17 @@ class Source:
     """The list's other columns."""
 
 
+@dataclass(slots=True, kw_only=True)
+class SearchCost:
+    """Requests of the search that a list comes from; complete once the list has been read."""
+
+    n_pages: int = 0
+    """Asked of an API."""
+
+    n_gets: int = 0
+    """Of the files of a catalog."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """A source that a search found and that the gather does not read."""

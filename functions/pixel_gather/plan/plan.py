@@ -255,8 +255,11 @@ def _workload(
     n_tasks = layout.n_shards(shape)[0] * n_strips
     n_of_task = min(layout.shard[0], max(table.n_rows, 1)) * len(drafts)
     pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in measurements)
+    search = table.search_cost
     return Workload(
         n_sources=table.n_sources,
+        n_search_pages=0 if search is None else search.n_pages,
+        n_search_gets=0 if search is None else search.n_gets,
         n_indexed=table.n_known,
         n_gets=round(gets),
         fetched_nbytes=round(fetched),

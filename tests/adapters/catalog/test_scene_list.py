@@ -420,3 +420,15 @@ def test_granules_of_cmr_are_gathered(monkeypatch: pytest.MonkeyPatch, scenes: l
         plan = dry_run({"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}})
 
     assert plan.n_rows == 1
+
+
+def test_a_plan_tells_what_the_search_took(api: Server, catalog: str) -> None:
+    """Pages of an API, or reads of the catalog's files."""
+    n_before = len(api.asked)
+    by_api = dry_run(request_of("stac", api.url)).estimate
+    by_catalog = dry_run(request_of("catalog", catalog)).estimate
+
+    said = [
+        next(each.how_much for each in one.figures if each.what == "search") for one in (by_api, by_catalog)
+    ]
+    assert said == [f"{len(api.asked) - n_before} pages", "4 GETs"]

@@ -47,6 +47,7 @@ _N_BLOCKS_KEPT: Final = 256
 _N_GROUPS_KEPT: Final = 256
 _N_AT_A_TIME: Final = 16
 _N_LOOKED_AT: Final = 256
+_N_GETS_TO_OPEN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,9 @@ class Catalog:
         self.header = header
         self.etag = etag
         """Of the columns: it changes with every version."""
+
+        self.n_gets = _N_GETS_TO_OPEN
+        """Requests sent so far."""
 
         self._store = store
         self._key = key
@@ -174,6 +178,7 @@ class Catalog:
             return block_of_bytes(self._blocks[start:stop], n)
         if (kept := self._fetched.get(number)) is not None:
             return kept
+        self.n_gets += 1
         first = self._parts.blocks
         content = await _range(self._store, columns_key(self._key), first + start, first + stop, self.etag)
         block = block_of_bytes(content, n)
@@ -193,6 +198,7 @@ class Catalog:
         return group
 
     async def _fetched_group(self, number: int) -> list[bytes]:
+        self.n_gets += 1
         start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
         content = await _range(self._store, self._items_key, start, stop, None)
         return group_of_bytes(content, name=self._items_key)

@@ -1,7 +1,7 @@
 """Finds scenes, in a catalog of one's own or by a STAC API, and tells which processing of each counts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pixel_gather.adapters.catalog.catalog_search import open_catalog
@@ -30,6 +30,9 @@ class FoundScenes:
 
     etag: str | None = None
     """Version of the catalog; None of a STAC API."""
+
+    n_gets: int = 0
+    """Requests for the catalog's files."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenes as a FeatureCollection, which a gather takes as ``sources.stac.items``."""
@@ -111,7 +114,7 @@ async def catalog_scenes(
         if len(items) == wanted.most:
             raise too_many(wanted)
         items.append(take(item))
-    return FoundScenes(items=tuple(items), etag=opened.etag)
+    return FoundScenes(items=tuple(items), etag=opened.etag, n_gets=opened.n_gets)
 
 
 def with_latest(found: FoundScenes, duplicates: Duplicates) -> FoundScenes:
@@ -129,4 +132,4 @@ def with_latest(found: FoundScenes, duplicates: Duplicates) -> FoundScenes:
             f"{one['id']} and {other['id']} are the same scene, processed twice; keep the latest, or all",
             field="duplicates",
         )
-    return FoundScenes(items=kept.items, dropped=kept.dropped, etag=found.etag)
+    return replace(found, items=kept.items, dropped=kept.dropped)

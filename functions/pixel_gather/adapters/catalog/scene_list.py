@@ -1,8 +1,8 @@
 """The scenes that a request asks a catalog or a STAC API for, as the list of a gather's sources."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -42,7 +42,7 @@ from pixel_gather.catalog.scene_sources import (
 )
 from pixel_gather.errors import RequestError
 from pixel_gather.model.plurals import counted
-from pixel_gather.model.source import LeftOut, Source
+from pixel_gather.model.source import LeftOut, SearchCost, Source
 from pixel_gather.model.window import WindowRule
 from pixel_gather.ports import Projector
 from pixel_gather.request.href import HrefPolicy, check_href
@@ -53,6 +53,15 @@ LONLAT: Final = "EPSG:4326"
 _LARGEST_DOCUMENT_NBYTES: Final = 64 << 20
 
 type _Asked = StacSources | CatalogSources
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a search tells besides the sources; complete once they have been read."""
+
+    notes: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    cost: SearchCost = field(default_factory=SearchCost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +98,14 @@ class SceneFinder:
                 check_name(choice.band, what="band")
             except ValueError as error:
                 raise RequestError(str(error), field=f"{field}.assets") from error
-        notes: list[str] = []
-        left_out: list[LeftOut] = []
+        told = _Told()
         return SourceList(
             name=field,
             is_typed=True,
-            sources=self._sources(asked, choices, field, notes, left_out),
-            notes=notes,
-            left_out=left_out,
+            sources=self._sources(asked, choices, field, told),
+            notes=told.notes,
+            left_out=told.left_out,
+            search_cost=told.cost,
             band_numbers=band_numbers(choices),
         )
 
@@ -105,18 +114,17 @@ class SceneFinder:
         asked: _Asked,
         choices: tuple[AssetChoice, ...],
         field: str,
-        notes: list[str],
-        left_out: list[LeftOut],
+        told: _Told,
     ) -> Iterator[Source]:
-        found = _named_in(field, lambda: self._found(asked, choices))
-        notes.extend(_of_duplicates(found))
+        found = _named_in(field, lambda: self._found(asked, choices, told.cost))
+        told.notes.extend(_of_duplicates(found))
         n_without = n = 0
         for item in found.items:
             n_of_item = 0
             for each, scene in self._of_item(item, asked, choices):
                 if each.href is None:
                     reason = f"{each.scene} has no such asset"
-                    left_out.append(_left_out(each, scene, status="absent", reason=reason))
+                    told.left_out.append(_left_out(each, scene, status="absent", reason=reason))
                     continue
                 n_of_item += 1
                 yield self._source(each.href, each, scene, field)
@@ -125,7 +133,7 @@ class SceneFinder:
         for item, latest in found.dropped:
             reason = f"{item['id']} was processed again later: {latest['id']} is kept"
             for each, scene in self._of_item(item, asked, choices):
-                left_out.append(_left_out(each, scene, status="duplicate", reason=reason))
+                told.left_out.append(_left_out(each, scene, status="duplicate", reason=reason))
         if not n:
             raise RequestError(
                 "no scene was found: widen the area, the time or the conditions"
@@ -136,7 +144,7 @@ class SceneFinder:
                 field=field,
             )
         if n_without:
-            notes.append(f"{counted(n_without, 'scene')} found without any of the assets: left out")
+            told.notes.append(f"{counted(n_without, 'scene')} found without any of the assets: left out")
 
     def _of_item(
         self, item: Item, asked: _Asked, choices: tuple[AssetChoice, ...]
@@ -159,7 +167,7 @@ class SceneFinder:
         except ValueError as error:
             raise RequestError(f"scene {each.scene[:200]}: {error}", field=field) from error
 
-    def _found(self, asked: _Asked, choices: tuple[AssetChoice, ...]) -> FoundScenes:
+    def _found(self, asked: _Asked, choices: tuple[AssetChoice, ...], cost: SearchCost) -> FoundScenes:
         wanted = self._search(asked)
 
         def take(item: Item) -> Item:
@@ -167,32 +175,39 @@ class SceneFinder:
             return slimmed(item, choices)
 
         if isinstance(asked, StacSources):
-            found = FoundScenes(items=tuple(map(take, self._items(asked, wanted))))
+            found = FoundScenes(items=tuple(map(take, self._items(asked, wanted, cost))))
         else:
             href = self._checked(asked.file, "file")
             store, key = opened_folder(href, self.objects.settings_of(href))
             found = run(catalog_scenes(wanted, store, key, take=take))
+            cost.n_gets = found.n_gets
         return with_latest(found, asked.duplicates)
 
-    def _items(self, asked: StacSources, wanted: SceneSearch) -> Iterator[Item]:
+    def _items(self, asked: StacSources, wanted: SceneSearch, cost: SearchCost) -> Iterator[Item]:
         """Yield the items of an API, of CMR, of a file or of the request itself."""
-        if asked.api is not None:
-            return stac_items(wanted, asked.api, JsonClient(self.check_api(asked.api)))
-        if asked.cmr is not None:
-            collection = CmrSearch(
-                **asked.cmr.model_dump(), area=wanted.area, times=wanted.times, most=wanted.most, root=CMR
+        if asked.api is not None or asked.cmr is not None:
+            client = JsonClient(self.check_api(asked.api or CMR))
+            yield from self._asked_items(asked, wanted, client)
+            cost.n_pages = client.n_requests
+        elif isinstance(asked.items, tuple):
+            yield from wanted_items(asked.items, wanted, name="an item")
+        else:
+            found = items_of_file(
+                self._checked(asked.items or "", "items"),
+                objects=self.objects,
+                read_document=self._read_document,
+                check=self.check,
             )
-            found: Iterable[Item] = cmr_items(collection, JsonClient(self.check_api(CMR)))
-            return wanted_items(found, wanted, name="a granule of CMR")
-        if isinstance(asked.items, tuple):
-            return wanted_items(asked.items, wanted, name="an item")
-        found = items_of_file(
-            self._checked(asked.items or "", "items"),
-            objects=self.objects,
-            read_document=self._read_document,
-            check=self.check,
+            yield from wanted_items(found, wanted, name="an item")
+
+    def _asked_items(self, asked: StacSources, wanted: SceneSearch, client: JsonClient) -> Iterator[Item]:
+        if asked.api is not None:
+            return stac_items(wanted, asked.api, client)
+        assert asked.cmr is not None  # noqa: S101 # it is one of the two
+        collection = CmrSearch(
+            **asked.cmr.model_dump(), area=wanted.area, times=wanted.times, most=wanted.most, root=CMR
         )
-        return wanted_items(found, wanted, name="an item")
+        return wanted_items(cmr_items(collection, client), wanted, name="a granule of CMR")
 
     def _read_document(self, href: str) -> Any:
         """Return a document that a static catalog links to."""

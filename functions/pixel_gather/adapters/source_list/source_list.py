@@ -21,7 +21,7 @@ from pixel_gather.adapters.source_list.list_file import STDIN, Check, no_deadlin
 from pixel_gather.adapters.source_list.listing import list_objects
 from pixel_gather.adapters.source_list.parse_list import Record, read_records
 from pixel_gather.errors import RequestError
-from pixel_gather.model.source import LeftOut, Source
+from pixel_gather.model.source import LeftOut, SearchCost, Source
 from pixel_gather.request.href import HrefPolicy, check_href, parent_of
 from pixel_gather.request.request import Sources
 
@@ -48,6 +48,9 @@ class SourceList:
     left_out: Sequence[LeftOut] | None = None
     """Sources that a search found and that are not read; complete once the list has been read. None if the
     list was not searched for."""
+
+    search_cost: SearchCost | None = None
+    """None if the list was not searched for."""
 
     band_numbers: Mapping[str, int] = field(default_factory=dict)
     """Which band of its sources each name in ``band`` is, from 1, where the request says so."""

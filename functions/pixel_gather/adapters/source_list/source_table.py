@@ -24,7 +24,7 @@ from pixel_gather.adapters.source_list.list_columns import N_MAX_COLUMNS, Scalar
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.model.source import CubeRow, ListColumn, Source
+from pixel_gather.model.source import CubeRow, ListColumn, SearchCost, Source
 
 _S3: Final = "s3://"
 _N_MAX_BANDS: Final = 1000
@@ -150,6 +150,11 @@ class SqliteSourceTable:
         in_order = self._database.execute("SELECT * FROM cube ORDER BY n")
         dtypes = {name: dtype for name, (dtype, _) in self._stored.items()}
         return found_parquet(map(self._to_source, in_order), self._list.left_out, dtypes=dtypes)
+
+    @property
+    def search_cost(self) -> SearchCost | None:
+        """Requests of the search; None if nothing was searched."""
+        return self._list.search_cost
 
     @property
     def band_numbers(self) -> Mapping[str, int]:
