@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from catalog.scenes import item
-from pixel_gather.catalog.scene_sources import Address, address_of, asset_choices, sources_of
+from pixel_gather.catalog.scene_sources import Address, address_of, asset_choices, row_of, sources_of
 from pixel_gather.errors import RequestError
 
 ASSETS: dict[str, dict[str, Any]] = {
@@ -78,3 +78,30 @@ def test_no_asset_is_refused() -> None:
     """A search without an asset gathers nothing."""
     with pytest.raises(RequestError, match="at least one asset"):
         asset_choices(())
+
+
+@pytest.mark.parametrize(
+    ("west", "time", "row"),
+    [
+        (0.0, "2024-06-01T23:30:00Z", "c 2024-06-01"),
+        (15.0, "2024-06-01T23:30:00Z", "c 2024-06-02"),  # an hour later by the sun
+        (-75.0, "2024-06-01T03:00:00Z", "c 2024-05-31"),
+        (179.5, "2024-06-01T13:00:00Z", "c 2024-06-02"),
+        (179.7, "2024-06-01T13:00:00Z", "c 2024-06-01"),  # its middle lies over the antimeridian
+        (-180.0, "2024-06-01T11:00:00Z", "c 2024-05-31"),
+    ],
+)
+def test_a_solar_day_is_that_of_the_scenes_longitude(west: float, time: str, row: str) -> None:
+    """Two passes of a night over one place are of one day, whatever the date in Greenwich."""
+    east = west + 0.8
+    scene = item(box=(west, 0.0, east if east <= 180 else east - 360, 1.0), time=time, collection="c")
+
+    assert row_of(scene, "solar-day") == row
+
+
+def test_a_datatake_is_named_by_the_item() -> None:
+    """By Sentinel-2's id or by Landsat's; a scene without one is by itself."""
+    assert row_of(item("a", s2__datatake_id="GS2A_1"), "datatake") == "GS2A_1"
+    assert row_of(item("a", landsat__scene_id="LC8"), "datatake") == "LC8"
+    assert row_of(item("a"), "datatake") == "a"
+    assert row_of(item("a", s2__datatake_id="GS2A_1"), "item") == "a"

@@ -15,9 +15,15 @@ from rasterio.transform import from_origin
 from adapters.catalog.stac_server import Answer, Asked, Server, landing, page, serving
 from catalog.scenes import item
 from pixel_gather import ArrayExistsError, BudgetError, RequestError, dry_run, gather
+from pixel_gather.adapters.catalog.scene_list import SceneFinder
+from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.local.catalog import make_catalog
 from pixel_gather.local.gather import Settings
 from pixel_gather.local.search import search
+from pixel_gather.request.href import HrefPolicy
+from pixel_gather.request.request import parse_sources
+from pixel_gather.request.web_address import hosts_only
 
 BARE = Settings(draws_report=False)
 DATES = ("2024-06-01", "2024-06-11", "2024-06-21")
@@ -432,3 +438,100 @@ def test_a_plan_tells_what_the_search_took(api: Server, catalog: str) -> None:
         next(each.how_much for each in one.figures if each.what == "search") for one in (by_api, by_catalog)
     ]
     assert said == [f"{len(api.asked) - n_before} pages", "4 GETs"]
+
+
+@pytest.mark.parametrize("rule", ["solar-day", "datatake"])
+def test_scenes_of_one_day_or_datatake_share_a_row(rule: str, tmp_path: Path) -> None:
+    """Where two of them have the same band, both are kept: the later one of the list gets a second row."""
+    place: dict[str, Any] = {"box": (11.0, 46.36, 11.64, 47.0), "s2__datatake_id": "T1"}
+    hrefs = {name: image(tmp_path / f"{name}.tif", value) for name, value in (("r", 1), ("n", 2), ("r2", 3))}
+    scenes = [
+        item("red", time="2024-06-01T10:00:00Z", assets={"red": {"href": hrefs["r"]}}, **place),
+        item("nir", time="2024-06-01T10:00:20Z", assets={"nir": {"href": hrefs["n"]}}, **place),
+        item("again", time="2024-06-01T10:00:40Z", assets={"red": {"href": hrefs["r2"]}}, **place),
+    ]
+    asked = {"items": scenes, "assets": ["red", "nir"], "scene": rule, "duplicates": "all"}
+    request = {"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}}
+
+    with gather(request, to=tmp_path / "cube.zarr", settings=BARE).open() as cube:
+        assert cube.red.values.ravel().tolist() == [1, 3]
+        assert cube.nir.values.ravel().tolist() == [2, 0]
+        assert cube.status.values.tolist() == [[0, 0], [0, 1]]
+        assert (
+            cube.scene.values.tolist() == ["sentinel-2-l2a 2024-06-01" if rule == "solar-day" else "T1"] * 2
+        )
+        assert cube.item.values.tolist() == [["red", "nir"], ["again", ""]]
+        assert cube.time.values[0] < cube.time.values[1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bbox": [math.nan, 46, 12, 47]},
+        {"bbox": [11, 46, math.inf, 47]},
+        {"properties": {"datetime": None}},
+        {"assets": 7},
+        {"id": ""},
+    ],
+)
+def test_a_wrong_item_of_a_program_is_refused(wrong: dict[str, Any]) -> None:
+    """As one of a server is: with a sentence, and before anything is read."""
+    given = {"items": [item() | wrong], "assets": ["red"]}
+    with pytest.raises(RequestError, match=r"sources\.stac"):
+        dry_run({"sources": {"stac": given}, "window": {"point": [11.3, 46.7]}})
+
+
+def static_catalog(folder: Path, *links: str) -> Path:
+    """Write a catalog with one item, a child that links back to it, and further links."""
+    (folder / "item.json").write_text(json.dumps(item()))
+    of_child = [{"rel": "child", "href": "catalog.json"}, {"rel": "item", "href": "item.json"}]
+    (folder / "child.json").write_text(json.dumps({"type": "Catalog", "links": of_child}))
+    named = [{"rel": "child", "href": href} for href in ("child.json", "catalog.json", *links)]
+    (folder / "catalog.json").write_text(json.dumps({"type": "Catalog", "links": named}))
+    return folder / "catalog.json"
+
+
+def finder(folder: Path) -> SceneFinder:
+    """Return a finder that may read one folder's scheme, as a deployment may read its buckets."""
+    policy = HrefPolicy(schemes=frozenset({"file"}), base=str(folder))
+    return SceneFinder(
+        window=None,
+        projector=RasterioProjector(),
+        objects=Objects(StoreSettings()),
+        policy=HrefPolicy(schemes=frozenset({"s3"})),
+        catalog_policy=policy,
+        check_api=lambda _: hosts_only(frozenset(), field="stac"),
+    )
+
+
+def test_a_static_catalog_with_loops_ends(tmp_path: Path) -> None:
+    """Each document is read once."""
+    named = parse_sources({"stac": {"items": str(static_catalog(tmp_path)), "assets": ["red"]}})
+
+    assert [each.scene for each in finder(tmp_path)(named).sources] == ["scene-1"]
+
+
+@pytest.mark.parametrize("href", ["http://169.254.169.254/latest/meta-data", "s3://elsewhere/catalog.json"])
+def test_a_static_catalog_leads_to_no_other_place(href: str, tmp_path: Path) -> None:
+    """Every link passes the check of the place itself."""
+    named = parse_sources({"stac": {"items": str(static_catalog(tmp_path, href)), "assets": ["red"]}})
+
+    with pytest.raises(RequestError, match=r"sources\.stac\.items: .* is not read here"):
+        list(finder(tmp_path)(named).sources)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(status=302, headers={"location": "http://169.254.169.254/"}),
+        page([item()], {"rel": "next", "href": "http://169.254.169.254/search"}),
+    ],
+    ids=["redirect", "next page"],
+)
+def test_a_gather_is_not_led_to_another_host(answer: Answer) -> None:
+    """Nothing is gathered of what came before."""
+    urls: list[str] = []
+    with serving(lambda asked: Answer(body=landing(urls[0])) if asked.path == "/" else answer) as server:
+        urls.append(server.url)
+        with pytest.raises(RequestError, match=r"sources\.stac: .*(redirects|another host)"):
+            dry_run(request_of("stac", server.url))
