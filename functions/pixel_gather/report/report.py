@@ -18,6 +18,7 @@ from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
+from pixel_gather.report.claims import is_below_claim
 from pixel_gather.report.run import Timings, TimingSummary
 from pixel_gather.report.run_table import LABEL_WIDTH, RunColumn, open_share, rows_of
 
@@ -238,6 +239,9 @@ class Tally:
     n_filled_with_zero: int = 0
     """The part of ``n_overhanging`` with integer pixels and no nodata value."""
 
+    n_below_claim: int = 0
+    """Sources whose claimed offset may be in the pixels already; see `report.claims`."""
+
     stored_nbytes: int = 0
     write_s: float = 0.0
     measure_s: float = 0.0
@@ -277,6 +281,7 @@ class Tally:
             self.requests += outcome.cost.requests
             self.retries += outcome.cost.retries
             self.fetched_nbytes += outcome.cost.nbytes
+            self.n_below_claim += any(is_below_claim(source, band) for band in outcome.bands)
             if outcome.status is Status.OK:
                 self._add_read(outcome, slot)
             elif source is not None:
@@ -344,6 +349,12 @@ class Tally:
             warnings.append(
                 f"{self.n_lost_shards:,} of {self.n_shards:,} shards were lost to workers that failed: their "
                 "sources are lost in status"
+            )
+        if self.n_below_claim:
+            warnings.append(
+                f"{counted(self.n_below_claim, 'source')} with pixels darker than the catalog's offset "
+                "allows: the offset may have been applied already, and then must not be applied again; see "
+                "the coordinate below_claim"
             )
         if self.scaling_differs:
             warnings.append(

@@ -14,6 +14,7 @@ from pixel_gather.model.outcome import BandStats, Outcome
 from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.report.claims import claims_offsets, is_below_claim
 
 NO_TIME: Final = np.iinfo(np.int64).min
 """Marks a missing time, like NumPy's NaT."""
@@ -153,6 +154,7 @@ RESERVED_NAMES: Final = frozenset(
     {each.name for each in (*_PER_SOURCE, *_PER_BAND)}
     | {
         "status",
+        "below_claim",
         "transform",
         "nodata",
         "inside_x_start",
@@ -183,6 +185,8 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     found += [_along(plan, each, slots) for each in _PER_SOURCE]
     found += [_along(plan, each, measurements) for each in _PER_BAND]
     found.append(_along(plan, _STATUS, measurements))
+    if claims_offsets(plan.columns):
+        found.append(_along(plan, _BELOW_CLAIM, measurements))
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
     for column in plan.columns:
         fill = _COLUMN_FILL[column.dtype]
@@ -263,6 +267,13 @@ def coordinate_values(
         "transform": [outcome.transform or _NO_TRANSFORM for _, outcome in pairs],
         **{column.name: [_column_values(row, column) for row in rows] for column in plan.columns},
     }
+    if claims_offsets(plan.columns):
+        values["below_claim"] = [
+            is_below_claim(source, band)
+            for row, row_outcomes in zip(rows, outcomes, strict=True)
+            for slot, (source, outcome) in enumerate(zip(row.sources, row_outcomes, strict=True))
+            for band in _bands_of(plan, slot, outcome)
+        ]
     if plan.has_time:
         values["time"] = [row.time_us for row in rows]
     return {
@@ -341,6 +352,15 @@ _STATUS: Final = _Kind(
         "standard_name": "status_flag",
         "flag_values": [int(each) for each in Status],
         "flag_meanings": " ".join(each.name.lower() for each in Status),
+    },
+)
+_BELOW_CLAIM: Final = _Kind(
+    name="below_claim",
+    dtype="bool",
+    fill=False,
+    attributes={
+        "long_name": "whether the darkest pixel would be far below zero by the claimed scale and offset, so "
+        "that the offset may be in the pixels already"
     },
 )
 _SCALING: Final = (

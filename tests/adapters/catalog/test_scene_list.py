@@ -535,3 +535,26 @@ def test_a_gather_is_not_led_to_another_host(answer: Answer) -> None:
         urls.append(server.url)
         with pytest.raises(RequestError, match=r"sources\.stac: .*(redirects|another host)"):
             dry_run(request_of("stac", server.url))
+
+
+def test_an_offset_that_may_be_applied_already_is_told(tmp_path: Path) -> None:
+    """Pixels stay as they are; the row is marked, and the report counts it."""
+    claim = {"raster:bands": [{"scale": 0.0001, "offset": -0.1}]}
+    scenes = [
+        item(
+            f"s{value}",
+            box=(11.0, 46.36, 11.64, 47.0),
+            time=f"2024-06-0{n}T10:00:00Z",
+            assets={"red": {"href": image(tmp_path / f"{value}.tif", value)} | claim},
+        )
+        for n, value in ((1, 120), (2, 1120))
+    ]
+    asked = {"items": scenes, "assets": ["red"]}
+    request = {"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}}
+    gathered = gather(request, to=tmp_path / "cube.zarr", settings=BARE)
+
+    with gathered.open() as cube:
+        assert cube.red.values.ravel().tolist() == [120, 1120]
+        assert cube.below_claim.values.tolist() == [True, False]
+        assert cube.offset_claimed.values.tolist() == [-0.1, -0.1]
+    assert any("1 source with pixels darker" in each for each in gathered.report.warnings)

@@ -1,0 +1,43 @@
+"""Pixels that a catalog's claim does not allow: a sign that its offset has been applied already. Pure.
+
+Some providers apply an offset to the pixels and leave it in the catalog. Whoever applies it again gets
+reflectances that are too low: https://github.com/Element84/earth-search/issues/9.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pixel_gather.model.outcome import BandStats
+from pixel_gather.model.source import ListColumn, Source
+
+OFFSET_CLAIMED: Final = "offset_claimed"
+_SCALE_CLAIMED: Final = "scale_claimed"
+_NODATA_CLAIMED: Final = "nodata_claimed"
+_SHARE: Final = 0.5
+"""Noise takes dark pixels a little below zero. By more than half of the offset, it does not."""
+
+
+def claims_offsets(columns: Sequence[ListColumn]) -> bool:
+    """Tell whether a list has a column of claimed offsets."""
+    return any(each.name == OFFSET_CLAIMED for each in columns)
+
+
+def is_below_claim(source: Source | None, stats: BandStats) -> bool:
+    """Tell whether a window's darkest pixel would be far below zero by the claimed scale and offset.
+
+    It is, if ``min * scale + offset < offset / 2`` with a negative offset. If the darkest pixel has the
+    claimed nodata, nothing is known. Only windows with dark pixels can tell, so False does not mean that the
+    claim is right.
+
+    Args:
+        source: What the list says of the source.
+        stats: Of one band of its window.
+    """
+    columns: Mapping[str, object] = {} if source is None else source.columns
+    offset, scale = columns.get(OFFSET_CLAIMED), columns.get(_SCALE_CLAIMED)
+    if not isinstance(offset, int | float) or offset >= 0 or stats.n_valid == 0:
+        return False
+    factor = scale if isinstance(scale, int | float) and scale > 0 else 1.0
+    if stats.min == columns.get(_NODATA_CLAIMED):
+        return False
+    return stats.min * factor + offset < _SHARE * offset
