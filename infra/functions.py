@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from aws_cdk import Duration, Size, Stack, Token
+from aws_cdk import ArnFormat, Duration, Size, Stack, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -114,6 +114,9 @@ class Functions(Construct):
         in_api = (self.submit, self.status, self.search, self.dry_run)
         self.every = (*in_api, self.plan, *self.shards, self.finish)
         self._grant_data(buckets, settings.source_buckets)
+        if settings.earthdata_secret is not None:
+            for reader in (self.dry_run, self.plan, *self.shards):
+                _grant_secret(reader.role, settings.earthdata_secret)
         if settings.catalog is not None:
             _grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
 
@@ -184,6 +187,21 @@ def _grant_catalog(role: iam.Role, href: str, sources: Sequence[SourceBucket]) -
         allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
 
 
+def _grant_secret(role: iam.Role, name: str) -> None:
+    arn = Stack.of(role).format_arn(
+        service="secretsmanager",
+        resource="secret",
+        resource_name=f"{name}-??????",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    allow(
+        role,
+        ["secretsmanager:GetSecretValue"],
+        arn,
+        wildcard="Secrets Manager ends each ARN in six characters of its own",
+    )
+
+
 def _by_s3_alone(role: iam.Role, source: SourceBucket) -> dict[str, Any]:
     via = f"s3.{source.key_region}.{Stack.of(role).url_suffix}"
     return {"StringEquals": {"kms:ViaService": via}}
@@ -214,6 +232,10 @@ def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
         environment["PIXEL_GATHER_CATALOG"] = settings.catalog
     if settings.catalog_hosts:
         environment["PIXEL_GATHER_CATALOG_HOSTS"] = _compact(settings.catalog_hosts)
+    if settings.signing:
+        environment["PIXEL_GATHER_SIGNING"] = _compact(settings.signing)
+    if settings.earthdata_secret is not None:
+        environment["PIXEL_GATHER_EARTHDATA_SECRET"] = settings.earthdata_secret
     _check_size(environment, settings)
     return environment
 

@@ -26,6 +26,8 @@ _CATALOG: Final = re.compile(
     r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9!_.'()-]+/)*[A-Za-z0-9!_.'()-]+\.parquet"
 )
 _EMAIL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_SIGNER: Final = re.compile(r"planetary-computer|earthdata")
+_SECRET: Final = re.compile(r"[A-Za-z0-9/_+=.@-]{1,256}")
 _API_AUTH: Final = re.compile(r"iam|api-key")
 _KMS_KEY: Final = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
@@ -125,6 +127,14 @@ class Settings:
     """``catalog_hosts``: hosts of the STAC APIs that a gather may search by https, as a JSON array; none by
     default. What a search finds is still read only from ``source_buckets`` and ``https_hosts``."""
 
+    signing: tuple[str, ...] = ()
+    """``signing``: which services may sign for sources, as a JSON array of ``planetary-computer`` and
+    ``earthdata``; none by default. The hosts or buckets have to be named as all others."""
+
+    earthdata_secret: str | None = None
+    """``earthdata_secret``: name of a secret in Secrets Manager, in the stack's account and Region. Its text
+    is an Earthdata token. Needed for ``earthdata`` in ``signing``. Functions read it when a gather signs."""
+
     catalog: str | None = None
     """``catalog``: ``s3://bucket/key.parquet`` of the catalog that the API searches. `pixel-gather catalog`
     writes it; none by default."""
@@ -221,6 +231,13 @@ class Settings:
             source_buckets=_source_buckets(context),
             https_hosts=_hosts("https_hosts", context.array("https_hosts")),
             catalog_hosts=_hosts("catalog_hosts", context.array("catalog_hosts")),
+            signing=_signing(context.array("signing")),
+            earthdata_secret=context.text(
+                "earthdata_secret",
+                default.earthdata_secret,
+                pattern=_SECRET,
+                expected="the name of a secret, such as earthdata/token",
+            ),
             catalog=context.text(
                 "catalog",
                 default.catalog,
@@ -250,6 +267,10 @@ class Settings:
             emulated=context.truth("emulated", default=default.emulated),
         )
         _refuse_unknown(given, asked)
+        if ("earthdata" in settings.signing) != (settings.earthdata_secret is not None):
+            raise SettingsError(
+                "earthdata_secret", settings.earthdata_secret, "given if, and only if, signing has earthdata"
+            )
         return settings
 
 
@@ -292,6 +313,13 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
 def _hosts(key: str, given: Sequence[object]) -> tuple[str, ...]:
     return tuple(
         matching(f"{key}[{index}]", each, pattern=_HOST, expected="a host: data.example.org")
+        for index, each in enumerate(given)
+    )
+
+
+def _signing(given: Sequence[object]) -> tuple[str, ...]:
+    return tuple(
+        matching(f"signing[{index}]", each, pattern=_SIGNER, expected="planetary-computer or earthdata")
         for index, each in enumerate(given)
     )
 

@@ -13,10 +13,9 @@ from handlers.api.resolver import answered, body_of, resolver
 from handlers.settings import Settings
 from handlers.steps.capacity import workers_of
 from handlers.steps.planning import admitted, opened_table
-from handlers.steps.reading import reader_of
+from handlers.steps.reading import Readers
 from handlers.wiring import Deployment
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
@@ -30,7 +29,7 @@ class DryPlanner:
     """Plans gathers of one deployment without starting them."""
 
     deployment: Deployment
-    reader: CogReader
+    readers: Readers
     projector: RasterioProjector
 
     async def plan(self, given: Any, *, left_s: float) -> CubePlan:
@@ -51,7 +50,7 @@ class DryPlanner:
                 return await plan_cube(
                     request,
                     table=table,
-                    reader=self.reader,
+                    reader=self.readers.of(request.sources.sign),
                     projector=self.projector,
                     max_task_nbytes=max_task_nbytes(settings.shard_memory_mib),
                     now=0.0,
@@ -79,7 +78,7 @@ def app_of(planner: DryPlanner, logger: Logger) -> APIGatewayRestResolver:
 settings = Settings.from_environment()
 logger = Logger()
 deployment = Deployment(settings)
-planner = DryPlanner(deployment, reader_of(deployment, holds_a_shard=False), RasterioProjector())
+planner = DryPlanner(deployment, Readers(deployment, holds_a_shard=False), RasterioProjector())
 app = app_of(planner, logger)
 
 

@@ -16,7 +16,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
 from handlers.steps.deadline import ShardTimes, in_time, reading_s
-from handlers.steps.reading import reader_of
+from handlers.steps.reading import Readers
 from handlers.steps.shard_metrics import metrics_of_shard, summary_of_shard
 from handlers.steps.spending import spending
 from handlers.wiring import Deployment, claim_in, cube_name
@@ -55,7 +55,7 @@ class ShardWorker:
 
     def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
-        self._reader = reader_of(deployment, holds_a_shard=True)
+        self._readers = Readers(deployment, holds_a_shard=True)
         self._projector = RasterioProjector()
         self._prepared: _Prepared | None = None
 
@@ -95,7 +95,7 @@ class ShardWorker:
                     filled = await gather_shard(
                         task,
                         plan=prepared.plan,
-                        reader=self._reader,
+                        reader=self._readers.of(prepared.plan.sign),
                         projector=self._projector,
                         slots=self.deployment.slots,
                         buffers=prepared.buffers,
@@ -130,7 +130,7 @@ class ShardWorker:
 
     async def aclose(self) -> None:
         """End the reader's child processes. Lambda never calls this."""
-        await self._reader.aclose()
+        await self._readers.aclose()
 
     async def _prepare(self, gather: str, control: ObjectControlStore) -> _Prepared:
         if self._prepared is None or self._prepared.gather != gather:

@@ -16,13 +16,12 @@ from handlers.settings import Settings
 from handlers.steps.capacity import size_index, workers_of
 from handlers.steps.manifest import manifest, manifest_key
 from handlers.steps.planning import admitted, opened_table
-from handlers.steps.reading import reader_of
+from handlers.steps.reading import Readers
 from handlers.steps.result import found_result
 from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.gather_document import summary_key
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.estimate.retry_limits import child_limit_s, late_shard_limit_s
 from pixel_gather.estimate.worker_memory import max_task_nbytes
@@ -41,7 +40,7 @@ class Planner:
     """Plans gathers of one deployment."""
 
     deployment: Deployment
-    reader: CogReader
+    readers: Readers
     projector: RasterioProjector
 
     async def plan(self, given: Any, *, execution: str, left_s: float) -> dict[str, Any]:
@@ -74,7 +73,7 @@ class Planner:
             plan, tasks = await plan_gather(
                 request,
                 table=table,
-                reader=self.reader,
+                reader=self.readers.of(request.sources.sign),
                 projector=self.projector,
                 cube=cube,
                 control=control,
@@ -160,7 +159,7 @@ settings = Settings.from_environment()
 logger = Logger()
 metrics = EmfMetrics(stage=settings.stage)
 deployment = Deployment(settings)
-planner = Planner(deployment, reader_of(deployment, holds_a_shard=False), RasterioProjector())
+planner = Planner(deployment, Readers(deployment, holds_a_shard=False), RasterioProjector())
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -70,6 +70,12 @@ class Settings:
     catalog_hosts: frozenset[str] = frozenset()
     """Hosts of STAC APIs that a request may search; none unless the deployment names them."""
 
+    signing: frozenset[str] = frozenset()
+    """Values of a request's ``sources.sign`` that are allowed besides ``none``."""
+
+    earthdata_secret: str | None = None
+    """Name of the secret that holds the Earthdata token."""
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Read all variables.
@@ -96,6 +102,8 @@ class Settings:
             catalog_hosts=frozenset(
                 str(each) for each in variables.array("CATALOG_HOSTS", may_be_missing=True)
             ),
+            signing=frozenset(str(each) for each in variables.array("SIGNING", may_be_missing=True)),
+            earthdata_secret=environment.get(f"{_PREFIX}EARTHDATA_SECRET") or None,
         )
 
     @property

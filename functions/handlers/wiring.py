@@ -1,8 +1,8 @@
 """Connects the steps to a deployment's stores. The connections are kept for the life of the function."""
 
 from collections.abc import Coroutine
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Final, cast
 
 from handlers.settings import Settings
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
@@ -10,6 +10,10 @@ from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place
+from pixel_gather.adapters.object_store.signing import Sign, Signing
+
+_LONGEST_JITTER_S: Final = 2.0
+"""Up to 500 workers start within seconds. A token lives for 45 minutes or more."""
 
 
 class Deployment:
@@ -24,6 +28,16 @@ class Deployment:
         self.summaries = ObjectControlStore(self._control, "")
         self._runner = open_runner()
         self._opened = lru_cache(maxsize=1)(lambda href: ZarrCube(open_place(href, own), href))
+
+    def signed_objects(self, sign: str) -> Objects:
+        """Return the reader of sources that one kind of signing is for; ``none`` for no signing."""
+        if sign == "none":
+            return self.objects
+        secret = self.settings.earthdata_secret
+        read_token = None if secret is None else partial(_secret_text, secret)
+        kind = cast("Sign", sign)  # the request's model has checked it
+        signing = Signing(kind=kind, read_token=read_token, longest_jitter_s=_LONGEST_JITTER_S)
+        return self.objects.signed(signing)
 
     def run[T](self, work: Coroutine[Any, Any, T]) -> T:
         """Run on the event loop that connections, limits and child processes belong to."""
@@ -49,6 +63,12 @@ class Deployment:
     def close(self) -> None:
         """End the event loop. Lambda never calls this."""
         self._runner.close()
+
+
+def _secret_text(name: str) -> str:
+    from pixel_gather.adapters.aws.secrets import secret_text  # noqa: PLC0415 # boto3 costs 0.3 s
+
+    return secret_text(name)
 
 
 def cube_name(gather: str) -> str:

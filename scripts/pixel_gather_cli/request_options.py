@@ -79,6 +79,11 @@ _SOURCES = (
     click.option("--regex", metavar="PATTERN", help="Search this regular expression in the whole href."),
     click.option("--time", metavar="PATTERN", help="Time in the hrefs, such as _%Y%m%d_, or auto. See ls."),
     click.option(
+        "--sign",
+        type=click.Choice(["planetary-computer", "earthdata"]),
+        help="Who signs for the files. Earthdata takes the token of EARTHDATA_TOKEN.",
+    ),
+    click.option(
         "--index", metavar="FILE", help="Header index; saves a request per file. See pixel-gather index."
     ),
 )
@@ -184,6 +189,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         options[name] = in_home(options[name])
     sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time")
     scenes = _taken_scenes(options)
+    sign = _taken(options, sign="sign")
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
     output = _taken(options, layout="layout", codec="codec", zfp_tolerance="zfp_tolerance")
     limits = _taken(options, usd="max_usd", times_source="times_source")
@@ -203,6 +209,8 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         given["sources"] = _as_object(given.get("sources")) | sources
     elif sources or scenes:
         given["sources"] = sources | scenes
+    if sign:
+        given["sources"] = _as_object(given.get("sources")) | sign
     if window:
         given["window"] = window
     for name, part in (("output", output), ("limits", limits)):

@@ -167,6 +167,19 @@ def test_functions_are_told_which_catalogs_may_be_searched(stack: Synthesized) -
         assert "PIXEL_GATHER_CATALOG_HOSTS" not in stack.functions()[module]["Environment"]["Variables"]
 
 
+def test_functions_that_read_sources_may_read_the_earthdata_token() -> None:
+    """By its name; the token itself is in no template."""
+    stack = synthesized(signing=["earthdata"], earthdata_secret="earthdata/token")  # noqa: S106 # its name
+    told = _settled(stack.functions()["gather_shard"]["Environment"]["Variables"])
+    settings = HandlerSettings.from_environment(told)
+
+    assert settings.signing == {"earthdata"}
+    assert settings.earthdata_secret == "earthdata/token"  # noqa: S105 # its name
+    granted = json.dumps(stack.of("AWS::IAM::Policy"))
+    assert granted.count("secretsmanager:GetSecretValue") == 4
+    assert granted.count(":secret:earthdata/token-??????") == 4
+
+
 def _settled(told: dict[str, Any]) -> dict[str, str]:
     """Return an environment with names of buckets, and with what Lambda adds."""
     known = {name: value if isinstance(value, str) else "bucket" for name, value in told.items()}

@@ -71,7 +71,7 @@ def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | 
             module.worker.deployment.run(module.worker.aclose())
             module.worker.deployment.close()
         if hasattr(module, "planner"):
-            module.deployment.run(module.planner.reader.aclose())
+            module.deployment.run(module.planner.readers.aclose())
         if hasattr(module, "deployment"):
             module.deployment.close()
         sys.modules.pop(f"handlers.{name}", None)

@@ -49,6 +49,11 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
         RequestError: One is refused. The message names the field and what may be read.
     """
     policy = source_policy(settings)
+    if sources.sign != "none" and sources.sign not in settings.signing:
+        raise RequestError(
+            f"this deployment does not sign by {sources.sign}; its setting signing names what it does",
+            field="sources.sign",
+        )
     for position, href in enumerate(sources.hrefs or ()):
         _checked(href, policy, f"sources.hrefs.{position}")
     if sources.list is not None:

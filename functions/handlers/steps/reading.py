@@ -6,15 +6,28 @@ from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.source_reader import CogReader
 
 
-def reader_of(deployment: Deployment, *, holds_a_shard: bool) -> CogReader:
-    """Return this process's reader. Use it and close it on the deployment's event loop.
+class Readers:
+    """This process's readers, one for each way of signing, to be used on the deployment's event loop."""
 
-    Args:
-        deployment: Whose sources are read.
-        holds_a_shard: Whether most of the memory is needed for the pixels of a shard.
-    """
-    return CogReader.over(
-        deployment.objects,
-        fast=GeoTiffSettings(),
-        fall_back=gdal_settings(deployment.settings.memory_mib, holds_a_shard=holds_a_shard),
-    )
+    def __init__(self, deployment: Deployment, *, holds_a_shard: bool) -> None:
+        """Open nothing yet.
+
+        Args:
+            deployment: Whose sources are read.
+            holds_a_shard: Whether most of the memory is needed for the pixels of a shard.
+        """
+        self._deployment = deployment
+        self._fall_back = gdal_settings(deployment.settings.memory_mib, holds_a_shard=holds_a_shard)
+        self._readers: dict[str, CogReader] = {}
+
+    def of(self, sign: str) -> CogReader:
+        """Return the reader for a request's ``sources.sign``."""
+        if sign not in self._readers:
+            objects = self._deployment.signed_objects(sign)
+            self._readers[sign] = CogReader.over(objects, fast=GeoTiffSettings(), fall_back=self._fall_back)
+        return self._readers[sign]
+
+    async def aclose(self) -> None:
+        """End the readers' child processes."""
+        for reader in self._readers.values():
+            await reader.aclose()

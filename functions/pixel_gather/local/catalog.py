@@ -105,7 +105,7 @@ def make_catalog(
         raise RequestError(f"give one of {', '.join(given)}", field="catalog")
     SceneSearch.of(**dict(search or {}))
     place = None if items is not None else _whole_place(named[0], given[named[0]])
-    kept_place = without_query(place) if named[0] == "stac" else place
+    kept_place = place if stac is None else without_query(stac)
     origin = Origin(kind=named[0], place=kept_place, search=dict(search or {}), collection=collection)
     return _made([origin], items=items, stac=stac, to=to, add=add, settings=settings, on_progress=on_progress)
 

@@ -24,6 +24,7 @@ from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT, AdaptiveLimiter
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place, split_href
+from pixel_gather.adapters.object_store.signing import Sign, Signing
 from pixel_gather.adapters.report.report_writer import write_report
 from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report
 from pixel_gather.adapters.source_list.found_list import found_sources
@@ -361,7 +362,8 @@ async def opened_job(
     slots = AdaptiveLimiter(fixed=settings.concurrency)
     objects = Objects(settings.stores, pace=slots)
     policy = IN_PROCESS.within(str(Path.cwd()))
-    reader = CogReader.over(objects, fast=settings.fast_path, fall_back=GdalSettings())
+    signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
+    reader = CogReader.over(signed, fast=settings.fast_path, fall_back=GdalSettings())
     index = None if request is None or request.index is None else _checked_index(request.index, policy)
     async with AsyncExitStack() as stack:
 
@@ -386,7 +388,7 @@ async def opened_job(
             return SqliteSourceTable(named, check=check)
 
         table = stack.enter_context(await _in_thread(load))
-        await asyncio.to_thread(_open_first, table, objects)
+        await asyncio.to_thread(_open_first, table, signed)
         if index is not None and request is not None:
             overview = request.overview
 
@@ -402,6 +404,12 @@ async def opened_job(
             projector=RasterioProjector(),
             slots=slots,
         )
+
+
+def _signing(kind: Sign) -> Signing:
+    """Return how this process signs: with the token of the environment."""
+    token = os.environ.get("EARTHDATA_TOKEN")
+    return Signing(kind=kind, read_token=None if token is None else lambda: token)
 
 
 def _open_first(table: SqliteSourceTable, objects: Objects) -> None:

@@ -110,6 +110,11 @@ class CubePlan:
         return claim_of(self.planned_at)
 
     @property
+    def sign(self) -> str:
+        """Who signs for the sources; ``none`` for nobody."""
+        return str(self.request.get("sources", {}).get("sign", "none"))
+
+    @property
     def was_searched(self) -> bool:
         """Whether the list is what a search found."""
         sources = self.request.get("sources", {})

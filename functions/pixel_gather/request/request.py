@@ -174,6 +174,11 @@ class Sources(_Model):
         "%d, %j, %H, %M and %S for the parts of the time, such as _%Y%m%d_; or auto for the names of "
         "Landsat, Sentinel, HLS, MODIS and VIIRS products.",
     )
+    sign: Literal["none", "planetary-computer", "earthdata"] = Field(
+        "none",
+        description="Who signs for the sources: planetary-computer for blobs of Azure, earthdata for buckets "
+        "of NASA. A deployment names what it allows.",
+    )
     stac: StacSources | None = Field(None, description="Scenes as STAC items, of an API or a file.")
     catalog: CatalogSources | None = Field(
         None, description="Scenes of a catalog that pixel-gather catalog wrote."
@@ -431,11 +436,13 @@ class GatherRequest(_Model):
     def digest(self) -> str:
         """Return 16 hexadecimal digits that are equal only for requests of the same cube.
 
-        Limits, the header index and the cube's name are left out: they do not change the cube's content.
+        Limits, the header index, who signs, and the cube's name are left out: they do not change the cube's
+        content.
         """
         made_of = self.without_key().model_dump(
             mode="json", exclude={"limits": True, "index": True, "output": {"name"}}
         )
+        del made_of["sources"]["sign"]  # it changes no pixel
         for name in ("time", "stac", "catalog"):
             if made_of["sources"][name] is None:
                 del made_of["sources"][name]

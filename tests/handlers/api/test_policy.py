@@ -170,6 +170,7 @@ def test_address_is_that_of_the_api(place: Place) -> None:
         ({"stac": {"cmr": {"short_name": "HLSL30"}, "assets": ["red"]}}, "catalog_hosts"),
         ({"stac": {"items": "s3://someone-elses/items.json", "assets": ["red"]}}, "sources.stac.items"),
         ({"stac": {"items": [{"id": "a"}], "assets": ["red"]}}, "items do not travel in a request"),
+        ({"hrefs": ["s3://open/a.tif"], "sign": "earthdata"}, "its setting signing names what it does"),
         ({"catalog": {"file": "s3://someone-elses/c.parquet", "assets": ["red"]}}, "sources.catalog.file"),
         ({"catalog": {"file": "s3://control/plans/c.parquet", "assets": ["red"]}}, "sources.catalog.file"),
         ({"catalog": {"file": "/etc/passwd", "assets": ["red"]}}, "sources.catalog.file"),

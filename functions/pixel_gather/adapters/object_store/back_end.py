@@ -6,15 +6,16 @@ from typing import Any, Final, Protocol
 
 import obstore
 from obstore.exceptions import BaseError
-from obstore.store import HTTPStore, LocalStore, S3Store
+from obstore.store import AzureStore, HTTPStore, LocalStore, S3Store
 
 from pixel_gather.adapters.object_store.error_status import is_throttling, judge
 from pixel_gather.adapters.object_store.hedge_policy import BackEnd, HedgeSettings
 from pixel_gather.adapters.object_store.hedged_gets import HedgedGets, Leg
 from pixel_gather.adapters.object_store.no_redirect_http import FixedHost, RangeAnswer
+from pixel_gather.adapters.object_store.signing import Containers
 from pixel_gather.model.source import Cost
 
-type Client = S3Store | HTTPStore | LocalStore | FixedHost
+type Client = S3Store | HTTPStore | LocalStore | FixedHost | Containers
 
 STORE_ERRORS: Final = (BaseError, OSError, ValueError)
 """What a client raises. `judge` translates it."""
@@ -111,10 +112,12 @@ class RangedGets:
                 path, wanted.start, wanted.stop, if_match=wanted.if_match, on_begin=leg.begins
             )
             return await leg.waits_for(request)
+        reader: AzureStore | S3Store | HTTPStore | LocalStore
+        reader, path = store.of(path) if isinstance(store, Containers) else (store, path)
         options: dict[str, Any] = {"range": (wanted.start, wanted.stop)}
         if wanted.if_match is not None:
             options["if_match"] = wanted.if_match
-        answer = await leg.waits_for(obstore.get_async(store, path, options=options))  # type: ignore[arg-type] # a plain dict is what it takes
+        answer = await leg.waits_for(obstore.get_async(reader, path, options=options))  # type: ignore[arg-type] # a plain dict is what it takes
         leg.begins()
         content = memoryview(await leg.waits_for(answer.bytes_async()))
         return RangeAnswer(content=content, etag=answer.meta["e_tag"], object_nbytes=answer.meta["size"])

@@ -1,5 +1,6 @@
 """Translate a store's error: what it means for a source, and whether a retry may help."""
 
+import re
 from typing import Final
 
 from obstore.exceptions import (
@@ -12,12 +13,16 @@ from obstore.exceptions import (
 
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, HttpRefusedError
 from pixel_gather.adapters.object_store.s3_credentials import HOW_TO_SIGN_IN, NO_CREDENTIALS
+from pixel_gather.adapters.object_store.token_session import BUSY, EXPIRED, ODD, REFUSED
 from pixel_gather.model.status import Status
 
 _REFUSED: Final = (
     "the store refused access (403), which S3 also says of a missing object to who may not list the bucket"
 )
 EMPTY: Final = "it is empty: it has no bytes at all"
+_QUERY: Final = re.compile(r"\?\S+")
+"""May hold a signature."""
+
 _MANY: Final = 100
 """More retries than any setting allows, so the setting decides."""
 
@@ -29,6 +34,8 @@ _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
         ("<Code>InvalidAccessKeyId<", "<Code>SignatureDoesNotMatch<", "<Code>InvalidToken<"),
         (Status.DENIED, f"AWS does not know these credentials: {HOW_TO_SIGN_IN}", 0),
     ),
+    *(((said,), (Status.DENIED, said, 0)) for said in (REFUSED, EXPIRED, ODD)),
+    ((BUSY,), (Status.TIMED_OUT, BUSY, 0)),
     (("<Code>ExpiredToken<",), (Status.DENIED, f"the AWS credentials have expired: {HOW_TO_SIGN_IN}", 0)),
     (
         ("<Code>PermanentRedirect<", "<Code>AuthorizationHeaderMalformed<", "without LOCATION"),
@@ -82,7 +89,7 @@ def judge(error: Exception) -> tuple[Status, str, int]:
     for marks, verdict in _BY_TEXT:
         if any(mark in text for mark in marks):
             return verdict
-    return Status.TIMED_OUT, text.partition("\n")[0][:300], 2
+    return Status.TIMED_OUT, _QUERY.sub("?…", text.partition("\n")[0])[:300], 2
 
 
 def said_of_place(error: Exception) -> str:

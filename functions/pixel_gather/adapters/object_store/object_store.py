@@ -9,7 +9,7 @@ import logging
 import os
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -21,6 +21,7 @@ from pixel_gather.adapters.object_store.error_status import EMPTY, judge
 from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, FixedHost
 from pixel_gather.adapters.object_store.s3_credentials import find_credentials
+from pixel_gather.adapters.object_store.signing import Containers, Signing
 from pixel_gather.errors import DeniedError, MissingExtraError, SourceError, StoreError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
@@ -47,6 +48,9 @@ class StoreSettings:
     """Send S3 requests without credentials, as public buckets allow."""
 
     requester_pays: bool = False
+    signing: Signing | None = None
+    """How reads of some back ends are signed. None: by the AWS credentials alone."""
+
     stays_on_host: bool = False
     """Refuse redirects of http and https, as a deployment must. obstore follows them to any host."""
 
@@ -144,11 +148,7 @@ def _open_store(
     scheme = urlsplit(root).scheme
     if scheme == "file":
         return LocalStore(prefix)
-    client_options: dict[str, Any] = timeouts | {
-        "connect_timeout": _milliseconds(settings.connect_timeout_s),
-        "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
-        "allow_http": scheme == "http" or (_endpoint(settings) or "").startswith("http://"),
-    }
+    client_options = _client_options(root, settings, timeouts)
     if scheme in ("http", "https"):
         return HTTPStore(root, client_options=client_options, retry_config=retry)  # type: ignore[arg-type] # a plain dict is what it takes
     options: dict[str, Any] = {
@@ -161,6 +161,32 @@ def _open_store(
     given = {name: value for name, value in options.items() if value is not None}
     bucket = urlsplit(root).netloc
     return S3Store(bucket, prefix=prefix, client_options=client_options, retry_config=retry, **given)  # type: ignore[arg-type] # as above
+
+
+def _client_options(root: str, settings: StoreSettings, timeouts: dict[str, str]) -> dict[str, Any]:
+    return timeouts | {
+        "connect_timeout": _milliseconds(settings.connect_timeout_s),
+        "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
+        "allow_http": root.startswith("http://") or (_endpoint(settings) or "").startswith("http://"),
+    }
+
+
+def _open_signed(root: str, settings: StoreSettings, signing: Signing) -> Client:
+    """Create the client that reads what a service signs for."""
+    timeouts = {
+        "timeout": _milliseconds(settings.request_timeout_s),
+        "read_timeout": _milliseconds(settings.stall_timeout_s),
+    }
+    options: dict[str, Any] = {
+        "client_options": _client_options(root, settings, timeouts),
+        "retry_config": {"max_retries": 0},
+    }
+    if not root.startswith("s3://"):
+        if (signing.blob_endpoint or "").startswith("http://"):
+            options["client_options"]["allow_http"] = True
+        return Containers(root, signing, options)
+    endpoint = _endpoint(settings)
+    return signing.bucket(root, options if endpoint is None else options | {"endpoint": endpoint})
 
 
 def _endpoint(settings: StoreSettings) -> str | None:
@@ -240,6 +266,14 @@ class Objects:
         """Return how the store of a checked href is reached."""
         return self.by_root.get(split_href(href)[0], self.settings)
 
+    def signed(self, signing: Signing) -> "Objects":
+        """Return another reader of the same objects, which signs."""
+        return Objects(
+            replace(self.settings, signing=signing),
+            by_root={root: replace(each, signing=signing) for root, each in self.by_root.items()},
+            pace=self.pace,
+        )
+
     def _opened(self, root: str, href: str) -> RangedGets:
         try:
             return self._back_end(root)
@@ -259,7 +293,10 @@ class Objects:
         return self._back_ends[root]
 
     def _store(self, root: str, settings: StoreSettings) -> Client:
-        if root not in self._stores:
+        signing = settings.signing
+        if root not in self._stores and signing is not None and signing.is_for(root):
+            self._stores[root] = _open_signed(root, settings, signing)
+        elif root not in self._stores:
             is_http = root.startswith(("http://", "https://"))
             self._stores[root] = (
                 FixedHost(
