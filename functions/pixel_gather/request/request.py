@@ -34,6 +34,7 @@ type Offset = Annotated[int, Field(ge=-(2**31) + 1, le=2**31 - 1)]
 
 
 _SOURCE_KINDS: Final = ("hrefs", "list", "prefix", "stac", "catalog")
+_ITEM_KINDS: Final = ("api", "items", "cmr")
 _WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
 _MOST_MISTAKES: Final = 1000
 _MOST_NAMED: Final = 5
@@ -135,7 +136,7 @@ class StacSources(_Scenes):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        _exactly_one(self, ("api", "items", "cmr"))
+        _exactly_one(self, _ITEM_KINDS)
         return self
 
 
@@ -483,6 +484,7 @@ def request_schema() -> dict[str, Any]:
     schema = GatherRequest.model_json_schema() | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     fields, parts = schema["properties"], schema["$defs"]
     parts["Sources"]["oneOf"] = [{"required": [name]} for name in _SOURCE_KINDS]
+    parts["StacSources"]["oneOf"] = [{"required": [name]} for name in _ITEM_KINDS]
     parts["WindowRequest"]["oneOf"] = [{"required": [name]} for name in _WINDOW_KINDS]
     hrefs = {"type": "array", "items": {"type": "string"}, "minItems": 1}
     fields["sources"] = {"anyOf": [fields["sources"], {"type": "string", "minLength": 1}, hrefs]}
