@@ -60,9 +60,10 @@ class Planner:
         found_list = await found_list_of(request, cube=cube, control=control)
         async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
             found = await cube.found()
-            if found is not None and found.digest != gather_digest(request, table):
+            digest = gather_digest(request, table)
+            if found is not None and found.digest != digest:
                 raise ArrayExistsError(
-                    f"{cube.place}: a cube of another request or another list is there: give this one "
+                    f"{cube.place}: {found.in_words(digest)} is there: give this one "
                     "another output.name, or submit it with force"
                 )
             if found is not None and (report := found.complete_report()) is not None:

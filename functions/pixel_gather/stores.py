@@ -53,9 +53,14 @@ class FoundCube:
             ArrayExistsError: The cube has another digest.
         """
         if self.digest != digest:
-            raise ArrayExistsError(
-                f"{self.place}: a cube of another request or another list is there: choose another place"
-            )
+            raise ArrayExistsError(f"{self.place}: {self.in_words(digest)} is there: choose another place")
+
+    def in_words(self, digest: str) -> str:
+        """Say what differs between this cube and a gather of another digest."""
+        n = len(digest) // 2  # the request's; the other half is the list's
+        if self.digest[:n] == digest[:n]:
+            return "a cube of this request and another list"
+        return "a cube of another request or another list"
 
     def check_can_continue(self, digest: str) -> None:
         """Refuse a cube that a gather cannot continue.

@@ -50,4 +50,4 @@ def test_a_gather_is_gone_on_with_by_the_list_that_it_found(machine: StateMachin
     assert set(found["status"].to_pylist()) == {"kept"}
     refused = machine.planned(REQUEST)
     assert refused["verdict"] == "refused"
-    assert "another list" in refused["cause"]
+    assert "a cube of this request and another list is there" in refused["cause"]

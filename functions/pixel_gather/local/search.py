@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pixel_gather.adapters.catalog.asked_scenes import opened_folder
 from pixel_gather.adapters.catalog.find_scenes import (
     Duplicates,
     FoundScenes,
@@ -13,7 +14,6 @@ from pixel_gather.adapters.catalog.find_scenes import (
     with_latest,
 )
 from pixel_gather.adapters.catalog.json_http import JsonClient
-from pixel_gather.adapters.catalog.scene_list import opened_folder
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.catalog.scene_search import MOST_SCENES, SceneSearch

@@ -222,7 +222,7 @@ def test_another_answer_is_another_gather(scenes: list[dict[str, Any]], api: Ser
 
     removed = scenes.pop()
     try:
-        with pytest.raises(ArrayExistsError, match="another list"):
+        with pytest.raises(ArrayExistsError, match="of this request and another list"):
             gather(request, to=tmp_path / "cube.zarr")
     finally:
         scenes.append(removed)
@@ -287,7 +287,7 @@ def test_an_unfinished_gather_goes_on_with_what_it_found(
     try:
         gathered = gather(request, to=tmp_path / "cube.zarr", settings=BARE)
         assert len(api.asked) == n_asked
-        with pytest.raises(ArrayExistsError, match="another list"):
+        with pytest.raises(ArrayExistsError, match="of this request and another list"):
             gather(request, to=tmp_path / "cube.zarr")
     finally:
         scenes.append(removed)
@@ -421,7 +421,7 @@ def test_granules_of_cmr_are_gathered(monkeypatch: pytest.MonkeyPatch, scenes: l
         return Answer(body={"items": [{"umm": umm}]})
 
     with serving(answer) as server:
-        monkeypatch.setattr("pixel_gather.adapters.catalog.scene_list.CMR", server.url)
+        monkeypatch.setattr("pixel_gather.adapters.catalog.asked_scenes.CMR", server.url)
         asked = {"cmr": {"short_name": "HLSL30"}, "assets": ["red"]}
         plan = dry_run({"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}})
 

@@ -1,34 +1,19 @@
 """The scenes that a request asks a catalog or a STAC API for, as the list of a gather's sources."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from pixel_gather.adapters.catalog.cmr import CmrSearch, cmr_items
+from pixel_gather.adapters.catalog.asked_scenes import SceneSearcher, Searched
 from pixel_gather.adapters.catalog.find_scenes import (
     FoundScenes,
     Item,
-    catalog_scenes,
-    stac_items,
-    wanted_items,
-    with_latest,
 )
-from pixel_gather.adapters.catalog.item_files import items_of_file
-from pixel_gather.adapters.catalog.json_http import JsonClient
-from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import (
     Objects,
-    Store,
-    StoreSettings,
-    open_place,
-    open_store,
-    split_href,
 )
 from pixel_gather.adapters.source_list.list_columns import check_name, check_value
-from pixel_gather.adapters.source_list.list_file import Check, no_deadline, open_list_file
+from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.catalog.scene_search import SceneSearch
 from pixel_gather.catalog.scene_sources import (
@@ -37,7 +22,6 @@ from pixel_gather.catalog.scene_sources import (
     asset_choices,
     band_numbers,
     row_of,
-    slimmed,
     sources_of,
 )
 from pixel_gather.errors import RequestError
@@ -46,13 +30,11 @@ from pixel_gather.model.source import LeftOut, SearchCost, Source
 from pixel_gather.model.window import WindowRule
 from pixel_gather.ports import Projector
 from pixel_gather.request.href import HrefPolicy, check_href
-from pixel_gather.request.request import CatalogSources, Sources, StacSources
-from pixel_gather.request.web_address import CMR, CheckUrl
+from pixel_gather.request.request import Sources
+from pixel_gather.request.web_address import CheckUrl
 
 LONLAT: Final = "EPSG:4326"
 _LARGEST_DOCUMENT_NBYTES: Final = 64 << 20
-
-type _Asked = StacSources | CatalogSources
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +93,7 @@ class SceneFinder:
 
     def _sources(
         self,
-        asked: _Asked,
+        asked: Searched,
         choices: tuple[AssetChoice, ...],
         field: str,
         told: _Told,
@@ -147,7 +129,7 @@ class SceneFinder:
             told.notes.append(f"{counted(n_without, 'scene')} found without any of the assets: left out")
 
     def _of_item(
-        self, item: Item, asked: _Asked, choices: tuple[AssetChoice, ...]
+        self, item: Item, asked: Searched, choices: tuple[AssetChoice, ...]
     ) -> Iterator[tuple[SceneSource, str]]:
         """Yield the sources of a scene, each with the name of its row."""
         row = row_of(item, asked.scene)
@@ -167,67 +149,13 @@ class SceneFinder:
         except ValueError as error:
             raise RequestError(f"scene {each.scene[:200]}: {error}", field=field) from error
 
-    def _found(self, asked: _Asked, choices: tuple[AssetChoice, ...], cost: SearchCost) -> FoundScenes:
-        wanted = self._search(asked)
-
-        def take(item: Item) -> Item:
-            self.check()
-            return slimmed(item, choices)
-
-        if isinstance(asked, StacSources):
-            found = FoundScenes(items=tuple(map(take, self._items(asked, wanted, cost))))
-        else:
-            href = self._checked(asked.file, "file")
-            store, key = opened_folder(href, self.objects.settings_of(href))
-            found = run(catalog_scenes(wanted, store, key, take=take))
-            cost.n_gets = found.n_gets
-        return with_latest(found, asked.duplicates)
-
-    def _items(self, asked: StacSources, wanted: SceneSearch, cost: SearchCost) -> Iterator[Item]:
-        """Yield the items of an API, of CMR, of a file or of the request itself."""
-        if asked.api is not None or asked.cmr is not None:
-            client = JsonClient(self.check_api(asked.api or CMR))
-            yield from self._asked_items(asked, wanted, client)
-            cost.n_pages = client.n_requests
-        elif isinstance(asked.items, tuple):
-            yield from wanted_items(asked.items, wanted, name="an item")
-        else:
-            found = items_of_file(
-                self._checked(asked.items or "", "items"),
-                objects=self.objects,
-                read_document=self._read_document,
-                check=self.check,
-            )
-            yield from wanted_items(found, wanted, name="an item")
-
-    def _asked_items(self, asked: StacSources, wanted: SceneSearch, client: JsonClient) -> Iterator[Item]:
-        if asked.api is not None:
-            return stac_items(wanted, asked.api, client)
-        assert asked.cmr is not None  # noqa: S101 # it is one of the two
-        collection = CmrSearch(
-            **asked.cmr.model_dump(), area=wanted.area, times=wanted.times, most=wanted.most, root=CMR
+    def _found(self, asked: Searched, choices: tuple[AssetChoice, ...], cost: SearchCost) -> FoundScenes:
+        searcher = SceneSearcher(
+            objects=self.objects, policy=self.catalog_policy, check_api=self.check_api, check=self.check
         )
-        return wanted_items(cmr_items(collection, client), wanted, name="a granule of CMR")
+        return searcher.found(asked, self._search(asked), choices, cost)
 
-    def _read_document(self, href: str) -> Any:
-        """Return a document that a static catalog links to."""
-        name, file = open_list_file(
-            self._checked(href, "items"), objects=self.objects, check=self.check, what="catalog"
-        )
-        with closing(file):
-            try:
-                return msgspec.json.decode(file.read(_LARGEST_DOCUMENT_NBYTES))
-            except msgspec.DecodeError as error:
-                raise RequestError(f"{name} is no JSON: {error}", field="items") from error
-
-    def _checked(self, place: str, field: str) -> str:
-        """Return the href of a file that describes scenes."""
-        try:
-            return check_href(place, policy=self.catalog_policy)
-        except ValueError as error:
-            raise RequestError(str(error), field=field) from error
-
-    def _search(self, asked: _Asked) -> SceneSearch:
+    def _search(self, asked: Searched) -> SceneSearch:
         """Check what is asked; the area of the window is that of its box or point on the Earth."""
         wanted = SceneSearch.of(
             bbox=asked.area if isinstance(asked.area, tuple) else None,
@@ -263,23 +191,6 @@ def box_of_window(window: WindowRule | None, projector: Projector) -> tuple[floa
         return (xs[0], ys[0], xs[0], ys[0])
     assert window.bounds is not None  # noqa: S101 # checked above
     return projector.bounds(window.bounds, source_crs=window.crs, target_crs=LONLAT)
-
-
-def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
-    """Open the store of a catalog that is to be read; no folder is made.
-
-    Args:
-        href: Of the catalog's Parquet file, checked.
-        settings: How the store is reached.
-
-    Returns:
-        The store, and the catalog's key in it.
-    """
-    root, path = split_href(href)
-    if root == "file://":
-        return open_store(root, settings), path
-    folder, _, name = href.rpartition("/")
-    return open_place(folder, settings), name
 
 
 def _named_in(field: str, work: Callable[[], FoundScenes]) -> FoundScenes:
