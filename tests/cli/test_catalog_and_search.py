@@ -147,6 +147,15 @@ def test_files_of_the_same_name_are_two_scenes(tmp_path: Path, capsys: pytest.Ca
     assert json.loads(capsys.readouterr().out)["n_scenes"] == 2
 
 
+def test_a_list_cannot_say_which_band(catalog: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever reads it would take the first one."""
+    assert run("search", "--catalog", catalog, *POINT, "--assets", "data:2") == 2
+
+    told = capsys.readouterr()
+    assert "--assets: a list names whole files" in told.err
+    assert told.out == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -112,7 +112,10 @@ def _from_s3(rest: str, policy: HrefPolicy) -> str:
     if not _BUCKET.fullmatch(bucket):
         raise ValueError(f"{bucket!r} cannot be the name of an S3 bucket; write s3://bucket/key")
     if policy.buckets is not None and bucket not in policy.buckets:
-        raise ValueError(f"the bucket {bucket} is not allowed here; allowed are {_list(policy.buckets)}")
+        raise ValueError(
+            f"the bucket {bucket} is not allowed here; allowed are {_list(policy.buckets)}, by the setting "
+            "source_buckets"
+        )
     if not key:
         raise ValueError(f"the key is empty; write s3://{bucket}/key")
     _refuse_odd_segments(key)
@@ -138,7 +141,10 @@ def _from_http(scheme: str, rest: str, policy: HrefPolicy) -> str:
     is_default_port = host["port"] is None or host["port"] == _DEFAULT_PORTS[scheme]
     server = host["name"] if is_default_port else host[0]
     if policy.hosts is not None and server not in policy.hosts:
-        raise ValueError(f"the host {server} is not allowed here; allowed are {_list(policy.hosts)}")
+        raise ValueError(
+            f"the host {server} is not allowed here; allowed are {_list(policy.hosts)}, by the setting "
+            "https_hosts"
+        )
     if not path:
         raise ValueError(f"the path is empty; write {scheme}://{server}/path")
     if "%2f" in path.lower():

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pixel_gather.catalog.item import asset_hrefs, scene_key
-from pixel_gather.catalog.scene_sources import Address
+from pixel_gather.catalog.scene_sources import Address, asset_choices, band_numbers
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.errors import RequestError
 from pixel_gather.local.catalog import write_items
@@ -99,6 +99,12 @@ def _lines(found: FoundScenes, format_: str, assets: tuple[str, ...], address: A
 
 def _source_rows(found: FoundScenes, assets: tuple[str, ...], address: Address) -> Iterator[dict[str, Any]]:
     """Yield the lines of a list file, all with the same columns; a missing asset has no line."""
+    if band_numbers(asset_choices(assets)):
+        raise RequestError(
+            "a list names whole files; gather a band of an asset by run --catalog or --stac with the same "
+            "--assets",
+            field="--assets",
+        )
     sources = [each for each in found.sources(assets, address=address) if each.href is not None]
     columns = dict.fromkeys(name for each in sources for name in each.columns)
     for each in sources:
