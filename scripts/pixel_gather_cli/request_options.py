@@ -89,12 +89,16 @@ _SOURCES = (
 )
 _SCENES = (
     click.option("--stac", metavar="URL", help="Scenes that this STAC API finds where the window lies."),
+    click.option("--items", metavar="FILE", help="Scenes of a file of STAC items instead."),
     click.option("--catalog", metavar="FILE", help="Scenes of what pixel-gather catalog wrote instead."),
     click.option("--assets", metavar="NAMES", help="Of each scene, such as red,nir or nir=B08,scl."),
     click.option("--collection", multiple=True, metavar="ID", help="Of scenes; may be given again."),
     click.option("--datetime", metavar="TIME", help="Of scenes: 2024, 2024-06/2024-08."),
     click.option("--where", metavar="TEXT", help="Of scenes, such as 'eo:cloud_cover<40'."),
 )
+_SCENE_FIELDS = {"stac": ("stac", "api"), "items": ("stac", "items"), "catalog": ("catalog", "file")}
+"""Option to kind and field of ``sources``."""
+
 _WINDOW = (
     click.option("--tile", type=Tile(), help="One tile of each source's own tiling."),
     click.option("--pixels", type=Numbers("COL,ROW,WIDTH,HEIGHT", kind=int), help="A window of pixels."),
@@ -185,7 +189,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         RequestError: The request is wrong or missing.
     """
     given = _read(options.pop("request_file"))
-    for name in ("sources", "prefix", "index", "catalog"):
+    for name in ("sources", "prefix", "index", "catalog", "items"):
         options[name] = in_home(options[name])
     sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time")
     scenes = _taken_scenes(options)
@@ -226,21 +230,26 @@ def _taken_scenes(options: dict[str, Any]) -> dict[str, Any]:
     given = _taken(
         options,
         stac="stac",
+        items="items",
         catalog="catalog",
         assets="assets",
         collections="collection",
         datetime="datetime",
         where="where",
     )
-    places = {name: given.pop(name) for name in ("stac", "catalog") if name in given}
+    places = {name: given.pop(name) for name in _SCENE_FIELDS if name in given}
     if not given.get("collections"):
         given.pop("collections", None)
     if not places:
         if given:
-            raise RequestError("it goes with --stac or --catalog", field=f"--{next(iter(given))}")
+            raise RequestError("it goes with --stac, --items or --catalog", field=f"--{next(iter(given))}")
         return {}
     given["assets"] = _assets(given.get("assets", ""))
-    return {name: {"api" if name == "stac" else "file": place} | given for name, place in places.items()}
+    found: dict[str, dict[str, Any]] = {}
+    for name, place in places.items():
+        kind, field = _SCENE_FIELDS[name]
+        found.setdefault(kind, dict(given))[field] = place
+    return found
 
 
 def _assets(text: str) -> dict[str, str]:

@@ -147,6 +147,18 @@ def test_files_of_the_same_name_are_two_scenes(tmp_path: Path, capsys: pytest.Ca
     assert json.loads(capsys.readouterr().out)["n_scenes"] == 2
 
 
+def test_items_of_a_file_are_gathered(catalog: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A catalog's own Parquet file is one."""
+    asked = ("--assets", "data", *POINT, "--json")
+    assert run("plan", "--items", catalog, *asked) == 0
+    by_items = json.loads(capsys.readouterr().out)
+    assert run("plan", "--catalog", catalog, *asked) == 0
+
+    assert by_items["shape"] == json.loads(capsys.readouterr().out)["shape"]
+    assert run("plan", "--items", catalog, "--stac", "https://x", *asked) == 2
+    assert "give exactly one of api, items, cmr" in capsys.readouterr().err
+
+
 def test_a_list_cannot_say_which_band(catalog: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whoever reads it would take the first one."""
     assert run("search", "--catalog", catalog, *POINT, "--assets", "data:2") == 2
@@ -176,7 +188,7 @@ def test_a_list_cannot_say_which_band(catalog: Path, capsys: pytest.CaptureFixtu
         (("run", "--catalog", "c", "--point", "1,2", "--to", "x"), "--assets: say what is read"),
         (
             ("run", "--sources", "c", "--where", "a<1", "--to", "x"),
-            "--where: it goes with --stac or --catalog",
+            "--where: it goes with --stac, --items or --catalog",
         ),
         (
             ("plan", "--sources", "l", "--catalog", "c", "--assets", "red", "--point", "1,2"),
