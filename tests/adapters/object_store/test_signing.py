@@ -1,6 +1,7 @@
 """Reads that Planetary Computer or Earthdata sign for; their services are on loopback here."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -205,3 +206,18 @@ def test_earthdata_without_a_token_says_what_to_set(monkeypatch: pytest.MonkeyPa
     request = {"sources": {"hrefs": [BUCKET[0]], "sign": "earthdata"}, "window": "centre"}
     with pytest.raises(DeniedError, match="EARTHDATA_TOKEN"):
         dry_run(request)
+
+
+def test_a_file_of_settings_that_cannot_be_read_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The provider reads it by a package that need not be installed."""
+    (tmp_path / "settings.env").write_text("PC_SDK_SUBSCRIPTION_KEY=x")
+    monkeypatch.setattr("obstore.auth.planetary_computer._SETTINGS_ENV_FILE", tmp_path / "settings.env")
+    monkeypatch.setitem(sys.modules, "dotenv", None)
+    with services(lambda _: token()) as served:
+        (error,) = served.read(BLOBS[0], kind="planetary-computer")
+
+    assert isinstance(error, SourceError)
+    assert error.status is Status.DENIED
+    assert "python-dotenv" in str(error)

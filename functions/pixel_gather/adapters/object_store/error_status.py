@@ -13,7 +13,7 @@ from obstore.exceptions import (
 
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, HttpRefusedError
 from pixel_gather.adapters.object_store.s3_credentials import HOW_TO_SIGN_IN, NO_CREDENTIALS
-from pixel_gather.adapters.object_store.token_session import BUSY, EXPIRED, ODD, REFUSED
+from pixel_gather.adapters.object_store.token_session import BUSY, EXPIRED, ODD, REFUSED, SETTINGS_FILE
 from pixel_gather.model.status import Status
 
 _REFUSED: Final = (
@@ -34,7 +34,7 @@ _OF_THE_STORE: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
         ("<Code>InvalidAccessKeyId<", "<Code>SignatureDoesNotMatch<", "<Code>InvalidToken<"),
         (Status.DENIED, f"AWS does not know these credentials: {HOW_TO_SIGN_IN}", 0),
     ),
-    *(((said,), (Status.DENIED, said, 0)) for said in (REFUSED, EXPIRED, ODD)),
+    *(((said,), (Status.DENIED, said, 0)) for said in (REFUSED, EXPIRED, ODD, SETTINGS_FILE)),
     ((BUSY,), (Status.TIMED_OUT, BUSY, 0)),
     (("<Code>ExpiredToken<",), (Status.DENIED, f"the AWS credentials have expired: {HOW_TO_SIGN_IN}", 0)),
     (

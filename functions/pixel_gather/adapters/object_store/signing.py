@@ -18,6 +18,7 @@ from obstore.store import AzureStore, S3Store
 from pixel_gather.adapters.object_store.token_session import (
     EXPIRED,
     ODD,
+    SETTINGS_FILE,
     UNSIGNED,
     SigningError,
     TokenSession,
@@ -96,15 +97,24 @@ class Signing:
             root: ``https://account.blob.core.windows.net``.
             container: Its name, the first part of the path.
             options: The client's other options.
+
+        Raises:
+            SigningError: There is a file of settings that cannot be read.
         """
         from obstore.auth.planetary_computer import (  # noqa: PLC0415 # as above
             PlanetaryComputerCredentialProvider,
         )
 
         account = urlsplit(root).netloc.removesuffix(_BLOBS)
-        provider = PlanetaryComputerCredentialProvider(
-            account_name=account, container_name=container, session=self._session(), sas_url=self.token_url
-        )
+        try:
+            provider = PlanetaryComputerCredentialProvider(
+                account_name=account,
+                container_name=container,
+                session=self._session(),
+                sas_url=self.token_url,
+            )
+        except ImportError as error:
+            raise SigningError(SETTINGS_FILE) from error
         if self.blob_endpoint is not None:
             options = options | {"endpoint": self.blob_endpoint}
         return AzureStore(container, account_name=account, credential_provider=_Lasting(provider), **options)

@@ -20,6 +20,9 @@ BUSY: Final = "the signing service stays busy: try again later"
 REFUSED: Final = "the signing service refuses the token: give another one"
 EXPIRED: Final = "the signing service hands out tokens that have expired: try again later"
 ODD: Final = "the signing service answers with what is no token"
+SETTINGS_FILE: Final = (
+    "~/.planetarycomputer/settings.env is read by python-dotenv alone: install it, or move the file away"
+)
 UNSIGNED: Final = "Earthdata wants a token: set EARTHDATA_TOKEN"
 
 
