@@ -23,6 +23,9 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "of a young account, with a key": {
         "account_concurrency": 10,
         "alarm_usd_per_day": "none",
+        "catalog_hosts": ["stac.example.org"],
+        "signing": ["planetary-computer", "earthdata"],
+        "earthdata_secret": "earthdata/token",
         "source_buckets": [
             {"name": "sealed", "kms_key": "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef"}
         ],

@@ -301,8 +301,9 @@ class SqliteSourceTable:
         batch: list[list[Scalar]] = []
         n_characters = 0
         hashes = array("q")  # 8 MB for a million hrefs, which SQLite takes seconds to compare
+        numbers = self._list.band_numbers
         for n, source in enumerate(self._list.sources):
-            hashes.append(hash((source.href, self.band_numbers.get(source.band or ""))))
+            hashes.append(hash((source.href, numbers.get(source.band or "")) if numbers else source.href))
             if not self._types.keys() >= source.columns.keys():
                 self._insert(batch)
                 batch, n_characters = [], 0
