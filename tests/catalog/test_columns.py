@@ -1,5 +1,7 @@
 """The columns of a catalog, against looking at every scene by itself."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import shapely
@@ -11,6 +13,7 @@ from pixel_gather.catalog.area import Area, Box, unwrapped
 from pixel_gather.catalog.columns import (
     N_PER_BLOCK,
     BlockTable,
+    Columns,
     block_of_bytes,
     block_to_bytes,
     columns_of,
@@ -144,10 +147,9 @@ def test_blocks_come_back_from_a_file() -> None:
     }
 
 
-@settings(deadline=None, max_examples=25)
-@given(boxes())
-def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
-    """The table of blocks leaves out only what holds no match."""
+@cache
+def blocks() -> Columns:
+    """Three blocks of random boxes, as a catalog sorts them."""
     random = np.random.default_rng(2)
     west, south = random.uniform(-180, 179, 3 * N_PER_BLOCK), random.uniform(-90, 89, 3 * N_PER_BLOCK)
     keys = [
@@ -163,7 +165,14 @@ def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
         for n, (x, y) in enumerate(zip(west, south, strict=True))
     ]
     columns = columns_of(keys, {})
-    columns = {name: values[order_of(columns)] for name, values in columns.items()}
+    return {name: values[order_of(columns)] for name, values in columns.items()}
+
+
+@settings(deadline=None, max_examples=25)
+@given(boxes())
+def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
+    """The table of blocks leaves out only what holds no match."""
+    columns = blocks()
     query = SceneQuery(area=Area(area), where=parse_where("eo:cloud_cover<30"))
 
     kept = set(BlockTable.of(columns).may_match(query).tolist())

@@ -19,8 +19,8 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from e2e.api import call, execution_arn, gathered, refused_writes, wait_for
-from pixel_gather import gather
 from pixel_gather_emulator.deploy import DeployedStack
+from support.undrawn import gather_undrawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -74,7 +74,7 @@ def test_gather_through_the_api_is_the_gather_in_process(
     document = gathered(deployment, request)
 
     files = [str(DATA / IN_SAMPLES / name) for name in SERIES]
-    here = gather({"sources": files, "window": WINDOW}, to=tmp_path)
+    here = gather_undrawn({"sources": files, "window": WINDOW}, to=tmp_path)
     assert document["state"] == "succeeded", document
     assert document["result"]["digest"] == here.report.digest
     assert document["sources"] == {"total": N, "done": N, "failed": 0}

@@ -19,8 +19,8 @@ import xarray as xr
 
 from e2e.api import ENDED, call, execution_arn, gathered, refused_writes, wait_for
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, WINDOW, opened
-from pixel_gather import gather
 from pixel_gather_emulator.deploy import DeployedStack
+from support.undrawn import gather_undrawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -77,7 +77,7 @@ def in_process(tmp_path_factory: pytest.TempPathFactory) -> InProcess:
     folder = tmp_path_factory.mktemp("many")
     (folder / "sources.csv").write_text(source_list(str(DATA / IN_SAMPLES)))
     request = {"sources": str(folder / "sources.csv"), "window": WINDOW, "output": {"layout": LAYOUT}}
-    here = gather(request, to=folder / "cube.zarr")
+    here = gather_undrawn(request, to=folder / "cube.zarr")
     return InProcess(folder / "cube.zarr", here.report.digest)
 
 

@@ -14,10 +14,10 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from handlers.settings import SourceBucket
-from pixel_gather import gather
 from pixel_gather.errors import StoreError
 from pixel_gather.request.request import parse_request
 from support.lambda_functions import REGION, Context, StateMachine, records
+from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files"
 LANDSAT = sorted(SERIES.glob("gdalcubes/*_B2.TIF"))
@@ -32,7 +32,7 @@ NAME = parse_request(REQUEST).cube_name
 
 def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tmp_path: Path) -> None:
     """The same digest and the same cube, wherever the steps run."""
-    local = gather(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "cube")
+    local = gather_undrawn(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "cube")
 
     result = machine.run(REQUEST)
 
@@ -302,8 +302,8 @@ def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMach
             machine.shard.handler({"gather": other_verdict["gather"], "tasks": [other_item]}, Context())
 
     files = sorted(SERIES.glob("stactools-noaa-cdr/heat_content_anomaly_0-2000*.tif"))
-    local = gather(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "a")
-    other_local = gather(other | {"sources": [str(file) for file in files]}, to=tmp_path / "b")
+    local = gather_undrawn(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "a")
+    other_local = gather_undrawn(other | {"sources": [str(file) for file in files]}, to=tmp_path / "b")
     assert machine.finished(verdict)["digest"] == local.report.digest
     assert machine.finished(other_verdict)["digest"] == other_local.report.digest
 
@@ -383,7 +383,7 @@ def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_pa
 
     result = machine.run(request | {"sources": {"prefix": "s3://sources/jp2"}})
 
-    local = gather(request | {"sources": [str(file) for file in files]}, to=tmp_path / "cube")
+    local = gather_undrawn(request | {"sources": [str(file) for file in files]}, to=tmp_path / "cube")
     assert (result["status"], result["n_shards"]) == ({"ok": len(files)}, len(files))
     assert result["digest"] == local.report.digest
 

@@ -12,9 +12,10 @@ from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from pixel_gather import Settings, gather
+from pixel_gather import Settings
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather_cli.main import main
+from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
@@ -48,9 +49,11 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: Path) -> None:
     """The same digest, the same cube, wherever it lies; one object per shard."""
     settings = Settings(stores=StoreSettings(endpoint=endpoint))
-    local = gather({"sources": [str(file) for file in FILES], "window": "centre"}, to=tmp_path / "cube")
+    local = gather_undrawn(
+        {"sources": [str(file) for file in FILES], "window": "centre"}, to=tmp_path / "cube"
+    )
 
-    remote = gather(
+    remote = gather_undrawn(
         {"sources": {"prefix": "s3://sources/heat", "glob": "*.tif"}, "window": "centre"},
         to="s3://cubes/some/where.zarr",
         settings=settings,
@@ -77,7 +80,7 @@ def test_missing_key_on_s3_is_one_missing_row(endpoint: str, tmp_path: Path) -> 
     """The others are read."""
     hrefs = [*(f"s3://sources/heat/{file.name}" for file in FILES), "s3://sources/heat/gone.tif"]
 
-    gathered = gather(
+    gathered = gather_undrawn(
         {"sources": hrefs, "window": "centre"},
         to=tmp_path / "cube",
         settings=Settings(stores=StoreSettings(endpoint=endpoint)),
@@ -113,7 +116,7 @@ def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
     monkeypatch.delenv("AWS_ENDPOINT_URL") if variable == "AWS_ENDPOINT" else None
     monkeypatch.setenv(variable, endpoint)
 
-    gathered = gather({"sources": hrefs, "window": {"tile": [0, 0]}}, to="s3://cubes/by-environment")
+    gathered = gather_undrawn({"sources": hrefs, "window": {"tile": [0, 0]}}, to="s3://cubes/by-environment")
 
     assert gathered.report.n_failed == 0
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pixel_gather import gather
 from pixel_gather.local.gather import drill_async
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.request import Sources
+from support.undrawn import gather_undrawn
 
 PROJECT = Path(__file__).parents[2]
 OURS = PROJECT / "tests/data/series"
@@ -70,7 +70,7 @@ def test_gather_of_a_series_equals_the_stack_that_rasterio_reads(
             window = "centre"
         request = {"sources": _hrefs(folder, series), "window": window}
 
-        gathered = gather(request, to=tmp_path / window_name)
+        gathered = gather_undrawn(request, to=tmp_path / window_name)
 
         stack = _stack(gathered.place)
         assert list(stack.shape) == truth["shape"], f"{name} {window_name}"
@@ -108,8 +108,10 @@ def test_gather_of_a_box_holds_at_least_the_pixels_that_it_was_made_from(
     """A box is every pixel that it touches."""
     box, truth = series["lonlat_box"], series["stacks"]["random"]
     bbox = [box[each] for each in ("west", "south", "east", "north")]
-    gathered = gather({"sources": _hrefs(folder, series), "window": {"bbox": bbox}}, to=tmp_path / "box")
-    whole = gather(
+    gathered = gather_undrawn(
+        {"sources": _hrefs(folder, series), "window": {"bbox": bbox}}, to=tmp_path / "box"
+    )
+    whole = gather_undrawn(
         {
             "sources": _hrefs(folder, series),
             "window": {"pixels": [truth[each] for each in ("col_off", "row_off", "width", "height")]},
@@ -131,8 +133,8 @@ def test_gather_of_unlike_sources_says_how_they_are_reconciled(
     truth_width, truth_height = min(64, series["width"]), min(64, series["height"])
     request = {"sources": _hrefs(folder, series), "window": {"pixels": [0, 0, truth_width, truth_height]}}
 
-    any_grid = gather(request, to=tmp_path / "any")
-    same_grid = gather(request | {"grid": "same"}, to=tmp_path / "same")
+    any_grid = gather_undrawn(request, to=tmp_path / "any")
+    same_grid = gather_undrawn(request | {"grid": "same"}, to=tmp_path / "same")
 
     if series["same_dtype_and_bands"]:
         assert not any_grid.report.is_aligned, name

@@ -12,8 +12,8 @@ import xarray as xr
 
 from parity.readers import Readings
 from parity.truth import AS_FOR_THE_TRUTH
-from pixel_gather import gather
 from pixel_gather.model.window import Window
+from support.undrawn import gather_undrawn
 
 type Array = np.ndarray[Any, Any]
 
@@ -205,7 +205,7 @@ def test_gather_hides_what_each_bands_own_mask_hides(made: dict[str, Path], tmp_
         "bands": [1, 2, 3],
     }
 
-    gather(request, to=tmp_path / "cube")
+    gather_undrawn(request, to=tmp_path / "cube")
 
     with rasterio.open(path) as dataset:
         expected = filled(dataset, [1, 2, 3], 7)

@@ -12,8 +12,9 @@ from rasterio.transform import from_origin
 
 from adapters.catalog.stac_server import Answer, Server, landing, page, serving
 from catalog.scenes import item
-from pixel_gather import RequestError, dry_run, gather
+from pixel_gather import RequestError, dry_run
 from pixel_gather.local.catalog import make_catalog
+from support.undrawn import gather_undrawn
 
 DATES = ("2024-06-01", "2024-06-11", "2024-06-21")
 
@@ -100,7 +101,7 @@ def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Pa
     """One row a scene in the order of time, each asset a band; of two processings the latest counts."""
     place = api.url if kind == "stac" else catalog
 
-    gathered = gather(request_of(kind, place), to=tmp_path / "cube.zarr")
+    gathered = gather_undrawn(request_of(kind, place), to=tmp_path / "cube.zarr")
 
     with gathered.open() as cube:
         assert cube.time.values.astype("datetime64[D]").astype(str).tolist() == list(DATES)
@@ -206,12 +207,12 @@ def test_another_answer_is_another_gather(scenes: list[dict[str, Any]], api: Ser
     from pixel_gather import ArrayExistsError  # noqa: PLC0415 # of this test alone
 
     request = request_of("stac", api.url, assets=["red"])
-    gather(request, to=tmp_path / "cube.zarr")
-    assert gather(request, to=tmp_path / "cube.zarr").was_complete
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    assert gather_undrawn(request, to=tmp_path / "cube.zarr").was_complete
 
     removed = scenes.pop()
     try:
         with pytest.raises(ArrayExistsError, match="another list"):
-            gather(request, to=tmp_path / "cube.zarr")
+            gather_undrawn(request, to=tmp_path / "cube.zarr")
     finally:
         scenes.append(removed)

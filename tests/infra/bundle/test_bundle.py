@@ -29,11 +29,11 @@ from infra.bundle.bundle import (
 )
 from infra.bundle.elf import segments_of
 from infra.bundle.wheels import BundleError, locked_requirements
-from pixel_gather import gather
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from support.api_bridge import event
 from support.lambda_functions import ENVIRONMENT
+from support.undrawn import gather_undrawn
 
 HERE: Final = platform.machine()
 DATA: Final = Path(__file__).parents[2] / "data"
@@ -212,7 +212,7 @@ def test_bundle_gathers_what_the_unpruned_libraries_gather(tmp_path: Path) -> No
 def test_bundle_of_finish_draws_what_the_unpruned_libraries_draw(tmp_path: Path) -> None:
     """The report's page, and every figure as SVG and PNG, to the bit; no font is looked for in vain."""
     files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
-    cube = gather({"sources": files, "window": "centre"}, to=tmp_path / "cube").place
+    cube = gather_undrawn({"sources": files, "window": "centre"}, to=tmp_path / "cube").place
     folder = bundle("finish", machine=HERE, is_emulated=False)
 
     told = run_probe(DRAWING_PROBE, [], [cube], tmp_path / "bundle", folder)
