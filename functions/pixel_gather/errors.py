@@ -19,7 +19,11 @@
     ├── ThrottledError        too many requests: ask again later
     ├── DeniedError           credentials are missing or insufficient: get others
     ├── UnreachableError      no answer: check the network, the address and the certificate
-    └── DeploymentError       the deployment is missing or wrongly configured: deploy it again
+    ├── DeploymentError       the deployment is missing or wrongly configured: deploy it again
+    │
+    │   and for the state machine, which then starts another worker:
+    ├── ShardLateError        the first try of some shards takes too long
+    └── ShardsLeftError       a second try has no time for the shards that are left
 """
 
 from typing import ClassVar
@@ -146,3 +150,15 @@ class DeploymentError(GatherError):
     """The deployment is missing, not configured, or gave an unexpected answer."""
 
     code = "deployment_error"
+
+
+class ShardLateError(GatherError):
+    """The first try took too long. The state machine starts a fresh worker."""
+
+    code = "shard_late"
+
+
+class ShardsLeftError(GatherError):
+    """A second try filled some shards and has no time for the others. The state machine tries again."""
+
+    code = "shards_left"

@@ -14,7 +14,7 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from handlers.settings import SourceBucket
-from pixel_gather import gather
+from pixel_gather import gather, gather_shards
 from pixel_gather.errors import StoreError
 from pixel_gather.request.request import parse_request
 from support.lambda_functions import REGION, Context, StateMachine, records
@@ -215,7 +215,7 @@ def test_gather_shard_that_a_store_refuses_costs_no_other_shard_of_its_item(
 ) -> None:
     """The error is raised once the others are filled; another try has the refused one alone to fill."""
     verdict = machine.planned(REQUEST)
-    real = machine.shard.gather_shard
+    real = gather_shards.gather_shard
 
     async def refusing(task: Any, **given: Any) -> Any:
         if task.index == 1:
@@ -223,7 +223,7 @@ def test_gather_shard_that_a_store_refuses_costs_no_other_shard_of_its_item(
         return await real(task, **given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(machine.shard, "gather_shard", refusing)
+        patch.setattr(gather_shards, "gather_shard", refusing)
         with pytest.raises(Exception, match="the store is busy"):
             machine.shard.handler(
                 {"gather": verdict["gather"], "tasks": machine.manifest(verdict)}, Context()

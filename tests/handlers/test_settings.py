@@ -3,7 +3,7 @@
 import pytest
 
 from handlers.settings import Settings, SettingsError, SourceBucket
-from handlers.steps.memory import gdal_settings
+from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.estimate.worker_memory import max_task_nbytes
 from support.lambda_functions import ENVIRONMENT, cold_start
 
@@ -90,7 +90,7 @@ def test_largest_worker_holds_no_more_than_it_can_store_in_time() -> None:
 @pytest.mark.parametrize("memory_mib", [1769, 2048, 3538, 10_240])
 def test_shards_and_gdal_fit_the_workers_memory(memory_mib: int) -> None:
     """A shard decoded and compressed, Python, and all of GDAL's children at their limits."""
-    gdal = gdal_settings(memory_mib, holds_a_shard=True)
+    gdal = GdalSettings.within_memory(memory_mib, holds_a_shard=True)
     shard_mib = max_task_nbytes(memory_mib) // MIB
 
     assert 2 * shard_mib + 300 + gdal.max_children * gdal.child_memory_mib <= memory_mib

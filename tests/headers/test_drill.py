@@ -10,7 +10,7 @@ from pixel_gather.headers.indexing import index_sources
 from pixel_gather.model.source import Cost, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import WindowRule
-from support.fakes import FakeImage, FakeProjector, FakeReader, FakeSlots
+from support.fakes import FakeImage, FakeLimiter, FakeProjector, FakeReader
 
 A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)
 SOURCES = (Source(href="a"), Source(href="missing"), Source(href="b"))
@@ -32,7 +32,7 @@ class _Teller:
 
 def test_drill_says_which_sources_were_read() -> None:
     """How long the others took is no measure of how many to read at a time."""
-    slots = FakeSlots()
+    limiter = FakeLimiter()
     reader = FakeReader({"a": A, "missing": FakeImage(pixels=A, open_error=MISSING), "b": A})
 
     async def run() -> list[Status]:
@@ -42,24 +42,24 @@ def test_drill_says_which_sources_were_read() -> None:
             bands=None,
             reader=reader,
             projector=FakeProjector(),
-            slots=slots,
+            limiter=limiter,
             most_ahead=8,
         )
         return [pixel.status async for pixel in pixels]
 
     assert asyncio.run(run()) == [Status.OK, Status.MISSING, Status.OK]
-    assert sorted(slots.read) == [("a", 2), ("b", 2)]
+    assert sorted(limiter.read) == [("a", 2), ("b", 2)]
 
 
 def test_index_sources_says_which_sources_were_opened() -> None:
     """As a gather does; what was sent twice counts once."""
-    slots = FakeSlots()
+    limiter = FakeLimiter()
 
     async def run() -> list[Status]:
         indexed = index_sources(
-            SOURCES, overview=None, reader=_Teller(), slots=slots, most_ahead=8, source_timeout_s=5
+            SOURCES, overview=None, reader=_Teller(), limiter=limiter, most_ahead=8, source_timeout_s=5
         )
         return [each.status async for each in indexed]
 
     assert asyncio.run(run()) == [Status.OK, Status.MISSING, Status.OK]
-    assert sorted(slots.read) == [("a", 1), ("b", 1)]
+    assert sorted(limiter.read) == [("a", 1), ("b", 1)]

@@ -13,7 +13,7 @@ from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import plan_gather
-from support.fakes import FakeControl, FakeCube, FakeOpened, FakeProjector, FakeReader, FakeSlots, table_of
+from support.fakes import FakeControl, FakeCube, FakeLimiter, FakeOpened, FakeProjector, FakeReader, table_of
 
 N_SHARDS = 4
 NAMES = tuple(f"s3://b/{n}.tif" for n in range(N_SHARDS))
@@ -88,7 +88,7 @@ def test_shard_is_stored_while_the_next_is_read() -> None:
             settings=SimpleNamespace(source_timeout_s=10.0),
             reader=reader,
             projector=FakeProjector(),
-            slots=FakeSlots(1),
+            limiter=FakeLimiter(1),
         )
         shards: Any = cube
         controls: Any = control

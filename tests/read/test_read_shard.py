@@ -18,7 +18,7 @@ from pixel_gather.model.window import Window
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.read.read_shard import Pixels, ShardBuffers, read_shard
-from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from support.fakes import UTM, FakeImage, FakeLimiter, FakeProjector, FakeReader, FakeTable, table_of
 from support.plans import planned
 from support.strategies import COMPLEXES, FLOATS, INTEGERS, images, layouts, windows_touching
 
@@ -37,7 +37,7 @@ def read(
     reader: FakeReader,
     *,
     task: ShardTask | None = None,
-    slots: FakeSlots | None = None,
+    limiter: FakeLimiter | None = None,
     projector: FakeProjector | None = None,
     timeout_s: float = 5.0,
     left_s: float = inf,
@@ -61,7 +61,7 @@ def read(
             task=task,
             reader=reader,
             projector=projector or FakeProjector(),
-            slots=slots or FakeSlots(),
+            limiter=limiter or FakeLimiter(),
             source_timeout_s=timeout_s,
             on_source=note,
             read_until=asyncio.get_running_loop().time() + left_s,
@@ -340,23 +340,23 @@ def test_read_shard_reads_no_more_sources_at_a_time_than_there_are_slots() -> No
     reader = FakeReader({name: FakeImage(pixels=A, delay_s=0.001) for name in names})
     plan = planned(reader, table_of(*names), window=WINDOW)
     reader.most_in_flight = 0
-    slots = FakeSlots(3)
+    limiter = FakeLimiter(3)
 
-    read(plan, table_of(*names), reader, slots=slots)
+    read(plan, table_of(*names), reader, limiter=limiter)
 
     assert reader.most_in_flight == 3
-    assert slots.most_held == 3
-    assert slots.asked == [(name, 1) for name in names]
+    assert limiter.most_held == 3
+    assert limiter.asked == [(name, 1) for name in names]
 
 
 def test_read_shard_asks_for_a_place_per_row_of_tiles() -> None:
     """Which is how many requests a source sends at a time, about: neighbours are joined."""
     image = FakeImage(pixels=np.zeros((1, 100, 40), "uint8"), header={"tile_width": 16, "tile_height": 16})
-    reader, table, slots = FakeReader({"a": image}), table_of("a"), FakeSlots()
+    reader, table, limiter = FakeReader({"a": image}), table_of("a"), FakeLimiter()
 
-    read(planned(reader, table, window={"pixels": [0, 10, 40, 40]}), table, reader, slots=slots)
+    read(planned(reader, table, window={"pixels": [0, 10, 40, 40]}), table, reader, limiter=limiter)
 
-    assert slots.asked == [("a", 4)]
+    assert limiter.asked == [("a", 4)]
 
 
 def test_read_shard_says_which_sources_were_read() -> None:
@@ -368,12 +368,12 @@ def test_read_shard_says_which_sources_were_read() -> None:
         "unlike": A.astype("float32"),
         "b": A,
     }
-    table, slots = table_of(*images), FakeSlots()
+    table, limiter = table_of(*images), FakeLimiter()
     plan = planned(FakeReader({"a": A}), table_of(*"aaaaa"), window=WINDOW)
 
-    read(plan, table, FakeReader(images), slots=slots)
+    read(plan, table, FakeReader(images), limiter=limiter)
 
-    assert sorted(slots.read) == [("a", 2), ("b", 2)]
+    assert sorted(limiter.read) == [("a", 2), ("b", 2)]
 
 
 def test_read_shard_masks_pixels_only_where_that_is_asked_for() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pixel_gather.claim import check_found_claim
 from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
 from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, Source
 from pixel_gather.model.status import Status
@@ -18,7 +19,7 @@ from pixel_gather.read.quicklook import Quicklooks
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.stores import FoundCube, checked_claim
+from pixel_gather.stores import FoundCube
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 
@@ -182,8 +183,8 @@ class FakeOpened:
             self.cost.decode_s += 0.125
 
 
-class FakePlace:
-    """A ``ReadPermit`` that tells its slots of what was read."""
+class FakePermit:
+    """A ``ReadPermit`` that tells its limiter which sources were read."""
 
     def __init__(self, href: str, read: list[tuple[str, int]]) -> None:
         self._href = href
@@ -194,8 +195,8 @@ class FakePlace:
         self._read.append((self._href, n_requests))
 
 
-class FakeSlots:
-    """``SourceLimiter`` that also tell how many were held at most."""
+class FakeLimiter:
+    """A ``SourceLimiter`` that also counts the most permits held at one time."""
 
     def __init__(self, n: int = 8) -> None:
         self._semaphore = asyncio.Semaphore(n)
@@ -208,13 +209,13 @@ class FakeSlots:
         """(href, requests) of the sources that were read."""
 
     @asynccontextmanager
-    async def permit(self, href: str, *, weight: int) -> AsyncIterator[FakePlace]:
-        """Wait for a free place and hold it."""
+    async def permit(self, href: str, *, weight: int) -> AsyncIterator[FakePermit]:
+        """Wait for a free permit and hold it."""
         self.asked.append((href, weight))
         async with self._semaphore:
             self._held += 1
             self.most_held = max(self.most_held, self._held)
-            yield FakePlace(href, self.read)
+            yield FakePermit(href, self.read)
             self._held -= 1
 
 
@@ -440,7 +441,7 @@ class FakeCube:
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Note the report, unless the cube is another's."""
-        checked_claim(await self.found(), plan)
+        check_found_claim(await self.found(), plan)
         self.calls.append("complete")
         self.report = report
 

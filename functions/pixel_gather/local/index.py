@@ -107,7 +107,7 @@ async def index_async(
                 in_order,
                 overview=overview,
                 reader=job.reader,
-                slots=job.slots,
+                limiter=job.limiter,
                 most_ahead=job.most_ahead,
                 source_timeout_s=settings.source_timeout_s,
             )

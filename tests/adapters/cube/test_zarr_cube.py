@@ -35,7 +35,7 @@ from pixel_gather.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
-from support.fakes import FakeControl, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader, FakeTable, table_of
 from support.plans import planned
 
 A = np.arange(1, 401, dtype="uint16").reshape(1, 20, 20)
@@ -74,7 +74,7 @@ def gather(
                 plan=plan,
                 reader=reader,
                 projector=FakeProjector(),
-                slots=FakeSlots(),
+                limiter=FakeLimiter(),
                 buffers=ShardBuffers(plan),
                 cube=cube,
                 control=control,

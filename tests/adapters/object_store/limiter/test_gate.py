@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixel_gather.adapters.object_store.limiter.find_limit import Bounds
-from pixel_gather.adapters.object_store.limiter.slots import Gate
+from pixel_gather.adapters.object_store.limiter.gate import Gate
 from support.virtual_time import run_virtually
 
 

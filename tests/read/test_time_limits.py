@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from handlers.steps.deadline import ShardLateError, ShardsLeftError, ShardTimes, in_time, reading_s
+from pixel_gather.errors import ShardLateError, ShardsLeftError
+from pixel_gather.read.time_limits import ShardTimes, in_time, reading_s
 
 
 @pytest.mark.parametrize(("left_s", "expected"), [(900, 840), (100, 75), (8, 6), (0, 0)])
