@@ -1,7 +1,7 @@
 """Gathers by users who hold only what the stack hands out, in environments that name no part of it.
 
 The emulator enforces IAM. What it is not asked for, such as the rights of a console's other pages,
-tests/infra/test_rights.py holds against the template.
+tests/infra/test_access.py holds against the template.
 """
 
 import json

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from pixel_gather.errors import RequestError
 from pixel_gather.estimate import worker_memory
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
+from pixel_gather.local.cleanup import folders_removed_on_failure
 from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Source
@@ -245,7 +246,7 @@ async def gather_async(
     place, request = check_place(os.fspath(to)), parse_request(request)
     async with (
         opened_job(request.sources, settings or Settings(), request=request) as job,
-        no_empty_folders(place),
+        folders_removed_on_failure(place),
     ):
         store = open_place(place, job.settings.stores)
         cube = ZarrCube(store, shown(place))
@@ -417,21 +418,6 @@ def _checked_index(place: str, policy: HrefPolicy) -> str:
         return check_href(place, policy=policy)
     except ValueError as error:
         raise RequestError(str(error), field="index") from error
-
-
-@asynccontextmanager
-async def no_empty_folders(place: str) -> AsyncIterator[None]:
-    """Remove new local folders that are still empty if the work inside fails."""
-    root, path = split_href(place)
-    folder = Path(f"/{path}")
-    new = [each for each in (folder, *folder.parents) if not each.exists()] if root == "file://" else []
-    try:
-        yield
-    except BaseException:
-        for each in new:
-            with suppress(OSError):  # it was not made, or is no longer empty
-                each.rmdir()
-        raise
 
 
 def check_place(to: str) -> str:
