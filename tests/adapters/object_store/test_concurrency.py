@@ -46,7 +46,7 @@ def adaptive(**changes: int) -> AdaptiveLimiter:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_adaptive_slots_come_near_the_best_fixed_number(case: Case) -> None:
-    """Measured from the first source on, so the growth of the limit counts."""
+    """The throughput counts from the first source on, so the growth of the limit costs, too."""
 
     async def paces() -> tuple[float, float]:
         fixed = [await gather_from(case.make(), adaptive(fixed=n), n_sources=case.n_sources) for n in FIXED]
@@ -74,7 +74,7 @@ def test_adaptive_slots_are_not_led_by_quick_answers_that_are_no_measure(shares:
 
 
 def test_adaptive_slots_hold_at_the_knee() -> None:
-    """A back end that serves 20 requests at a time gets hardly more than 20. More would only queue."""
+    """A back end that serves 20 requests at a time gets little more than 20. More would only queue."""
 
     async def limit_after(n_sources: int) -> int:
         limiter = adaptive()
@@ -106,7 +106,7 @@ def test_adaptive_slots_back_off_where_latency_rises_and_throughput_falls() -> N
 
 
 def test_adaptive_slots_remember_what_they_found() -> None:
-    """The second shard of a warm worker starts with as many as the first has led to."""
+    """The second shard of a warm worker starts with the limit that the first one found."""
 
     async def run() -> tuple[float, float]:
         limiter, store = adaptive(), Store(0.03, n_cores=1000)
@@ -149,7 +149,7 @@ def test_adaptive_slots_waste_little_on_a_store_that_throttles(max_rate: float, 
 
 
 def test_adaptive_slots_remember_what_a_store_grants() -> None:
-    """The second gather from a store that throttles has next to nothing refused."""
+    """In the second gather, a store that throttles refuses almost no request."""
 
     async def run() -> Store:
         limiter = adaptive()

@@ -33,7 +33,7 @@ def good(asked: Asked) -> Answer:
 
 
 def test_fixed_host_reads_a_range_and_tells_its_version() -> None:
-    """One request, the object's whole size and its ETag."""
+    """One request gives the range, the object's whole size and its ETag."""
     cost = Cost()
     with serving(good) as server:
         fetched = get(server.root, cost=cost)
@@ -103,7 +103,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_fixed_host_says_what_became_of_the_source(case: Case) -> None:
-    """Each answer has its status, and only those that may pass are tried again."""
+    """Each answer has its status. Only transient failures are tried again."""
     cost = Cost()
     with serving(case.script) as server, pytest.raises(SourceError) as caught:
         get(server.root, cost=cost)
