@@ -1,4 +1,4 @@
-"""What holds for every test: marks by folder, which tests share a worker, and a sound start for processes."""
+"""Rules for all tests: marks by folder, which tests share a worker, and a sound start of processes."""
 
 import os
 import re
@@ -33,7 +33,7 @@ _MARKS: Final = {
     "cli/test_report.py::test_report_of": "slow",
     "test_docs_commands.py::test_commands_of_a_page": "slow",
 }
-"""Beginnings of tests' names below this folder, and the mark of them all; slow takes 3 s of CPU, or more."""
+"""Prefixes of test paths, and the mark of these tests. Slow tests take 3 s of CPU or more."""
 
 _SHARED: Final = ("e2e", "emulator", "infra/bundle")
 """Beginnings of paths whose tests share what takes long to make: one worker runs them all.
