@@ -270,7 +270,7 @@ def test_verbose_logs_to_standard_error(
 
 
 def test_one_source_is_said_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Reports and refusals say "1 source", not "1 sources"."""
+    """Reports and refusals about a single source are in the singular."""
     (tmp_path / "list.txt").write_text(f"{FILES[0]}\n")
     (tmp_path / "bad.txt").write_text("/nowhere/b.tif\n")
 

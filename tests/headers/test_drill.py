@@ -1,4 +1,4 @@
-"""A pixel of every source, and an index of them: what each tells of how many are read at a time."""
+"""Drills and indexes report to the limiter which sources were read."""
 
 import asyncio
 
@@ -17,11 +17,11 @@ SOURCES = (Source(href="a"), Source(href="missing"), Source(href="b"))
 MISSING = SourceError("no such object", href="missing", status=Status.MISSING)
 
 
-class _Teller:
-    """A ``HeaderTeller`` that needs one request for each source, and another where the first was late."""
+class _HeaderPacker:
+    """Packs headers. Each source takes three requests: a needed one, a retry and a hedge."""
 
     async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
-        """Tell of all but one."""
+        """Count the requests and return a packed header, unless the source is missing."""
         del overview
         cost.requests += 3
         cost.retries, cost.hedges = 1, 1
@@ -31,7 +31,7 @@ class _Teller:
 
 
 def test_drill_says_which_sources_were_read() -> None:
-    """How long the others took is no measure of how many to read at a time."""
+    """Only sources that were read are reported. The time of others is no measure."""
     limiter = FakeLimiter()
     reader = FakeReader({"a": A, "missing": FakeImage(pixels=A, open_error=MISSING), "b": A})
 
@@ -52,12 +52,12 @@ def test_drill_says_which_sources_were_read() -> None:
 
 
 def test_index_sources_says_which_sources_were_opened() -> None:
-    """As a gather does; what was sent twice counts once."""
+    """Only opened sources are reported. A request that was hedged counts once."""
     limiter = FakeLimiter()
 
     async def run() -> list[Status]:
         indexed = index_sources(
-            SOURCES, overview=None, reader=_Teller(), limiter=limiter, most_ahead=8, source_timeout_s=5
+            SOURCES, overview=None, reader=_HeaderPacker(), limiter=limiter, most_ahead=8, source_timeout_s=5
         )
         return [each.status async for each in indexed]
 

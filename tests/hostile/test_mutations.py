@@ -1,4 +1,4 @@
-"""Real files with flipped bytes: an answer that rasterio would give, or an error, and never a hang."""
+"""Real files with flipped bytes give rasterio's pixels or an error, and never a hang."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from pixel_gather.model.window import Window
 _N_MUTANTS: Final = int(os.environ.get("PIXEL_GATHER_MUTANTS", "150"))
 _LARGEST_NBYTES: Final = 60_000
 _ZEROED_MEMORY: Final = {"MALLOC_PERTURB_": "255"}
-"""Where a tile inflates short, GDAL shows whatever its memory held: zeros in our child, and so here."""
+"""If a tile inflates short, GDAL shows its memory. It is zeroed in our child and in the oracle."""
 
 _SEED: Final = 20261121
 
