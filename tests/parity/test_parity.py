@@ -1,4 +1,4 @@
-"""Held bit for bit against rasterio, on real files: header, windows, whole arrays, points and masks."""
+"""Headers, windows, whole arrays, points and masks of real files equal rasterio's, bit by bit."""
 
 from collections.abc import Callable
 from typing import Final
@@ -13,11 +13,11 @@ from parity.truth import AS_FOR_THE_TRUTH, SMALL, Truth, full_data, sha256, trut
 from pixel_gather.model.window import Window
 
 _LARGEST_NBYTES: Final = 64 * 2**20
-"""Of a raster that is read whole."""
+"""Largest raster that is read whole, in bytes."""
 
 
 def _cases(wanted: Callable[[Truth], bool] = lambda _: True) -> list[object]:
-    """Return the project's own files, then the rest of the collection."""
+    """Return the project's files, then the rest of the collection."""
     small = truths(SMALL)
     known = {truth.file for truth in small}
     folder = full_data()
@@ -76,7 +76,7 @@ def test_reader_gives_rasterios_pixels(readings: Readings, truth: Truth) -> None
 @pytest.mark.parametrize("truth", _cases(lambda truth: truth.has_mask))
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_reader_leaves_masked_pixels_as_they_are(readings: Readings, truth: Truth) -> None:
-    """Where a band's own mask or alpha is 0, ``out`` keeps what it held; elsewhere it has the pixels."""
+    """Where a band's mask or alpha is 0, ``out`` is unchanged. Elsewhere it has the pixels."""
     with rasterio.Env(**AS_FOR_THE_TRUTH), rasterio.open(truth.path) as dataset:
         expected = dataset.read()
         expected[dataset.read_masks() == 0] = 77
@@ -112,7 +112,7 @@ def test_reader_gives_rasterios_overviews(readings: Readings, truth: Truth) -> N
 
 
 def _fitting(truth: Truth) -> float | int | None:
-    """Return the first band's nodata, None where the dtype cannot hold it."""
+    """Return the first band's nodata, or None if the dtype cannot hold it."""
     nodata = truth.told["nodata"][0]
     if nodata is None:
         return None
@@ -128,7 +128,7 @@ def _pixel(point: dict[str, int]) -> Window:
 
 
 def test_project_holds_every_way_of_storing_pixels() -> None:
-    """The files in the project are enough to run the suite without the full collection."""
+    """The project's own files cover all ways, without the full collection."""
     known = truths(SMALL)
 
     assert {truth.told["driver"] for truth in known} == {"GTiff", "JP2OpenJPEG"}

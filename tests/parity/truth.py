@@ -1,4 +1,4 @@
-"""What rasterio reads of each real file, from ``ground_truth.json`` and ``catalog.csv``."""
+"""Rasterio's answers for each real file, from ``ground_truth.json`` and ``catalog.csv``."""
 
 import csv
 import hashlib
@@ -17,11 +17,11 @@ SMALL: Final = Path(__file__).resolve().parents[1] / "data"
 
 
 AS_FOR_THE_TRUTH: Final = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": False}
-"""GDAL's options when the answers were made: no sidecar files."""
+"""GDAL's options of these answers: no sidecar files."""
 
 
 def full_data() -> Path | None:
-    """Return the folder of the whole collection, or None where it is not at hand."""
+    """Return the folder of the whole collection, or None if it is missing."""
     named = os.environ.get("PIXEL_GATHER_DATA")
     folder = Path(named) if named else SMALL.parents[2] / "shared" / "data"
     return folder if (folder / "ground_truth.json").is_file() else None
@@ -35,13 +35,13 @@ class Truth:
     path: Path
     told: dict[str, Any]
     has_mask: bool
-    """Whether a mask or an alpha band of its own hides pixels."""
+    """Whether a mask or an alpha band hides pixels."""
 
     n_overviews: int
 
     @property
     def href(self) -> str:
-        """Name it as a source."""
+        """Return the file's href."""
         return f"file://{self.path}"
 
     @property
@@ -62,7 +62,7 @@ class Truth:
 
     @property
     def transform(self) -> Transform | None:
-        """Return the transform, None where rasterio shows the identity."""
+        """Return the transform, or None where rasterio has the identity."""
         transform = Transform(*self.told["transform"])
         return None if transform == Transform(1, 0, 0, 0, 1, 0) else transform
 
@@ -76,7 +76,7 @@ class Truth:
         }
 
     def filled(self, window: Window) -> np.ndarray[Any, Any]:
-        """Return an array for a window, holding what stands for pixels beyond the raster."""
+        """Return an array for a window, filled with the value of pixels beyond the raster."""
         fill = np.array(self.told["windows"]["overhang"]["fill"]).astype(self.dtype)
         out = np.empty((self.shape[0], window.height, window.width), self.dtype)
         out[...] = fill[:, None, None]

@@ -20,7 +20,7 @@ from pixel_gather.adapters.report.report_writer import write_report_files
 
 
 def drawn(cube: Path) -> dict[str, str]:
-    """Draw all that there is to draw of one cube."""
+    """Draw every picture of one cube."""
     store = LocalStore(cube)
     asyncio.run(write_report_files(store, place="cube", usd_by_service={"s3": 0.5}))
     run = read_evidence(store, place="cube", usd_by_service={"s3": 0.5}).run

@@ -25,7 +25,7 @@ from pixel_gather.model.source import Cost
 from pixel_gather.model.window import Window
 
 _LARGEST_NBYTES: Final = 16 * 2**20
-"""Of a raster that is read whole; of larger ones a piece from the middle."""
+"""Largest raster that is read whole, in bytes. Of larger ones a piece from the middle is read."""
 
 _CODECS: Final = ("blosc-lz4", "blosc-zstd", "zstd", "none", "zfp")
 
@@ -63,7 +63,7 @@ async def _read_one(reader: CogReader | GdalReader, file: str) -> list[str]:
 
 
 def gather(files: list[str], folder: Path) -> dict[str, Any]:
-    """Return the stored pixels of the same cube in every codec, and what PROJ says."""
+    """Return the stored pixels of the same cube in every codec, and PROJ's answers."""
     listed = folder / "sources.csv"
     listed.write_text("\n".join(["href", *files]))
     told: dict[str, Any] = {}
