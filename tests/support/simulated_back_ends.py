@@ -1,4 +1,4 @@
-"""Back ends that take virtual time to answer, and a gather from them: see `virtual_time`."""
+"""Back ends that answer in virtual time, and gathers from them; see `virtual_time`."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ ROOT = "s3://bucket"
 
 
 class BackEnd(Protocol):
-    """Reads one source."""
+    """A back end that sources are read from."""
 
     async def read(self, limiter: AdaptiveLimiter) -> int | None:
         """Take as long as it takes; return the requests needed, or None where the source was not read."""
@@ -20,7 +20,7 @@ class BackEnd(Protocol):
 
 @dataclass
 class Counters:
-    """So many at a time are served, each for so long; all others queue."""
+    """Serves ``n`` sources at one time, each for ``service_s``. All others wait."""
 
     n: int
     service_s: float
@@ -32,7 +32,7 @@ class Counters:
         self._free = asyncio.Semaphore(self.n)
 
     async def read(self, limiter: AdaptiveLimiter) -> int:
-        """Queue, be served."""
+        """Wait for a free server and be served."""
         async with self._free:
             await asyncio.sleep(self.service_s * self._random.uniform(1 - self.spread, 1 + self.spread))
         limiter.answered(ROOT, first_byte_s=0.01, nbytes=1)
@@ -41,14 +41,14 @@ class Counters:
 
 @dataclass
 class Crowded:
-    """Answers all at once, but beyond ``n`` each one takes longer than in proportion: throughput falls."""
+    """Answers all sources at once. Above ``n`` at one time, throughput falls."""
 
     n: int
     service_s: float
     _held: int = 0
 
     async def read(self, limiter: AdaptiveLimiter) -> int:
-        """Take the longer the more there are."""
+        """Take longer if more sources are read at one time."""
         self._held += 1
         await asyncio.sleep(self.service_s * max(1.0, (self._held / self.n) ** 1.5))
         self._held -= 1
@@ -73,7 +73,7 @@ class Store:
     missing_share: float = 0.0
     known_share: float = 0.0
     spread: float = 0.0
-    """Answers take up to so much longer than the quickest."""
+    """Answers take up to this share longer than the fastest one."""
 
     seed: int = 1
     n_requests: int = 0
@@ -125,7 +125,7 @@ class Store:
 
 
 async def gather_from(back_end: BackEnd, limiter: AdaptiveLimiter, *, n_sources: int) -> float:
-    """Read so many sources; return how many a second."""
+    """Read this many sources. Return the sources per second."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
 
