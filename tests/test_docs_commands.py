@@ -144,7 +144,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def here(argument: str, workplace: Path) -> str:
+def localized(argument: str, workplace: Path) -> str:
     """Return an argument in which files of a bucket are replaced by files of this folder."""
     return f"{workplace}/landsat/" if _BUCKET_FOLDER.fullmatch(argument) else argument
 
@@ -176,7 +176,7 @@ def test_commands_of_a_page_work(page: Path, workplace: Path, capsys: pytest.Cap
         except click.ClickException as error:
             wrong.append((words, error.format_message()))
             continue
-        local = [here(each, workplace) for each in arguments]
+        local = [localized(each, workplace) for each in arguments]
         is_offline = bool(local) and local[0] in _OFFLINE and not any(map(_PLACEHOLDER.search, local[1:]))
         if is_offline and (code := run(local, output)):
             wrong.append((words, f"exit code {code}: {capsys.readouterr().err}"))

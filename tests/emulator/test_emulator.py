@@ -30,7 +30,7 @@ print(boto3.client("s3").get_object(Bucket="by-obstore", Key="key")["Body"].read
 """
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
     """Wait until a condition is met. The test's own time-out is the limit."""
     while not is_so():
         time.sleep(0.05)
@@ -142,14 +142,14 @@ def test_emulator_leaves_nothing_when_its_caller_is_killed() -> None:
         assert len(named(work)) >= 1
         caller.send_signal(signal.SIGKILL)
 
-    until(lambda: not work.exists())
-    until(lambda: named(work) == [])
+    wait_until(lambda: not work.exists())
+    wait_until(lambda: named(work) == [])
 
 
 def kill_from_within() -> None:
     """Run an emulator, kill it, and check that the error is noticed."""
     with emulator() as started:
-        until(lambda: "services available" in started.log.read_text(errors="replace"))
+        wait_until(lambda: "services available" in started.log.read_text(errors="replace"))
         (server,) = (pid for pid in named(started.work) if pid == os.getpgid(pid))
         os.kill(server, signal.SIGKILL)
         started.wait()

@@ -12,7 +12,7 @@ import pytest
 from pixel_gather_emulator.tied import CommandError, tied_commands
 
 
-def until(is_so: Callable[[], bool]) -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
     """Wait until a condition is met. The test's own time-out is the limit."""
     while not is_so():
         time.sleep(0.02)
@@ -68,9 +68,9 @@ def test_tied_command_is_killed_when_its_caller_leaves(tmp_path: Path) -> None:
 
         calling = threading.Thread(target=call)
         calling.start()
-        until(pids.exists)
+        wait_until(pids.exists)
     calling.join()
 
     for pid in map(int, pids.read_text().split()):
-        until(lambda pid=pid: not is_alive(pid))  # type: ignore[misc] # mypy cannot infer a default's lambda
+        wait_until(lambda pid=pid: not is_alive(pid))  # type: ignore[misc] # mypy cannot infer a default's lambda
     assert len(failures) == 1

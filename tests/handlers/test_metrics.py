@@ -56,12 +56,12 @@ def test_failures_are_told_by_their_status_and_absent_sources_not_at_all() -> No
     result.rows[2][0].status = Status.MISSING
     result.rows[3][0].status = Status.MISSING
 
-    told = {metric.name: values for metric, values in metrics_of_shard(result).items()}
+    by_name = {metric.name: values for metric, values in metrics_of_shard(result).items()}
 
-    assert len(told["SourceTotalSeconds"]) == N_SOURCES - 1
-    assert told["SourcesRead"] == [N_SOURCES - 4]
-    assert told["SourcesFailed"] == [3]
-    assert (told["SourcesTimedOut"], told["SourcesMissing"]) == ([1], [2])
+    assert len(by_name["SourceTotalSeconds"]) == N_SOURCES - 1
+    assert by_name["SourcesRead"] == [N_SOURCES - 4]
+    assert by_name["SourcesFailed"] == [3]
+    assert (by_name["SourcesTimedOut"], by_name["SourcesMissing"]) == ([1], [2])
 
 
 def test_sources_in_strips_are_counted_once_by_the_finish() -> None:
@@ -70,21 +70,23 @@ def test_sources_in_strips_are_counted_once_by_the_finish() -> None:
     report = replace(Tally(plan=planned(FakeReader({"a": A}), table_of("a"))).report(), status_counts=COUNTS)
 
     of_a_strip = {metric.name for metric in metrics_of_shard(result, is_strip=True)}
-    told = {metric.name: values for metric, values in metrics_of_gather(report, 0.5, has_strips=True).items()}
+    by_name = {
+        metric.name: values for metric, values in metrics_of_gather(report, 0.5, has_strips=True).items()
+    }
     of_whole_windows = {metric.name for metric in metrics_of_gather(report, 0.5)}
 
     assert not [name for name in of_a_strip if name.startswith("Sources")]
     assert "SourceOpenSeconds" in of_a_strip
-    assert (told["SourcesRead"], told["SourcesFailed"]) == ([5], [3])
-    assert (told["SourcesMissing"], told["SourcesLost"]) == ([2], [1])
+    assert (by_name["SourcesRead"], by_name["SourcesFailed"]) == ([5], [3])
+    assert (by_name["SourcesMissing"], by_name["SourcesLost"]) == ([2], [1])
     assert {name for name in of_whole_windows if name.startswith("Sources")} == {"SourcesLost"}
 
 
 def test_a_shards_seconds_are_all_of_its_worker() -> None:
     """A shard's seconds are those of reading, measuring and storing."""
-    told = {metric.name: values for metric, values in metrics_of_shard(_result()).items()}
+    by_name = {metric.name: values for metric, values in metrics_of_shard(_result()).items()}
 
-    assert told["ShardSeconds"] == [4.5]
+    assert by_name["ShardSeconds"] == [4.5]
 
 
 def _result() -> ShardResult:

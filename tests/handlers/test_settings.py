@@ -48,10 +48,10 @@ def test_settings_name_the_variable_that_is_wrong(name: str, value: str) -> None
 
 def test_source_buckets_are_told_without_what_is_usual() -> None:
     """A bucket may have only a name, because the environment is limited to 4,096 bytes."""
-    told = (
+    variable = (
         '[{"name":"a"},{"name":"b","region":"us-west-2","requester_pays":true},{"name":"c","unsigned":true}]'
     )
-    settings = Settings.from_environment({**ENVIRONMENT, "PIXEL_GATHER_SOURCE_BUCKETS": told})
+    settings = Settings.from_environment({**ENVIRONMENT, "PIXEL_GATHER_SOURCE_BUCKETS": variable})
 
     assert settings.source_buckets == (
         SourceBucket(name="a"),

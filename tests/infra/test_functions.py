@@ -115,12 +115,12 @@ def test_as_many_threads_compute_as_the_memory_has_vcpus() -> None:
 def test_environment_tells_the_deployment(stack: Synthesized) -> None:
     """All functions have the same variables. Only those that use executions have the state machine's ARN."""
     for module, function in stack.functions().items():
-        told = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
-        machine = told.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
+        variables = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
+        machine = variables.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
         assert machine == ("<machine>" if module in ("submit", "status") else None)
-        assert json.loads(told.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
-        assert json.loads(told.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []
-        assert json.loads(told.pop("PIXEL_GATHER_LIMITS")) == {
+        assert json.loads(variables.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
+        assert json.loads(variables.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []
+        assert json.loads(variables.pop("PIXEL_GATHER_LIMITS")) == {
             "usd": 10,
             "files": 1_000_000,
             "pixels": None,
@@ -128,7 +128,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "workers": 500,
             "failed_shards": 0.1,
         }
-        assert told == {
+        assert variables == {
             "PIXEL_GATHER_STAGE": "main",
             "PIXEL_GATHER_ARRAY_BUCKET": "<arrays>",
             "PIXEL_GATHER_OUTPUT_PREFIX": "",
@@ -146,15 +146,15 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
 def test_functions_are_told_of_the_catalog_where_there_is_one(stack: Synthesized) -> None:
     """Without a catalog the variable is missing."""
     href = "s3://catalogs/europe.parquet"
-    told = synthesized(catalog=href).functions()["search"]["Environment"]["Variables"]
+    variables = synthesized(catalog=href).functions()["search"]["Environment"]["Variables"]
 
-    assert HandlerSettings.from_environment(_settled(told)).catalog == href
+    assert HandlerSettings.from_environment(_settled(variables)).catalog == href
     assert "PIXEL_GATHER_CATALOG" not in stack.functions()["search"]["Environment"]["Variables"]
 
 
-def _settled(told: dict[str, Any]) -> dict[str, str]:
+def _settled(variables: dict[str, Any]) -> dict[str, str]:
     """Return an environment with real bucket names and Lambda's own variables."""
-    known = {name: value if isinstance(value, str) else "bucket" for name, value in told.items()}
+    known = {name: value if isinstance(value, str) else "bucket" for name, value in variables.items()}
     return known | {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769"}
 
 
@@ -162,12 +162,14 @@ def test_environment_holds_dozens_of_buckets_as_functions_read_them() -> None:
     """Dozens of buckets with long names fit into 4,096 bytes."""
     names = [f"sentinel-scenes-of-the-year-{year}" for year in range(1984, 2034)]
     functions = synthesized(source_buckets=[{"name": each} for each in names]).functions()
-    told = functions["submit"]["Environment"]["Variables"]
-    nbytes = sum(len(name) + (len(told[name]) if isinstance(told[name], str) else 63) for name in told)
-    buckets = json.loads(told["PIXEL_GATHER_SOURCE_BUCKETS"])
+    variables = functions["submit"]["Environment"]["Variables"]
+    nbytes = sum(
+        len(name) + (len(variables[name]) if isinstance(variables[name], str) else 63) for name in variables
+    )
+    buckets = json.loads(variables["PIXEL_GATHER_SOURCE_BUCKETS"])
 
     assert nbytes + 142 - 63 <= 4096  # the machine's ARN is longer than a bucket's name
-    assert " " not in told["PIXEL_GATHER_SOURCE_BUCKETS"] + told["PIXEL_GATHER_LIMITS"]
+    assert " " not in variables["PIXEL_GATHER_SOURCE_BUCKETS"] + variables["PIXEL_GATHER_LIMITS"]
     assert [HandlerBucket(**each) for each in buckets] == [HandlerBucket(name=each) for each in names]
 
 

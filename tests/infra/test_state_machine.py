@@ -80,7 +80,7 @@ def looked_up(path: str, given: Any, context: Any = None) -> Any:
     return reduce(lambda value, name: value[name], names, context if root == "$$" else given)
 
 
-def told(task: dict[str, Any], given: Any, context: Any = None) -> tuple[str, Any]:
+def called_with(task: dict[str, Any], given: Any, context: Any = None) -> tuple[str, Any]:
     """Return the function that a Task calls, and its event."""
     parameters = filled(task["Parameters"], given, context)
     return parameters["FunctionName"].strip("<>"), parameters["Payload"]
@@ -99,7 +99,7 @@ def test_input_is_the_plain_request(definition: dict[str, Any]) -> None:
 
     execution = {"Input": REQUEST, "Name": "by-hand"}
 
-    assert told(plan, REQUEST, {"Execution": execution}) == (
+    assert called_with(plan, REQUEST, {"Execution": execution}) == (
         "plan_gather",
         {"request": REQUEST, "execution": "by-hand"},
     )
@@ -131,7 +131,7 @@ def test_gather_of_which_no_shard_is_missing_goes_straight_to_finish(definition:
     assert looked_up(nothing_to_do["Variable"], PLANNED | {"n_missing": 0}) == nothing_to_do["NumericEquals"]
     assert looked_up(nothing_to_do["Variable"], PLANNED) != nothing_to_do["NumericEquals"]
     assert nothing_to_do["Next"] == states[verdict["Default"]]["Next"]
-    assert told(after, PLANNED)[0] == "finish_gather"
+    assert called_with(after, PLANNED)[0] == "finish_gather"
 
 
 def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(shards: dict[str, Any]) -> None:
@@ -159,8 +159,8 @@ def test_child_is_told_its_item_and_its_limit_and_leaves_no_output(shards: dict[
     given = filled(shards["ItemSelector"], planned, {"Map": {"Item": {"Value": ITEM}}})
     payload = {"gather": {"name": "a"}, "tasks": ITEM}
 
-    assert told(first, given) == (WORKERS[size], payload | {"limit_s": 60})
-    assert told(late, given) == (WORKERS[size], payload | {"late_s": 240})
+    assert called_with(first, given) == (WORKERS[size], payload | {"limit_s": 60})
+    assert called_with(late, given) == (WORKERS[size], payload | {"late_s": 240})
     assert looked_up(first["TimeoutSecondsPath"], given) == 60
     assert all(state["OutputPath"] is None and state["End"] is True for state in states.values())
     assert shards["ResultPath"] is None
@@ -205,7 +205,7 @@ def test_finish_is_told_what_it_needs_and_its_result_is_the_gathers(
     """Finish gets the gather and the tolerance. Its answer is the execution's output."""
     finish = definition["States"][shards["Next"]]
 
-    assert told(finish, PLANNED) == ("finish_gather", {"gather": {"name": "a"}, "failed_shards": 2.5})
+    assert called_with(finish, PLANNED) == ("finish_gather", {"gather": {"name": "a"}, "failed_shards": 2.5})
     assert looked_up(finish["OutputPath"], {"Payload": {"digest": "1"}}) == {"digest": "1"}
     assert finish["End"] is True
 

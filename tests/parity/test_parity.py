@@ -39,13 +39,13 @@ def test_reader_gives_rasterios_header(readings: Readings, truth: Truth) -> None
     header = readings.open_(truth.href).header
 
     assert (header.n_bands, header.height, header.width) == truth.shape
-    assert header.driver == truth.told["driver"]
+    assert header.driver == truth.answers["driver"]
     assert header.dtype == truth.dtype.name
     np.testing.assert_equal(header.nodata, _fitting(truth))
     np.testing.assert_equal(header.transform, truth.transform)
-    assert (header.crs is None) == (truth.told["crs_wkt"] is None)
+    assert (header.crs is None) == (truth.answers["crs_wkt"] is None)
     if header.crs is not None:
-        assert CRS.from_user_input(header.crs) == CRS.from_wkt(truth.told["crs_wkt"])
+        assert CRS.from_user_input(header.crs) == CRS.from_wkt(truth.answers["crs_wkt"])
 
 
 @pytest.mark.parametrize("truth", CASES)
@@ -63,13 +63,13 @@ def test_reader_gives_rasterios_pixels(readings: Readings, truth: Truth) -> None
         read["whole"] = sha256(pixels)
     points = [
         readings.read_into(source, np.zeros((len(bands), 1, 1), truth.dtype), _pixel(point), bands).ravel()
-        for point in truth.told["points"]
+        for point in truth.answers["points"]
     ]
 
     expected = {name: digest for name, (_, digest) in truth.windows.items()}
-    expected["whole"] = truth.told["array_sha256"]
+    expected["whole"] = truth.answers["array_sha256"]
     assert read == {name: expected[name] for name in read}
-    for values, point in zip(points, truth.told["points"], strict=True):
+    for values, point in zip(points, truth.answers["points"], strict=True):
         np.testing.assert_equal(values, np.array(point["values"]).astype(truth.dtype))
 
 
@@ -113,7 +113,7 @@ def test_reader_gives_rasterios_overviews(readings: Readings, truth: Truth) -> N
 
 def _fitting(truth: Truth) -> float | int | None:
     """Return the first band's nodata, or None if the dtype cannot hold it."""
-    nodata = truth.told["nodata"][0]
+    nodata = truth.answers["nodata"][0]
     if nodata is None:
         return None
     value = float(nodata)
@@ -131,6 +131,6 @@ def test_project_holds_every_way_of_storing_pixels() -> None:
     """The project's own files cover all ways, without the full collection."""
     known = truths(SMALL)
 
-    assert {truth.told["driver"] for truth in known} == {"GTiff", "JP2OpenJPEG"}
+    assert {truth.answers["driver"] for truth in known} == {"GTiff", "JP2OpenJPEG"}
     assert len({truth.dtype for truth in known}) >= 11
     assert all(truth.path.is_file() for truth in known)

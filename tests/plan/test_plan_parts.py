@@ -39,7 +39,7 @@ def planned_over(n: int, *, nbytes: int, deployment: WorkerPool | None = None) -
     )
 
 
-def told(plan: CubePlan) -> str:
+def parts_in_estimate(plan: CubePlan) -> str:
     """Return the estimate's sentence about parts."""
     [how_much] = [each.how_much for each in plan.estimate.figures if each.what == "parts"]
     return how_much
@@ -51,7 +51,7 @@ def test_one_large_source_in_process_is_fetched_in_parts() -> None:
 
     assert plan.part_nbytes == 8 * MIB
     assert plan.to_json()["part_bytes"] == 8 * MIB
-    assert told(plan) == "single (8 of 8.4 MB in process)"
+    assert parts_in_estimate(plan) == "single (8 of 8.4 MB in process)"
 
 
 @pytest.mark.parametrize(("n", "nbytes"), [(64, 64 * MIB), (1, 400_000), (64, 400_000)])
@@ -60,7 +60,7 @@ def test_many_or_small_sources_stay_with_single_ranges(n: int, nbytes: int) -> N
     plan = planned_over(n, nbytes=nbytes)
 
     assert plan.part_nbytes is None
-    assert told(plan) == "single"
+    assert parts_in_estimate(plan) == "single"
 
 
 def test_a_worker_on_lambda_stays_with_single_ranges() -> None:

@@ -450,7 +450,7 @@ class FakeCube:
 class FakePace:
     """A ``Pace`` that never waits. It records its calls in order."""
 
-    told: list[tuple[str, str]] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
     """(method, root)"""
 
     answers: list[tuple[float, int]] = field(default_factory=list)
@@ -458,13 +458,13 @@ class FakePace:
 
     async def turn(self, root: str) -> None:
         """Record the call and do not wait."""
-        self.told.append(("turn", root))
+        self.calls.append(("turn", root))
 
     def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
         """Record an answer."""
-        self.told.append(("answered", root))
+        self.calls.append(("answered", root))
         self.answers.append((first_byte_s, nbytes))
 
     def throttled(self, root: str) -> None:
         """Record a 503."""
-        self.told.append(("throttled", root))
+        self.calls.append(("throttled", root))

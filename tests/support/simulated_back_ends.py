@@ -19,7 +19,7 @@ class BackEnd(Protocol):
 
 
 @dataclass
-class Counters:
+class QueueingStore:
     """Serves ``n`` sources at one time, each for ``service_s``. All others wait."""
 
     n: int
@@ -40,7 +40,7 @@ class Counters:
 
 
 @dataclass
-class Crowded:
+class OverloadedStore:
     """Answers all sources at once. Above ``n`` at one time, throughput falls."""
 
     n: int

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pixel_gather.adapters.object_store.concurrency import MOST_AT_ALL, MOST_IN_FLIGHT, AdaptiveLimiter
-from support.simulated_back_ends import ROOT, BackEnd, Counters, Crowded, Store, gather_from
+from support.simulated_back_ends import ROOT, BackEnd, OverloadedStore, QueueingStore, Store, gather_from
 from support.virtual_time import run_virtually
 
 FIXED = (1, 2, 4, 8, 16, 32, 64, 96, 128)
@@ -30,12 +30,12 @@ CASES = (
     Case("0 ms", lambda: Store(0.0005, slow_share=0.01)),
     Case("15 ms", lambda: Store(0.015, slow_share=0.01)),
     Case("30 ms", lambda: Store(0.03, slow_share=0.01)),
-    Case("few counters", lambda: Counters(6, 0.1)),
-    Case("20 counters", lambda: Counters(20, 0.05)),
-    Case("100 counters", lambda: Counters(100, 0.05), share=0.9, n_sources=5000),
+    Case("few servers", lambda: QueueingStore(6, 0.1)),
+    Case("20 servers", lambda: QueueingStore(20, 0.05)),
+    Case("100 servers", lambda: QueueingStore(100, 0.05), share=0.9, n_sources=5000),
     Case("no end of counters", lambda: Store(0.03, n_cores=1000), share=0.9, n_sources=5000),
     Case("long run, 15 ms", lambda: Store(0.015, slow_share=0.01), n_sources=8000),
-    Case("long run, 20 counters", lambda: Counters(20, 0.05), n_sources=8000),
+    Case("long run, 20 servers", lambda: QueueingStore(20, 0.05), n_sources=8000),
 )
 
 
@@ -78,7 +78,7 @@ def test_adaptive_slots_hold_at_the_knee() -> None:
 
     async def limit_after(n_sources: int) -> int:
         limiter = adaptive()
-        await gather_from(Counters(20, 0.05), limiter, n_sources=n_sources)
+        await gather_from(QueueingStore(20, 0.05), limiter, n_sources=n_sources)
         return limiter.limit(ROOT)
 
     limits = [run_virtually(limit_after(n)) for n in (6000, 9000, 12_000)]
@@ -90,13 +90,13 @@ def test_adaptive_slots_back_off_where_latency_rises_and_throughput_falls() -> N
     """A store that slows down under load gets fewer requests."""
 
     async def run() -> tuple[int, float, float]:
-        limiter, store = adaptive(), Crowded(20, 0.05)
+        limiter, store = adaptive(), OverloadedStore(20, 0.05)
         await gather_from(store, limiter, n_sources=4000)
         pace = await gather_from(store, limiter, n_sources=2000)
         return (
             limiter.limit(ROOT),
             pace,
-            await gather_from(Crowded(20, 0.05), adaptive(fixed=20), n_sources=2000),
+            await gather_from(OverloadedStore(20, 0.05), adaptive(fixed=20), n_sources=2000),
         )
 
     limit, pace, best = run_virtually(run())
@@ -124,9 +124,9 @@ def test_adaptive_slots_climb_again_when_a_back_end_gets_faster() -> None:
 
     async def run() -> int:
         limiter = adaptive()
-        await gather_from(Counters(6, 0.1), limiter, n_sources=3000)
+        await gather_from(QueueingStore(6, 0.1), limiter, n_sources=3000)
         assert limiter.limit(ROOT) <= 32
-        await gather_from(Counters(100, 0.1), limiter, n_sources=6000)
+        await gather_from(QueueingStore(100, 0.1), limiter, n_sources=6000)
         return limiter.limit(ROOT)
 
     assert run_virtually(run()) >= 64

@@ -110,7 +110,7 @@ def test_hedge_that_is_throttled_leaves_the_first_alone_and_slows_the_pace() -> 
         asyncio.run(run())
 
     assert (cost.requests, cost.hedges, cost.retries) == (3, 1, 0)
-    assert pace.told.count(("throttled", server.root)) == 1
+    assert pace.calls.count(("throttled", server.root)) == 1
 
 
 def test_pace_hears_of_the_answer_that_was_taken() -> None:

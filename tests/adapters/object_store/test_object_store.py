@@ -369,7 +369,7 @@ def test_objects_tell_their_pace_of_every_request(code: int, stays_on_host: bool
         asyncio.run(objects.get_range(f"{server.root}/a.tif", 10, 20, etag=None, cost=Cost()))
 
     root = server.root
-    assert pace.told == [("turn", root), ("throttled", root), ("turn", root), ("answered", root)]
+    assert pace.calls == [("turn", root), ("throttled", root), ("turn", root), ("answered", root)]
     [(first_byte_s, nbytes)] = pace.answers
     assert 0.1 <= first_byte_s < 5
     assert nbytes == 10
@@ -384,4 +384,4 @@ def test_objects_take_no_other_failure_for_throttling() -> None:
             Objects(FAST, pace=pace).get_range(f"{server.root}/a.tif", 10, 20, etag=None, cost=Cost())
         )
 
-    assert pace.told == [("turn", server.root)] * 2
+    assert pace.calls == [("turn", server.root)] * 2

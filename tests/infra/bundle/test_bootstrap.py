@@ -163,13 +163,13 @@ def test_bootstrap_gives_the_handler_lambdas_modules_and_no_others(start: Start,
     api.events.put({"a": 1})
 
     with start("tell", memory_mib=512):
-        what, told = api.answers.get(timeout=WAIT_S)
+        what, answer = api.answers.get(timeout=WAIT_S)
 
-    assert (what, told["event"], told["id"]) == ("response", {"a": 1}, "request-1")
-    assert told["imported"]["boto3"].startswith(str(runtime(HERE)))
-    assert told["imported"]["pytest"] is told["imported"]["ministack"] is None
-    assert told["child"] == 1
-    assert told["environment"] == {
+    assert (what, answer["event"], answer["id"]) == ("response", {"a": 1}, "request-1")
+    assert answer["imported"]["boto3"].startswith(str(runtime(HERE)))
+    assert answer["imported"]["pytest"] is answer["imported"]["ministack"] is None
+    assert answer["child"] == 1
+    assert answer["environment"] == {
         "AWS_EXECUTION_ENV": "AWS_Lambda_python3.13",
         "LAMBDA_RUNTIME_DIR": str(runtime(HERE)),
     }
@@ -183,7 +183,7 @@ def test_bootstrap_tells_errors_by_class_and_goes_on(start: Start, api: RuntimeA
     with start("fail", memory_mib=512):
         answers = [api.answers.get(timeout=WAIT_S) for _ in range(2)]
 
-    assert [(what, told["errorType"]) for what, told in answers] == [("error", "StoreError")] * 2
+    assert [(what, answer["errorType"]) for what, answer in answers] == [("error", "StoreError")] * 2
 
 
 @pytest.mark.parametrize("handler", ["hold", "hold_in_a_child"])

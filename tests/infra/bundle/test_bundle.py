@@ -189,10 +189,10 @@ def test_bundle_reads_what_the_unpruned_libraries_read(tmp_path: Path) -> None:
     files = sorted(str(path) for path in (DATA / "files").glob("*/*"))
     folder = bundle("shard", machine=HERE, is_emulated=False)
 
-    told = run_probe(PROBE, ["read"], files, tmp_path, folder)
+    from_bundle = run_probe(PROBE, ["read"], files, tmp_path, folder)
 
-    assert len(told) == 2 * len(files) > 0
-    assert told == run_probe(PROBE, ["read"], files, tmp_path)
+    assert len(from_bundle) == 2 * len(files) > 0
+    assert from_bundle == run_probe(PROBE, ["read"], files, tmp_path)
 
 
 @linux_only
@@ -202,9 +202,9 @@ def test_bundle_gathers_what_the_unpruned_libraries_gather(tmp_path: Path) -> No
     files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
     folder = bundle("plan", machine=HERE, is_emulated=False)
 
-    told = run_probe(PROBE, ["gather"], files, tmp_path / "bundle", folder)
+    from_bundle = run_probe(PROBE, ["gather"], files, tmp_path / "bundle", folder)
 
-    assert told == run_probe(PROBE, ["gather"], files, tmp_path / "here")
+    assert from_bundle == run_probe(PROBE, ["gather"], files, tmp_path / "here")
 
 
 @linux_only
@@ -215,10 +215,10 @@ def test_bundle_of_finish_draws_what_the_unpruned_libraries_draw(tmp_path: Path)
     cube = gather({"sources": files, "window": "centre"}, to=tmp_path / "cube").place
     folder = bundle("finish", machine=HERE, is_emulated=False)
 
-    told = run_probe(DRAWING_PROBE, [], [cube], tmp_path / "bundle", folder)
+    from_bundle = run_probe(DRAWING_PROBE, [], [cube], tmp_path / "bundle", folder)
 
-    assert {Path(name).suffix for name in told[cube]} == {".html", ".json", ".txt", ".svg", ".png"}
-    assert told == run_probe(DRAWING_PROBE, [], [cube], tmp_path / "here")
+    assert {Path(name).suffix for name in from_bundle[cube]} == {".html", ".json", ".txt", ".svg", ".png"}
+    assert from_bundle == run_probe(DRAWING_PROBE, [], [cube], tmp_path / "here")
 
 
 @linux_only
