@@ -129,7 +129,7 @@ class ThrottledError(GatherError):
     code = "throttled"
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        """Say who is busy and, if the server told it, after how many seconds to ask again."""
+        """Take the message and, if the server named it, the number of seconds to wait."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
