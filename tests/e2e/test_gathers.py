@@ -1,7 +1,7 @@
-"""The whole of it: the real stack, deployed by the real CDK, every Lambda function a process of its own.
+"""The real stack, deployed by the real CDK, with every Lambda function in its own process.
 
-The emulator differs from AWS in a few ways, which the tests concerned name; what it cannot show, such as
-the definition of the state machine and the rights of each role, tests/infra asserts of the template.
+Tests say where the emulator differs from AWS. What it cannot show, such as the state machine's definition and
+the rights of each role, is tested on the template in tests/infra.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""One gather over many shards and several workers at a time: all of it arrives, and a failure stays small.
+"""One gather over many shards and several workers: all sources arrive, and a failure stays small.
 
-On AWS each worker writes a log stream of its own. The emulator begins one for every invocation, so that
-workers are told apart by what they log: when they started, and how long each shard took them.
+On AWS each worker has a log stream. The emulator starts one for every invocation, so workers are
+distinguished by their logs: when they started, and how long each shard took.
 """
 
 import json
@@ -167,9 +167,10 @@ def most_at_once(intervals: Iterable[Interval]) -> int:
 
 
 def fewest_workers(shards: list[Filled]) -> int:
-    """Return how many workers it must have been at least, each of which fills one shard at a time.
+    """Return the smallest number of workers that explains these shards.
 
-    A worker is cold in its first invocation alone, so that one which was warm before any of those is another.
+    Each worker fills one shard at a time, and is cold only in its first invocation. So a worker that was warm
+    before all cold ones is another one.
     """
     n_cold = len({shard.invocation for shard in shards if shard.was_cold})
     first = min(shards, key=lambda shard: shard.at_work[1])

@@ -1,7 +1,7 @@
-"""Gathers by users who hold only what the stack hands out, in environments that name no part of it.
+"""Gathers by users who have only the stack's policies, in environments that name no part of it.
 
-The emulator enforces IAM. What it is not asked for, such as the rights of a console's other pages,
-tests/infra/test_access.py holds against the template.
+The emulator enforces IAM. Rights that it does not check, such as those of other console pages, are tested on
+the template in tests/infra/test_access.py.
 """
 
 import json

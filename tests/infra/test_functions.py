@@ -92,7 +92,7 @@ def test_a_running_gather_can_always_be_stopped(stack: Synthesized) -> None:
 def test_workers_leave_room_in_the_account(
     account_concurrency: int, workers: int, *, is_reserved: bool
 ) -> None:
-    """Whatever the account may run at one time, gathers take nine tenths at most.
+    """Gathers take at most nine tenths of the account's concurrency.
 
     Lambda refuses a reservation that leaves fewer than 100 unreserved, so small accounts have none.
     """

@@ -337,7 +337,7 @@ def test_read_shard_adds_up_what_each_source_cost() -> None:
     assert (second.cost.requests, second.cost.open_s) == (1, 0.25)
 
 
-def test_read_shard_reads_no_more_sources_at_a_time_than_there_are_slots() -> None:
+def test_read_shard_reads_no_more_sources_at_a_time_than_there_are_permits() -> None:
     """The limiter's permits cover opening and reading together."""
     names = [f"s3://b/{n}" for n in range(20)]
     reader = FakeReader({name: FakeImage(pixels=A, delay_s=0.001) for name in names})
@@ -352,7 +352,7 @@ def test_read_shard_reads_no_more_sources_at_a_time_than_there_are_slots() -> No
     assert limiter.asked == [(name, 1) for name in names]
 
 
-def test_read_shard_asks_for_a_place_per_row_of_tiles() -> None:
+def test_read_shard_weighs_a_source_by_its_rows_of_tiles() -> None:
     """The weight of a source is its rows of tiles, because neighbours in a row are one request."""
     image = FakeImage(pixels=np.zeros((1, 100, 40), "uint8"), header={"tile_width": 16, "tile_height": 16})
     reader, table, limiter = FakeReader({"a": image}), table_of("a"), FakeLimiter()

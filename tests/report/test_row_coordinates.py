@@ -35,7 +35,7 @@ ABSENT = Outcome(status=Status.ABSENT)
 def scenes(
     *, columns: tuple[ListColumn, ...] = (), has_time: bool = False
 ) -> tuple[CubePlan, tuple[CubeRow, ...]]:
-    """Return a plan of two scenes of two bands, of which the second has no red."""
+    """Return a plan of two scenes of two bands. The second scene has no red."""
     red = Source(href="a", band="red", scene="1", time_us=10, columns={"n": 1, "f": 0.5, "s": "x", "b": True})
     nir = Source(
         href="b", band="nir", scene="1", time_us=20, columns={"n": 2, "f": 1.5, "s": "y", "b": False}

@@ -58,9 +58,10 @@ class OverloadedStore:
 
 @dataclass
 class Store:
-    """Two requests a source over a wire, then a decoder per core; some answers are late, some are 503.
+    """Two requests per source over a network, then a decoder per core.
 
-    Some sources are missing, which one answer tells. Of some the header is known: they need one request.
+    Some answers are late, and some are 503. Some sources are missing, which one request finds out. Sources
+    with a known header need one request.
     """
 
     ttfb_s: float

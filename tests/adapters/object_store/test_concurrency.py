@@ -45,7 +45,7 @@ def adaptive(**changes: int) -> AdaptiveLimiter:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_adaptive_slots_come_near_the_best_fixed_number(case: Case) -> None:
+def test_adaptive_limiter_come_near_the_best_fixed_number(case: Case) -> None:
     """The throughput counts from the first source on, so the growth of the limit costs, too."""
 
     async def paces() -> tuple[float, float]:
@@ -58,7 +58,7 @@ def test_adaptive_slots_come_near_the_best_fixed_number(case: Case) -> None:
 
 
 @pytest.mark.parametrize("shares", [{"missing_share": 0.05}, {"missing_share": 0.3}, {"known_share": 0.05}])
-def test_adaptive_slots_are_not_led_by_quick_answers_that_are_no_measure(shares: dict[str, Any]) -> None:
+def test_adaptive_limiter_are_not_led_by_quick_answers_that_are_no_measure(shares: dict[str, Any]) -> None:
     """Sources that are missing, or whose header is known, take half as long and must not set the limit."""
 
     def far() -> Store:
@@ -73,7 +73,7 @@ def test_adaptive_slots_are_not_led_by_quick_answers_that_are_no_measure(shares:
     assert found >= 0.9 * most
 
 
-def test_adaptive_slots_hold_at_the_knee() -> None:
+def test_adaptive_limiter_hold_at_the_knee() -> None:
     """A back end that serves 20 requests at a time gets little more than 20. More would only queue."""
 
     async def limit_after(n_sources: int) -> int:
@@ -86,7 +86,7 @@ def test_adaptive_slots_hold_at_the_knee() -> None:
     assert all(18 <= limit <= 40 for limit in limits), limits
 
 
-def test_adaptive_slots_back_off_where_latency_rises_and_throughput_falls() -> None:
+def test_adaptive_limiter_back_off_where_latency_rises_and_throughput_falls() -> None:
     """A store that slows down under load gets fewer requests."""
 
     async def run() -> tuple[int, float, float]:
@@ -105,7 +105,7 @@ def test_adaptive_slots_back_off_where_latency_rises_and_throughput_falls() -> N
     assert pace >= 0.85 * best
 
 
-def test_adaptive_slots_remember_what_they_found() -> None:
+def test_adaptive_limiter_remember_what_they_found() -> None:
     """The second shard of a warm worker starts with the limit that the first one found."""
 
     async def run() -> tuple[float, float]:
@@ -119,7 +119,7 @@ def test_adaptive_slots_remember_what_they_found() -> None:
     assert warm > 1.5 * cold
 
 
-def test_adaptive_slots_climb_again_when_a_back_end_gets_faster() -> None:
+def test_adaptive_limiter_climb_again_when_a_back_end_gets_faster() -> None:
     """The limit grows again when the back end gets faster."""
 
     async def run() -> int:
@@ -134,7 +134,7 @@ def test_adaptive_slots_climb_again_when_a_back_end_gets_faster() -> None:
 
 @pytest.mark.parametrize("max_rate", [50, 100, 200, 400, 800])
 @pytest.mark.parametrize("ttfb_s", [0.0005, 0.015, 0.03])
-def test_adaptive_slots_waste_little_on_a_store_that_throttles(max_rate: float, ttfb_s: float) -> None:
+def test_adaptive_limiter_waste_little_on_a_store_that_throttles(max_rate: float, ttfb_s: float) -> None:
     """No source fails, less than 3 % of the requests are refused, and most of what is granted is used."""
 
     async def run() -> tuple[Store, float]:
@@ -148,7 +148,7 @@ def test_adaptive_slots_waste_little_on_a_store_that_throttles(max_rate: float, 
     assert 2 * pace > 0.8 * max_rate
 
 
-def test_adaptive_slots_remember_what_a_store_grants() -> None:
+def test_adaptive_limiter_remember_what_a_store_grants() -> None:
     """In the second gather, a store that throttles refuses almost no request."""
 
     async def run() -> Store:
@@ -163,7 +163,7 @@ def test_adaptive_slots_remember_what_a_store_grants() -> None:
     assert again.n_refused < 0.015 * again.n_requests
 
 
-def test_adaptive_slots_send_at_once_while_nobody_throttles() -> None:
+def test_adaptive_limiter_send_at_once_while_nobody_throttles() -> None:
     """Without throttling a request is sent without a wait, and without a switch to other tasks."""
     limiter = AdaptiveLimiter()
     limiter.answered(ROOT, first_byte_s=0.01, nbytes=1)
@@ -172,7 +172,7 @@ def test_adaptive_slots_send_at_once_while_nobody_throttles() -> None:
         limiter.turn(ROOT).send(None)
 
 
-def test_adaptive_slots_tell_back_ends_apart() -> None:
+def test_adaptive_limiter_tell_back_ends_apart() -> None:
     """A back end that throttles does not slow down the others."""
 
     async def run() -> tuple[int, int, int]:
@@ -190,7 +190,7 @@ def test_adaptive_slots_tell_back_ends_apart() -> None:
     assert local == min(16 * (os.process_cpu_count() or 1), MOST_IN_FLIGHT)
 
 
-def test_adaptive_slots_never_exceed_what_the_deployment_allows() -> None:
+def test_adaptive_limiter_never_exceed_what_the_deployment_allows() -> None:
     """``most`` holds for the start, too."""
 
     async def run() -> tuple[int, int]:
@@ -202,7 +202,7 @@ def test_adaptive_slots_never_exceed_what_the_deployment_allows() -> None:
     assert run_virtually(run()) == (16, 16)
 
 
-def test_adaptive_slots_can_be_a_fixed_number() -> None:
+def test_adaptive_limiter_can_be_a_fixed_number() -> None:
     """A fixed limit never moves, even if it is too high."""
 
     async def run() -> int:
@@ -213,7 +213,7 @@ def test_adaptive_slots_can_be_a_fixed_number() -> None:
     assert run_virtually(run()) == 200 > MOST_IN_FLIGHT
 
 
-def test_adaptive_slots_count_requests_in_flight() -> None:
+def test_adaptive_limiter_count_requests_in_flight() -> None:
     """A source counts by its concurrent requests, 8 at most. A fixed limit counts sources."""
 
     async def most_held(limiter: AdaptiveLimiter, weight: int) -> int:
@@ -243,7 +243,7 @@ def test_adaptive_slots_count_requests_in_flight() -> None:
     assert run_virtually(run()) == [32, 8, 4, 32]
 
 
-def test_adaptive_slots_hold_connections_to_many_hosts_down() -> None:
+def test_adaptive_limiter_hold_connections_to_many_hosts_down() -> None:
     """The number of connections is limited over all hosts. Local files need none."""
 
     async def most_held(hrefs: list[str], weight: int) -> int:
@@ -270,7 +270,7 @@ def test_adaptive_slots_hold_connections_to_many_hosts_down() -> None:
     assert run_virtually(run()) == [MOST_AT_ALL, MOST_AT_ALL]
 
 
-def test_adaptive_slots_let_go_of_what_was_cancelled() -> None:
+def test_adaptive_limiter_let_go_of_what_was_cancelled() -> None:
     """A cancelled source releases its permits, whether it waited for its back end or for all."""
 
     async def run() -> int:
