@@ -1,7 +1,7 @@
-"""What is run twice: from a bundle, by an interpreter that has nothing else, and in this environment.
+"""A program that is run twice: from a bundle, by a Python without other packages, and here.
 
-Arguments: ``read`` or ``gather``, and a folder to write to. Standard input: paths of files, as JSON. Answers
-what came of each, as JSON; nothing in it may depend on where it ran.
+Arguments: ``read`` or ``gather``, and a folder to write to. Standard input: paths of files, as JSON. Prints
+the result of each as JSON. The output must not depend on where it runs.
 """
 
 import asyncio
