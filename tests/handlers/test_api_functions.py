@@ -23,6 +23,8 @@ from pixel_gather.errors import (
     GatherNotFoundError,
     MissingExtraError,
     NotRedrivableError,
+    ShardLateError,
+    ShardsLeftError,
     SourceError,
     StaleHeaderError,
     ThrottledError,
@@ -333,10 +335,11 @@ def test_status_tells_failures_as_problems(case: Failure, status: Api) -> None:
 
 
 def test_every_error_of_a_deployment_has_a_kind() -> None:
-    """Every error class has an HTTP status."""
+    """Every error class that the API's functions may raise has an HTTP status."""
     classes = {each for each in vars(errors).values() if isinstance(each, type)}
     raised = {each for each in classes if issubclass(each, GatherError)}
-    of_workers, of_installations = {SourceError, StaleHeaderError}, {MissingExtraError}
+    of_workers = {SourceError, StaleHeaderError, ShardLateError, ShardsLeftError}
+    of_installations = {MissingExtraError}
     assert raised - {GatherError} - of_workers - of_installations <= set(KINDS)
 
 
