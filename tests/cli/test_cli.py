@@ -242,7 +242,7 @@ def test_drill_that_nobody_reads_to_the_end_ends_quietly(list_file: Path) -> Non
 def test_plan_takes_the_other_dtype_where_the_window_is_only_on_that(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The order of the list does not matter."""
+    """The dtype is that of the sources that have the window, in any order of the list."""
     small = SERIES / "titiler/B01.tif"
     for number, order in enumerate(((OHC[0], small), (small, OHC[0]))):
         listed = tmp_path / f"{number}.txt"

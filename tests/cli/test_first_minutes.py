@@ -189,7 +189,7 @@ def test_a_key_that_is_there_twice_is_refused(
 
 
 def test_readmes_request_can_be_typed_as_it_stands(tmp_path: Path) -> None:
-    """Every YAML block of the README is a valid request."""
+    """Every request in docs/request.md is valid as it stands."""
     blocks = re.findall(r"```yaml\n(.*?)```", (PROJECT / "docs" / "request.md").read_text(), re.DOTALL)
     requests = [block for block in blocks if "window:" in block]
 

@@ -106,7 +106,7 @@ def test_the_command_reaches_another_endpoint(
 def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
     endpoint: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The variable for S3 overrides the general one. Plain http works for reading and writing."""
+    """The more specific variable overrides the others. Plain http works for reading and writing."""
     hrefs = [f"s3://sources/heat/{file.name}" for file in FILES]
     for other in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
         monkeypatch.setenv(other, "http://127.0.0.1:9")

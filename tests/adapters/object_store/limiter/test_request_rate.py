@@ -114,7 +114,7 @@ def test_rate_grows_by_no_leap_after_a_stall() -> None:
 
 
 def test_rate_is_not_given_up_for_a_503_right_after_a_pause() -> None:
-    """After a pause, a 503 does not lower the rate to nothing, although recent grants are forgotten."""
+    """A 503 after a long pause lowers the rate by only a quarter."""
     rate, now_s = paced()
     before = rate.per_s or 0.0
 
