@@ -1,4 +1,4 @@
-"""What holds for every test: marks by folder, which tests share a worker, and a sound start for processes."""
+"""Rules for all tests: marks by folder, which tests share a worker, and a sound start of processes."""
 
 import os
 import re
@@ -33,12 +33,13 @@ _MARKS: Final = {
     "cli/test_report.py::test_report_of": "slow",
     "test_docs_commands.py::test_commands_of_a_page": "slow",
 }
-"""Beginnings of tests' names below this folder, and the mark of them all; slow takes 3 s of CPU, or more."""
+"""Prefixes of test paths, and the mark of these tests. Slow tests take 3 s of CPU or more."""
 
 _SHARED: Final = ("e2e", "emulator", "infra/bundle")
-"""Beginnings of paths whose tests share what takes long to make: one worker runs them all.
+"""Prefixes of test paths with shared expensive fixtures.
 
-They take longest, too, so they come first. Tests of any other module share a worker with each other.
+One worker runs all tests of a prefix. They take longest, so they come first. All tests of any other module
+share a worker.
 """
 
 # Tests start hundreds of processes. Each would compile all its libraries anew.
@@ -54,20 +55,20 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run the whole suite in a worker for each core, and what is named on the command line in none."""
+    """Use one worker per core for the whole suite, and none for tests named on the command line."""
     is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
     return (os.process_cpu_count() or 1) if is_whole else 0
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Hand the workers one group of tests after the other."""
+    """Give the workers one group of tests after another."""
     scheduler = LoadScopeScheduling(config, log)
     scheduler._split_scope = _group_of
     return scheduler
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folder, and put those that take longest first."""
+    """Mark tests by their folder, and put the slowest first."""
     for item in items:
         for beginning, mark in _MARKS.items():
             if _name_of(item.nodeid).startswith(beginning):

@@ -82,8 +82,8 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
     moments: dict[str, Any] = {"imported_s": time.monotonic()}
     import msgspec  # noqa: PLC0415 # see above
 
-    from handlers.steps.deadline import ShardTimes  # noqa: PLC0415 # see above
     from pixel_gather.plan.shards import ShardTask  # noqa: PLC0415 # see above
+    from pixel_gather.read.time_limits import ShardTimes  # noqa: PLC0415 # see above
 
     worker: Any = function.worker
     open_cube, open_control = worker.deployment.cube, worker.deployment.control

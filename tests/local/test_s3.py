@@ -24,7 +24,7 @@ REGION = "eu-central-1"
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An S3 with a bucket of sources and an empty one."""
+    """An S3 server with a bucket of sources and an empty bucket."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
@@ -47,7 +47,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: Path) -> None:
-    """The same digest, the same cube, wherever it lies; one object per shard."""
+    """Digest and cube do not depend on where they lie. Each shard is one object."""
     settings = Settings(stores=StoreSettings(endpoint=endpoint))
     local = gather_undrawn(
         {"sources": [str(file) for file in FILES], "window": "centre"}, to=tmp_path / "cube"
@@ -77,7 +77,7 @@ def _bare(cube: xr.Dataset) -> xr.DataArray:
 
 
 def test_missing_key_on_s3_is_one_missing_row(endpoint: str, tmp_path: Path) -> None:
-    """The others are read."""
+    """The other rows are read."""
     hrefs = [*(f"s3://sources/heat/{file.name}" for file in FILES), "s3://sources/heat/gone.tif"]
 
     gathered = gather_undrawn(
@@ -92,7 +92,7 @@ def test_missing_key_on_s3_is_one_missing_row(endpoint: str, tmp_path: Path) -> 
 def test_the_command_reaches_another_endpoint(
     endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ls, then run, by options alone."""
+    """``ls`` and ``run`` use another endpoint by their options."""
     with pytest.raises(SystemExit) as listed:
         main(["ls", "s3://sources/", "--regex", "heat/.*tif$", "--endpoint", endpoint])
     hrefs = tmp_path / "list.txt"
@@ -109,7 +109,7 @@ def test_the_command_reaches_another_endpoint(
 def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
     endpoint: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Plain http included, for reading and for writing; the more special variable counts."""
+    """The more specific variable overrides the others. Plain http works for reading and writing."""
     hrefs = [f"s3://sources/heat/{file.name}" for file in FILES]
     for other in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
         monkeypatch.setenv(other, "http://127.0.0.1:9")
@@ -137,7 +137,7 @@ def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
 def test_a_bucket_that_is_not_there_is_refused_in_one_sentence(
     arguments: list[str], endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 2, and nothing to clean up."""
+    """The exit code is 2, and nothing is left to clean up."""
     here, there = tmp_path / "here.txt", tmp_path / "there.txt"
     here.write_text(f"{FILES[0]}\n")
     there.write_text("s3://no-such-bucket/a.tif\n")

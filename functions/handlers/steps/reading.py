@@ -1,7 +1,7 @@
 """Makes the reader of sources for the functions that read them."""
 
-from handlers.steps.memory import gdal_settings
 from handlers.wiring import Deployment
+from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.source_reader import CogReader
 
@@ -16,5 +16,5 @@ def reader_of(deployment: Deployment, *, holds_a_shard: bool) -> CogReader:
     return CogReader.over(
         deployment.objects,
         fast=GeoTiffSettings(),
-        fall_back=gdal_settings(deployment.settings.memory_mib, holds_a_shard=holds_a_shard),
+        fall_back=GdalSettings.within_memory(deployment.settings.memory_mib, holds_a_shard=holds_a_shard),
     )

@@ -61,7 +61,7 @@ async def _status(work: Coroutine[Any, Any, Any]) -> Status:
 
 
 def test_read_into_gives_the_bands_asked_for_in_their_order() -> None:
-    """Bands may be any, in any order, and repeat."""
+    """Bands may be requested in any order, and more than once."""
 
     async def work() -> np.ndarray[Any, Any]:
         async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
@@ -86,7 +86,7 @@ def test_read_into_joins_runs_of_rows_and_leaves_the_overhang(chunk_nbytes: int)
 
 
 def test_reader_needs_two_requests_for_a_window_of_many_tiles() -> None:
-    """One for the header, one for all tiles, as they are neighbours."""
+    """One request reads the header, and one reads all tiles, which are neighbours."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
     cost = Cost()
 
@@ -271,7 +271,7 @@ def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> Non
 def test_header_has_only_a_nodata_that_the_dtype_can_hold(
     tmp_path: Path, text: str, expected: int | None
 ) -> None:
-    """No uint8 equals 0.5."""
+    """A nodata of 0.5 is ignored for uint8."""
     zeros = np.zeros((1, 16, 16), np.uint8)
     tags = [(42113, "s", 0, text, True)]
     tifffile.imwrite(tmp_path / "a.tif", zeros, extratags=tags, photometric="minisblack", metadata=None)
@@ -285,7 +285,7 @@ def test_header_has_only_a_nodata_that_the_dtype_can_hold(
 
 
 def test_child_has_no_credentials_and_can_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its environment is clean, and every file number that it may use is taken."""
+    """The child's environment has no credentials, and it cannot open any file."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-for-gdal")
     monkeypatch.setenv("GDAL_HTTP_PROXY", "http://127.0.0.1:9")
 
@@ -317,7 +317,7 @@ def test_aclose_leaves_nothing_behind() -> None:
 
 
 def test_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
-    """The channel's end is the child's end."""
+    """The child ends when its channel to the parent is closed."""
     (tmp_path / "a.tif").write_bytes(tiff(IMAGE))
     code = f"""
 import asyncio, os, signal

@@ -287,7 +287,7 @@ def test_rubbish_is_no_entry(rubbish: bytes) -> None:
 def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     tmp_path: Path, changes: list[tuple[int, int]]
 ) -> None:
-    """Any bytes of an index lead to pixels, an UnsupportedError or a SourceError, and soon."""
+    """Any bytes of an index lead to pixels, an UnsupportedError or a SourceError, without a long wait."""
     file = tmp_path / "a.tif"
     if not file.exists():
         geotiff(file, noise((2, 80, 80), "uint16"), **TILED, nodata=3)
@@ -311,7 +311,7 @@ def test_the_struct_says_its_version_first() -> None:
 
 
 def test_a_real_scene_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
-    """15 x 15 tiles as in the published report's files."""
+    """The packed header of 15 x 15 tiles, as in the published report's files, stays below 1 KiB."""
     image = noise((480, 480), "uint16")
     tifffile.imwrite(tmp_path / "a.tif", image, tile=(32, 32), compression="zlib", metadata=None)
     packed_header = packed_header_of(MemoryObject((tmp_path / "a.tif").read_bytes()))

@@ -1,4 +1,4 @@
-"""Tests the files of a report: for programs, terminals and browsers."""
+"""The files of a report: for programs, terminals and browsers."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from support.report_cubes import MadeCube
 
 
 def test_report_files_lie_in_the_cube_with_their_types() -> None:
-    """A bucket then serves the page as HTML."""
+    """The page has the content type of HTML, so that browsers show it."""
     store = MadeCube(failed=frozenset({1})).stored()
 
     asyncio.run(write_report_files(store, place="s3://b/cube.zarr", usd_by_service={"s3": 0.5, "lambda": 1}))
