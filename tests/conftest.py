@@ -22,20 +22,15 @@ _MARKS: Final = {
     "bench/": "slow",
     "benchmarks/": "slow",
     "local/": "slow",
-    "benchmarks/test_assemble.py": "slow",
-    "benchmarks/test_index.py": "slow",
-    "benchmarks/test_late_answers.py": "slow",
-    "bench/test_bench_suite_command.py::test_bench_of_a_list": "slow",
-    "bench/test_bench_suite_command.py::test_bench_that_is_interrupted_says": "slow",
-    "bench/test_blocks.py::test_trial_runs_several_processes": "slow",
-    "bench/test_ingest.py::test_bench_ingest_writes": "slow",
+    "adapters/object_store/test_concurrency.py": "slow",
+    "adapters/report/plots/test_draw.py": "slow",
+    "handlers/test_gather_functions.py": "slow",
     "cli/test_cli.py::test_docs_are": "slow",
-    "cli/test_report.py::test_report_of": "slow",
     "test_docs_commands.py::test_commands_of_a_page": "slow",
 }
-"""Prefixes of test paths, and the mark of these tests. Slow tests take 3 s of CPU or more."""
+"""Prefixes of test paths, and the mark of these tests. Slow tests take a second of CPU or more."""
 
-_SHARED: Final = ("e2e", "emulator", "infra/bundle")
+_SHARED: Final = ("e2e", "emulator", "infra")
 """Prefixes of test paths with shared expensive fixtures.
 
 One worker runs all tests of a prefix. They take longest, so they come first. All tests of any other module

@@ -159,6 +159,7 @@ def run(arguments: list[str], output: str | None) -> int:
     return 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_of_a_page_work(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:

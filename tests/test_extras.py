@@ -52,6 +52,7 @@ def _run(arguments: list[str], without: tuple[str, ...], folder: Path) -> subpro
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_command_without_its_packages_says_what_to_install(case: Case, tmp_path: Path) -> None:
     """The message is one sentence, before anything is done."""
@@ -62,6 +63,7 @@ def test_a_command_without_its_packages_says_what_to_install(case: Case, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_gather_needs_no_extra(tmp_path: Path) -> None:
     """The cube is complete. A message says what could not be drawn."""
     every = tuple(name for names in extras._PACKAGES.values() for name in names)

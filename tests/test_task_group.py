@@ -61,6 +61,7 @@ def _nodes(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
                 yield module.name, node
 
 
+@pytest.mark.slow
 def test_there_is_one_place_that_makes_task_groups() -> None:
     """Another task group would raise an ExceptionGroup, which no caller and no Retry expects."""
     made = {name for name, node in _nodes(ast.Attribute) if getattr(node, "attr", "") == "TaskGroup"}
@@ -68,6 +69,7 @@ def test_there_is_one_place_that_makes_task_groups() -> None:
     assert made == {"task_group.py"}
 
 
+@pytest.mark.slow
 def test_nothing_is_added_to_across_an_await() -> None:
     """``x += await y`` reads x before it waits, and so loses what others add meanwhile."""
     wrong = [

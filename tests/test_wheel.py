@@ -69,6 +69,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     shutil.rmtree(folder)  # hundreds of megabytes
 
 
+@pytest.mark.slow
 def test_wheel_alone_plans_and_gathers(installed: Installed) -> None:
     """The wheel needs no file of the checkout and no extra. A message says what the report needs."""
     request = ("--sources", str(DEMO / "sources.csv"), "--bbox", "-109.1,36.9,-101.9,41.1")
@@ -103,6 +104,7 @@ def test_wheel_is_typed_and_knows_its_version(installed: Installed) -> None:
     assert ended.stdout.split() == [installed.wheel.name.split("-")[1], "True"]
 
 
+@pytest.mark.slow
 def test_wheel_with_all_extras_draws_and_opens(installed: Installed) -> None:
     """The page is drawn, and xarray opens the cube."""
     installed.install("[all]")

@@ -113,6 +113,7 @@ def test_pages_begin_behind_a_position() -> None:
     assert [position for _, position, _ in after.newest_first()] == ordered[8:]
 
 
+@pytest.mark.slow
 def test_newest_first_is_the_same_for_few_and_for_many() -> None:
     """More scenes than are sorted at a time come in the same order."""
     random = np.random.default_rng(1)
@@ -168,6 +169,7 @@ def blocks() -> Columns:
     return {name: values[order_of(columns)] for name, values in columns.items()}
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(boxes())
 def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:

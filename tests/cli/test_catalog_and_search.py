@@ -57,6 +57,7 @@ def test_a_folder_of_images_is_searchable(catalog: Path, capsys: pytest.CaptureF
     assert "no scenes found" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_search_prints_is_a_list(
     catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

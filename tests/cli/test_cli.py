@@ -102,6 +102,7 @@ def test_plan_fits_the_terminal(
     assert narrow.split() == whole.split()
 
 
+@pytest.mark.slow
 def test_run_prints_one_json_object_and_leaves_a_cube(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +120,7 @@ def test_run_prints_one_json_object_and_leaves_a_cube(
     assert xr.open_zarr(to).band_1.shape == (4, 40, 30)
 
 
+@pytest.mark.slow
 def test_run_again_reads_nothing_and_says_so(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +136,7 @@ def test_run_again_reads_nothing_and_says_so(
     assert second == first | {"was_complete": True}
 
 
+@pytest.mark.slow
 def test_run_ends_with_1_when_a_source_failed(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,6 +227,7 @@ def test_run_refuses_a_place_that_is_a_file(list_file: Path, capsys: pytest.Capt
     assert list_file.read_text() == before
 
 
+@pytest.mark.slow
 def test_drill_that_nobody_reads_to_the_end_ends_quietly(list_file: Path) -> None:
     """``drill`` ends without an error when ``head`` closes the pipe."""
     list_file.write_text(list_file.read_text() * 500)
@@ -294,6 +298,7 @@ def test_ls_makes_a_list_that_plan_takes(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out)["sources"] == len(OHC)
 
 
+@pytest.mark.slow
 def test_ls_gives_a_first_cube_its_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The times in the names of MODIS files become the cube's axis."""
     folder = tmp_path / "files"
@@ -356,6 +361,7 @@ def test_prefix_and_pattern_make_a_cube_along_time(
     assert any("finds no time in some hrefs" in each for each in warnings)
 
 
+@pytest.mark.slow
 def test_ls_long_is_a_csv_whose_columns_become_coordinates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -408,6 +414,7 @@ def test_drill_as_a_table_shows_every_file(list_file: Path, capsys: pytest.Captu
     assert all(path.name in table for path in OHC)
 
 
+@pytest.mark.slow
 def test_docs_are_what_the_code_tells() -> None:
     """The generated documents are up to date; `uv run python scripts/write_docs.py` writes them."""
     program = (
@@ -435,6 +442,7 @@ def test_the_readme_shows_requests_that_are_right() -> None:
     assert blocks
 
 
+@pytest.mark.slow
 def test_index_makes_what_run_takes(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

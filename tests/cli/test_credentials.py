@@ -91,6 +91,7 @@ def test_a_profile_that_is_not_there_is_one_sentence(
     assert "The config profile (nope) could not be found: check --profile" in said
 
 
+@pytest.mark.slow
 def test_without_boto3_a_profile_says_what_to_install(words: dict[str, str]) -> None:
     """A profile needs boto3. The message says which extra to install."""
     arguments = ["plan", "--sources", words["LIST"], "--tile", "centre", "--profile", "some"]

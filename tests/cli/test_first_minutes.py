@@ -64,6 +64,7 @@ def test_run_without_a_report_draws_none(
     assert not (tmp_path / "cube/report.html").exists()
 
 
+@pytest.mark.slow
 def test_run_says_that_the_cube_is_complete_before_it_draws(
     listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ def test_run_says_that_the_cube_is_complete_before_it_draws(
     assert there == [False, True]
 
 
+@pytest.mark.slow
 def test_run_opens_the_report(listed: Path, tmp_path: Path, opened: list[str]) -> None:
     """``--open`` opens the report in the browser."""
     run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--open")
@@ -91,6 +93,7 @@ def test_run_opens_the_report(listed: Path, tmp_path: Path, opened: list[str]) -
     assert opened == [(tmp_path / "cube/report.html").as_uri()]
 
 
+@pytest.mark.slow
 def test_report_opens_its_page(listed: Path, tmp_path: Path, opened: list[str]) -> None:
     """``report --open`` opens the page, as ``run`` does."""
     run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
@@ -120,6 +123,7 @@ def test_refused_run_keeps_a_folder_that_was_there(listed: Path, tmp_path: Path)
     assert (tmp_path / "cube").is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("listed")
 def test_home_folder_is_found_where_the_shell_leaves_it_to_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

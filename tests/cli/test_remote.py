@@ -917,6 +917,7 @@ def moto_aws() -> Iterator[OnMoto]:
         yield made
 
 
+@pytest.mark.slow
 def test_direct_needs_no_more_than_the_stacks_name(
     moto_aws: OnMoto, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -963,6 +964,7 @@ def test_direct_force_is_another_gather(moto_aws: OnMoto, capsys: pytest.Capture
     assert len(ids) == 3
 
 
+@pytest.mark.slow
 def test_direct_takes_the_environment_and_an_option_before_it(
     moto_aws: OnMoto, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ def test_sigterm_leaves_through_the_context_and_is_as_before_afterwards() -> Non
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_told_to_end_says_so_and_leaves_no_temporary_file(
     number: signal.Signals, tmp_path: Path

@@ -62,6 +62,7 @@ CASES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_cold_start_loads_nothing_that_is_not_needed(case: Case) -> None:
     """Importing the function loads none of these packages."""

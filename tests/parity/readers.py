@@ -16,7 +16,7 @@ from pixel_gather.model.window import Window
 from pixel_gather.ports import OpenedSource
 
 READERS: Final = ("joined", "gdal")
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 60.0
 
 
 class Readings:

@@ -96,6 +96,7 @@ def request_of(kind: str, place: str, **changes: Any) -> dict[str, Any]:
     return {"sources": {kind: asked}, "window": {"point": [11.3, 46.7]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stac", "catalog"])
 def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Path) -> None:
     """One row a scene in the order of time, each asset a band; of two processings the latest counts."""
@@ -202,6 +203,7 @@ def test_a_scene_whose_asset_may_not_be_read_is_refused(tmp_path: Path) -> None:
         dry_run(request)
 
 
+@pytest.mark.slow
 def test_another_answer_is_another_gather(scenes: list[dict[str, Any]], api: Server, tmp_path: Path) -> None:
     """The list that was found counts, so a cube is never gone on with after the catalog has changed."""
     from pixel_gather import ArrayExistsError  # noqa: PLC0415 # of this test alone

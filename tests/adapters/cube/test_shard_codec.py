@@ -68,6 +68,7 @@ def shards(draw: st.DrawFn, dtypes: tuple[str, ...]) -> tuple[Pixels, Layout]:
     return draw(images(shape, dtypes)), layout
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(shard=shards(INTEGERS + FLOATS + COMPLEXES), codec=st.sampled_from(CODECS), fills=st.booleans())
 def test_encode_shard_is_read_back_to_the_bit(shard: tuple[Pixels, Layout], codec: str, fills: bool) -> None:  # noqa: FBT001 # Hypothesis draws it
@@ -91,6 +92,7 @@ def test_encode_shard_with_zfp_is_lossless_at_tolerance_0(shard: tuple[Pixels, L
     assert bits(found) == bits(pixels)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     data=st.data(),

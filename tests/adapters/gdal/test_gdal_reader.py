@@ -100,6 +100,7 @@ def test_reader_needs_two_requests_for_a_window_of_many_tiles() -> None:
     assert min(cost.open_s, cost.read_s, cost.decode_s) > 0
 
 
+@pytest.mark.slow
 def test_reader_keeps_one_child_for_many_files() -> None:
     """A start takes 0.2 s or more, so a child serves one file after another."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(4)})
@@ -122,6 +123,7 @@ def test_reader_keeps_one_child_for_many_files() -> None:
         np.testing.assert_array_equal(out[0], image(seed=seed)[1, :10, :10])
 
 
+@pytest.mark.slow
 def test_reader_reads_concurrently_within_its_children() -> None:
     """Sixteen concurrent reads over two children give correct pixels."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(16)})
@@ -137,6 +139,7 @@ def test_reader_reads_concurrently_within_its_children() -> None:
         np.testing.assert_array_equal(out, image(seed=seed)[:, 40:130, 30:130])
 
 
+@pytest.mark.slow
 def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
     """A file that makes GDAL hang gets a time-out. The next source is read as usual."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE), "file:///b": tiff(IMAGE)})
@@ -159,6 +162,7 @@ def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.slow
 def test_reader_outlives_the_death_of_a_child() -> None:
     """A child that was killed between two files is replaced."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})

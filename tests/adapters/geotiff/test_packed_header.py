@@ -53,6 +53,7 @@ def packed_header_of(source: MemoryObject, **options: Any) -> bytes:
     return first.packed_header
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(way=ways(), seed=st.integers(0, 99), nodata=st.sampled_from((None, 7)), data=st.data())
 def test_what_is_known_opens_what_the_file_does(
@@ -180,6 +181,7 @@ def test_tiles_that_nobody_has_asked_for_are_fetched_when_wanted(tmp_path: Path)
     assert len(source.ranges) == 1
 
 
+@pytest.mark.slow
 def test_entries_of_huge_files_are_bounded(tmp_path: Path) -> None:
     """If there are too many tiles, only those of the window are kept."""
     image = np.zeros((4096, 4096), "uint8")
@@ -282,6 +284,7 @@ def test_rubbish_is_no_entry(rubbish: bytes) -> None:
     assert unpack(rubbish, href=HREF, overview=None) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1, max_size=4))
 def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(

@@ -75,6 +75,7 @@ def looks(pixels: Any, nodata: Sequence[float] = ()) -> MaskedQuicklooks:
     )
 
 
+@pytest.mark.slow
 def test_page_has_every_section_in_its_order() -> None:
     """Sections without content are there, too."""
     page = Reader(page_with(evidence_of(MadeCube()), draws=True))
@@ -94,6 +95,7 @@ def test_page_has_every_section_in_its_order() -> None:
     assert all(image["alt"] for image in page.of("img"))
 
 
+@pytest.mark.slow
 def test_page_loads_nothing_from_outside() -> None:
     """Images are embedded, links are internal, and the content policy forbids everything else."""
     page = Reader(page_with(evidence_of(MadeCube()), draws=True))
@@ -110,6 +112,7 @@ def test_page_loads_nothing_from_outside() -> None:
     assert "url(http" not in page_with(evidence_of(MadeCube()))
 
 
+@pytest.mark.slow
 def test_page_escapes_what_comes_from_lists_and_requests() -> None:
     """Hrefs, reasons and warnings can be any text, and are escaped everywhere."""
     cube = MadeCube(
@@ -160,6 +163,7 @@ def test_page_names_few_of_very_many_hrefs_of_a_request() -> None:
     assert "report.json" in html
 
 
+@pytest.mark.slow
 def test_page_of_a_hundred_thousand_sources_stays_small() -> None:
     """This holds with all figures and the largest number of quicklooks."""
     html = page_with(evidence_of(MadeCube(n_rows=100_000, shard=(1000, 16, 32))), draws=True)
@@ -262,6 +266,7 @@ def test_film_of_few_frames_has_all_of_them_to_the_bit() -> None:
         np.testing.assert_array_equal(canvas[top : top + 16, left : left + 20], frame)
 
 
+@pytest.mark.slow
 def test_page_lets_its_reader_choose_every_measurement_and_sees_colours_first() -> None:
     """Colours of red, green and blue are the first choice, and each measurement is another."""
     bands = dict.fromkeys(("Blue", "green", "red", "nir"), frozenset[int]())
@@ -299,6 +304,7 @@ def test_windows_are_black_in_the_scale_of_all_but_not_in_their_own() -> None:
     assert (int(in_own[..., 0].min()), int(in_own[..., 0].max())) == (0, 255)
 
 
+@pytest.mark.slow
 def test_page_of_many_runs_has_a_narrow_row_for_each_and_tables_of_four() -> None:
     """A table of figures has at most four columns."""
     runs = [replace(evidence_of(MadeCube()).run, name=f"run {n}") for n in range(9)]

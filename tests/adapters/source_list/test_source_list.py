@@ -187,6 +187,7 @@ def test_open_source_list_reads_every_format(tmp_path: Path, case: Case) -> None
     assert read_text(tmp_path, case.name, case.content) == case.expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case.id)
 def test_open_source_list_names_list_and_line_of_a_mistake(tmp_path: Path, case: Mistake) -> None:
     """The error names the list and the line."""
@@ -330,6 +331,7 @@ def _remote(store: MemoryStore) -> Objects:
     return objects
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["l.csv", "l.csv.gz", "l.parquet"])
 def test_open_source_list_reads_from_a_bucket(name: str) -> None:
     """A remote list is read in ranges, and relative hrefs stay in its folder."""
@@ -391,6 +393,7 @@ def test_open_source_list_looks_at_the_clock_where_no_source_comes_out(
         )
 
 
+@pytest.mark.slow
 def test_open_source_list_keeps_none_of_the_lines_that_say_nothing(tmp_path: Path) -> None:
     """Blank lines are not kept in memory: 20 million of them take 19 KB gzipped."""
     path = tmp_path / "list"
@@ -672,6 +675,7 @@ def test_sources_below_yields_checked_sources() -> None:
     assert list(found.sources) == [Source(href="s3://bucket/root/a.tif")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prefix", "asked", "says"),
     [

@@ -93,6 +93,7 @@ def test_rows_hold_every_line_once(sources: list[Source]) -> None:
     assert all(any(row.sources) for row in rows)
 
 
+@pytest.mark.slow
 @given(sources=lists())
 def test_rows_put_the_nth_repeat_into_the_nth_row(sources: list[Source]) -> None:
     """Sources of one row have one scene or time, and different bands. Repeats keep the list's order."""
@@ -119,6 +120,7 @@ def test_rows_put_the_nth_repeat_into_the_nth_row(sources: list[Source]) -> None
             assert None not in column[: len(lines)]
 
 
+@pytest.mark.slow
 @given(sources=lists())
 def test_rows_are_in_order(sources: list[Source]) -> None:
     """Rows are sorted by time if each has one, else by first appearance in the list."""
@@ -154,6 +156,7 @@ def test_rows_can_be_had_in_parts(sources: list[Source], data: st.DataObject) ->
             assert value is None or type(value) is python[dtypes[name]]
 
 
+@pytest.mark.slow
 @given(sources=lists(), n=st.integers(min_value=0, max_value=15))
 def test_spread_takes_first_and_last(sources: list[Source], n: int) -> None:
     """The sources are in order, evenly spread and different. The first and the last are among them."""
@@ -410,6 +413,7 @@ def test_table_is_put_in_order_in_time() -> None:
         SqliteSourceTable(SourceList(name="l.csv", is_typed=True, sources=sources()), check=check)
 
 
+@pytest.mark.slow
 def test_table_holds_few_long_lines_at_a_time() -> None:
     """Lines may be a hundred times longer than usual without filling the memory."""
     long = ({str(c): f"{n}" + "x" * 9_990 for c in range(10)} for n in range(1000))

@@ -141,6 +141,7 @@ _MOSTLY_RIGHT = st.fixed_dictionaries(
 _ANY = st.one_of(_MOSTLY_RIGHT, _REQUESTS)
 
 
+@pytest.mark.slow
 @settings(max_examples=1000, deadline=None)
 @given(_ANY)
 @example({"sources": {"list": "a.csv", "hrefs": None}, "window": {"tile": "centre", "bbox": None}})
@@ -156,6 +157,7 @@ def test_model_schema_lets_through_whatever_the_request_accepts(request_: dict[s
     assert not list(MODEL.iter_errors(request_))
 
 
+@pytest.mark.slow
 def test_the_requests_above_are_often_accepted() -> None:
     """Many of the drawn requests are valid. Otherwise the property above would show nothing."""
     accepted: list[Any] = []

@@ -30,6 +30,7 @@ def test_api_gateway_and_the_description_name_the_same_parameters() -> None:
     assert declared == {path: set(names) for path, names in QUERIES.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RESOURCES)
 def test_answers_are_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """Each path's answer is valid by its schema."""

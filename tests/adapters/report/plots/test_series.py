@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from matplotlib.dates import num2date
 
 from adapters.report.plots.made_runs import run_of
@@ -22,6 +23,7 @@ def drawn(*runs: Run) -> str:
     return to_svg(figure.figure)
 
 
+@pytest.mark.slow
 def test_best_point_names_its_engine_on_a_logarithmic_axis() -> None:
     """With two engines the best point has its engine's name, with one it has none."""
     fast = [run_of(concurrency=n, engine="fast") for n in (1, 4, 16)]
