@@ -18,10 +18,10 @@ from bench.suites import job_of
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
 from pixel_gather import gather
 from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather_bench.suite.child import run_in_child
 from pixel_gather_bench.suite.job import ENGINES, EngineName, Job
 from pixel_gather_bench.suite.one_run import do
 from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.suite import run_job
 from pixel_gather_bench.suite.target import Target
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
@@ -164,7 +164,7 @@ def test_warm_up_reads_the_last_source_once_more(server: LoopbackServer) -> None
 def test_a_fresh_process_does_the_same(engine: EngineName, server: LoopbackServer) -> None:
     """What the suite starts is what is tested above."""
     server.behave(Behaviour())
-    record: Record = run_in_child(job(engine, server, *names_of_all()))
+    record: Record = run_job(job(engine, server, *names_of_all()))
 
     assert record.failures == ()
     assert record.job.hrefs == ()
@@ -190,8 +190,7 @@ def test_both_engines_read_from_s3_by_the_same_settings(
     hrefs = ("s3://bench/some where/0.tif", "s3://bench/some where/1.tif")
 
     records = [
-        run_in_child(replace(job_of(engine, 2), hrefs=hrefs, target=TARGET, stores=stores))
-        for engine in ENGINES
+        run_job(replace(job_of(engine, 2), hrefs=hrefs, target=TARGET, stores=stores)) for engine in ENGINES
     ]
 
     s3.stop()

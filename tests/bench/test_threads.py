@@ -14,7 +14,7 @@ from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.adapters.report.plots import LIGHT
 from pixel_gather.errors import GatherError
-from pixel_gather_bench.suite.child import RunCrashedError
+from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.target import Target

@@ -1,10 +1,11 @@
 """What a run of the benchmark leaves in its folder, and how several runs become one table."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
+
+import msgspec
 
 from pixel_gather.errors import RequestError
 from pixel_gather_bench.bench_folder import put_text
@@ -34,22 +35,8 @@ class BlocksReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {
-            "machine": self.machine,
-            "pixels": list(self.pixels),
-            "places": list(self.places),
-            "records": [record.to_json() for record in self.records],
-        }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Restore what ``to_json`` and JSON made."""
-        return cls(
-            machine=values["machine"],
-            pixels=tuple(values["pixels"]),
-            places=tuple(values["places"]),
-            records=tuple(BlockRecord.from_json(record) for record in values["records"]),
-        )
+        values: dict[str, Any] = msgspec.to_builtins(self)
+        return values
 
     def to_text(self) -> str:
         """Return what standard output and ``blocks.txt`` say."""
@@ -58,7 +45,7 @@ class BlocksReport:
 
 def put_records(folder: Path, report: BlocksReport) -> None:
     """Keep what has been measured until now, whole or not at all."""
-    put_text(folder / RECORDS, json.dumps(report.to_json(), indent=1))
+    put_text(folder / RECORDS, msgspec.json.format(msgspec.json.encode(report), indent=1).decode())
 
 
 def put_report(folder: Path, report: BlocksReport) -> None:
@@ -92,8 +79,8 @@ def joined(folders: Sequence[Path]) -> BlocksReport:
 
 def _read(folder: Path) -> BlocksReport:
     try:
-        report = BlocksReport.from_json(json.loads((folder / RECORDS).read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        report = msgspec.json.decode((folder / RECORDS).read_bytes(), type=BlocksReport)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RequestError(f"no {RECORDS} of bench blocks can be read there", field=str(folder)) from error
     if not report.records:
         raise RequestError("nothing was measured there", field=str(folder))

@@ -1,22 +1,19 @@
 """``bench ingest``: every way that there is, in fresh processes, interleaved; then what follows."""
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import Any, Final
 
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
-from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.errors import GatherError, RequestError, SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
+from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.ingest.advice import PATTERNS, advise, beside_the_plan, planned_parts
 from pixel_gather_bench.ingest.job import (
     IngestJob,
@@ -32,10 +29,11 @@ from pixel_gather_bench.ingest.summary import check_contents, refused_of, summar
 from pixel_gather_bench.ingest.table import lines_of
 from pixel_gather_bench.ingest.ways import WAYS, Way, not_here
 from pixel_gather_bench.ingest.whole import free_nbytes
-from pixel_gather_bench.interleaving import turned
+from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.machine import about_machine, machine_in_words
 
-_LONGEST_S = 3600
+_LONGEST_S: Final = 3600
+_MEASURE: Final = "pixel_gather_bench.ingest.one:measure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,29 +146,28 @@ def _measure(
     downloads: Path,
     on_trial: Callable[[Trial], None],
 ) -> list[Trial]:
-    """Measure each way once a round; who comes first moves on by one each round."""
+    """Measure each way once a round."""
+    one = len(objects) == 1
     reads = (
         random_reads(objects[0].nbytes, sample_nbytes=request.sample_nbytes, n=request.n_random)
-        if len(objects) == 1
+        if one
         else one_window_each(objects, sample_nbytes=request.sample_nbytes)
     )
     trials = []
-    for round_index in range(request.times):
-        for way in turned(ways, round_index):
-            with tempfile.TemporaryDirectory(dir=downloads) as own:
-                job = IngestJob(
-                    way=way.name,
-                    phase="whole" if len(objects) == 1 else "windows",
-                    objects=objects,
-                    sample_nbytes=request.sample_nbytes,
-                    reads=reads,
-                    most_ahead=request.most_ahead,
-                    stores=request.stores,
-                    folder=own,
-                )
-                trial = replace(_trial(job, way), round=round_index + 1)
-            trials.append(trial)
-            on_trial(trial)
+    for number, way in rounds(ways, request.times):
+        with tempfile.TemporaryDirectory(dir=downloads) as own:
+            job = IngestJob(
+                way=way.name,
+                phase="whole" if one else "windows",
+                objects=objects,
+                sample_nbytes=request.sample_nbytes,
+                reads=reads,
+                most_ahead=request.most_ahead,
+                stores=request.stores,
+                folder=own,
+            )
+            trials.append(replace(_trial(job, way), round=number + 1))
+        on_trial(trials[-1])
     order = [way.name for way in ways]
     return sorted(trials, key=lambda each: (order.index(each.way), each.round))
 
@@ -189,20 +186,10 @@ def _trial(job: IngestJob, way: Way) -> Trial:
 def run_job(job: IngestJob) -> Trial:
     """Do a job in a fresh process, which ends with this call whatever happens."""
     try:
-        ended = subprocess.run(
-            [sys.executable, "-m", "pixel_gather_bench.ingest.one"],
-            input=msgspec.json.encode(job),
-            capture_output=True,
-            check=False,
-            timeout=_LONGEST_S,
-        )
-    except subprocess.TimeoutExpired:
-        return Trial(way=job.way, round=1, refused=f"not done within {_LONGEST_S:,} s")
-    if ended.returncode == 0:
-        measured = msgspec.json.decode(ended.stdout, type=Measured)
-        return Trial(way=job.way, round=1, measured=measured)
-    said = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    return Trial(way=job.way, round=1, refused=said or f"its process ended with {ended.returncode}")
+        measured = run_in_child(_MEASURE, job, Measured, name=job.way, longest_s=_LONGEST_S)
+    except GatherError as error:
+        return Trial(way=job.way, round=1, refused=str(error).removeprefix(f"{job.way}: "))
+    return Trial(way=job.way, round=1, measured=measured)
 
 
 def _write(

@@ -10,6 +10,16 @@ from pixel_gather.model.source import Cost
 from pixel_gather_bench.ingest.job import IngestJob, Read
 
 
+def one_by_one(job: IngestJob) -> "RangedWay":
+    """Return the way of one range after the other."""
+    return RangedWay(job, most_ahead=1)
+
+
+def ahead(job: IngestJob) -> "RangedWay":
+    """Return the way of as many ranges in flight as the job says."""
+    return RangedWay(job, most_ahead=job.most_ahead)
+
+
 class RangedWay:
     """Reads as a gather does: pinned to one version of the object, late answers asked for again."""
 

@@ -7,6 +7,7 @@ from pixel_gather_bench.ingest.advice import Advice
 from pixel_gather_bench.ingest.job import StoredObject
 from pixel_gather_bench.ingest.summary import Summary
 from pixel_gather_bench.ingest.ways import BY_NAME
+from pixel_gather_bench.text_table import aligned
 
 _WHOLE = (
     "way", "first sample, ms", "MB/s", "a sample, ms", "total, s", "random read, ms",
@@ -55,12 +56,7 @@ def _printable(text: str) -> str:
 def table_of(summaries: Sequence[Summary], *, n_objects: int) -> Iterator[str]:
     """Yield a table with a row per way."""
     heads, rows = _rows(summaries, n_objects=n_objects)
-    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
-    for row in (heads, *rows):
-        first, *others = row
-        cells = [f"{first:<{widths[0]}}"]
-        cells += [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join(cells)
+    yield from aligned([heads, *rows])
 
 
 def _rows(summaries: Sequence[Summary], *, n_objects: int) -> tuple[Sequence[str], list[tuple[str, ...]]]:

@@ -18,6 +18,9 @@ class Way:
 
     name: str
     title: str
+    puller: str
+    """``module:name`` of what does it, in this package; see `pixel_gather_bench.ingest.one.Puller`."""
+
     downloads: bool = False
     """Whether all of an object is stored before any of it is read."""
 
@@ -26,21 +29,45 @@ class Way:
 
 
 WAYS: Final = (
-    Way(name="one-stream", title="whole download, one stream", downloads=True),
-    Way(name="in-parts", title="whole download, 10 parts of 8 MiB at a time (boto3)", downloads=True),
-    Way(name="one-thread", title="whole download, one part at a time (boto3)", downloads=True),
-    Way(name="s5cmd", title="whole download by s5cmd, 10 parts at a time", downloads=True),
-    Way(name="aws-cp", title="whole download by the AWS CLI (aws s3 cp)", downloads=True),
-    Way(name="pipe", title="stream through a pipe", only_forward=True),
-    Way(name="get-object", title="one GET read as it comes, ranged GETs at random (boto3)"),
-    Way(name="one-by-one", title="ranges one by one"),
-    Way(name="ahead", title="ranges in parallel, read ahead (this tool)"),
-    Way(name="gdal", title="GDAL's virtual file system"),
-    Way(name="rclone-mount", title="FUSE mount by rclone"),
-    Way(name="s3fs", title="FUSE mount by s3fs"),
-    Way(name="goofys", title="FUSE mount by goofys"),
-    Way(name="mount-s3", title="FUSE mount by Mountpoint for S3"),
-    Way(name="mount", title="file system mounted by somebody else"),
+    Way(name="one-stream", title="whole download, one stream", puller="whole:one_stream", downloads=True),
+    Way(
+        name="in-parts",
+        title="whole download, 10 parts of 8 MiB at a time (boto3)",
+        puller="whole:in_parts",
+        downloads=True,
+    ),
+    Way(
+        name="one-thread",
+        title="whole download, one part at a time (boto3)",
+        puller="whole:in_parts_one_by_one",
+        downloads=True,
+    ),
+    Way(
+        name="s5cmd",
+        title="whole download by s5cmd, 10 parts at a time",
+        puller="whole:s5cmd",
+        downloads=True,
+    ),
+    Way(
+        name="aws-cp",
+        title="whole download by the AWS CLI (aws s3 cp)",
+        puller="whole:aws_cp",
+        downloads=True,
+    ),
+    Way(name="pipe", title="stream through a pipe", puller="pipe:PipeWay", only_forward=True),
+    Way(
+        name="get-object",
+        title="one GET read as it comes, ranged GETs at random (boto3)",
+        puller="whole:GetObjectWay",
+    ),
+    Way(name="one-by-one", title="ranges one by one", puller="ranged:one_by_one"),
+    Way(name="ahead", title="ranges in parallel, read ahead (this tool)", puller="ranged:ahead"),
+    Way(name="gdal", title="GDAL's virtual file system", puller="gdal:GdalWay"),
+    Way(name="rclone-mount", title="FUSE mount by rclone", puller="fuse:FuseWay"),
+    Way(name="s3fs", title="FUSE mount by s3fs", puller="fuse:FuseWay"),
+    Way(name="goofys", title="FUSE mount by goofys", puller="fuse:FuseWay"),
+    Way(name="mount-s3", title="FUSE mount by Mountpoint for S3", puller="fuse:FuseWay"),
+    Way(name="mount", title="file system mounted by somebody else", puller="local:MountWay"),
 )
 BY_NAME: Final = {way.name: way for way in WAYS}
 

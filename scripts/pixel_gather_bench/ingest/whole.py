@@ -98,6 +98,11 @@ def in_parts(job: IngestJob, *, is_threaded: bool = True) -> WholeWay:
     return WholeWay(job, download)
 
 
+def in_parts_one_by_one(job: IngestJob) -> WholeWay:
+    """Return the same way with one part at a time."""
+    return in_parts(job, is_threaded=False)
+
+
 def s5cmd(job: IngestJob) -> WholeWay:
     """Return the way of s5cmd."""
     stores = job.stores

@@ -1,18 +1,10 @@
-"""One run in a process of its own: a job on standard input, its record on standard output.
+"""One run: an engine reads all sources once."""
 
-The process ends with the one that started it: that one holds its standard input open.
-"""
-
-import os
-import sys
-import threading
-import traceback
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import msgspec
 import numpy as np
 import xxhash
 
@@ -22,9 +14,6 @@ from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.sheet import Sheet
-
-_CRASHED: Final = 1
-_ORPHANED: Final = 3
 
 
 def do(job: Job) -> Record:
@@ -78,28 +67,3 @@ def _keep(pixels: np.ndarray[Any, Any], folder: Path, digest: str) -> None:
     with unfinished.open("wb") as opened:
         np.save(opened, pixels, allow_pickle=False)
     unfinished.replace(file)
-
-
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
-    os._exit(_ORPHANED)
-
-
-def main() -> None:
-    """Do the job that the first line of standard input describes."""
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    code = _CRASHED
-    try:
-        record = do(job)
-        sys.stdout.buffer.write(msgspec.json.encode(record))
-        sys.stdout.buffer.flush()
-        code = 0
-    except BaseException:  # noqa: BLE001 # whatever it is, the parent tells of it
-        traceback.print_exc()
-    sys.stderr.flush()
-    os._exit(code)  # the thread that waits for the parent holds standard input's lock, which an exit wants
-
-
-if __name__ == "__main__":
-    main()

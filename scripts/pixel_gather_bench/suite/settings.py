@@ -9,6 +9,7 @@ import msgspec
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
+from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.suite.job import Configuration, EngineName, Job
 from pixel_gather_bench.suite.target import Target
 
@@ -47,15 +48,9 @@ class SuiteSettings:
                     yield Configuration(engine=engine, concurrency=concurrency)
 
     def jobs(self, hrefs: tuple[str, ...], folder: Path) -> Iterator[Job]:
-        """Yield all runs in their order: a round of all configurations after another.
-
-        A store or network that changes with time so changes for all alike; every other round goes backwards,
-        so that none always follows the same one.
-        """
-        configurations = list(self.configurations())
-        for round_ in range(1, self.times + 1):
-            for configuration in configurations if round_ % 2 else reversed(configurations):
-                yield self.job(configuration, round_, hrefs, folder)
+        """Yield all runs in their order, round after round."""
+        for number, configuration in rounds(list(self.configurations()), self.times):
+            yield self.job(configuration, number + 1, hrefs, folder)
 
     def job(self, configuration: Configuration, round_: int, hrefs: tuple[str, ...], folder: Path) -> Job:
         """Return one run."""

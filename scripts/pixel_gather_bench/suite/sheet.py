@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from threading import Lock
 
 from pixel_gather.errors import SourceError
@@ -50,16 +50,8 @@ class Columns:
     @classmethod
     def empty(cls, n_sources: int) -> "Columns":
         """Return columns of zeros."""
-        floats, integers = [0.0] * n_sources, [0] * n_sources
-        return cls(
-            start_s=floats.copy(),
-            end_s=floats.copy(),
-            open_s=floats.copy(),
-            read_s=floats.copy(),
-            nbytes=integers.copy(),
-            header_nbytes=integers.copy(),
-            lane=integers.copy(),
-        )
+        zeros = {field.name: [0.0 if field.type is Floats else 0] * n_sources for field in fields(cls)}
+        return cls(**zeros)  # type: ignore[arg-type] # each of its own kind
 
 
 @dataclass(slots=True)

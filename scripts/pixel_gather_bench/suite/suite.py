@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pixel_gather.errors import GatherError
-from pixel_gather_bench.suite.child import RunCrashedError, run_in_child
+from pixel_gather_bench.child import RunCrashedError, run_in_child
 from pixel_gather_bench.suite.job import Configuration, Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.records import has_record, write_record
@@ -25,13 +25,22 @@ class Step:
     crash: str | None = None
 
 
+def run_job(job: Job) -> Record:
+    """Do one run in a fresh process.
+
+    Raises:
+        RunCrashedError: The process ended without a record.
+    """
+    return run_in_child("pixel_gather_bench.suite.one_run:do", job, Record, name=job.name)
+
+
 def run_suite(
     folder: Path,
     settings: SuiteSettings,
     hrefs: tuple[str, ...],
     *,
     on_step: Callable[[Step], None],
-    run_one: Callable[[Job], Record] = run_in_child,
+    run_one: Callable[[Job], Record] = run_job,
 ) -> None:
     """Do all runs that have no record in the folder yet.
 
