@@ -1,6 +1,6 @@
 """The order of runs that are compared: rounds, so that what changes with time changes for all alike."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 
 def rounds[T](items: Sequence[T], times: int, *, warm_ups: int = 0) -> Iterator[tuple[int, T]]:
@@ -19,10 +19,3 @@ def rounds[T](items: Sequence[T], times: int, *, warm_ups: int = 0) -> Iterator[
         turned = [*items[first:], *items[:first]]
         for item in reversed(turned) if number > 0 and number % 2 else turned:
             yield number, item
-
-
-def turned[T](items: Iterable[T], round_index: int) -> list[T]:
-    """Return the items so that the first one moves on by one each round. Round -1 is a warm-up."""
-    known = list(items)
-    first = max(round_index, 0) % len(known) if known else 0
-    return known[first:] + known[:first]

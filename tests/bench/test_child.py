@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def program(source: str, *arguments: str) -> tuple[str, ...]:
 
 def do(function: str, text: str = "", *, source: str | None = None) -> Answer:
     """Do a job with a function of this module, or with a program."""
-    more = {} if source is None else {"program": program(source)}
+    more: dict[str, Any] = {} if source is None else {"program": program(source)}
     return run_in_child(
         f"bench.test_child:{function}", Job(text), Answer, name="the job", environment=ENVIRONMENT, **more
     )

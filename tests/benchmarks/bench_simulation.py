@@ -4,7 +4,7 @@
 rests on and what it does not show. It is arithmetic: nothing is read, and any machine prints the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -16,6 +16,7 @@ from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.plan.layout import plan_layout
+from pixel_gather_bench.text_table import markdown
 
 REPORT_N_FILES: Final = 1278
 REPORT_NBYTES: Final = 493_405_576
@@ -25,7 +26,12 @@ HEADER_NBYTES: Final = 16_384
 _TILE: Final = 512
 _FILES: Final = (REPORT_N_FILES, 100_000, 1_000_000)
 _WORKERS: Final = (1, 10, 100, 500, 1000, None)
-"""None for as many as the plan takes where a request asks for no number."""
+"""None for as many as the plan takes if a request asks for no number."""
+
+_HEAD: Final = (
+    "files", "shards", "children", "most workers", "used", "MiB", "wall time, s", "dollars", "bound by",
+    "enough workers",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,35 +127,42 @@ def published() -> tuple[Published, Published]:
     return of(1, 92.65), of(49, 3.39)
 
 
-def tables(rows: list[Row]) -> Iterator[str]:
+def tables(rows: Sequence[Row]) -> Iterator[str]:
     """Yield lines of Markdown."""
-    yield (
-        "| files | shards | children | most workers | used | MiB | wall time, s | dollars | bound by | "
-        "enough workers |"
+    yield from markdown([_HEAD, *map(_cells, rows)])
+    yield ""
+    chosen = {
+        f"{row.n_files:,} files": row.estimate.seconds_by_part
+        for row in rows
+        if row.max_workers is None and not row.is_indexed and row.n_prefixes == 1
+    }
+    names = next(iter(chosen.values()))
+    parts = [(part, *(f"{each[part]:,.1f}" for each in chosen.values())) for part in names]
+    yield from markdown([("seconds of", *chosen), *parts])
+    yield ""
+    runs = [
+        (f"{each.threads} threads", f"{each.wall_s}", f"{each.model_s:.2f}", f"{each.error:+.1%}")
+        for each in published()
+    ]
+    yield from markdown([("report of 2018", "wall time, s", "model, s", "error"), *runs])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    found = row.estimate
+    indexed = ", indexed" if row.is_indexed else ""
+    prefixes = f", {row.n_prefixes} prefixes" if row.n_prefixes > 1 else ""
+    return (
+        f"{row.n_files:,}{indexed}{prefixes}",
+        f"{workload(row.n_files).n_tasks:,}",
+        f"{found.n_children:,}",
+        "the plan's choice" if row.max_workers is None else f"{row.max_workers:,}",
+        f"{found.n_workers:,}",
+        f"{found.worker_memory_mib:,}",
+        f"{found.seconds:,.1f}",
+        f"{found.usd:,.4f}",
+        found.bound_by,
+        f"{found.enough_workers:,}",
     )
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
-    for row in rows:
-        found = row.estimate
-        indexed = ", indexed" if row.is_indexed else ""
-        prefixes = f", {row.n_prefixes} prefixes" if row.n_prefixes > 1 else ""
-        n_tasks = workload(row.n_files).n_tasks
-        most = "the plan's choice" if row.max_workers is None else f"{row.max_workers:,}"
-        yield (
-            f"| {row.n_files:,}{indexed}{prefixes} | {n_tasks:,} | {found.n_children:,} | {most} | "
-            f"{found.n_workers:,} | {found.worker_memory_mib:,} | {found.seconds:,.1f} | {found.usd:,.4f} | "
-            f"{found.bound_by} | {found.enough_workers:,} |"
-        )
-    yield ""
-    yield "| seconds of | 1,278 files | 100,000 | 1,000,000 |"
-    yield "| --- | --- | --- | --- |"
-    chosen = [simulated(n_files, None).estimate.seconds_by_part for n_files in _FILES]
-    for part in chosen[0]:
-        yield f"| {part} | {' | '.join(f'{each[part]:,.1f}' for each in chosen)} |"
-    yield ""
-    yield "| report of 2018 | wall time, s | model, s | error |"
-    yield "| --- | --- | --- | --- |"
-    for each in published():
-        yield f"| {each.threads} threads | {each.wall_s} | {each.model_s:.2f} | {each.error:+.1%} |"
 
 
 def all_rows() -> list[Row]:
@@ -162,7 +175,7 @@ def all_rows() -> list[Row]:
 
 def main() -> None:
     """Print the tables as Markdown."""
-    options = parser_of(main, repeats=None).parse_args()
+    options = parser_of(main).parse_args()
     rows = all_rows()
     put(tables(rows), rows, options.json)
 

@@ -5,6 +5,9 @@ What the process does stands in ``serving.py``.
 """
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,8 +15,6 @@ from dataclasses import asdict, dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final, NamedTuple, Self
-
-from benchmarks.child import serving_module
 
 CONTROL: Final = "/-"
 """PUT sets the behaviour and empties the log; GET returns the log and the server's own CPU time."""
@@ -50,9 +51,6 @@ class Behaviour:
     seed: int = 0
     bytes_per_s: float | None = None
     """Bandwidth that all connections share, or None for as fast as it goes."""
-
-    connection_bytes_per_s: float | None = None
-    """Bandwidth of each connection by itself, within what all share; None for as fast as it goes."""
 
     max_rate: float | None = None
     """Requests per second above which the answer is 503; a tenth of a second's worth may come at once."""
@@ -126,7 +124,7 @@ class LoopbackServer:
 def run_server(folder: Path, *, tls: bool = False) -> Iterator[LoopbackServer]:
     """Serve a folder from another process until the block ends, with ``tls`` on a second port as well."""
     if not tls:
-        with serving_module("serving", str(folder)) as (port,):
+        with _serving(str(folder)) as (port,):
             yield LoopbackServer(port)
         return
     from pixel_gather_emulator.certificates import write_certificates  # noqa: PLC0415 # few want it
@@ -135,5 +133,19 @@ def run_server(folder: Path, *, tls: bool = False) -> Iterator[LoopbackServer]:
         made = write_certificates(Path(temporary), {})
         pair = Path(temporary, "pair.pem")
         pair.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())
-        with serving_module("serving", str(folder), "--certificate", str(pair)) as (port, tls_port):
+        with _serving(str(folder), "--certificate", str(pair)) as (port, tls_port):
             yield LoopbackServer(port, tls_port, made.bundle)
+
+
+@contextmanager
+def _serving(*arguments: str) -> Iterator[list[int]]:
+    """Run the server, and yield the ports that it prints. It ends with its standard input."""
+    command = [sys.executable, "-m", "benchmarks.serving", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen(  # noqa: S603 # our own module
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield [int(port) for port in process.stdout.readline().split()]
+        process.stdin.close()

@@ -124,8 +124,6 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, server: _Server) -> None:
         self._server = server
-        self._own_link: PacedLink | None = None
-        self._paced_for: Behaviour | None = None
         self._received = b""
         self._is_answering = False
 
@@ -180,7 +178,7 @@ class _Connection(asyncio.Protocol):
     def _finish(self, parts: Iterable[bytes | memoryview], closes: bool) -> None:  # noqa: FBT001 # as above
         if self._transport.is_closing():
             return
-        link = self._paced()
+        link = self._server.link
         if link is None:
             self._transport.writelines(parts)
             self._end(closes)
@@ -188,17 +186,6 @@ class _Connection(asyncio.Protocol):
         *heads, body = parts
         self._transport.writelines(heads)
         link.send(body, self._write, functools.partial(self._end, closes))
-
-    def _paced(self) -> PacedLink | None:
-        """Return what the next body goes through: this connection's own link before the one of all."""
-        server = self._server
-        bytes_per_s = server.behaviour.connection_bytes_per_s
-        if bytes_per_s is None:
-            return server.link
-        if self._paced_for is not server.behaviour:
-            self._paced_for = server.behaviour
-            self._own_link = PacedLink(bytes_per_s, onward=server.link)
-        return self._own_link
 
     def _write(self, piece: bytes | memoryview) -> bool:
         if self._transport.is_closing():

@@ -13,28 +13,10 @@ def main() -> None:
     """Do what the arguments say and print what it took: seconds since the start of the process."""
     mode, started_s, folders, given = sys.argv[1], float(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
     sys.path[:0] = folders.split(":")
-    told = {"import": _import, "plan": _plan, "worker": _worker, "tiles": _tiles}[mode](given)
+    told = {"plan": _plan, "worker": _worker, "tiles": _tiles}[mode](given)
     cpu_s = time.process_time()
     told = {name: moment - started_s if name.endswith("_s") else moment for name, moment in told.items()}
     print(json.dumps(told | {"cpu_s": cpu_s}))  # noqa: T201 # the answer
-
-
-def _import(given: dict[str, Any]) -> dict[str, Any]:
-    from importlib import import_module  # noqa: PLC0415 # see above
-
-    before_s, before_cpu_s = time.perf_counter(), time.process_time()
-    for name in given["modules"]:
-        import_module(name)
-    took_s, took_cpu_s = time.perf_counter() - before_s, time.process_time() - before_cpu_s
-    with open("/proc/self/status") as status:  # noqa: PTH123 # pathlib would be one more module
-        rss = next(line for line in status if line.startswith("VmRSS:"))
-    return {
-        "done_s": time.monotonic(),
-        "took_ms": took_s * 1000,
-        "took_cpu_ms": took_cpu_s * 1000,
-        "rss_mib": int(rss.split()[1]) / 1024,
-        "n_modules": len(sys.modules),
-    }
 
 
 def _plan(given: dict[str, Any]) -> dict[str, Any]:
@@ -139,12 +121,12 @@ class _Watched:
 
 
 def _tiles(given: dict[str, Any]) -> dict[str, Any]:
-    """Read the centre tiles by one of the engines of `run_one`, as a user would who starts Python for it."""
+    """Read the centre tiles by one reader, as a user would who starts Python for it."""
     from importlib import import_module  # noqa: PLC0415 # see above
 
-    import numpy as np  # noqa: PLC0415 # every engine needs it
+    import numpy as np  # noqa: PLC0415 # every reader needs it
 
-    module, _, function = given["engine"].partition(":")
+    module, _, function = given["reader"].partition(":")
     out = np.empty((len(given["hrefs"]), 512, 512), np.uint16)
     getattr(import_module(module), function)(given["hrefs"], out, concurrency=given["concurrency"])
     assert out.any(axis=(1, 2)).all()

@@ -68,40 +68,6 @@ def test_server_shares_its_bandwidth_between_connections(server: LoopbackServer)
     assert took_s >= 0.15  # the last piece of each is not waited for
 
 
-def test_server_gives_each_connection_a_bandwidth_of_its_own(server: LoopbackServer) -> None:
-    """One body takes its time, be it alone or one of two; and all of both pass what they share."""
-    behaviour = Behaviour(connection_bytes_per_s=len(CONTENT) / 0.1, bytes_per_s=len(CONTENT) / 0.05)
-    server.behave(behaviour)
-    began = time.monotonic()
-
-    with ThreadPoolExecutor(2) as threads:
-        bodies = list(threads.map(lambda _: fetch(HTTPConnection("127.0.0.1", server.port)), range(2)))
-    took_s = time.monotonic() - began
-
-    assert bodies == [CONTENT] * 2
-    assert took_s >= 0.08  # the last piece of each is not waited for
-
-
-def test_paced_link_before_another_keeps_the_order_of_pieces() -> None:
-    """What leaves a connection's own link goes through the shared one whole and in order, then is done."""
-    content = bytes(range(256)) * 1000
-    arrived = bytearray()
-
-    def take(piece: bytes | memoryview) -> bool:
-        arrived.extend(piece)
-        return True
-
-    async def send() -> None:
-        end = asyncio.Event()
-        own = PacedLink(1e8, onward=PacedLink(1e7))
-        own.send(content, take, end.set)
-        await end.wait()
-
-    asyncio.run(send())
-
-    assert arrived == content
-
-
 def test_paced_link_takes_turns() -> None:
     """A long body does not keep a short one waiting until it is through."""
     done: list[str] = []
