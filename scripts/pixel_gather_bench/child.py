@@ -154,6 +154,9 @@ def _started(name: str, job: object, program: Sequence[str], more: Mapping[str, 
             yield child
         finally:
             process.kill()
+            assert process.stdin is not None  # noqa: S101 # as above
+            with suppress(BrokenPipeError):  # of what it did not read
+                process.stdin.close()
 
 
 def _how_it_ended(code: int) -> str:

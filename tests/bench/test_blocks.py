@@ -300,12 +300,14 @@ def test_field_is_the_same_at_every_call(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(floats.file), numbers * 2.75e-5 - 0.2, atol=2e-5)
 
 
-@pytest.mark.slow
-def test_trial_runs_several_processes(tmp_path: Path) -> None:
-    """Fresh processes write and read disjoint shards of one cube, each its own rows."""
+@pytest.mark.usefixtures("reads_briefly")
+def test_trial_joins_what_several_processes_did(tmp_path: Path) -> None:
+    """They write and read disjoint shards of one cube, each its own rows."""
     default = next(each for each in settings() if each.codec == "zstd" and is_default(each))
 
-    found = trials_in(tmp_path).measure(replace(default, chunk=(4, 40, 56), shard=(12, 40, 56), n_workers=2))
+    found = trials_in(tmp_path, run_together=in_this_process).measure(
+        replace(default, chunk=(4, 40, 56), shard=(12, 40, 56), n_workers=2)
+    )
 
     assert found.largest_error == 0
     assert found.slices_per_s > 0
@@ -331,8 +333,9 @@ def test_command_measures_in_processes_and_cleans_up(tmp_path: Path) -> None:
     assert "made for this benchmark" in (folder / "blocks.txt").read_text()
 
 
-def test_command_joins_earlier_runs(tmp_path: Path) -> None:
+def test_command_joins_earlier_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces that were measured one by one come into one table, and nothing is measured again."""
+    monkeypatch.setattr("pixel_gather_bench.blocks.report.write_figures", lambda *_: None)
     for codec in ("none", "zstd"):
         (tmp_path / codec).mkdir()
         put_records(tmp_path / codec, report_of(codec))

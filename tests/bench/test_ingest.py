@@ -130,20 +130,37 @@ def test_every_way_reads_the_same_bytes_of_s3(server: LoopbackServer, tmp_path: 
     assert measured.peak_rss_mib > 1
 
 
+@pytest.mark.usefixtures("own_environment")
 @pytest.mark.parametrize("way", ["one-stream", "one-by-one", "ahead", "gdal"])
 @pytest.mark.parametrize("phase", ["whole", "random"])
-def test_every_way_reads_the_same_bytes_by_http_in_a_process_of_its_own(
+def test_every_way_reads_the_same_bytes_by_http(
     server: LoopbackServer, tmp_path: Path, way: str, phase: str
 ) -> None:
     """GDAL's too, of an object that is no raster and ends amid a row."""
     server.behave(Behaviour())
     job = replace(job_of(f"{server.url}/a.bin", way, tmp_path), phase=phase)  # type: ignore[arg-type] # one of them
 
+    assert measure(job).digest == digests_of(job)[phase == "random"]
+
+
+def test_a_way_is_measured_in_a_process_of_its_own(server: LoopbackServer, tmp_path: Path) -> None:
+    """Each way's module is found there; GDAL is the one with most to import."""
+    server.behave(Behaviour())
+    job = job_of(f"{server.url}/a.bin", "gdal", tmp_path)
+
     trial = run_job(job)
 
-    assert trial.refused is None
     assert trial.measured is not None
-    assert trial.measured.digest == digests_of(job)[phase == "random"]
+    assert trial.measured.digest == digests_of(job)[0]
+
+
+@pytest.fixture
+def without_processes(own_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ways are measured in this process, by the same function."""
+    del own_environment
+    monkeypatch.setattr(
+        "pixel_gather_bench.ingest.ingest.run_in_child", lambda _, job, *__, **___: measure(job)
+    )
 
 
 @pytest.mark.parametrize("way", ["one-stream", "one-by-one", "mount"])
@@ -168,6 +185,7 @@ def test_random_reads_lie_inside_and_are_the_same_for_every_way(nbytes: int, n: 
     assert all(read.start >= 0 and read.stop <= nbytes and read.stop - read.start == SAMPLE for read in reads)
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_bench_ingest_writes_what_was_measured_and_what_follows(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
@@ -191,6 +209,13 @@ def test_bench_ingest_writes_what_was_measured_and_what_follows(
         assert (outcome.folder / name).stat().st_size > 100
 
 
+@pytest.fixture
+def without_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figure, which takes seconds to write, is left out."""
+    monkeypatch.setattr("pixel_gather_bench.ingest.figure.write_figure", lambda *_, **__: iter(()))
+
+
+@pytest.mark.usefixtures("without_processes", "without_figure")
 def test_of_several_objects_one_window_each_is_read(server: LoopbackServer, tmp_path: Path) -> None:
     """And only that pattern is advised on."""
     server.behave(Behaviour())
@@ -429,6 +454,7 @@ def test_table_and_figure_show_every_way() -> None:
     assert "none: it only goes forward" in str([each.get_text() for ax in figure.axes for each in ax.texts])
 
 
+@pytest.mark.usefixtures("without_figure")
 def test_command_prints_json_for_machines(tmp_path: Path) -> None:
     """Results on standard output, the folder on standard error."""
     (tmp_path / "a.bin").write_bytes(CONTENT)
