@@ -27,6 +27,7 @@ from pixel_gather_bench.ingest.advice import (
     reads_until_download_pays,
 )
 from pixel_gather_bench.ingest.figure import draw
+from pixel_gather_bench.ingest.fuse import _command
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, run_job
 from pixel_gather_bench.ingest.job import (
     IngestJob,
@@ -538,3 +539,24 @@ def test_a_window_of_each_object_is_in_its_middle() -> None:
         Read(index=0, start=40, stop=60),
         Read(index=1, start=0, stop=10),
     )
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("goofys", "goofys -f -o ro --endpoint http://host --profile me --requester-pays bucket MOUNT"),
+        (
+            "mount-s3",
+            "mount-s3 -f --read-only --endpoint-url http://host --no-sign-request --profile me --requester-pays "
+            "--force-path-style bucket MOUNT",
+        ),
+    ],
+)
+def test_mounts_are_told_of_the_store(way: str, words: str) -> None:
+    """Each in its own options."""
+    stores = {"endpoint": "http://host", "unsigned": True, "profile": "me", "requester_pays": True}
+    job = job_of("s3://bucket/a.bin", way, Path(), **stores)
+
+    [program, *others], _ = _command(job, Path("MOUNT"))
+
+    assert " ".join((Path(program).name, *others)) == words

@@ -3,39 +3,15 @@
 import resource
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Protocol, runtime_checkable
 
 import xxhash
 
 from pixel_gather import usage
-from pixel_gather_bench.ingest.job import IngestJob, Measured, Read
+from pixel_gather_bench.ingest.job import IngestJob, Measured
+from pixel_gather_bench.ingest.puller import Puller
 from pixel_gather_bench.ingest.ways import BY_NAME
-
-type Content = bytes | memoryview
-
-
-class Puller(Protocol):
-    """A way at work on one job."""
-
-    def ready(self, index: int) -> None:
-        """Do what comes before an object can be read at all."""
-
-    def stream(self, index: int) -> Iterator[Content]:
-        """Yield all bytes of an object in order, in pieces of any size."""
-
-    def reads(self, reads: Sequence[Read]) -> Iterator[Content]:
-        """Yield the bytes of each range, in the order of the ranges."""
-
-
-@runtime_checkable
-class Mounted(Protocol):
-    """A way that has mounted something before the clock starts."""
-
-    def unmount(self) -> None:
-        """Take it away, and wait for the process that served it."""
 
 
 def _puller(job: IngestJob) -> Puller:
@@ -52,8 +28,7 @@ def measure(job: IngestJob) -> Measured:
     try:
         found = _whole(job, way) if job.phase == "whole" else _ranges(job, way)
     finally:
-        if isinstance(way, Mounted):
-            way.unmount()  # its process has to end for its CPU to count
+        way.end()  # the process of a mount has to end for its CPU to count
     found = replace(found, cpu_s=usage.cpu_s() - cpu_before_s, peak_rss_mib=_peak_rss_mib())
     if job.phase == "whole" and BY_NAME[job.way].downloads:
         return with_random(found, _ranges(job, way))

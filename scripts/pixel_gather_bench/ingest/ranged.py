@@ -8,6 +8,7 @@ from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.model.source import Cost
 from pixel_gather_bench.ingest.job import IngestJob, Read
+from pixel_gather_bench.ingest.puller import Puller
 
 
 def one_by_one(job: IngestJob) -> "RangedWay":
@@ -20,7 +21,7 @@ def ahead(job: IngestJob) -> "RangedWay":
     return RangedWay(job, most_ahead=job.most_ahead)
 
 
-class RangedWay:
+class RangedWay(Puller):
     """Reads as a gather does: pinned to one version of the object, late answers asked for again."""
 
     def __init__(self, job: IngestJob, *, most_ahead: int) -> None:
@@ -30,13 +31,10 @@ class RangedWay:
             job: What to read.
             most_ahead: Ranges in flight; 1 for one by one.
         """
-        self._job = job
+        super().__init__(job)
         self._most_ahead = most_ahead
         self._objects = Objects(job.stores)
         self._runner = open_runner()
-
-    def ready(self, index: int) -> None:
-        """Do nothing: ranges are read where they are."""
 
     def stream(self, index: int) -> Iterator[memoryview]:
         """Yield all bytes in order, a sample at a time."""
