@@ -541,15 +541,16 @@ def test_a_window_of_each_object_is_in_its_middle() -> None:
     )
 
 
+MOUNTPOINT_OPTIONS = (
+    "--endpoint-url http://host --no-sign-request --profile me --requester-pays --force-path-style"
+)
+
+
 @pytest.mark.parametrize(
     ("way", "words"),
     [
         ("goofys", "goofys -f -o ro --endpoint http://host --profile me --requester-pays bucket MOUNT"),
-        (
-            "mount-s3",
-            "mount-s3 -f --read-only --endpoint-url http://host --no-sign-request --profile me --requester-pays "
-            "--force-path-style bucket MOUNT",
-        ),
+        ("mount-s3", f"mount-s3 -f --read-only {MOUNTPOINT_OPTIONS} bucket MOUNT"),
     ],
 )
 def test_mounts_are_told_of_the_store(way: str, words: str) -> None:
