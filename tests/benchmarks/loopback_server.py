@@ -4,17 +4,18 @@
 What the process does stands in ``serving.py``.
 """
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
+
+import msgspec
 
 CONTROL: Final = "/-"
 """PUT sets the behaviour and empties the log; GET returns the log and the server's own CPU time."""
@@ -57,12 +58,6 @@ class Behaviour:
 
     faults: dict[str, Fault] = field(default_factory=dict)
     """By path, from its slash on."""
-
-    @classmethod
-    def from_json(cls, content: bytes) -> Self:
-        """Restore what ``json.dumps(asdict(behaviour))`` wrote."""
-        values = json.loads(content)
-        return cls(**values | {"faults": {path: Fault(**fault) for path, fault in values["faults"].items()}})
 
 
 class LoggedRequest(NamedTuple):
@@ -107,14 +102,13 @@ class LoopbackServer:
 
     def behave(self, behaviour: Behaviour) -> None:
         """Answer like this from now on, and start an empty log."""
-        self._control("PUT", json.dumps(asdict(behaviour)))
+        self._control("PUT", msgspec.json.encode(behaviour))
 
     def log(self) -> ServerLog:
         """Return what happened since ``behave``."""
-        values = json.loads(self._control("GET"))
-        return ServerLog(**values | {"requests": tuple(LoggedRequest(*row) for row in values["requests"])})
+        return msgspec.json.decode(self._control("GET"), type=ServerLog)
 
-    def _control(self, method: str, body: str | None = None) -> bytes:
+    def _control(self, method: str, body: bytes | None = None) -> bytes:
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
             connection.request(method, CONTROL, body)
             return connection.getresponse().read()
