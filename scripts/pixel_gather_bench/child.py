@@ -1,4 +1,4 @@
-"""Fresh processes: each does one job and answers, so that nothing is warm from the run before.
+"""Fresh processes. Each does one job and answers, so that nothing is warm from the run before.
 
 A job is a dataclass. It goes to the process as JSON, and the answer comes back as JSON. The process ends
 with the one that started it, which holds its standard input open.
@@ -117,7 +117,7 @@ class _Child:
             self.process.stdin.flush()
 
     def has_answered(self) -> bool:
-        """Wait for a line; whether it is more than that the process is ready."""
+        """Wait for a line, and return whether it is an answer."""
         assert self.process.stdout is not None  # noqa: S101 # as above
         self.line = self.process.stdout.readline()
         return self.line != _READY

@@ -111,7 +111,7 @@ def modelled_s(threads: int) -> float:
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield lines of Markdown: the cases, the seconds of each part at the plan's choice, the report's runs."""
+    """Yield lines of Markdown: the cases, the seconds of each part, the report's runs."""
     yield from markdown([_HEAD, *map(_cells, rows)])
     yield ""
     chosen = {

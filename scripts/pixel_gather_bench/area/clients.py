@@ -1,4 +1,4 @@
-"""Asks a server on loopback for the links of a box, by many clients at one time."""
+"""Many clients ask a server on this machine for the links of a box, all at one time."""
 
 import http.client
 import json
@@ -20,12 +20,12 @@ from pixel_gather.errors import GatherError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What became of one request of each client."""
+    """The result of one request by each client."""
 
     n_clients: int
     n_errors: int
     n_links: int
-    """Of all answers together."""
+    """Links in all answers together."""
 
     nbytes: int
     wall_s: float
@@ -60,7 +60,7 @@ def measure_load(port: int, n_clients: int) -> Load:
             if answer.status == http.HTTPStatus.OK:
                 found.append((time.perf_counter() - began, len(content), len(json.loads(content))))
         except OSError:
-            return  # counted by its absence
+            return  # missing in ``found``, and so counted as an error
         finally:
             connection.close()
 
@@ -119,7 +119,7 @@ def serving(answer: Callable[[str], bytes]) -> Iterator[int]:
 
 
 class Answerer:
-    """Answers one search after another, whichever thread asks, as one warm function does."""
+    """Answers one search after another, as one warm function does. Any thread may ask."""
 
     def __init__(self, catalog: Catalog, area: Area) -> None:
         """Search this catalog for this area."""

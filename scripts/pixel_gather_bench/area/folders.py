@@ -1,4 +1,4 @@
-"""Lists folders of images by a pool of workers, from an S3 on loopback that takes its time."""
+"""A pool of workers lists folders of images. The store is a slow S3 server on this machine."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def measure_pool(store: Store, n_workers: int) -> tuple[float, int]:
 
 @contextmanager
 def slow_store(listing_s: float = LISTING_S) -> Iterator[Store]:
-    """Serve a bucket whose every listing takes as long as the published ones."""
+    """Serve a bucket. Each listing takes as long as the published ones did."""
 
     def answer(path: str) -> bytes:
         time.sleep(listing_s)

@@ -1,4 +1,4 @@
-"""``pixel-gather bench blocks``: every setting in turn, round after round; then table and figures."""
+"""``pixel-gather bench blocks``: measures every setting in rounds, and writes table and figures."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

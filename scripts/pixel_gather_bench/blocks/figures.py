@@ -1,4 +1,4 @@
-"""Speed against block size, number in flight and number of processes, with the plan's default marked."""
+"""Figures of ``bench blocks``: speed against block size, number in flight and number of processes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ _X_LABELS: Final = {
 _DEFAULT: Final = "the plan's default"
 _HEADROOM: Final = 0.12
 _SPREAD: Final = 10
-"""From this ratio of the fastest to the slowest on, an axis is logarithmic."""
+"""An axis is logarithmic from this ratio of the fastest to the slowest on."""
 
 
 def write_figures(records: Sequence[BlockRecord], folder: Path) -> list[Path]:
-    """Write each sweep's figure as PNG and SVG, light and dark; a sweep of one point has none."""
+    """Write each sweep's figure as PNG and SVG, light and dark. A sweep of one point has no figure."""
     medians = medians_of(records)
     files: list[Path] = []
     for sweep in SWEEPS:

@@ -1,4 +1,4 @@
-"""What one process of one measurement is told, and what it answers."""
+"""The job of one process of ``bench blocks``, and its answers."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Reading one share of a cube as its users do, by zarr-python: whole, slice by slice, series by series."""
+"""Reads one share of a cube by zarr-python: whole, slice by slice, series by series."""
 
 import time
 from collections.abc import Callable
@@ -19,16 +19,16 @@ from pixel_gather_bench.blocks.setting import ARRAY
 from pixel_gather_bench.blocks.write import load
 
 _LONGEST_S: Final = 0.4
-"""Slices and series are read one after the other for so long, ..."""
+"""Slices and series are read one after the other for so many seconds,"""
 
 _FEWEST: Final = 2
-"""... but so many at least, ..."""
+"""but at least so many,"""
 
 _MOST: Final = 32
-"""... and no more than these, at places spread over the cube."""
+"""and at most so many, at places spread over the cube."""
 
 _GOLDEN: Final = 0.6180339887498949
-"""Multiples of it, modulo 1, fall everywhere and never twice on one place."""
+"""Its multiples, modulo 1, are spread evenly and never repeat."""
 
 
 def ready_to_read(job: BlockJob) -> Callable[[], ReadAnswer]:
@@ -79,7 +79,7 @@ def _rate(read_at: Callable[[float], object]) -> float:
 
 
 def _largest_error(job: BlockJob, read_back: Pixels, written: Pixels) -> float:
-    """Return how far a pixel is off at most; what is not a number must be so in both."""
+    """Return the largest error of a pixel. What is not a number must be so in both."""
     if read_back.tobytes() == written.tobytes():
         return 0.0
     if job.setting.codec != "zfp":

@@ -1,4 +1,4 @@
-"""What a run of the benchmark leaves in its folder, and how several runs become one table."""
+"""The files of ``bench blocks``, and how several runs become one table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ TEXT: Final = "blocks.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlocksReport:
-    """All measurements of one run, or of several that are to be seen together."""
+    """All measurements of one run, or of several runs together."""
 
     machine: dict[str, Any]
     """From `about_machine`."""
 
     pixels: tuple[str, ...]
-    """What was written, a sentence each."""
+    """What was written: one sentence for each kind of pixels."""
 
     places: tuple[str, ...]
-    """Where to: checked hrefs."""
+    """Checked hrefs of where it was written to."""
 
     records: tuple[BlockRecord, ...]
 
@@ -44,7 +44,7 @@ class BlocksReport:
 
 
 def put_records(folder: Path, report: BlocksReport) -> None:
-    """Keep what has been measured until now, whole or not at all."""
+    """Write what has been measured until now."""
     put_text(folder / RECORDS, msgspec.json.format(msgspec.json.encode(report), indent=1).decode())
 
 
@@ -56,7 +56,7 @@ def put_report(folder: Path, report: BlocksReport) -> None:
 
 
 def joined(folders: Sequence[Path]) -> BlocksReport:
-    """Return what several runs have measured as if it were one.
+    """Return several runs as one report.
 
     Raises:
         RequestError: A folder holds no such run, or they are of different machines or pixels.

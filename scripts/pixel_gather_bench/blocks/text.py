@@ -44,8 +44,8 @@ def as_text(
 
     Args:
         records: All measurements.
-        pixels: What was written, a sentence each.
-        places: Where to: checked hrefs.
+        pixels: What was written: one sentence for each kind of pixels.
+        places: Checked hrefs of where it was written to.
         machine: From `about_machine`.
     """
     medians = medians_of(records)
@@ -76,7 +76,7 @@ _PAGE_CACHE: Final = (
 
 
 def basis() -> str:
-    """Return on what the defaults rest."""
+    """Return why the defaults are what they are."""
     return (
         f"The plan's default ({CHUNK_NBYTES // 1024} KiB blocks of about {CHUNK_SIDE} pixels a side, objects "
         f"of {SHARD_NBYTES // 2**20} MiB, {DEFAULT_CODEC}) rests on "

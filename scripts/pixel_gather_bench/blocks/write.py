@@ -1,4 +1,4 @@
-"""Writing one share of a cube as a worker of a gather does: one PUT for each shard."""
+"""Writes one share of a cube as a worker of a gather does: one PUT for each shard."""
 
 import asyncio
 import time

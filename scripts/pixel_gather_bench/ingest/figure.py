@@ -1,4 +1,4 @@
-"""The ways side by side: a panel for each measure, a bar for each way."""
+"""The figure of ``bench ingest``: a panel for each measure, a bar for each way."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -36,10 +36,10 @@ _WINDOWS: Final[dict[str, tuple[str, _Value]]] = {
     "Memory": ("MiB", lambda each: each.peak_rss_mib),
 }
 _SPREAD: Final = 10
-"""From this ratio of the largest to the smallest on, an axis is logarithmic."""
+"""An axis is logarithmic from this ratio of the largest to the smallest value on."""
 
 _ROOM: Final = 1.35
-"""Of the longest bar, for the number beside it."""
+"""Length of the axis in lengths of the longest bar. The number needs room beside it."""
 
 
 def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> Iterator[Path]:
@@ -49,7 +49,7 @@ def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) 
 
 
 def draw(summaries: Sequence[Summary], theme: Theme, *, n_objects: int) -> Figure:
-    """Draw the panels; the best bar of each stands out, and a way without a value has none."""
+    """Draw the panels. The best bar of each is coloured. A way without a value has no bar."""
     panels = _WHOLE if n_objects == 1 else _WINDOWS
     n_rows = len(panels) // 2
     height_in = n_rows * (1.1 + 0.26 * len(summaries))
@@ -94,7 +94,7 @@ def _draw(
         log_ticks(ax.xaxis, known)
         ax.set_xlim(lowest, highest * (highest / lowest) ** 0.22)
     else:
-        ax.set_xlim(0, highest * _ROOM or 1)  # a clock that saw no time pass has a place too
+        ax.set_xlim(0, highest * _ROOM or 1)  # also if the clock saw no time pass
     ax.set_yticks(range(len(summaries)), [each.way.name for each in summaries], fontsize=TEXT_PT)
     ax.set_ylim(len(summaries) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")

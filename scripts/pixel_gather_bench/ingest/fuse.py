@@ -1,4 +1,4 @@
-"""The ways of a FUSE mount: a program mounts the bucket, read-only, for as long as one measurement takes."""
+"""The ways of a FUSE mount. A program mounts the bucket, read-only, during one measurement."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
-"""The way of GDAL's virtual file system: the object's bytes as the rows of a raster without a header.
+"""The way of GDAL's virtual file system. The object's bytes are the rows of a raster without a header.
 
-So it can be any object, and what is measured is ``/vsis3`` and ``/vsicurl`` alone, no decoder.
+So any object can be read, and only ``/vsis3`` and ``/vsicurl`` are measured, no decoder.
 """
 
 import os

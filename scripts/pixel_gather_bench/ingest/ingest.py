@@ -1,4 +1,4 @@
-"""``bench ingest``: every way that there is, in fresh processes, interleaved; then what follows."""
+"""``bench ingest``: measures every way in fresh processes, and gives advice."""
 
 import json
 import tempfile
@@ -38,10 +38,10 @@ _MEASURE: Final = "pixel_gather_bench.ingest.one:measure"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestRequest:
-    """What is measured."""
+    """What the command was asked for."""
 
     hrefs: tuple[str, ...]
-    """Checked; one to be read whole and at random, several for one window of each."""
+    """Checked. One object is read whole and at random; of several, one window each is read."""
 
     stores: StoreSettings
     ways: tuple[str, ...]
@@ -56,12 +56,12 @@ class IngestRequest:
 
     patterns: tuple[str, ...] = tuple(PATTERNS)
     with_published: bool = False
-    """Lay the figures published in 2022 beside those of one object."""
+    """Whether the figures published in 2022 are shown beside those of one object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOutcome:
-    """What came out, written to a folder."""
+    """The result, which is also in a folder."""
 
     folder: Path
     text: str
@@ -91,7 +91,7 @@ def bench_ingest(
 def missing_ways(
     request: IngestRequest, objects: Sequence[StoredObject], *, free_nbytes: int
 ) -> dict[str, str]:
-    """Return why each way that is wanted cannot be measured here."""
+    """Return the wanted ways that cannot be measured here, each with the reason."""
     reasons = {
         way.name: not_here(way, objects, free_nbytes=free_nbytes, stores_pays=request.stores.requester_pays)
         for way in WAYS
@@ -124,7 +124,7 @@ async def _found(request: IngestRequest) -> tuple[StoredObject, ...]:
 
 
 def _check_mounted(path: str | None, object_nbytes: int) -> None:
-    """Refuse a path of something else: what is read there would be compared with the object.
+    """Refuse a mounted file that is not the object.
 
     Raises:
         RequestError: Its size is another.
@@ -173,7 +173,7 @@ def _measure(
 
 
 def _trial(job: IngestJob, way: Way) -> Trial:
-    """Do a job and, where it leaves that open, read the random ranges in a process of their own."""
+    """Do a job. Read the random ranges in another process, unless the way has the object stored."""
     trial = run_job(job)
     if trial.measured is None or job.phase != "whole" or way.downloads or way.only_forward:
         return trial

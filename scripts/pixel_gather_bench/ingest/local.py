@@ -1,4 +1,4 @@
-"""The way of a mounted file system: the object is a file there."""
+"""The way of a mounted file system, where the object is a file."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from pixel_gather_bench.ingest.puller import Puller
 
 
 class MountWay(Puller):
-    """Reads by seek and read; what the system has cached of a file is dropped first, as far as it lets us."""
+    """Reads by seek and read. The system is first asked to drop what it has cached of the file."""
 
     def __init__(self, job: IngestJob) -> None:
         """Open nothing yet."""

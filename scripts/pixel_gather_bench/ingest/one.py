@@ -15,14 +15,14 @@ from pixel_gather_bench.ingest.ways import BY_NAME
 
 
 def _puller(job: IngestJob) -> Puller:
-    """Return the way, whose module is imported now: each has imports of its own."""
+    """Return the way. Its module is imported now, because each has imports of its own."""
     module, _, name = BY_NAME[job.way].puller.partition(":")
     made: Puller = getattr(import_module(f"pixel_gather_bench.ingest.{module}"), name)(job)
     return made
 
 
 def measure(job: IngestJob) -> Measured:
-    """Do a job and tell how it went."""
+    """Do a job and return what it took."""
     way = _puller(job)
     cpu_before_s = usage.cpu_s()
     try:
@@ -36,7 +36,7 @@ def measure(job: IngestJob) -> Measured:
 
 
 def with_random(whole: Measured, random: Measured) -> Measured:
-    """Return what was measured of the whole object together with what was measured of its random ranges."""
+    """Return the measurement of the whole object together with that of its random ranges."""
     return replace(
         whole,
         random_s=random.total_s / random.n_samples,

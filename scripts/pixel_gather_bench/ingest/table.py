@@ -1,4 +1,4 @@
-"""What was measured as text: a table of the ways, those that could not be measured, and the advice. Pure."""
+"""The result as text: a table of the ways, those that could not be measured, and the advice. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from pixel_gather_bench.ingest.ways import BY_NAME
 from pixel_gather_bench.text_table import aligned
 
 _SLOW = 10
-"""MB/s below which two digits are shown."""
+"""Below so many MB/s, two digits are shown."""
 
 
 def lines_of(

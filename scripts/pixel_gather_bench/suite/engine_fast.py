@@ -1,4 +1,4 @@
-"""The engine ``fast``: this project's reader, through the ports that a shard's worker reads through."""
+"""The engine ``fast``: this project's reader, used as a worker uses it."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ from pixel_gather_bench.suite.sheet import Lanes, Sheet
 from pixel_gather_bench.suite.target import Raster, Target
 
 _TIMEOUT_S: Final = 180.0
-"""Longest that one source may take, as in a gather."""
+"""Limit for one source, as in a gather."""
 
 
 def read_all(
@@ -47,7 +47,7 @@ def read_all(
 
 
 def raster_of(header: Header) -> Raster:
-    """Return what a header tells, as every engine knows it."""
+    """Return what every engine knows of a source, from its header."""
     return Raster(
         height=header.height,
         width=header.width,
@@ -61,7 +61,7 @@ def raster_of(header: Header) -> Raster:
 async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet, headers: Mapping[str, bytes]) -> None:
     fixed = job.configuration.concurrency
     slots = AdaptiveLimiter(fixed=fixed)
-    # the slots' number is of each back end, a thread pool's is of all together
+    # a limiter counts each back end apart, a pool of threads counts all together
     together: AbstractAsyncContextManager[None] = asyncio.Semaphore(fixed) if fixed else nullcontext()
     lanes = Lanes()
     async with CogReader.over(
@@ -91,7 +91,7 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet, headers: 
 
 
 async def _warm_up(job: Job, reader: SourceReader) -> None:
-    """Read the last source, the one that caches have most likely dropped when its turn comes."""
+    """Read the last source. By the time of its turn, caches have most likely dropped it."""
     scratch = np.empty(job.target.shape, job.target.dtype)
     n_sources = len(job.hrefs)
     with suppress(SourceError):

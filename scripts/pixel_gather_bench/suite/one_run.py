@@ -17,10 +17,10 @@ from pixel_gather_bench.suite.sheet import Sheet
 
 
 def do(job: Job) -> Record:
-    """Read all sources and tell how it went."""
+    """Read all sources and return the record."""
     engine = import_module(f"pixel_gather_bench.suite.engine_{job.configuration.engine}")
     out = np.empty((len(job.hrefs), *job.target.shape), job.target.dtype)
-    out[:] = 0  # a virtual machine's first touch of a page costs as much as decoding a tile, whoever reads
+    out[:] = 0  # in a virtual machine a page's first touch costs as much as decoding a tile
     sheet = Sheet(len(job.hrefs))
     began = datetime.now(UTC)
     gdal = engine.read_all(job, out, sheet)
@@ -58,7 +58,7 @@ def digest_of_all(pixels: np.ndarray[Any, Any]) -> str:
 
 
 def _keep(pixels: np.ndarray[Any, Any], folder: Path, digest: str) -> None:
-    """Write the pixels once: runs of equal digest share the file."""
+    """Write the pixels. Runs with the same digest share one file."""
     file = folder / f"{digest}.npy"
     if file.exists():
         return

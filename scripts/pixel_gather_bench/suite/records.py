@@ -1,4 +1,4 @@
-"""The records in a suite's folder: written whole or not at all, read back as runs."""
+"""Writes the records of a suite to its folder, and reads them back as runs."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -18,14 +18,14 @@ _FOLDER: Final = "records"
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Put a record into a suite's folder."""
+    """Write a record to a suite's folder."""
     records = folder / _FOLDER
     records.mkdir(exist_ok=True)
     put_text(records / f"{record.job.name}.json", msgspec.json.encode(record).decode())
 
 
 def has_record(folder: Path, name: str) -> bool:
-    """Whether the run of this name has ended before."""
+    """Return whether the run of this name has a record."""
     return (folder / _FOLDER / f"{name}.json").exists()
 
 

@@ -1,4 +1,4 @@
-"""What a suite is to do, as its folder keeps it so that it can be resumed."""
+"""The settings of a suite. Its folder keeps them, so that the suite can be resumed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ _LIST: Final = "list.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteSettings:
-    """All that runs of one suite have in common, and which there are."""
+    """What the runs of one suite have in common, and which runs there are."""
 
     engines: tuple[EngineName, ...]
     concurrencies: tuple[int | None, ...]
-    """None is found out while reading, by those engines that can."""
+    """None lets the engine find the number while it reads, if it can."""
 
     times: int
     target: Target
@@ -38,7 +38,7 @@ class SuiteSettings:
     keep: bool
     best_by: BestBy
     machine: dict[str, Any]
-    """Where it was begun; each record has its own."""
+    """The machine on which the suite began. Each record has its own."""
 
     def configurations(self) -> Iterator[Configuration]:
         """Yield each engine at each concurrency, engines in turn."""
@@ -67,14 +67,14 @@ class SuiteSettings:
 
 
 def write_settings(folder: Path, settings: SuiteSettings, hrefs: tuple[str, ...]) -> None:
-    """Write what a suite is to do, the list first."""
+    """Write the list and the settings of a suite."""
     (folder / _LIST).write_text("".join(f"{href}\n" for href in hrefs))
     content = msgspec.json.format(msgspec.json.encode(settings), indent=2)
     (folder / _SETTINGS).write_bytes(content + b"\n")
 
 
 def read_settings(folder: Path) -> SuiteSettings:
-    """Return what a suite was to do.
+    """Return the settings of a suite.
 
     Raises:
         RequestError: It is no suite's folder.

@@ -1,4 +1,4 @@
-"""The suite: every run in a fresh process, round by round, its record kept as soon as it has ended."""
+"""Runs a suite, round by round. Every run has a fresh process, and its record is kept at once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from pixel_gather_bench.suite.settings import SuiteSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One run that is over, or was over before."""
+    """One run that has ended."""
 
     name: str
     n_done: int
     n_runs: int
     record: Record | None
-    """None where it had a record already, or has none because it crashed."""
+    """None if the run crashed."""
 
     crash: str | None = None
 
@@ -75,7 +75,7 @@ def _run_and_keep(
 
 
 def _kept(said: str, file: Path) -> str:
-    """Keep what a process said before it crashed, and return where."""
+    """Keep the output of a process that crashed, and return where."""
     if not said:
         return ""
     file.parent.mkdir(exist_ok=True)
