@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,11 +17,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
 from benchmarks.measure import Spread
 from benchmarks.output import parser_of, put
 from benchmarks.workload import default_folder, make_workload
 from infra.bundle.bundle import bundle
+from pixel_gather.adapters.cube.control_files import ObjectControlStore
+from pixel_gather.adapters.cube.zarr_cube import ZarrCube
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
+from pixel_gather.local.gather import Settings, opened_job
+from pixel_gather.request.request import parse_request
+from pixel_gather.use_cases import plan_gather
 from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.text_table import markdown
 from support.lambda_functions import ENVIRONMENT
@@ -45,7 +55,7 @@ def measure(*, ttfb_ms: float, times: int) -> Answers:
     """Fill a first shard by the worker from its package, and read the same tiles by the peers."""
     with _server() as (folder, server):
         names = list(make_workload(default_folder(), n_files=_N_TILES))
-        plan = _planned(names, folder, server)
+        plan = _planned([f"s3://sources/{name}" for name in names], folder, server.url)
         server.behave(Behaviour(ttfb_s=ttfb_ms / 1000))
         package = str(bundle("shard", machine=platform.machine(), is_emulated=False))
         answers: Answers = {}
@@ -87,15 +97,30 @@ def _server() -> Iterator[tuple[Path, LoopbackServer]]:
             os.sched_setaffinity(0, cores)
 
 
-def _planned(names: Sequence[str], folder: Path, server: LoopbackServer) -> dict[str, Any]:
+def _planned(hrefs: Sequence[str], folder: Path, endpoint: str) -> dict[str, Any]:
+    """Plan a gather of one shard, and put its control files flat into the folder that is served."""
     with tempfile.TemporaryDirectory() as scratch:
-        given = {
-            "hrefs": [f"s3://sources/{name}" for name in names],
-            "endpoint": server.url,
-            "scratch": scratch,
-            "served": str(folder),
-        }
-        return _run("plan", _FUNCTIONS, given, python=[sys.executable], endpoint=server.url)
+        planned = run(_plan(hrefs, scratch, endpoint))
+        for path in Path(scratch, "control").rglob("*"):
+            if path.is_file():
+                shutil.copy(path, folder / path.name)
+    return planned
+
+
+async def _plan(hrefs: Sequence[str], scratch: str, endpoint: str) -> dict[str, Any]:
+    request = parse_request({"sources": list(hrefs), "window": "centre"})
+    stores = StoreSettings(endpoint=endpoint, region=ENVIRONMENT["AWS_REGION"], unsigned=True)
+    async with opened_job(request.sources, Settings(stores=stores)) as job:
+        made, [task] = await plan_gather(
+            request,
+            table=job.table,
+            reader=job.reader,
+            projector=job.projector,
+            cube=ZarrCube(open_place(f"file://{scratch}/cube", stores), "cube"),
+            control=ObjectControlStore(open_place(f"file://{scratch}/control", stores), ""),
+            max_task_nbytes=2**29,
+        )
+    return {"gather": f"start/{made.claim}", "task": msgspec.to_builtins(task)}
 
 
 def _run(

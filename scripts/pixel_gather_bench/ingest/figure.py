@@ -1,16 +1,17 @@
 """The figure of ``bench ingest``: a panel for each measure, a bar for each way."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pixel_gather.adapters.report.plots import DARK, LIGHT, Theme, finish_axes, new_figure
+from pixel_gather.adapters.report.plots import Theme, finish_axes, new_figure
 from pixel_gather.adapters.report.plots.axes import NOTE_PT, TEXT_PT, WIDTH_IN
 from pixel_gather.adapters.report.plots.labels import plain_number
-from pixel_gather_bench.figure_files import log_ticks, put_themed
+from pixel_gather_bench.figure_files import log_ticks, put_in_both_themes
 from pixel_gather_bench.ingest.summary import Summary
 
 type _Value = Callable[[Summary], float | None]
@@ -42,10 +43,9 @@ _ROOM: Final = 1.35
 """Length of the axis in lengths of the longest bar. The number needs room beside it."""
 
 
-def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> Iterator[Path]:
-    """Write the figure as PNG and SVG, light and dark, and yield the files."""
-    for name, theme in (("light", LIGHT), ("dark", DARK)):
-        yield from put_themed(draw(summaries, theme, n_objects=n_objects), folder, "ingest", name)
+def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> list[Path]:
+    """Write the figure as PNG and SVG, light and dark, and return the files."""
+    return put_in_both_themes(partial(draw, summaries, n_objects=n_objects), folder, "ingest")
 
 
 def draw(summaries: Sequence[Summary], theme: Theme, *, n_objects: int) -> Figure:

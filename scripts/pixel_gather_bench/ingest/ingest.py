@@ -232,5 +232,5 @@ def _write(
     if summaries:
         from pixel_gather_bench.ingest.figure import write_figure  # noqa: PLC0415 # matplotlib, at the end
 
-        list(write_figure(summaries, folder, n_objects=n))
+        write_figure(summaries, folder, n_objects=n)
     return IngestOutcome(folder=folder, text=text, values=values)
