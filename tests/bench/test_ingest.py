@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -555,8 +556,8 @@ MOUNTPOINT_OPTIONS = (
 )
 def test_mounts_are_told_of_the_store(way: str, words: str) -> None:
     """Each in its own options."""
-    stores = {"endpoint": "http://host", "unsigned": True, "profile": "me", "requester_pays": True}
-    job = job_of("s3://bucket/a.bin", way, Path(), **stores)
+    stores: dict[str, Any] = {"endpoint": "http://host", "unsigned": True, "profile": "me"}
+    job = job_of("s3://bucket/a.bin", way, Path(), requester_pays=True, **stores)
 
     [program, *others], _ = _command(job, Path("MOUNT"))
 
