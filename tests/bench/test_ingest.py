@@ -157,7 +157,7 @@ def test_a_way_is_measured_in_a_process_of_its_own(server: LoopbackServer, tmp_p
 
 
 @pytest.fixture
-def without_processes(own_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_this_process(own_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ways are measured in this process, by the same function."""
     del own_environment
     monkeypatch.setattr(
@@ -187,7 +187,7 @@ def test_random_reads_lie_inside_and_are_the_same_for_every_way(nbytes: int, n: 
     assert all(read.start >= 0 and read.stop <= nbytes and read.stop - read.start == SAMPLE for read in reads)
 
 
-@pytest.mark.usefixtures("without_processes")
+@pytest.mark.usefixtures("in_this_process")
 def test_bench_ingest_writes_what_was_measured_and_what_follows(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
@@ -217,7 +217,7 @@ def without_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pixel_gather_bench.ingest.figure.write_figure", lambda *_, **__: iter(()))
 
 
-@pytest.mark.usefixtures("without_processes", "without_figure")
+@pytest.mark.usefixtures("in_this_process", "without_figure")
 def test_of_several_objects_one_window_each_is_read(server: LoopbackServer, tmp_path: Path) -> None:
     """And only that pattern is advised on."""
     server.behave(Behaviour())
