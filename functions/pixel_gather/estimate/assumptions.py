@@ -33,7 +33,7 @@ NETWORK_HERE: Final = Figure(1.25e9, "B/s", "assumed: 10 Gbit/s, as many machine
 CONNECTION: Final = Figure(85e6, "B/s", "AWS: one request at a time for each 85-90 MB/s that is wanted")
 FIRST_BYTE: Final = Figure(0.030, "s", "report of 2018: median time to open a file, one thread")
 GETS_UNTIL_LATE: Final = Figure(1278, "GETs", "report of 2018: how many had one such answer")
-LATE: Final = Figure(0.1, "s", "measured: bench_peers --late, at most 0.06 s with hedged requests; 1 s without")
+LATE: Final = Figure(0.1, "s", "measured: bench_peers, at most 0.06 s with hedged requests; 1 s without")
 S3_GETS: Final = Figure(5500, "GETs/s", "AWS: of one prefix, more only gradually")
 
 CHILDREN: Final = Figure(100, "children/s", "AWS: a Distributed Map of STANDARD children")
