@@ -8,27 +8,30 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 _TESTS: Final = Path(__file__).parent
-_MARKS: Final = {
-    "e2e/": "e2e",
-    "infra/bundle/": "bundle",
-    "infra/": "slow",
-    "emulator/": "slow",
-    "parity/": "slow",
-    "hostile/": "slow",
-    "bench/": "slow",
-    "benchmarks/": "slow",
-    "local/": "slow",
-    "adapters/object_store/test_concurrency.py": "slow",
-    "adapters/report/plots/test_draw.py": "slow",
-    "handlers/test_gather_functions.py": "slow",
-    "cli/test_cli.py::test_docs_are": "slow",
-    "test_docs_commands.py::test_commands_of_a_page": "slow",
-}
-"""Prefixes of test paths, and the mark of these tests. Slow tests take a second of CPU or more."""
+_MARKS: Final = {"e2e/": "e2e", "infra/bundle/": "bundle"}
+"""Prefixes of test paths, and the mark of these tests."""
+
+_SLOW: Final = (
+    "e2e/",
+    "infra/",
+    "emulator/",
+    "parity/",
+    "hostile/",
+    "bench/",
+    "benchmarks/",
+    "local/",
+    "adapters/object_store/test_concurrency.py",
+    "adapters/report/plots/test_draw.py",
+    "handlers/test_gather_functions.py",
+    "cli/test_cli.py::test_docs_are",
+    "test_docs_commands.py::test_commands_of_a_page",
+)
+"""Prefixes of the paths of slow tests. Most of them take a second of CPU or more."""
 
 _SHARED: Final = ("e2e", "emulator", "infra")
 """Prefixes of test paths with shared expensive fixtures.
@@ -36,6 +39,10 @@ _SHARED: Final = ("e2e", "emulator", "infra")
 One worker runs all tests of a prefix. They take longest, so they come first. All tests of any other module
 share a worker.
 """
+
+# No test depends on the speed of the machine, whatever else runs on it.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Tests start hundreds of processes. Each would compile all its libraries anew.
 sys.dont_write_bytecode = False
@@ -65,9 +72,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by their folder, and put the slowest first."""
     for item in items:
-        for beginning, mark in _MARKS.items():
-            if _name_of(item.nodeid).startswith(beginning):
+        name = _name_of(item.nodeid)
+        for prefix, mark in _MARKS.items():
+            if name.startswith(prefix):
                 item.add_marker(mark)
+        if name.startswith(_SLOW):
+            item.add_marker("slow")
     items.sort(key=lambda item: _rank_of(_name_of(item.nodeid)))
 
 

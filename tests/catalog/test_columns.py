@@ -53,7 +53,6 @@ def meets(one: Box, other: Box) -> bool:
     return any(a.intersects(shapely.box(b[0] + turn, b[1], b[2] + turn, b[3])) for turn in (-360, 0, 360))
 
 
-@settings(deadline=None)
 @given(st.lists(boxes(), min_size=1, max_size=20), boxes())
 def test_no_scene_that_meets_the_area_is_missed(scenes: list[Box], area: Box) -> None:
     """Rounding to float32 may find a scene too many, never one too few."""
@@ -64,7 +63,6 @@ def test_no_scene_that_meets_the_area_is_missed(scenes: list[Box], area: Box) ->
     assert rows >= {n for n, box in enumerate(scenes) if meets(box, area)}
 
 
-@settings(deadline=None)
 @given(st.lists(boxes(), min_size=1, max_size=20), boxes())
 def test_a_box_that_decides_is_never_wrong(scenes: list[Box], area: Box) -> None:
     """Where the footprint is not looked at, the scene does meet the area."""
@@ -170,7 +168,7 @@ def blocks() -> Columns:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(boxes())
 def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
     """The table of blocks leaves out only what holds no match."""

@@ -116,7 +116,7 @@ def sliced(image: Pixels, window: Window, fill: Any) -> Pixels:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), dtype=st.sampled_from(INTEGERS + FLOATS + COMPLEXES), declares_nodata=st.booleans())
 def test_read_then_assemble_is_numpy_slicing(
     data: st.DataObject, dtype: str, *, declares_nodata: bool

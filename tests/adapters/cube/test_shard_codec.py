@@ -69,7 +69,7 @@ def shards(draw: st.DrawFn, dtypes: tuple[str, ...]) -> tuple[Pixels, Layout]:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(shard=shards(INTEGERS + FLOATS + COMPLEXES), codec=st.sampled_from(CODECS), fills=st.booleans())
 def test_encode_shard_is_read_back_to_the_bit(shard: tuple[Pixels, Layout], codec: str, fills: bool) -> None:  # noqa: FBT001 # Hypothesis draws it
     """Every dtype, codec and layout keeps every bit: payloads of NaN, -0.0 and infinities."""
@@ -81,7 +81,7 @@ def test_encode_shard_is_read_back_to_the_bit(shard: tuple[Pixels, Layout], code
     assert bits(found) == bits(pixels)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shard=shards(("float32", "float64")))
 def test_encode_shard_with_zfp_is_lossless_at_tolerance_0(shard: tuple[Pixels, Layout]) -> None:
     """Tolerance 0 keeps every bit, also of NaN."""
@@ -93,7 +93,7 @@ def test_encode_shard_with_zfp_is_lossless_at_tolerance_0(shard: tuple[Pixels, L
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     data=st.data(),
     dtype=st.sampled_from(("float32", "float64")),

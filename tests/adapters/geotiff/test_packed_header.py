@@ -54,7 +54,7 @@ def packed_header_of(source: MemoryObject, **options: Any) -> bytes:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(way=ways(), seed=st.integers(0, 99), nodata=st.sampled_from((None, 7)), data=st.data())
 def test_what_is_known_opens_what_the_file_does(
     tmp_path: Path, way: Any, seed: int, nodata: float | None, data: st.DataObject
@@ -285,7 +285,7 @@ def test_rubbish_is_no_entry(rubbish: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1, max_size=4))
 def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     tmp_path: Path, changes: list[tuple[int, int]]

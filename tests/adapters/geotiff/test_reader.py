@@ -107,7 +107,7 @@ def sliced(image: np.ndarray[Any, Any], window: Window, fill: float) -> np.ndarr
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(way=ways(), window=windows(53, 41), data=st.data())
 def test_read_into_equals_slicing_the_same_image(
     tmp_path: Path, way: Stored, window: Window, data: st.DataObject
@@ -381,7 +381,7 @@ def test_a_masked_read_that_fails_leaves_the_array_as_it_was(tmp_path: Path) -> 
     assert (out == 5).all()
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0, 700), st.integers(0, 255)), min_size=1, max_size=4))
 def test_a_changed_file_gives_gdals_pixels_or_none(tmp_path: Path, changes: list[tuple[int, int]]) -> None:
     """A file with a changed byte gives GDAL's pixels or an error."""

@@ -142,7 +142,7 @@ _ANY = st.one_of(_MOSTLY_RIGHT, _REQUESTS)
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(_ANY)
 @example({"sources": {"list": "a.csv", "hrefs": None}, "window": {"tile": "centre", "bbox": None}})
 @example({"sources": HREFS, "window": "center", "nodata": "NaN"})
@@ -162,7 +162,7 @@ def test_the_requests_above_are_often_accepted() -> None:
     """Many of the drawn requests are valid. Otherwise the property above would show nothing."""
     accepted: list[Any] = []
 
-    @settings(max_examples=200, deadline=None, database=None)
+    @settings(max_examples=200, database=None)
     @given(_ANY)
     def count(request_: dict[str, Any]) -> None:
         with suppress(RequestError):

@@ -35,7 +35,7 @@ def test_gate_lets_in_who_waits_longest() -> None:
     assert run_virtually(order()) == [0, 1, 2, 3, 4]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     n=st.integers(1, 4),
     weights=st.lists(st.integers(1, 6), min_size=1, max_size=12),
