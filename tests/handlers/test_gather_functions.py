@@ -14,9 +14,9 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from handlers.settings import SourceBucket
-from pixel_gather import gather_shards
 from pixel_gather.errors import StoreError
 from pixel_gather.request.request import parse_request
+from pixel_gather.use_cases import gather_shard
 from support.lambda_functions import REGION, Context, StateMachine, records
 from support.undrawn import gather_undrawn
 
@@ -219,15 +219,13 @@ def test_gather_shard_that_a_store_refuses_costs_no_other_shard_of_its_item(
 ) -> None:
     """The error is raised after the other shards are filled. The next try has only the refused one."""
     verdict = machine.planned(REQUEST)
-    real = gather_shards.gather_shard
-
     async def refusing(task: Any, **given: Any) -> Any:
         if task.index == 1:
             raise StoreError("the store is busy")
-        return await real(task, **given)
+        return await gather_shard(task, **given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(gather_shards, "gather_shard", refusing)
+        patch.setattr("pixel_gather.gather_shards.gather_shard", refusing)
         with pytest.raises(Exception, match="the store is busy"):
             machine.shard.handler(
                 {"gather": verdict["gather"], "tasks": machine.manifest(verdict)}, Context()
