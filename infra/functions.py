@@ -7,18 +7,17 @@ import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final
 
-from aws_cdk import ArnFormat, Duration, Size, Stack, Token
-from aws_cdk import aws_iam as iam
+from aws_cdk import Duration, Size, Token
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.buckets import Buckets
 from infra.context import SettingsError
 from infra.gather_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
-from infra.rights import allow
 from infra.settings import Settings, SourceBucket
+from infra.source_access import grant_catalog, grant_secret, grant_sources
 from pixel_gather.metric_names import NAMESPACE, SERVICE
 
 type PackageCode = Callable[[str], lambda_.Code]
@@ -38,8 +37,8 @@ _ENVIRONMENT_NBYTES: Final = 4096
 """Lambda's limit for the environment of a function."""
 
 _RESERVED_NBYTES: Final = 330
-"""Room for values that are known at deployment or that only some functions have: the names of two buckets
-(63 letters each), the state machine's ARN and the number of vCPUs."""
+"""Room for values that only the deployment resolves or that only some functions have: the names of two
+buckets (63 letters each), the state machine's ARN and the number of vCPUs."""
 
 _SUBMIT: Final = Sizing(
     package="submit",
@@ -116,9 +115,9 @@ class Functions(Construct):
         self._grant_data(buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
             for reader in (self.dry_run, self.plan, *self.shards):
-                _grant_secret(reader.role, settings.earthdata_secret)
+                grant_secret(reader.role, settings.earthdata_secret)
         if settings.catalog is not None:
-            _grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
+            grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
 
     def _grant_data(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
         buckets.lists.grant_get(self.submit.role)  # to see whether the list is there
@@ -126,7 +125,7 @@ class Functions(Construct):
         buckets.summaries.grant_get(self.status.role)
 
         for planner in (self.dry_run, self.plan):
-            _grant_sources(planner.role, sources, may_list=True)
+            grant_sources(planner.role, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
             buckets.indexes.grant_get(planner.role)
         for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
@@ -138,7 +137,7 @@ class Functions(Construct):
         buckets.summaries.grant_put(self.plan.role)
 
         for shard in self.shards:
-            _grant_sources(shard.role, sources, may_list=False)
+            grant_sources(shard.role, sources, may_list=False)
             buckets.gathers.grant_get(shard.role)
             buckets.cubes.grant_put(shard.role)
             buckets.sidecars.grant_put(shard.role)
@@ -148,63 +147,6 @@ class Functions(Construct):
         buckets.cubes.grant_get(self.finish.role)
         buckets.cubes.grant_put(self.finish.role)
         buckets.cubes.grant_list(self.finish.role)
-
-
-def _grant_sources(role: iam.Role, sources: Sequence[SourceBucket], *, may_list: bool) -> None:
-    for source in sources:
-        if source.unsigned:
-            continue
-        arn = Stack.of(role).format_arn(service="s3", region="", account="", resource=source.name)
-        allow(
-            role,
-            ["s3:GetObject"],
-            f"{arn}/*",
-            wildcard="requests name the objects; the deployment names their buckets",
-        )
-        if may_list:
-            allow(role, ["s3:ListBucket"], arn)
-        if source.kms_key is not None:
-            allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
-
-
-def _grant_catalog(role: iam.Role, href: str, sources: Sequence[SourceBucket]) -> None:
-    """Allow reading the files that a search reads, which lie beside the catalog's Parquet file."""
-    bucket, _, key = href.removeprefix("s3://").partition("/")
-    source = next((each for each in sources if each.name == bucket), SourceBucket(name=bucket))
-    if source.unsigned:
-        return
-    stem = Stack.of(role).format_arn(
-        service="s3", region="", account="", resource=f"{bucket}/{key.removesuffix('.parquet')}"
-    )
-    allow(role, ["s3:GetObject"], f"{stem}.columns")
-    allow(
-        role,
-        ["s3:GetObject"],
-        f"{stem}.*.items",
-        wildcard="each version of the catalog names its items by their digest",
-    )
-    if source.kms_key is not None:
-        allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
-
-
-def _grant_secret(role: iam.Role, name: str) -> None:
-    arn = Stack.of(role).format_arn(
-        service="secretsmanager",
-        resource="secret",
-        resource_name=f"{name}-??????",
-        arn_format=ArnFormat.COLON_RESOURCE_NAME,
-    )
-    allow(
-        role,
-        ["secretsmanager:GetSecretValue"],
-        arn,
-        wildcard="Secrets Manager ends each ARN in six characters of its own",
-    )
-
-
-def _by_s3_alone(role: iam.Role, source: SourceBucket) -> dict[str, Any]:
-    via = f"s3.{source.key_region}.{Stack.of(role).url_suffix}"
-    return {"StringEquals": {"kms:ViaService": via}}
 
 
 def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:
@@ -245,11 +187,11 @@ def _check_size(environment: Mapping[str, str], settings: Settings) -> None:
 
     Lambda measures names and values as one JSON object, in which each quote in a value takes two bytes.
     """
-    known = {name: "" if Token.is_unresolved(text) else text for name, text in environment.items()}
-    nbytes = len(_compact(known)) + _RESERVED_NBYTES
+    resolved = {name: "" if Token.is_unresolved(text) else text for name, text in environment.items()}
+    nbytes = len(_compact(resolved)) + _RESERVED_NBYTES
     if nbytes <= _ENVIRONMENT_NBYTES:
         return
-    key, told = max(
+    key, values = max(
         (
             ("source_buckets", settings.source_buckets),
             ("https_hosts", settings.https_hosts),
@@ -259,7 +201,7 @@ def _check_size(environment: Mapping[str, str], settings: Settings) -> None:
     )
     raise SettingsError(
         key,
-        f"{len(told)} of them",
+        f"{len(values)} of them",
         f"fewer, or have shorter names: the functions' environment would take {nbytes:,} bytes, and Lambda "
         f"holds {_ENVIRONMENT_NBYTES:,} bytes",
     )

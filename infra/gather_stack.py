@@ -13,7 +13,7 @@ from infra.monitoring import Monitoring
 from infra.operator_policy import OperatorPolicy, ReaderPolicy
 from infra.rest_api import Api
 from infra.settings import Settings
-from infra.state_machine import FanOut
+from infra.state_machine import GatherStateMachine
 
 
 class GatherStack(Stack):
@@ -48,19 +48,19 @@ class GatherStack(Stack):
             self, "Buckets", output_prefix=settings.output_prefix, retain_arrays=settings.retain_arrays
         )
         functions = Functions(self, "Functions", settings=settings, buckets=buckets, code=code)
-        fan_out = FanOut(
+        gathers = GatherStateMachine(
             self,
-            "FanOut",
+            "StateMachine",
             plan=functions.plan,
             shards=functions.shards,
             finish=functions.finish,
             manifests=buckets.manifests,
         )
-        fan_out.grant_submit(functions.submit.role)
-        fan_out.grant_operate(functions.status.role)
+        gathers.grant_submit(functions.submit.role)
+        gathers.grant_operate(functions.status.role)
         for each in (functions.submit, functions.status):
             each.function.add_environment(
-                "PIXEL_GATHER_STATE_MACHINE_ARN", fan_out.state_machine.state_machine_arn
+                "PIXEL_GATHER_STATE_MACHINE_ARN", gathers.state_machine.state_machine_arn
             )
         api = Api(
             self,
@@ -77,17 +77,17 @@ class GatherStack(Stack):
             self,
             "Monitoring",
             metrics=GatherMetrics(settings.stage),
-            state_machine=fan_out.state_machine,
+            state_machine=gathers.state_machine,
             functions=functions,
             api=api.rest_api,
             email=settings.alarm_email,
             usd_per_day=settings.alarm_usd_per_day,
         )
-        operators = OperatorPolicy(self, "Operators", api=api.rest_api, fan_out=fan_out, buckets=buckets)
+        operators = OperatorPolicy(self, "Operators", api=api.rest_api, gathers=gathers, buckets=buckets)
         readers = ReaderPolicy(self, "Readers", buckets=buckets)
         outputs = {
             "ApiUrl": api.rest_api.url,
-            "StateMachineArn": fan_out.state_machine.state_machine_arn,
+            "StateMachineArn": gathers.state_machine.state_machine_arn,
             "ArrayBucket": buckets.arrays.bucket_name,
             "ControlBucket": buckets.control.bucket_name,
             "DashboardName": monitoring.dashboard.dashboard_name,

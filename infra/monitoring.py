@@ -71,7 +71,7 @@ class Monitoring(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.topic = self._topic(email)
-        self._tell_of_failed_gathers(state_machine)
+        self._report_failed_gathers(state_machine)
         self._alarm(
             "FailedSources",
             cloudwatch.MathExpression(
@@ -81,7 +81,7 @@ class Monitoring(Construct):
                 period=PERIOD,
             ),
             threshold=_FAILED_PERCENT,
-            description=f"{_FAILED_PERCENT} % of sources gave no pixels: the dashboard tells how they failed",
+            description=f"{_FAILED_PERCENT} % of sources gave no pixels: the dashboard shows each status",
         )
         for worker in functions.shards:
             self._watch_worker(worker)
@@ -159,7 +159,7 @@ class Monitoring(Construct):
             topic.add_subscription(subscriptions.EmailSubscription(email))
         return topic
 
-    def _tell_of_failed_gathers(self, state_machine: sfn.StateMachine) -> None:
+    def _report_failed_gathers(self, state_machine: sfn.StateMachine) -> None:
         """Send the name of each gather that fails or times out to the topic. Refusals are not sent.
 
         The Map's children are executions as well. They are not sent: the ARN of their state machine ends in
@@ -175,7 +175,7 @@ class Monitoring(Construct):
         events.CfnRule(
             self,
             "FailedGather",
-            description="Tells who runs Pixel Gather of gathers that failed or timed out",
+            description="Sends the names of gathers that failed or timed out to the topic",
             event_pattern={
                 "source": ["aws.states"],
                 "detail-type": ["Step Functions Execution Status Change"],

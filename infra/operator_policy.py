@@ -8,9 +8,9 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.access import allow
 from infra.buckets import Buckets
-from infra.rights import allow
-from infra.state_machine import FanOut
+from infra.state_machine import GatherStateMachine
 
 
 class OperatorPolicy(Construct):
@@ -22,7 +22,7 @@ class OperatorPolicy(Construct):
         construct_id: str,
         *,
         api: apigateway.RestApi,
-        fan_out: FanOut,
+        gathers: GatherStateMachine,
         buckets: Buckets,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -42,9 +42,9 @@ class OperatorPolicy(Construct):
             ),
             wildcard="this stack alone, whose ARN ends in an unknown id; its outputs name the API",
         )
-        fan_out.grant_submit(self.policy)
-        fan_out.grant_operate(self.policy)
-        fan_out.grant_console(self.policy)
+        gathers.grant_submit(self.policy)
+        gathers.grant_operate(self.policy)
+        gathers.grant_console(self.policy)
         buckets.lists.grant_get(self.policy)
         buckets.lists.grant_put(self.policy)
         buckets.summaries.grant_get(self.policy)

@@ -67,7 +67,7 @@ _PROBLEMS: Final = (
         response=apigateway.ResponseType.INTEGRATION_TIMEOUT,
         status=504,
         code="timed_out",
-        title="It took longer than an answer may",
+        title="The answer took too long",
         detail="A long list cannot be planned in 29 seconds: submit the gather, with a limit in dollars",
     ),
     _Problem(
@@ -81,7 +81,7 @@ _PROBLEMS: Final = (
         status=None,
         code="failed",
         title="The request failed on our side",
-        detail="Try again; if it fails again, the API's log tells more about request $context.requestId",
+        detail="Try again; if it fails again, see the API's log for request $context.requestId",
     ),
 )
 

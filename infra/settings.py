@@ -209,7 +209,7 @@ class Settings:
             given: The whole context, from `constructs.Node.get_all_context`.
 
         Raises:
-            SettingsError: A value is wrong, or a key is not known.
+            SettingsError: A value is wrong, or a key is unknown.
         """
         asked: set[str] = set()
 
@@ -298,7 +298,7 @@ def _caps(context: Context, default: Caps, *, most_workers: int) -> Caps:
             "max_workers",
             workers,
             f"at most {most_workers:,}: of what the account may run at one time (account_concurrency), the "
-            "rest is left to the API and to whatever else is there",
+            "rest is left to the API and to other applications",
         )
     return Caps(
         usd=context.cap("max_usd", default.usd),

@@ -51,7 +51,7 @@ _CRASHED: Final = ["Lambda.Unknown", "Runtime.OutOfMemory"]
 cannot classify."""
 
 
-class Workflow(Construct):
+class StateDefinition(Construct):
     """Builds the definition, in which CDK's references are not resolved yet."""
 
     def __init__(
@@ -117,8 +117,8 @@ class Workflow(Construct):
         )
         graph = sfn.StateGraph(planned.next(verdict).start_state, "Pixel Gather")
         graph.timeout = _LONGEST_GATHER
-        self.definition: dict[str, Any] = dict(graph.to_graph_json())
-        for task in self.definition["States"][_MAP]["ItemProcessor"]["States"].values():
+        self.document: dict[str, Any] = dict(graph.to_graph_json())
+        for task in self.document["States"][_MAP]["ItemProcessor"]["States"].values():
             _name_function_by_size(task, shards)
 
     def _shards(self, functions: Sequence[GatherFunction]) -> sfn.DistributedMap:

@@ -11,14 +11,14 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from infra.access import allow
 from infra.acknowledge import acknowledge
 from infra.buckets import Area
 from infra.gather_function import LOG_RETENTION, GatherFunction
-from infra.rights import allow
-from infra.state_definition import MAP_LABEL, Workflow
+from infra.state_definition import MAP_LABEL, StateDefinition
 
 
-class FanOut(Construct):
+class GatherStateMachine(Construct):
     """The state machine, its role and its log."""
 
     def __init__(
@@ -52,13 +52,13 @@ class FanOut(Construct):
             retention=LOG_RETENTION,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        workflow = Workflow(self, "Workflow", plan=plan, shards=shards, finish=finish)
+        definition = StateDefinition(self, "Definition", plan=plan, shards=shards, finish=finish)
         self.state_machine = sfn.StateMachine(
             self,
             "StateMachine",
             # As text. For a chain of states, CDK grants the right to every version of each function.
             definition_body=sfn.DefinitionBody.from_string(
-                Stack.of(self).to_json_string(workflow.definition)
+                Stack.of(self).to_json_string(definition.document)
             ),
             role=role,
             logs=sfn.LogOptions(destination=log, level=sfn.LogLevel.ERROR),

@@ -46,7 +46,7 @@ def dashboard_rows(
         _throughput(metrics),
         _latency(metrics),
         _failures(metrics, state_machine),
-        _room(metrics, workers, throttles),
+        _capacity(metrics, workers, throttles),
         _cost(metrics),
     ]
 
@@ -79,7 +79,7 @@ def _failures(metrics: GatherMetrics, state_machine: sfn.StateMachine) -> _Row:
         metrics.sum(metric, label=status.name.lower()) for status, metric in SOURCES_FAILED_BY_STATUS.items()
     ]
     return [
-        _graph("Sources that failed, by how", *by_status, is_stacked=True, width=2 * _WIDTH),
+        _graph("Failed sources, by status", *by_status, is_stacked=True, width=2 * _WIDTH),
         _graph(
             "Gathers",
             state_machine.metric_succeeded(period=PERIOD, label="succeeded"),
@@ -91,7 +91,7 @@ def _failures(metrics: GatherMetrics, state_machine: sfn.StateMachine) -> _Row:
     ]
 
 
-def _room(
+def _capacity(
     metrics: GatherMetrics, workers: Sequence[GatherFunction], throttles: Sequence[cloudwatch.IMetric]
 ) -> _Row:
     running = [

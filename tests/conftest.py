@@ -1,4 +1,4 @@
-"""What holds for every test: marks by folder, which tests share a worker, and a sound start for processes."""
+"""Rules for all tests: marks by folder, which tests share a worker, and a sound start of processes."""
 
 import os
 import re
@@ -8,38 +8,41 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 _TESTS: Final = Path(__file__).parent
-_MARKS: Final = {
-    "e2e/": "e2e",
-    "infra/bundle/": "bundle",
-    "infra/": "slow",
-    "emulator/": "slow",
-    "parity/": "slow",
-    "hostile/": "slow",
-    "bench/": "slow",
-    "benchmarks/": "slow",
-    "local/": "slow",
-    "benchmarks/test_assemble.py": "slow",
-    "benchmarks/test_index.py": "slow",
-    "benchmarks/test_late_answers.py": "slow",
-    "bench/test_bench_suite_command.py::test_bench_of_a_list": "slow",
-    "bench/test_bench_suite_command.py::test_bench_that_is_interrupted_says": "slow",
-    "bench/test_blocks.py::test_trial_runs_several_processes": "slow",
-    "bench/test_ingest.py::test_bench_ingest_writes": "slow",
-    "cli/test_cli.py::test_docs_are": "slow",
-    "cli/test_report.py::test_report_of": "slow",
-    "test_docs_commands.py::test_commands_of_a_page": "slow",
-}
-"""Beginnings of tests' names below this folder, and the mark of them all; slow takes 3 s of CPU, or more."""
+_MARKS: Final = {"e2e/": "e2e", "infra/bundle/": "bundle"}
+"""Prefixes of test paths, and the mark of these tests."""
 
-_SHARED: Final = ("e2e", "emulator", "infra/bundle")
-"""Beginnings of paths whose tests share what takes long to make: one worker runs them all.
+_SLOW: Final = (
+    "e2e/",
+    "infra/",
+    "emulator/",
+    "parity/",
+    "hostile/",
+    "bench/",
+    "benchmarks/",
+    "local/",
+    "adapters/object_store/test_concurrency.py",
+    "adapters/report/plots/test_draw.py",
+    "handlers/test_gather_functions.py",
+    "cli/test_cli.py::test_docs_are",
+    "test_docs_commands.py::test_commands_of_a_page",
+)
+"""Prefixes of the paths of slow tests. Most of them take a second of CPU or more."""
 
-They take longest, too, so they come first. Tests of any other module share a worker with each other.
+_SHARED: Final = ("e2e", "emulator", "infra")
+"""Prefixes of test paths with shared expensive fixtures.
+
+One worker runs all tests of a prefix. They take longest, so they come first. All tests of any other module
+share a worker.
 """
+
+# No test depends on the speed of the machine, whatever else runs on it.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Tests start hundreds of processes. Each would compile all its libraries anew.
 sys.dont_write_bytecode = False
@@ -54,24 +57,27 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run the whole suite in a worker for each core, and what is named on the command line in none."""
+    """Use one worker per core for the whole suite, and none for tests named on the command line."""
     is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
     return (os.process_cpu_count() or 1) if is_whole else 0
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Hand the workers one group of tests after the other."""
+    """Give the workers one group of tests after another."""
     scheduler = LoadScopeScheduling(config, log)
     scheduler._split_scope = _group_of
     return scheduler
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folder, and put those that take longest first."""
+    """Mark tests by their folder, and put the slowest first."""
     for item in items:
-        for beginning, mark in _MARKS.items():
-            if _name_of(item.nodeid).startswith(beginning):
+        name = _name_of(item.nodeid)
+        for prefix, mark in _MARKS.items():
+            if name.startswith(prefix):
                 item.add_marker(mark)
+        if name.startswith(_SLOW):
+            item.add_marker("slow")
     items.sort(key=lambda item: _rank_of(_name_of(item.nodeid)))
 
 

@@ -24,7 +24,7 @@ _HERE_DOCUMENT: Final = re.compile(r"<<\s*'?(\w+)'?(.*?)\n.*?\n\1\n", re.DOTALL)
 _BUCKET_FOLDER: Final = re.compile(r"s3://[\w.-]+/([\w/-]*/)?")
 _PLACEHOLDER: Final = re.compile(r"\b[A-Z_]{2,}\b|[$<>]|://")
 _OFFLINE: Final = ("catalog", "drill", "index", "ls", "plan", "report", "run", "search")
-"""Commands that need no account. Benchmarks and the emulation do not either, but take minutes."""
+"""Commands that need no account. Benchmarks and the emulator are left out, because they take minutes."""
 
 # fmt: off
 _PROGRAMS: Final = frozenset((
@@ -32,7 +32,7 @@ _PROGRAMS: Final = frozenset((
     "mypy", "open", "pip", "pytest", "python", "python3", "rm", "ruff", "source", "unset", "uv", "uvx",
 ))
 # fmt: on
-"""Programs of others, whose arguments are not checked."""
+"""Other programs, whose arguments are not checked."""
 
 _KEYWORDS: Final = ("do", "done", "else", "fi", "for", "if", "then", "while")
 _SCENE_PX: Final = 1024
@@ -46,7 +46,7 @@ def lines_of(page: Path) -> Iterator[str]:
 
 
 def words_of(line: str) -> Iterator[list[str]]:
-    """Yield the words of each command of a line; a redirection to a file stays at the end."""
+    """Yield the words of each command of a line. A redirection to a file stays at the end."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;")
     lexer.commenters, lexer.whitespace_split = "#", True
     words: list[str] = []
@@ -97,7 +97,7 @@ def parse(arguments: list[str]) -> None:
 
 
 def complaint_of(words: list[str]) -> str | None:
-    """Return what is wrong with a command that is not ours, or None."""
+    """Return what is wrong with another program's command, or None."""
     rest = words[2:] if words[:2] == ["uv", "run"] else words
     while rest and rest[0].startswith("-"):
         rest = rest[2:] if rest[0] in ("--group", "--with", "--from", "--extra") else rest[1:]
@@ -144,8 +144,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def here(argument: str, workplace: Path) -> str:
-    """Return an argument with the files of this folder for those of a bucket."""
+def localized(argument: str, workplace: Path) -> str:
+    """Return an argument in which files of a bucket are replaced by files of this folder."""
     return f"{workplace}/landsat/" if _BUCKET_FOLDER.fullmatch(argument) else argument
 
 
@@ -159,10 +159,11 @@ def run(arguments: list[str], output: str | None) -> int:
     return 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_of_a_page_work(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the order of the page, as a reader would run them."""
+    """The commands run in the order of the page."""
     wrong = []
     for words in (words for line in lines_of(page) for words in words_of(line)):
         arguments = arguments_of(words)
@@ -176,7 +177,7 @@ def test_commands_of_a_page_work(page: Path, workplace: Path, capsys: pytest.Cap
         except click.ClickException as error:
             wrong.append((words, error.format_message()))
             continue
-        local = [here(each, workplace) for each in arguments]
+        local = [localized(each, workplace) for each in arguments]
         is_offline = bool(local) and local[0] in _OFFLINE and not any(map(_PLACEHOLDER.search, local[1:]))
         if is_offline and (code := run(local, output)):
             wrong.append((words, f"exit code {code}: {capsys.readouterr().err}"))
@@ -185,7 +186,7 @@ def test_commands_of_a_page_work(page: Path, workplace: Path, capsys: pytest.Cap
 
 
 def test_readme_has_commands_that_run_offline() -> None:
-    """Else the test above would run none."""
+    """The test above runs some commands of the README."""
     commands = [words for line in lines_of(PROJECT / "README.md") for words in words_of(line)]
     ours = [found for words in commands if (found := arguments_of(words))]
 
@@ -196,7 +197,7 @@ def test_readme_has_commands_that_run_offline() -> None:
     "line", ["pixel-gather run --nonsense", "pixel-gather fly", "uv run pixel-gather status ID --every x"]
 )
 def test_a_wrong_command_is_found(line: str) -> None:
-    """An unknown option, command or value."""
+    """An unknown option, command or value is found."""
     (words,) = words_of(line)
     arguments = arguments_of(words)
     assert arguments is not None

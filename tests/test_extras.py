@@ -1,4 +1,4 @@
-"""What is said where a package of an extra is not installed."""
+"""Without the packages of an extra, commands say what to install."""
 
 import re
 import subprocess
@@ -14,12 +14,12 @@ from pixel_gather import extras
 PROJECT = Path(__file__).parents[1]
 FILE = min((PROJECT / "tests/data/series/files/stactools-noaa-cdr").glob("heat_content_anomaly_0-2000*.tif"))
 _NAMES = {"pillow": "PIL"}
-"""Packages that are imported by another name than they are installed by."""
+"""Packages whose import name differs from their name in the registry."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A command, the packages that are not there, and what it says."""
+    """A command, the packages that are missing, and the expected message."""
 
     id: str
     arguments: str
@@ -52,9 +52,10 @@ def _run(arguments: list[str], without: tuple[str, ...], folder: Path) -> subpro
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_command_without_its_packages_says_what_to_install(case: Case, tmp_path: Path) -> None:
-    """One sentence, before anything is done."""
+    """The message is one sentence, before anything is done."""
     ended = _run(case.arguments.split(), case.without, tmp_path)
 
     assert ended.returncode == 2
@@ -62,8 +63,9 @@ def test_a_command_without_its_packages_says_what_to_install(case: Case, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_gather_needs_no_extra(tmp_path: Path) -> None:
-    """The cube is whole; what could not be drawn is said."""
+    """The cube is complete. A message says what could not be drawn."""
     every = tuple(name for names in extras._PACKAGES.values() for name in names)
     arguments = ["run", "--sources", "list.txt", "--pixels", "0,0,8,8", "--to", "cube.zarr"]
     (tmp_path / "list.txt").write_text(f"{FILE}\n")
@@ -76,7 +78,7 @@ def test_a_gather_needs_no_extra(tmp_path: Path) -> None:
 
 
 def test_extras_are_those_of_the_project() -> None:
-    """What is asked for by name is what the extra installs."""
+    """The extras in messages exist and install these packages."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
     declared = {
         extra: {_NAMES.get(name, name) for name in (re.split(r"[>=\[]", each)[0] for each in packages)}

@@ -1,4 +1,4 @@
-"""What a worker loads before its first byte: nothing that only the plan or the finish needs."""
+"""A worker imports nothing that only the plan or the finish needs."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ _PICTURES = ("matplotlib", "jinja2", "PIL")
 
 @dataclass(frozen=True)
 class Case:
-    """Modules that are imported, and packages that must not come with them."""
+    """Modules that are imported, and packages that they must not load."""
 
     id: str
     imported: tuple[str, ...]
@@ -59,9 +59,10 @@ CASES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_import_loads_nothing_that_is_not_needed(case: Case) -> None:
-    """A cold start pays for what its task uses, and for no more."""
+    """Importing these modules loads none of the packages."""
     program = f"import sys, {', '.join(case.imported)}; print(*sys.modules)"
     answer = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

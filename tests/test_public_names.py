@@ -28,6 +28,7 @@ def test_every_public_name_is_there_and_seen_by_tab() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first", ["gather", "drill", "DrilledPixel", "ls", "search", "make_catalog", "Report"]
 )

@@ -1,4 +1,4 @@
-"""``scripts/setup.sh`` as people source it, from any shell and any folder."""
+"""``scripts/setup.sh`` can be sourced from any shell and any folder."""
 
 import os
 import shutil
@@ -10,12 +10,12 @@ import pytest
 SCRIPT = Path(__file__).parents[1] / "scripts/setup.sh"
 SHELLS = [shell for shell in ("bash", "dash", "zsh") if shutil.which(shell)]
 TELLING = [shell for shell in SHELLS if shell != "dash"]
-"""Those that tell which file is being sourced."""
+"""Shells that know which file is being sourced."""
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project's folder, and a ``uv`` that writes down where it is called."""
+    """A project's folder, and a ``uv`` that records where it is called."""
     project, tools = tmp_path / "a project", tmp_path / "tools"
     (project / "scripts").mkdir(parents=True)
     (project / "uv.lock").touch()
@@ -39,7 +39,7 @@ def _source(shell: str, script: str, cwd: Path, tools: Path) -> subprocess.Compl
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_sourced_in_the_project_sets_it_up(shell: str, project: Path, tmp_path: Path) -> None:
-    """Every shell can do that."""
+    """This works in every shell."""
     ended = _source(shell, "scripts/setup.sh", project, tmp_path / "tools")
 
     assert ended.stdout.strip() == str(project)
@@ -48,7 +48,7 @@ def test_sourced_in_the_project_sets_it_up(shell: str, project: Path, tmp_path: 
 
 @pytest.mark.parametrize("shell", TELLING)
 def test_sourced_from_elsewhere_finds_the_project(shell: str, project: Path, tmp_path: Path) -> None:
-    """By a path relative to that folder."""
+    """The path of the script may be relative to another folder."""
     (tmp_path / "elsewhere").mkdir()
 
     ended = _source(shell, "../a project/scripts/setup.sh", tmp_path / "elsewhere", tmp_path / "tools")
@@ -58,7 +58,7 @@ def test_sourced_from_elsewhere_finds_the_project(shell: str, project: Path, tmp
 
 @pytest.mark.skipif("dash" not in SHELLS, reason="dash is not installed")
 def test_a_shell_that_does_not_tell_is_sent_to_the_project(project: Path, tmp_path: Path) -> None:
-    """In place of an environment made in the wrong folder."""
+    """The user is told to go to the project. No environment is made in the wrong folder."""
     (tmp_path / "elsewhere").mkdir()
 
     ended = _source("dash", str(project / "scripts/setup.sh"), tmp_path / "elsewhere", tmp_path / "tools")

@@ -1,4 +1,4 @@
-"""Work at one time: one error leaves, of a class that callers know."""
+"""Concurrent work raises one error, of a class that callers know."""
 
 import ast
 import asyncio
@@ -25,7 +25,7 @@ async def _after(delay_s: float, result: int | Exception, ended: list[float]) ->
 
 
 def test_all_of_returns_results_in_order() -> None:
-    """Whichever ends first."""
+    """The order does not depend on which ends first."""
     assert asyncio.run(all_of(_after(delay_s, n, []) for n, delay_s in enumerate((0.02, 0.0, 0.01)))) == [
         0,
         1,
@@ -34,7 +34,7 @@ def test_all_of_returns_results_in_order() -> None:
 
 
 def test_all_of_raises_the_error_itself_and_leaves_nothing_under_way() -> None:
-    """No group around it, be it raised in a group within a group."""
+    """The error is not in a group, even if it was raised in nested groups."""
     ended: list[float] = []
 
     async def nested() -> int:
@@ -47,7 +47,7 @@ def test_all_of_raises_the_error_itself_and_leaves_nothing_under_way() -> None:
 
 
 def test_all_of_raises_what_was_foreseen_before_anything_else() -> None:
-    """Of two that fail at the same moment, the one that says what to do."""
+    """Of two errors at the same moment, a GatherError is raised."""
     errors = (KeyError("bug"), StoreError("disk is full"))
 
     with pytest.raises(StoreError):
@@ -61,15 +61,17 @@ def _nodes(kind: type[ast.AST]) -> Iterator[tuple[str, ast.AST]]:
                 yield module.name, node
 
 
+@pytest.mark.slow
 def test_there_is_one_place_that_makes_task_groups() -> None:
-    """Any other would raise its errors in an ExceptionGroup, which no caller and no Retry names."""
+    """Another task group would raise an ExceptionGroup, which no caller and no Retry expects."""
     made = {name for name, node in _nodes(ast.Attribute) if getattr(node, "attr", "") == "TaskGroup"}
 
     assert made == {"task_group.py"}
 
 
+@pytest.mark.slow
 def test_nothing_is_added_to_across_an_await() -> None:
-    """``x += await y`` reads x before it waits, and then forgets what others have added meanwhile."""
+    """``x += await y`` reads x before it waits, and so loses what others add meanwhile."""
     wrong = [
         name
         for name, node in _nodes(ast.AugAssign)

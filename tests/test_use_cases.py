@@ -35,10 +35,10 @@ from support.fakes import (
     FakeControl,
     FakeCube,
     FakeImage,
+    FakeLimiter,
     FakeOpened,
     FakeProjector,
     FakeReader,
-    FakeSlots,
     FakeTable,
     table_of,
 )
@@ -60,11 +60,11 @@ class Gather:
     max_task_nbytes: int = 2**20
 
     def __post_init__(self) -> None:
-        """Open no source yet."""
+        """Start without opened sources."""
         self.reader = FakeReader(self.images)
 
     def plan(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
-        """Plan, in shards of two rows and strips of eight lines unless told otherwise."""
+        """Plan the gather. The default is shards of two rows and strips of eight lines."""
         output = {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}}
         request = {"sources": "list", "window": {"pixels": [0, 0, 16, 20]}, "output": output} | self.request
         return asyncio.run(
@@ -80,7 +80,7 @@ class Gather:
         )
 
     def plan_of_the_claim(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
-        """Return what was planned, as a worker finds it."""
+        """Return the plan as a worker finds it."""
         assert self.cube.claimed is not None
         control = self.control.below(self.cube.claimed.claim)
         return asyncio.run(load_plan(control)), asyncio.run(load_tasks(control))
@@ -93,7 +93,7 @@ class Gather:
                 plan=plan,
                 reader=self.reader,
                 projector=FakeProjector(),
-                slots=FakeSlots(),
+                limiter=FakeLimiter(),
                 buffers=ShardBuffers(plan),
                 cube=self.cube,
                 control=self.control.below(plan.claim),
@@ -115,7 +115,7 @@ class Gather:
         )
 
     def run(self) -> Report:
-        """Do all that is not done yet."""
+        """Do all steps that are not done yet."""
         plan, tasks = self.plan()
         done = asyncio.run(gathered_indexes(self.control.below(plan.claim)))
         for task in tasks:
@@ -523,12 +523,12 @@ def test_finish_gather_writes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -
 
 @dataclass
 class _RunsOfRows(FakeCube):
-    """Remembers the runs of rows that it was given: [start, stop) and the first of the coordinates."""
+    """A cube that records each run of rows, [start, stop), and its first coordinate."""
 
     runs: list[tuple[int, int, str]] = field(default_factory=list)
 
     async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
-        """Fill a run of rows."""
+        """Store the rows."""
         name = next(iter(values))
         self.runs.append((start, start + len(values[name]), name))
         await super().write_rows(start, values)
@@ -609,7 +609,7 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
             plan=plan,
             reader=gather.reader,
             projector=FakeProjector(),
-            slots=FakeSlots(),
+            limiter=FakeLimiter(),
             buffers=ShardBuffers(plan),
             cube=gather.cube,
             control=gather.control.below(plan.claim),

@@ -1,4 +1,4 @@
-"""The wheel as a user installs it: in an environment of its own, away from the checkout."""
+"""The wheel works in a new environment, away from the checkout."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @dataclass(frozen=True)
 class Installed:
-    """An environment that holds the wheel without any extra, and what adds one."""
+    """An environment with the wheel and no extra. Extras can be added."""
 
     folder: Path
     wheel: Path
@@ -29,7 +29,7 @@ class Installed:
         return _run(str(self.folder / "venv/bin" / name), *arguments, cwd=self.folder)
 
     def install(self, extras: str = "") -> None:
-        """Install the wheel with extras, in the versions that are locked."""
+        """Install the wheel with extras, in the locked versions."""
         _uv(
             *("pip", "install", "--quiet", "--python", str(self.folder / "venv/bin/python")),
             *("--constraints", str(self.constraints), f"pixel-gather{extras} @ {self.wheel.as_uri()}"),
@@ -53,7 +53,7 @@ def _uv(*arguments: str, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    """The wheel, built and installed."""
+    """The built and installed wheel."""
     folder = tmp_path_factory.mktemp("installed")
     _uv("build", "--quiet", "--wheel", "--out-dir", str(folder), cwd=PROJECT)
     locked = _uv(
@@ -69,8 +69,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     shutil.rmtree(folder)  # hundreds of megabytes
 
 
+@pytest.mark.slow
 def test_wheel_alone_plans_and_gathers(installed: Installed) -> None:
-    """Nothing of the checkout is needed, and no extra; the report page says what it would need."""
+    """The wheel needs no file of the checkout and no extra. A message says what the report needs."""
     request = ("--sources", str(DEMO / "sources.csv"), "--bbox", "-109.1,36.9,-101.9,41.1")
 
     planned = installed.run("pixel-gather", "plan", *request, "--json")
@@ -84,7 +85,7 @@ def test_wheel_alone_plans_and_gathers(installed: Installed) -> None:
 
 
 def test_wheel_alone_says_what_an_extra_would_bring(installed: Installed) -> None:
-    """In place of a traceback."""
+    """There is a message instead of a traceback."""
     ended = installed.run("pixel-gather", "list")
 
     assert ended.returncode == 2
@@ -92,7 +93,7 @@ def test_wheel_alone_says_what_an_extra_would_bring(installed: Installed) -> Non
 
 
 def test_wheel_is_typed_and_knows_its_version(installed: Installed) -> None:
-    """For type checkers, and for whoever reports a defect."""
+    """Type checkers find its types, and the command prints its version."""
     program = (
         "import pixel_gather, pathlib; "
         "print(pixel_gather.__version__, pathlib.Path(pixel_gather.__file__).with_name('py.typed').is_file())"
@@ -103,8 +104,9 @@ def test_wheel_is_typed_and_knows_its_version(installed: Installed) -> None:
     assert ended.stdout.split() == [installed.wheel.name.split("-")[1], "True"]
 
 
+@pytest.mark.slow
 def test_wheel_with_all_extras_draws_and_opens(installed: Installed) -> None:
-    """The page beside the cube, and the cube as xarray has it."""
+    """The page is drawn, and xarray opens the cube."""
     installed.install("[all]")
     program = (
         "from pathlib import Path; from pixel_gather import gather; "

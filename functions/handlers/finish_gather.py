@@ -43,8 +43,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         "usd",
     )
     logger.info("gather finished", extra={name: result[name] for name in shown})
-    told = metrics_of_gather(report, result["usd"], has_strips=plan.n_strips > 1)
-    metrics.write(told, gather_id=cube_name(gather))
+    values = metrics_of_gather(report, result["usd"], has_strips=plan.n_strips > 1)
+    metrics.write(values, gather_id=cube_name(gather))
     return result
 
 

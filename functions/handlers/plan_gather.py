@@ -6,7 +6,7 @@ another try can mend are raised.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -14,7 +14,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.settings import Settings
 from handlers.steps.capacity import size_index, workers_of
-from handlers.steps.manifest import manifest, manifest_key
 from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import Readers
 from handlers.steps.result import found_result
@@ -22,12 +21,13 @@ from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.gather_document import summary_key
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.claim import find_cube
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
-from pixel_gather.estimate.retry_limits import child_limit_s, late_shard_limit_s
 from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.metric_names import GATHERS_REFUSED
 from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.layout import MOST_CHILDREN
+from pixel_gather.plan.manifest import manifest, manifest_key
+from pixel_gather.plan.map_plan import plan_map
 from pixel_gather.plan.plan import gather_digest
 from pixel_gather.request.request import GatherRequest, parse_request
 from pixel_gather.use_cases import found_list_of, gathered_indexes, is_planned, plan_gather
@@ -59,13 +59,7 @@ class Planner:
         cube, control = deployment.cube(gather), deployment.control(gather)
         found_list = await found_list_of(request, cube=cube, control=control)
         async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
-            found = await cube.found()
-            digest = gather_digest(request, table)
-            if found is not None and found.digest != digest:
-                raise ArrayExistsError(
-                    f"{cube.place}: {found.in_words(digest)} is there: give this one "
-                    "another output.name, or submit it with force"
-                )
+            found = await find_cube(cube, gather_digest(request, table))
             if found is not None and (report := found.complete_report()) is not None:
                 result = await found_result(report, gather, deployment)
                 if result["report_page"] is None and await is_planned(control.below(found.claim)):
@@ -81,19 +75,15 @@ class Planner:
                 max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
                 deployment=workers,
             )
-        limited = replace(workers, cap_usd=request.limits.usd)
         control = control.below(plan.claim)
         done = await gathered_indexes(control)
         missing = [task for task in tasks if task.index not in done]
-        n_workers = request.limits.workers or min(plan.estimate.most_workers, workers.n_workers)
-        tasks_per_child = _tasks_per_child(plan, n_shards=len(tasks), n_missing=len(missing))
-        await control.put(
-            manifest_key(execution),
-            manifest(missing, tasks_per_child=tasks_per_child, n_workers=n_workers),
-        )
-        summary = _summary(plan, gather, cube=cube.place, n_shards=len(tasks), n_missing=len(missing))
-        summary |= {"tasks_per_child": tasks_per_child, "n_workers": n_workers}
-        await deployment.summaries.put(summary_key(execution), json.dumps(summary).encode())
+        n_shards, n_missing = len(tasks), len(missing)
+        map_plan = plan_map(plan, request.limits, n_shards=n_shards, n_missing=n_missing, workers=workers)
+        counts = {"tasks_per_child": map_plan.tasks_per_child, "n_workers": map_plan.n_workers}
+        await control.put(manifest_key(execution), manifest(missing, **counts))
+        summary = _summary(plan, gather, cube=cube.place, n_shards=n_shards, n_missing=n_missing)
+        await deployment.summaries.put(summary_key(execution), json.dumps(summary | counts).encode())
         return {
             "verdict": "planned",
             "gather": f"{gather}/{plan.claim}",
@@ -101,18 +91,14 @@ class Planner:
                 "bucket": deployment.settings.control_bucket,
                 "key": control.prefix + manifest_key(execution),
             },
-            "workers": n_workers,
-            "worker_size": size_index(plan.estimate.worker_memory_mib, deployment.settings),
-            "shard_limit_s": child_limit_s(
-                plan.estimate, n_sources=plan.n_sources, n_tasks=len(tasks), deployment=workers
-            ),
-            "late_shard_s": late_shard_limit_s(
-                plan.estimate, n_sources=plan.n_sources, n_tasks=len(tasks), deployment=limited
-            ),
+            "workers": map_plan.n_workers,
+            "worker_size": size_index(map_plan.worker_memory_mib, deployment.settings),
+            "shard_limit_s": map_plan.first_limit_s,
+            "late_shard_s": map_plan.late_shard_s,
             "tolerated_failure_percentage": _percentage(request),
             "cube": cube.place,
-            "n_shards": len(tasks),
-            "n_missing": len(missing),
+            "n_shards": n_shards,
+            "n_missing": n_missing,
         }
 
 
@@ -124,16 +110,6 @@ def _to_be_finished(gather: str, request: GatherRequest) -> dict[str, Any]:
         "tolerated_failure_percentage": _percentage(request),
         "n_missing": 0,
     }
-
-
-def _tasks_per_child(plan: CubePlan, *, n_shards: int, n_missing: int) -> int:
-    """Return the largest number of shards of one child.
-
-    After a failed attempt, each shard gets a child of its own if there are few enough. So a shard that fails
-    in every worker keeps no other shard from being filled.
-    """
-    is_another_attempt = n_missing < n_shards
-    return 1 if is_another_attempt and n_missing <= MOST_CHILDREN else plan.estimate.tasks_per_child
 
 
 def _percentage(request: GatherRequest) -> float:

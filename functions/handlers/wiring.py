@@ -22,8 +22,8 @@ class Deployment:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
-        self.slots = AdaptiveLimiter(most=settings.concurrency)
-        self.objects = Objects(own, by_root=_by_root(settings), pace=self.slots)
+        self.limiter = AdaptiveLimiter(most=settings.concurrency)
+        self.objects = Objects(own, by_root=_by_root(settings), pace=self.limiter)
         self._control = open_place(f"s3://{settings.control_bucket}", own)
         self.summaries = ObjectControlStore(self._control, "")
         self._runner = open_runner()

@@ -19,7 +19,11 @@
     ├── ThrottledError        too many requests: ask again later
     ├── DeniedError           credentials are missing or insufficient: get others
     ├── UnreachableError      no answer: check the network, the address and the certificate
-    └── DeploymentError       the deployment is missing or wrongly configured: deploy it again
+    ├── DeploymentError       the deployment is missing or wrongly configured: deploy it again
+    │
+    │   and for the state machine, which then starts another worker:
+    ├── ShardLateError        the first try of some shards takes too long
+    └── ShardsLeftError       a second try has no time for the shards that are left
 """
 
 from typing import ClassVar
@@ -125,7 +129,7 @@ class ThrottledError(GatherError):
     code = "throttled"
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
-        """Say who is busy and, if the server told it, after how many seconds to ask again."""
+        """Take the message and, if the server named it, the number of seconds to wait."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
@@ -146,3 +150,15 @@ class DeploymentError(GatherError):
     """The deployment is missing, not configured, or gave an unexpected answer."""
 
     code = "deployment_error"
+
+
+class ShardLateError(GatherError):
+    """The first try took too long. The state machine starts a fresh worker."""
+
+    code = "shard_late"
+
+
+class ShardsLeftError(GatherError):
+    """A second try filled some shards and has no time for the others. The state machine tries again."""
+
+    code = "shards_left"

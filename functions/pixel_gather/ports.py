@@ -134,7 +134,7 @@ class SourceTable(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever reads the list should know, such as scenes that were left out."""
+        """Remarks for the user about the list, such as scenes that were left out."""
 
     def found_list(self) -> bytes | None:
         """Return what a search found, as the content of ``sources.parquet``; None if nothing was searched."""

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
-from pixel_gather.errors import ArrayExistsError
+from pixel_gather.errors import StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement, claim_of
 from pixel_gather.read.read_shard import Pixels
 
@@ -14,12 +14,6 @@ if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster wit
     from pixel_gather.read.quicklook import Quicklooks
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate, Values
-
-
-PLANNED_ANEW: Final = (
-    "the cube was removed and has been planned anew since: submit its request again instead of redriving"
-)
-_REMOVED: Final = "the cube has been removed since it was planned: submit its request again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,53 +37,11 @@ class FoundCube:
         """The same as `CubePlan.claim`."""
         return claim_of(self.planned_at)
 
-    def check_is_of(self, digest: str) -> None:
-        """Refuse a cube of another request or another list.
-
-        Args:
-            digest: `pixel_gather.plan.plan.gather_digest` of the gather at hand.
-
-        Raises:
-            ArrayExistsError: The cube has another digest.
-        """
-        if self.digest != digest:
-            raise ArrayExistsError(f"{self.place}: {self.in_words(digest)} is there: choose another place")
-
-    def in_words(self, digest: str) -> str:
-        """Say what differs between this cube and a gather of another digest."""
-        n = len(digest) // 2  # the request's; the other half is the list's
-        if self.digest[:n] == digest[:n]:
-            return "a cube of this request and another list"
-        return "a cube of another request or another list"
-
-    def check_can_continue(self, digest: str) -> None:
-        """Refuse a cube that a gather cannot continue.
-
-        Raises:
-            ArrayExistsError: The cube has another digest, or it is complete.
-        """
-        self.check_is_of(digest)
-        if self.report is not None:
-            raise ArrayExistsError(
-                f"{self.place}: the cube of this request is complete: there is nothing to gather"
-            )
-
     def complete_report(self) -> "Report | None":
         """Return the report of a complete cube, or None."""
         from pixel_gather.report.report import Report  # noqa: PLC0415 # as above
 
         return None if self.report is None else msgspec.convert(self.report, Report)
-
-
-def checked_claim(found: FoundCube | None, plan: CubePlan) -> FoundCube:
-    """Return the cube at the location if it still belongs to this plan.
-
-    Raises:
-        ArrayExistsError: The cube was removed. It may have been planned again since.
-    """
-    if found is None or found.claim != plan.claim:
-        raise ArrayExistsError(_REMOVED if found is None else PLANNED_ANEW)
-    return found
 
 
 class CubeStore(Protocol):
@@ -180,3 +132,15 @@ class ControlStore(Protocol):
 
     def below(self, folder: str) -> Self:
         """Return a store for the files in one folder."""
+
+
+async def needed_file(control: ControlStore, key: str) -> bytes:
+    """Return the content of a control file.
+
+    Raises:
+        StoreError: There is no such file.
+    """
+    content = await control.get(key)
+    if content is None:
+        raise StoreError(f"{key} is not there: the gather has not been planned, or was cleared away")
+    return content

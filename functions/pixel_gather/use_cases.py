@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pixel_gather.errors import ArrayExistsError, StoreError
+from pixel_gather.claim import check_can_continue, check_claim, check_found_claim, write_claim
+from pixel_gather.errors import StoreError
 from pixel_gather.headers.header_cache import (
     PACKED_HEADERS_KEY,
     PackedHeaders,
     gathered_headers,
-    known_in_shard_order,
+    headers_in_shard_order,
     load_packed_headers,
     put_headers,
 )
@@ -35,7 +36,7 @@ from pixel_gather.ports import Projector, SourceLimiter, SourceReader, SourceTab
 from pixel_gather.read.quicklook import QuicklookAlbum, take_quicklooks
 from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.statistics import measure_row
-from pixel_gather.stores import PLANNED_ANEW, ControlStore, CubeStore, checked_claim
+from pixel_gather.stores import ControlStore, CubeStore, needed_file
 from pixel_gather.usage import machine, peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
@@ -55,7 +56,7 @@ class LoadedShard:
     rows: tuple[CubeRow, ...]
     """What to read. Empty if the shard is filled."""
 
-    packed_header: PackedHeaders = ()
+    packed_headers: PackedHeaders = ()
     """Packed headers from a header index."""
 
 
@@ -98,7 +99,7 @@ async def plan_gather(
 
     found = await cube.found()
     if found is not None:
-        found.check_can_continue(gather_digest(request, table))
+        check_can_continue(found, gather_digest(request, table))
         if (earlier := await _planned(control.below(found.claim))) is not None:
             return earlier
     plan = await plan_cube(
@@ -111,7 +112,7 @@ async def plan_gather(
         deployment=deployment,
     )
     plan = await cube.create(_described(plan, projector))
-    await control.put(_CLAIM_KEY, plan.claim.encode())
+    await write_claim(control, plan.claim)
     control = control.below(plan.claim)
     if (earlier := await _planned(control)) is not None:  # another run has claimed the place meanwhile
         return earlier
@@ -119,10 +120,10 @@ async def plan_gather(
         await control.put(_FOUND_LIST_KEY, found_list)
     stops: list[int] = []
     await control.put_stream(_LIST_KEY, _list_in_shard_order(plan, table, stops))
-    known_stops: list[int] = []
+    header_stops: list[int] = []
     if table.n_known:
-        await control.put_stream(PACKED_HEADERS_KEY, known_in_shard_order(plan, table, known_stops))
-    tasks = cut_tasks(plan, stops, known_stops)
+        await control.put_stream(PACKED_HEADERS_KEY, headers_in_shard_order(plan, table, header_stops))
+    tasks = cut_tasks(plan, stops, header_stops)
     await control.put(_TASKS_KEY, msgspec.json.encode(tasks))
     await control.put(_PLAN_KEY, msgspec.msgpack.encode(plan))  # last: it marks the other files as complete
     return plan, tasks
@@ -166,29 +167,14 @@ async def is_planned(control: ControlStore) -> bool:
     return await control.get(_PLAN_KEY) is not None
 
 
-async def check_claim(control: ControlStore, claim: str) -> None:
-    """Raise an error if the cube was removed and planned again since.
-
-    Args:
-        control: The store that was given to `plan_gather`.
-        claim: Claim of the current plan.
-
-    Raises:
-        ArrayExistsError: The location has another claim now.
-        StoreError: The gather was not planned, or its control files have expired.
-    """
-    if await _needed(control, _CLAIM_KEY) != claim.encode():
-        raise ArrayExistsError(PLANNED_ANEW)
-
-
 async def load_plan(control: ControlStore) -> CubePlan:
     """Return the plan that `plan_gather` wrote."""
-    return _decoded_plan(await _needed(control, _PLAN_KEY))
+    return _decoded_plan(await needed_file(control, _PLAN_KEY))
 
 
 async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
     """Return the tasks that `plan_gather` wrote."""
-    return msgspec.json.decode(await _needed(control, _TASKS_KEY), type=tuple[ShardTask, ...])
+    return msgspec.json.decode(await needed_file(control, _TASKS_KEY), type=tuple[ShardTask, ...])
 
 
 async def load_shard(task: ShardTask, control: ControlStore) -> LoadedShard:
@@ -199,11 +185,11 @@ async def load_shard(task: ShardTask, control: ControlStore) -> LoadedShard:
     """
     committing = asyncio.ensure_future(_committed(task, control))
     listing = asyncio.ensure_future(_rows_of(task, control))
-    knowing = asyncio.ensure_future(load_packed_headers(task, control))
-    await asyncio.gather(committing, listing, knowing, return_exceptions=True)
+    headers = asyncio.ensure_future(load_packed_headers(task, control))
+    await asyncio.gather(committing, listing, headers, return_exceptions=True)
     if (committed := committing.result()) is not None:
         return LoadedShard(committed=committed, rows=())
-    return LoadedShard(committed=None, rows=tuple(listing.result()), packed_header=knowing.result())
+    return LoadedShard(committed=None, rows=tuple(listing.result()), packed_headers=headers.result())
 
 
 async def gather_shard(
@@ -212,7 +198,7 @@ async def gather_shard(
     plan: CubePlan,
     reader: SourceReader,
     projector: Projector,
-    slots: SourceLimiter,
+    limiter: SourceLimiter,
     buffers: ShardBuffers,
     cube: CubeStore,
     control: ControlStore,
@@ -232,7 +218,7 @@ async def gather_shard(
         plan: The cube.
         reader: Opens the sources.
         projector: For boxes and points.
-        slots: Limits how many sources are read at one time.
+        limiter: Limits how many sources are read at one time.
         buffers: Memory for the pixels.
         cube: Where the pixels are written.
         control: Control files below the plan's claim.
@@ -260,10 +246,10 @@ async def gather_shard(
             task=task,
             reader=reader,
             projector=projector,
-            slots=slots,
+            limiter=limiter,
             source_timeout_s=source_timeout_s,
             on_source=on_source,
-            packed_header=loaded.packed_header,
+            packed_headers=loaded.packed_headers,
             read_until=read_until,
         )
         read = time.perf_counter()
@@ -333,7 +319,7 @@ async def finish_gather(
         coordinates_of,
     )
 
-    found = checked_claim(await cube.found(), plan)
+    found = check_found_claim(await cube.found(), plan)
     if (earlier := found.complete_report()) is not None:
         return earlier
 
@@ -377,7 +363,6 @@ async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> None:
 
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
-_CLAIM_KEY: Final = "claim"
 _PLAN_KEY: Final = "plan.msgpack"
 _TASKS_KEY: Final = "tasks.json"
 _LIST_KEY: Final = "sources.msgpack"
@@ -406,13 +391,6 @@ def _sidecar_key(index: int) -> str:
 
 def _decoded_plan(content: bytes) -> CubePlan:
     return msgspec.msgpack.decode(content, type=CubePlan)
-
-
-async def _needed(control: ControlStore, key: str) -> bytes:
-    content = await control.get(key)
-    if content is None:
-        raise StoreError(f"{key} is not there: the gather has not been planned, or was cleared away")
-    return content
 
 
 def _list_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:

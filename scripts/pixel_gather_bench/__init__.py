@@ -1,1 +1,1 @@
-"""The benchmarks behind ``pixel-gather bench``: ways of reading, block sizes, concurrency."""
+"""The benchmarks of ``pixel-gather bench``."""

@@ -1,4 +1,4 @@
-"""The folder of one benchmark: named by what it measured and when, so that none overwrites another."""
+"""The folder of one benchmark. Its name has the kind and the time, so no benchmark overwrites another."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -34,7 +34,7 @@ def new_folder(to: Path, kind: str) -> Path:
 
 @contextmanager
 def removed_if_empty(folder: Path) -> Iterator[None]:
-    """Leave no folder behind where the block ends with nothing written to it, by an error as a rule."""
+    """Remove the folder at the end of the block if nothing was written to it."""
     try:
         yield
     finally:
@@ -43,7 +43,7 @@ def removed_if_empty(folder: Path) -> Iterator[None]:
 
 
 def put_text(file: Path, text: str) -> None:
-    """Write a file that is either whole or not there."""
+    """Write a file. If that fails, there is no file instead of half of one."""
     unfinished = file.with_name(f".{file.name}.unfinished")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(file)

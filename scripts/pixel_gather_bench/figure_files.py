@@ -1,6 +1,6 @@
-"""What figures of benchmarks share: one legend, a note below, logarithmic ticks, files in both themes."""
+"""What the figures of all benchmarks share: legend, note, logarithmic ticks, files in both themes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Final
@@ -10,7 +10,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from pixel_gather.adapters.report.plots import Theme
+from pixel_gather.adapters.report.plots import DARK, LIGHT, Theme
 from pixel_gather.adapters.report.plots.axes import NOTE_PT
 from pixel_gather.adapters.report.plots.files import put_figure
 from pixel_gather.adapters.report.plots.labels import plain_number
@@ -19,16 +19,16 @@ _CLOSE: Final = 1.5
 """Ticks nearer to each other than this factor would overlap."""
 
 _NOTE_CHARACTERS: Final = 170
-"""Of a line of a note under a figure of the page's width."""
+"""Characters in one line of a note under a figure."""
 
 
-def put_themed(figure: Figure, folder: Path, name: str, theme_name: str) -> list[Path]:
-    """Write ``name.png`` and ``name.svg``, those of the dark theme as ``name-dark``; return the files."""
-    return put_figure(figure, folder, name if theme_name == "light" else f"{name}-{theme_name}")
+def put_in_both_themes(draw: Callable[[Theme], Figure], folder: Path, name: str) -> list[Path]:
+    """Write ``name.png`` and ``name.svg`` and return them. Dark ones are called ``name-dark``."""
+    return [*put_figure(draw(LIGHT), folder, name), *put_figure(draw(DARK), folder, f"{name}-dark")]
 
 
 def legend_above(figure: Figure, ax: Axes, theme: Theme, *, last: str = "") -> None:
-    """Show above all axes what is labelled in one of them, the label ``last`` at the end."""
+    """Show the labels of one of the axes above all of them. The label ``last`` is put at the end."""
     entries = sorted(zip(*ax.get_legend_handles_labels(), strict=True), key=lambda each: each[1] == last)
     handles, labels = zip(*entries, strict=True)
     figure.legend(

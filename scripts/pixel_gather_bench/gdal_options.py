@@ -1,4 +1,4 @@
-"""How GDAL is set for the engine ``rasterio``: as published in 2018, and to reach the same stores.
+"""GDAL's options for the engine ``rasterio``: those published in 2018, and those that reach the same stores.
 
 GDAL takes its options from the environment, whenever it opens a file.
 """
@@ -76,5 +76,5 @@ def _s3(stores: StoreSettings, environment: Mapping[str, str]) -> dict[str, str]
 
 
 def apply(options: Mapping[str, str]) -> None:
-    """Set them for this process."""
+    """Set the options for this process."""
     os.environ.update(options)

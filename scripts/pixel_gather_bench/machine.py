@@ -1,4 +1,4 @@
-"""The machine and the versions that every figure of a benchmark depends on."""
+"""The machine and the versions of packages. Every measured figure depends on them."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ def about_machine() -> dict[str, Any]:
 
 
 def machine_in_words(about: dict[str, Any]) -> str:
-    """Return one line of what `about_machine` has noted, here or on another machine; empty of nothing."""
+    """Return the result of `about_machine`, from this or another machine, as one line."""
     memory_mib, cores, python = (about.get(name) for name in ("memory_mib", "cores", "python"))
     parts = (
         about.get("cpu"),
@@ -39,7 +39,7 @@ def machine_in_words(about: dict[str, Any]) -> str:
 
 
 def free_memory_mib() -> float | None:
-    """Return what programs can still be given without swapping; None where the system does not tell."""
+    """Return the free memory in MiB; None if the system does not tell."""
     return meminfo_mib("MemAvailable")
 
 

@@ -314,7 +314,7 @@ def _object(given: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _read(file: str | None) -> dict[str, Any]:
-    """Read a request from YAML, of which JSON is a subset."""
+    """Read a request from YAML or JSON."""
     if file is None:
         return {}
     import yaml  # noqa: PLC0415 # 12 ms that options alone do not need

@@ -1,4 +1,4 @@
-"""The options that say which scenes are looked for."""
+"""The options of a search for scenes."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _NAMES = ("bbox", "point", "geojson", "datetime", "where", "collections", "ids",
 
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add them to a command."""
+    """Add the options to a command."""
     for option in reversed(
         (
             click.option(
@@ -48,16 +48,16 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def search_of(options: dict[str, Any]) -> SceneSearch:
-    """Take the options out and return what they look for.
+    """Take the options out of the arguments and return the search that they describe.
 
     Raises:
-        RequestError: One of them is wrong.
+        RequestError: An option is wrong.
     """
     return SceneSearch.of(**search_given(options))
 
 
 def search_given(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options out and return those that were given, by the names of `SceneSearch.of`.
+    """Take the options out of the arguments. Return those that were given, by the names of `SceneSearch.of`.
 
     Raises:
         RequestError: The GeoJSON file cannot be read.

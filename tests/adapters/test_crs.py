@@ -1,4 +1,4 @@
-"""CRSs by PROJ: east is x, curves are followed, unknown ones are named."""
+"""CRSs by PROJ: x is east, curved edges are followed, and errors name unknown CRSs."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ _LON_LAT = "EPSG:4326"
 
 
 def test_points_takes_longitude_first_whatever_the_authority_says() -> None:
-    """EPSG:4326 is latitude first by its authority; here x is always east."""
+    """EPSG:4326 is defined latitude first, but here x is always east."""
     xs, ys = RasterioProjector().points([-75.0], [40.0], source_crs=_LON_LAT, target_crs=_UTM_18)
 
     assert xs == pytest.approx([500000.0])
@@ -22,7 +22,7 @@ def test_points_takes_longitude_first_whatever_the_authority_says() -> None:
 
 
 def test_points_comes_back_to_where_it_was() -> None:
-    """There and back is the same place."""
+    """A point that is transformed there and back is the same."""
     projector = RasterioProjector()
     there = projector.points([-76.0, -74.5], [39.0, 41.0], source_crs=_LON_LAT, target_crs=_UTM_18)
     xs, ys = projector.points(*there, source_crs=_UTM_18, target_crs=_LON_LAT)
@@ -57,7 +57,7 @@ def test_points_refuses_what_has_no_place_in_the_target() -> None:
 
 @pytest.mark.parametrize("crs", ["EPSG:99999", "EPSG:", "hello", "", 'PROJCRS["half'])
 def test_check_names_the_field(crs: str) -> None:
-    """A CRS that PROJ does not know is refused with the name of the field it stood in."""
+    """A CRS that PROJ does not know is refused, and the error names its field."""
     with pytest.raises(RequestError, match="is no CRS that PROJ knows") as caught:
         RasterioProjector().check(crs, field="window.crs")
 
@@ -75,7 +75,7 @@ def test_check_names_the_field(crs: str) -> None:
     ],
 )
 def test_described_crs_has_a_code_only_where_it_is_exact(crs: str, code: str | None) -> None:
-    """A code stands for the whole definition, so that a near match has none."""
+    """A CRS that only resembles a code's definition gets no code."""
     described = RasterioProjector().describe(crs)
 
     assert described is not None
@@ -87,7 +87,7 @@ def test_described_crs_has_a_code_only_where_it_is_exact(crs: str, code: str | N
 
 @pytest.mark.parametrize(("crs", "is_geographic"), [(_UTM_18, False), (_LON_LAT, True)])
 def test_described_crs_can_be_read_back(crs: str, is_geographic: bool) -> None:  # noqa: FBT001 # a parameter
-    """It holds the CRS as WKT 2."""
+    """The description holds the CRS as WKT 2."""
     described = RasterioProjector().describe(crs)
 
     assert described is not None
@@ -99,7 +99,7 @@ def test_described_crs_can_be_read_back(crs: str, is_geographic: bool) -> None: 
     "crs", ["ESRI:102113", "ESRI:102100", "EPSG:900913", "EPSG:32662", "ESRI:102021", "EPSG:2400"]
 )
 def test_described_crs_that_is_deprecated_keeps_its_name(crs: str) -> None:
-    """Without the mark of a deprecated one GDAL takes ESRI:102113 for EPSG:3857."""
+    """ESRI:102113 is marked as deprecated. Otherwise GDAL takes it for EPSG:3857."""
     described = RasterioProjector().describe(crs)
     parsed = CRS.from_user_input(crs)
 
@@ -111,7 +111,7 @@ def test_described_crs_that_is_deprecated_keeps_its_name(crs: str) -> None:
 
 
 def test_crs_that_proj_does_not_know_has_no_description() -> None:
-    """Its sources are gathered all the same, and the cube tells of none."""
+    """Sources of an unknown CRS are gathered, and the cube has no CRS."""
     assert RasterioProjector().describe("EPSG:99999") is None
 
 

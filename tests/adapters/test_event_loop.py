@@ -22,7 +22,7 @@ async def _policies() -> tuple[int, int]:
 
 @needs_policies
 def test_run_makes_its_threads_batch_threads_and_leaves_the_caller_as_it_was() -> None:
-    """A decoder is not interrupted by whatever wakes up, and the user's own threads stay ordinary."""
+    """Other threads do not interrupt a decoder, and the user's own threads stay as they were."""
     before = os.sched_getscheduler(0)
 
     during = run(_policies())
@@ -33,7 +33,7 @@ def test_run_makes_its_threads_batch_threads_and_leaves_the_caller_as_it_was() -
 
 @needs_policies
 def test_run_keeps_a_policy_that_was_chosen_on_purpose() -> None:
-    """Who runs a gather with nothing but idle time keeps it so."""
+    """A gather that was started with an idle policy keeps it."""
     seen: list[tuple[int, int]] = []
 
     def be_idle() -> None:
@@ -53,7 +53,7 @@ def test_run_keeps_a_policy_that_was_chosen_on_purpose() -> None:
 def test_run_does_without_policies_where_a_sandbox_forbids_them(
     call: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some sandboxes forbid to ask, some to change, and some systems know neither."""
+    """Some sandboxes forbid reading or changing the policy, and some systems have none."""
 
     def forbidden(*_: object) -> int:
         raise error("not here")
@@ -64,7 +64,7 @@ def test_run_does_without_policies_where_a_sandbox_forbids_them(
 
 
 def test_run_works_beside_a_running_loop() -> None:
-    """A notebook's loop waits while ours runs in a thread of its own."""
+    """The loop of a notebook waits while ours runs in another thread."""
 
     async def from_within() -> str:
         return run(asyncio.sleep(0, "done"))
@@ -73,7 +73,7 @@ def test_run_works_beside_a_running_loop() -> None:
 
 
 def test_an_interrupt_of_a_notebook_ends_the_work_at_once() -> None:
-    """The cell waits in the main thread, which alone is interrupted; what was opened is closed."""
+    """The interrupt reaches the main thread only. All that was opened is closed."""
     closed = threading.Event()
 
     async def work() -> None:

@@ -29,7 +29,7 @@ COMPRESSION, PREDICTOR, WIDTH, HEIGHT, BITS, TILE_WIDTH = 259, 317, 256, 257, 25
 
 @dataclass(frozen=True)
 class Case:
-    """A file, and what is said of it."""
+    """A file, and the expected status and reason."""
 
     id: str
     status: Status
@@ -51,12 +51,12 @@ class Case:
 
 
 def scratched(content: bytes) -> bytes:
-    """Return the content with its first tile spoilt."""
+    """Return the content with a damaged first tile."""
     return content[:600] + b"\x99" * 300 + content[900:]
 
 
 def without_tables(content: bytes) -> bytes:
-    """Return the content without the tables of a JPEG, which are in front of its pixels."""
+    """Return the content without the tables of a JPEG, which come before its pixels."""
     return content[:500] + b"\x99" * 800 + content[1300:]
 
 
@@ -130,7 +130,7 @@ CASES: Final = (
 
 
 def test_sources_that_are_refused_say_why(tmp_path: Path) -> None:
-    """The status, and the whole sentence."""
+    """Status and reason are as expected, word for word."""
 
     async def answers() -> dict[str, tuple[Status, str]]:
         told = {}
@@ -172,7 +172,7 @@ def test_sources_that_are_refused_say_why(tmp_path: Path) -> None:
     ],
 )
 def test_judge_says_no_word_of_gdals_own_machinery(texts: list[str], status: str, says: str) -> None:
-    """Neither its functions nor our paths, and nothing twice."""
+    """The reason names neither GDAL's functions nor our paths, and repeats nothing."""
     assert judge(texts) == (status, says)
 
 
@@ -180,7 +180,7 @@ def test_judge_says_no_word_of_gdals_own_machinery(texts: list[str], status: str
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
 @pytest.mark.parametrize("n_bands", [1, 2, 3, 4, 5])
 def test_jpeg_xl_is_read_as_it_was_written(tmp_path: Path, code: int, dtype: str, n_bands: int) -> None:
-    """Without loss, with any number of bands, to the edge of an image that its tiles overhang."""
+    """Lossless JPEG XL is read exactly, with any number of bands, up to the edge that tiles overhang."""
     assert imagecodecs.JPEGXL.available
     image = (np.random.default_rng(1).random((70, 50, n_bands)) * 200).astype(dtype)
     path = tmp_path / "a.tif"
@@ -199,7 +199,7 @@ def test_jpeg_xl_is_read_as_it_was_written(tmp_path: Path, code: int, dtype: str
 
 
 def test_jpeg_xl_with_loss_is_read_as_its_own_library_reads_it(tmp_path: Path) -> None:
-    """Pixel for pixel."""
+    """Every pixel is equal."""
     path = tmp_path / "a.tif"
     smooth = np.add.outer(np.arange(64), np.arange(64)).astype("uint8")
     options: dict[str, Any] = {"compression": "jpegxl", "compressionargs": {"lossless": False, "level": 80}}
@@ -214,7 +214,7 @@ def test_jpeg_xl_with_loss_is_read_as_its_own_library_reads_it(tmp_path: Path) -
 
 
 async def _read(reader: CogReader, href: str) -> Array:
-    """Read all of an image, or its first tile where it is huge."""
+    """Read a whole image, or its first tile if it is huge."""
     opened = await reader.open_(href, overview=None, cost=Cost())
     header = opened.header
     width, height = (32, 32) if header.width > 1000 else (header.width, header.height)

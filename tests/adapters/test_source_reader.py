@@ -63,7 +63,7 @@ class _Source:
 
 @dataclass
 class _Reader:
-    """Opens one source, or fails; records the versions that it was asked for."""
+    """Opens one source, or fails. It records the requested versions."""
 
     opens: _Source | Exception
     etags: list[str | None] = field(default_factory=list)
@@ -103,7 +103,7 @@ def _read(fast: _Reader, fall_back: _Reader, *, times: int = 1) -> tuple[int, Co
 
 
 def test_reader_does_not_ask_gdal_where_the_fast_path_answers() -> None:
-    """GDAL needs a process, which is not started without need."""
+    """GDAL's process is not started if the fast path can read the source."""
     fall_back = _Reader(_Source(HEADER, 2))
 
     assert _read(_Reader(_Source(HEADER, 1)), fall_back)[0] == 1
@@ -112,7 +112,7 @@ def test_reader_does_not_ask_gdal_where_the_fast_path_answers() -> None:
 
 
 def test_reader_asks_gdal_when_opening_is_not_fast() -> None:
-    """Both readers' requests are counted."""
+    """The requests of both readers are counted."""
     value, cost = _read(_Reader(UnsupportedError("JPEG")), _Reader(_Source(HEADER, 2)))
 
     assert value == 2
@@ -120,7 +120,7 @@ def test_reader_asks_gdal_when_opening_is_not_fast() -> None:
 
 
 def test_reader_asks_gdal_for_the_same_version_when_reading_is_not_fast() -> None:
-    """The fall-back is opened once, pinned to the version that the header tells of."""
+    """GDAL opens the source once, pinned to the version of the header."""
     fall_back = _Reader(_Source(HEADER, 2))
 
     assert _read(_Reader(_Source(HEADER, UnsupportedError("broken tile"))), fall_back, times=3)[0] == 2
@@ -128,7 +128,7 @@ def test_reader_asks_gdal_for_the_same_version_when_reading_is_not_fast() -> Non
 
 
 def test_reader_lets_failures_of_the_store_through() -> None:
-    """A missing object is missing for GDAL too: it is not asked."""
+    """GDAL is not asked about a missing object."""
     missing = SourceError("no such object", href="file:///a", status=Status.MISSING)
     fall_back = _Reader(_Source(HEADER, 2))
 
@@ -138,7 +138,7 @@ def test_reader_lets_failures_of_the_store_through() -> None:
 
 
 def test_reader_refuses_pixels_of_another_shape_than_promised() -> None:
-    """The cube was planned from the fast path's header, so GDAL must find the same dtype."""
+    """GDAL must find the dtype of the fast path's header, by which the cube was planned."""
     fall_back = _Reader(_Source(replace(HEADER, dtype="int16"), 2))
 
     with pytest.raises(SourceError, match="GDAL finds another"):

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pixel_gather.adapters.report.report_files import draw_in_both_themes
 from pixel_gather_cli.main import main
 
 OHC = sorted(
@@ -44,10 +46,21 @@ def suite_in(folder: Path) -> Path:
     return found
 
 
+@pytest.fixture
+def one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports have one figure instead of all, which take half a minute to write."""
+
+    def draw(*runs: Any, **options: Any) -> list[dict[str, Any]]:
+        return [{"workers": drawn["workers"]} for drawn in draw_in_both_themes(*runs, **options)]
+
+    monkeypatch.setattr("pixel_gather_bench.suite.report.draw_in_both_themes", draw)
+
+
+@pytest.mark.usefixtures("one_figure")
 def test_bench_of_a_list_measures_both_engines_and_reports(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One command: all runs, equal pixels, the table, the report and its figures."""
+    """One command, with real processes: all runs, equal pixels, the table, the report and its figures."""
     code = run(
         list_file, "--concurrency", "1,2", "--times", 1, "--keep", "--to", tmp_path / "out", "--reference"
     )
@@ -67,6 +80,7 @@ def test_bench_of_a_list_measures_both_engines_and_reports(
     assert np.load(kept).shape == (4, 180, 360)
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_bench_takes_its_list_from_standard_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +111,7 @@ def test_bench_takes_its_list_from_standard_input(
     assert len((suite_in(tmp_path) / "list.txt").read_text().splitlines()) == 2
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_bench_resumes_what_is_missing(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +134,7 @@ def test_bench_resumes_what_is_missing(
     assert "fast-1-1" not in said
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_bench_refuses_a_record_that_is_none_before_it_runs_anything(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +153,7 @@ def test_bench_refuses_a_record_that_is_none_before_it_runs_anything(
     assert not lost.exists()
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_bench_tells_of_sources_that_failed(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,6 +238,7 @@ def test_bench_that_is_interrupted_says_how_to_go_on(list_file: Path, tmp_path: 
     assert "Traceback" not in said
 
 
+@pytest.mark.usefixtures("without_processes")
 def test_bench_that_is_interrupted_while_it_draws_says_so_too(
     list_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,17 +1,15 @@
 """``pixel-gather bench blocks``: sizes, codecs, processes, figures and what is left behind."""
 
-import contextlib
 import json
 import math
-import signal
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import boto3
+import msgspec
 import numpy as np
 import pytest
 import zarr
@@ -25,10 +23,9 @@ from pixel_gather.adapters.report.plots import LIGHT
 from pixel_gather.errors import GatherError, RequestError, StoreError
 from pixel_gather.local import gather
 from pixel_gather_bench.blocks.figures import draw_sweep
-from pixel_gather_bench.blocks.job import BlockJob
+from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
 from pixel_gather_bench.blocks.layout import default_layout, layout_of
 from pixel_gather_bench.blocks.pixels import BlockPixels, as_floats, copy_cube, make_field
-from pixel_gather_bench.blocks.processes import run_together
 from pixel_gather_bench.blocks.read import read
 from pixel_gather_bench.blocks.report import BlocksReport, joined, put_records
 from pixel_gather_bench.blocks.setting import CODECS, DEFAULT_CODEC, BlockRecord, BlockResult, BlockSetting
@@ -44,6 +41,7 @@ from pixel_gather_bench.blocks.sweep import (
 )
 from pixel_gather_bench.blocks.trial import Trials
 from pixel_gather_bench.blocks.write import describe, load, write
+from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_cli.commands.bench_blocks import bench_blocks_command
 
 SHAPE = (24, 40, 56)
@@ -57,11 +55,21 @@ SWEEP = Sweep(
 )
 
 
-def in_this_process(jobs: Sequence[BlockJob]) -> list[dict[str, Any]]:
+def in_this_process(_: str, jobs: Mapping[str, BlockJob], answer: type[Any]) -> list[Any]:
     """Do jobs one after the other, without a process for each."""
-    from dataclasses import asdict  # noqa: PLC0415 # beside its only use
+    work = write if answer is WriteAnswer else read
+    return [work(job, load(job)) for job in jobs.values()]
 
-    return [asdict((write if job.phase == "write" else read)(job, load(job))) for job in jobs]
+
+def crashing(_: str, jobs: Mapping[str, BlockJob], __: type[Any]) -> list[Any]:
+    """End as a process without memory does."""
+    raise RunCrashedError(f"{next(iter(jobs))}: its process was ended by SIGKILL")
+
+
+@pytest.fixture
+def reads_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices and series are read twice, and not for 0.4 s."""
+    monkeypatch.setattr("pixel_gather_bench.blocks.read._LONGEST_S", 0.0)
 
 
 def settings(
@@ -156,16 +164,12 @@ def test_curve_varies_one_thing(sweep: str) -> None:
 @pytest.mark.parametrize(
     ("codec", "dtype"), [*product(CODECS, ["float32"]), *product(CODECS[:-1], ["uint16"])]
 )
+@pytest.mark.usefixtures("reads_briefly")
 def test_trial_gives_back_every_codecs_pixels_and_leaves_nothing(
     codec: str, dtype: str, tmp_path: Path
 ) -> None:
     """All sizes of all codecs are read as written, zfp within its tolerance; the place is gone."""
-    trials = Trials(
-        place=f"file://{tmp_path}/cubes",
-        stores=StoreSettings(),
-        pixels_of=lambda setting: pixels_in(tmp_path, setting.dtype),
-        run_together=in_this_process,
-    )
+    trials = trials_in(tmp_path, run_together=in_this_process)
     points = [each for each in settings(dtype) if each.codec == codec]
 
     found = [trials.measure(each) for each in points]
@@ -180,13 +184,13 @@ def test_trial_gives_back_every_codecs_pixels_and_leaves_nothing(
 def test_read_tells_the_largest_error(tmp_path: Path) -> None:
     """The error is measured, not repeated from what was asked for: pixels that differ by 3 are 3 off."""
     setting = next(each for each in settings() if each.codec == "zfp")
-    job = job_of(setting, tmp_path, "write")
+    job = job_of(setting, tmp_path)
     pixels = load(job)
     describe(open_place(job.place, job.stores), setting)
     write(job, pixels)
     pixels[5, 7, 9] += 3
 
-    found = read(replace(job, phase="read"), pixels)
+    found = read(job, pixels)
 
     assert found.largest_error == pytest.approx(3, abs=0.02)
 
@@ -194,54 +198,32 @@ def test_read_tells_the_largest_error(tmp_path: Path) -> None:
 def test_read_refuses_other_pixels_of_a_lossless_codec(tmp_path: Path) -> None:
     """A speed is worth nothing where the pixels are wrong."""
     setting = next(each for each in settings() if each.codec == "zstd")
-    job = job_of(setting, tmp_path, "write")
+    job = job_of(setting, tmp_path)
     pixels = load(job)
     describe(open_place(job.place, job.stores), setting)
     write(job, pixels)
     pixels[0, 0, 0] += 1
 
-    with pytest.raises(ValueError, match="zstd gave other pixels back"):
-        read(replace(job, phase="read"), pixels)
+    with pytest.raises(StoreError, match="zstd gave other pixels back"):
+        read(job, pixels)
 
 
 def test_workers_share_all_shards() -> None:
     """Every shard is written by exactly one process, and every row read by one."""
     setting = replace(settings()[0], shape=(23, 40, 56), shard=(4, 40, 56), chunk=(2, 40, 56), n_workers=4)
-    jobs = [replace(job_of(setting, Path(), "write"), worker=worker) for worker in range(4)]
+    jobs = [replace(job_of(setting, Path()), worker=worker) for worker in range(4)]
 
     assert [index for job in jobs for index in job.shards] == list(range(6))
     assert [row for job in jobs for row in range(23)[job.rows]] == list(range(23))
-    assert BlockJob.from_line(jobs[1].to_line()) == jobs[1]
+    assert msgspec.json.decode(msgspec.json.encode(jobs[1]), type=BlockJob) == jobs[1]
 
 
-@pytest.mark.parametrize(
-    ("program", "said"),
-    [
-        ("import sys; sys.exit('out of luck')", "ended with exit code 1: out of luck"),
-        (
-            f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})",
-            f"was killed by signal {int(signal.SIGKILL)}",
-        ),
-        ("print('ready'); print('{\"refused\": \"no room\"}')", "no room"),
-    ],
-)
-def test_run_together_tells_of_a_process_that_dies(program: str, said: str, tmp_path: Path) -> None:
-    """A crash is a sentence that names the measurement, not a traceback, and no process stays behind."""
-    jobs = [job_of(settings()[0], tmp_path, "write")] * 2
+def test_a_process_that_dies_is_told_with_what_to_change(tmp_path: Path) -> None:
+    """The sentence names the measurement and the options that make it smaller."""
+    trials = trials_in(tmp_path, run_together=crashing)
 
-    with pytest.raises(GatherError, match=said) as caught:
-        run_together(jobs, command=(sys.executable, "-c", program, str(tmp_path)))
-
-    assert "worker 1 of 1 (write, none, blocks of" in str(caught.value)
-    assert not list(processes_with(str(tmp_path)))
-
-
-def processes_with(argument: str) -> Iterator[Path]:
-    """Yield the processes of this machine that were started with an argument."""
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if argument.encode() in (process / "cmdline").read_bytes().split(b"\0"):
-                yield process
+    with pytest.raises(GatherError, match=r"worker 1 of 1 \(none, blocks of .* SIGKILL; try fewer --workers"):
+        trials.measure(settings()[0])
 
 
 def test_verdicts_compare_the_default_with_the_best_compromise() -> None:
@@ -318,16 +300,14 @@ def test_field_is_the_same_at_every_call(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(floats.file), numbers * 2.75e-5 - 0.2, atol=2e-5)
 
 
-def test_trial_runs_several_processes(tmp_path: Path) -> None:
-    """Fresh processes write and read disjoint shards of one cube, each its own rows."""
+@pytest.mark.usefixtures("reads_briefly")
+def test_trial_joins_what_several_processes_did(tmp_path: Path) -> None:
+    """They write and read disjoint shards of one cube, each its own rows."""
     default = next(each for each in settings() if each.codec == "zstd" and is_default(each))
-    trials = Trials(
-        place=f"file://{tmp_path}/cubes",
-        stores=StoreSettings(),
-        pixels_of=lambda setting: pixels_in(tmp_path, setting.dtype),
-    )
 
-    found = trials.measure(replace(default, chunk=(4, 40, 56), shard=(12, 40, 56), n_workers=2))
+    found = trials_in(tmp_path, run_together=in_this_process).measure(
+        replace(default, chunk=(4, 40, 56), shard=(12, 40, 56), n_workers=2)
+    )
 
     assert found.largest_error == 0
     assert found.slices_per_s > 0
@@ -353,8 +333,9 @@ def test_command_measures_in_processes_and_cleans_up(tmp_path: Path) -> None:
     assert "made for this benchmark" in (folder / "blocks.txt").read_text()
 
 
-def test_command_joins_earlier_runs(tmp_path: Path) -> None:
+def test_command_joins_earlier_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces that were measured one by one come into one table, and nothing is measured again."""
+    monkeypatch.setattr("pixel_gather_bench.blocks.report.write_figures", lambda *_: None)
     for codec in ("none", "zstd"):
         (tmp_path / codec).mkdir()
         put_records(tmp_path / codec, report_of(codec))
@@ -445,6 +426,7 @@ def test_command_refuses_with_a_sentence(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("reads_briefly")
 def test_trial_on_s3_deletes_what_it_wrote_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -458,11 +440,10 @@ def test_trial_on_s3_deletes_what_it_wrote_and_nothing_else(
         s3 = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
         s3.create_bucket(Bucket="bench-blocks")
         s3.put_object(Bucket="bench-blocks", Key="scratch/another", Body=b"1")
-        trials = Trials(
+        trials = replace(
+            trials_in(tmp_path, run_together=in_this_process),
             place="s3://bench-blocks/scratch/cubes",
             stores=StoreSettings(endpoint=endpoint, region="us-east-1"),
-            pixels_of=lambda setting: pixels_in(tmp_path, setting.dtype),
-            run_together=in_this_process,
         )
 
         found = trials.measure(settings()[0])
@@ -511,11 +492,20 @@ def test_left_out_says_what_the_pixels_are_too_few_for() -> None:
     assert left_out(replace(sweep, sweeps=("in-flight",)), pixels) == []
 
 
-def job_of(setting: BlockSetting, folder: Path, phase: Any) -> BlockJob:
+def trials_in(folder: Path, **others: Any) -> Trials:
+    """Return what measures small cubes in a folder."""
+    return Trials(
+        place=f"file://{folder}/cubes",
+        stores=StoreSettings(),
+        pixels_of=lambda setting: pixels_in(folder, setting.dtype),
+        **others,
+    )
+
+
+def job_of(setting: BlockSetting, folder: Path) -> BlockJob:
     """Return the only worker's job."""
     pixels = pixels_in(folder, setting.dtype) if folder != Path() else None
     return BlockJob(
-        phase=phase,
         setting=setting,
         worker=0,
         place=f"file://{folder}/cube",

@@ -1,6 +1,5 @@
 """Both engines on real files over a network: the same pixels, and every source accounted for."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -16,15 +15,18 @@ from moto.server import ThreadedMotoServer
 
 from bench.suites import job_of
 from benchmarks.loopback_server import Behaviour, Fault, LoopbackServer, run_server
-from pixel_gather import gather
+from pixel_gather import Settings, gather
 from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather_bench.suite.child import run_in_child
 from pixel_gather_bench.suite.job import ENGINES, EngineName, Job
 from pixel_gather_bench.suite.one_run import do
 from pixel_gather_bench.suite.record import Record
+from pixel_gather_bench.suite.suite import run_job
 from pixel_gather_bench.suite.target import Target
 
-pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),
+    pytest.mark.usefixtures("own_environment"),
+]
 
 N_FILES = 6
 COUNT = count()
@@ -41,15 +43,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(made / "float.tif", rng.random((256, 128), dtype=np.float32))
     (made / "text.tif").write_text("no image")
     return made
-
-
-@pytest.fixture(autouse=True)
-def environment() -> Iterator[None]:
-    """What GDAL is told by the environment ends with the test, whose process it is not made for."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +77,7 @@ def test_both_engines_read_the_pixels_that_a_cube_holds(
     records = [do(replace(job(name, server, *names_of_all()), keep_in=str(tmp_path))) for name in ENGINES]
     request = {"sources": [str(folder / name) for name in names_of_all()], "window": {"tile": [1, 2]}}
 
-    gathered = gather(request, to=tmp_path / "cube.zarr")
+    gathered = gather(request, to=tmp_path / "cube.zarr", settings=Settings(draws_report=False))
 
     assert {record.digest for record in records} == {gathered.report.digest}
     (kept,) = tmp_path.glob("*.npy")
@@ -164,7 +157,7 @@ def test_warm_up_reads_the_last_source_once_more(server: LoopbackServer) -> None
 def test_a_fresh_process_does_the_same(engine: EngineName, server: LoopbackServer) -> None:
     """What the suite starts is what is tested above."""
     server.behave(Behaviour())
-    record: Record = run_in_child(job(engine, server, *names_of_all()))
+    record: Record = run_job(job(engine, server, *names_of_all()))
 
     assert record.failures == ()
     assert record.job.hrefs == ()
@@ -190,8 +183,7 @@ def test_both_engines_read_from_s3_by_the_same_settings(
     hrefs = ("s3://bench/some where/0.tif", "s3://bench/some where/1.tif")
 
     records = [
-        run_in_child(replace(job_of(engine, 2), hrefs=hrefs, target=TARGET, stores=stores))
-        for engine in ENGINES
+        run_job(replace(job_of(engine, 2), hrefs=hrefs, target=TARGET, stores=stores)) for engine in ENGINES
     ]
 
     s3.stop()

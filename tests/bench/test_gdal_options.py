@@ -1,7 +1,5 @@
 """How GDAL is set and what it calls a source."""
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings
@@ -14,21 +12,11 @@ PUBLISHED = {
 }
 
 
-@dataclass(frozen=True)
-class Case:
-    """Store settings, and what GDAL is told beside the published settings."""
-
-    id: str
-    stores: StoreSettings
-    added: dict[str, str]
-    environment: dict[str, str] = field(default_factory=dict)
-
-
-CASES = (
-    Case("nothing", StoreSettings(), {}),
-    Case(
-        "all",
+STORES = {
+    "nothing": (StoreSettings(), {}, {}),
+    "all": (
         StoreSettings(region="eu-south-1", profile="me", unsigned=True, requester_pays=True),
+        {},
         {
             "AWS_REGION": "eu-south-1",
             "AWS_PROFILE": "me",
@@ -36,26 +24,28 @@ CASES = (
             "AWS_REQUEST_PAYER": "requester",
         },
     ),
-    Case(
-        "endpoint",
+    "endpoint": (
         StoreSettings(endpoint="http://127.0.0.1:9000/"),
+        {},
         {"AWS_S3_ENDPOINT": "127.0.0.1:9000", "AWS_HTTPS": "NO", "AWS_VIRTUAL_HOSTING": "FALSE"},
     ),
-    Case(
-        "endpoint of the environment",
+    "endpoint of the environment": (
         StoreSettings(),
-        {"AWS_S3_ENDPOINT": "minio.example", "AWS_HTTPS": "YES", "AWS_VIRTUAL_HOSTING": "FALSE"},
         {"AWS_ENDPOINT_URL": "https://minio.example"},
+        {"AWS_S3_ENDPOINT": "minio.example", "AWS_HTTPS": "YES", "AWS_VIRTUAL_HOSTING": "FALSE"},
     ),
-)
+}
+"""Store settings, the environment, and what GDAL is told beside the published settings."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_gdal_reaches_the_store_that_the_other_engine_reaches(case: Case) -> None:
+@pytest.mark.parametrize(("stores", "environment", "added"), STORES.values(), ids=STORES)
+def test_gdal_reaches_the_store_that_the_other_engine_reaches(
+    stores: StoreSettings, environment: dict[str, str], added: dict[str, str]
+) -> None:
     """Both engines read the same objects with the same rights, GDAL with the published settings."""
-    options = gdal_options(["s3://b/a.tif"], case.stores, header_nbytes=None, environment=case.environment)
+    options = gdal_options(["s3://b/a.tif"], stores, header_nbytes=None, environment=environment)
 
-    assert options == PUBLISHED | case.added
+    assert options == PUBLISHED | added
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from pixel_gather_bench.ingest.advice import (
     reads_until_download_pays,
 )
 from pixel_gather_bench.ingest.figure import draw
+from pixel_gather_bench.ingest.fuse import _command
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest, run_job
 from pixel_gather_bench.ingest.job import (
     IngestJob,
@@ -130,20 +132,37 @@ def test_every_way_reads_the_same_bytes_of_s3(server: LoopbackServer, tmp_path: 
     assert measured.peak_rss_mib > 1
 
 
+@pytest.mark.usefixtures("own_environment")
 @pytest.mark.parametrize("way", ["one-stream", "one-by-one", "ahead", "gdal"])
 @pytest.mark.parametrize("phase", ["whole", "random"])
-def test_every_way_reads_the_same_bytes_by_http_in_a_process_of_its_own(
+def test_every_way_reads_the_same_bytes_by_http(
     server: LoopbackServer, tmp_path: Path, way: str, phase: str
 ) -> None:
     """GDAL's too, of an object that is no raster and ends amid a row."""
     server.behave(Behaviour())
     job = replace(job_of(f"{server.url}/a.bin", way, tmp_path), phase=phase)  # type: ignore[arg-type] # one of them
 
+    assert measure(job).digest == digests_of(job)[phase == "random"]
+
+
+def test_a_way_is_measured_in_a_process_of_its_own(server: LoopbackServer, tmp_path: Path) -> None:
+    """Each way's module is found there; GDAL is the one with most to import."""
+    server.behave(Behaviour())
+    job = job_of(f"{server.url}/a.bin", "gdal", tmp_path)
+
     trial = run_job(job)
 
-    assert trial.refused is None
     assert trial.measured is not None
-    assert trial.measured.digest == digests_of(job)[phase == "random"]
+    assert trial.measured.digest == digests_of(job)[0]
+
+
+@pytest.fixture
+def in_this_process(own_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ways are measured in this process, by the same function."""
+    del own_environment
+    monkeypatch.setattr(
+        "pixel_gather_bench.ingest.ingest.run_in_child", lambda _, job, *__, **___: measure(job)
+    )
 
 
 @pytest.mark.parametrize("way", ["one-stream", "one-by-one", "mount"])
@@ -168,6 +187,7 @@ def test_random_reads_lie_inside_and_are_the_same_for_every_way(nbytes: int, n: 
     assert all(read.start >= 0 and read.stop <= nbytes and read.stop - read.start == SAMPLE for read in reads)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_bench_ingest_writes_what_was_measured_and_what_follows(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
@@ -191,6 +211,13 @@ def test_bench_ingest_writes_what_was_measured_and_what_follows(
         assert (outcome.folder / name).stat().st_size > 100
 
 
+@pytest.fixture
+def without_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figure, which takes seconds to write, is left out."""
+    monkeypatch.setattr("pixel_gather_bench.ingest.figure.write_figure", lambda *_, **__: iter(()))
+
+
+@pytest.mark.usefixtures("in_this_process", "without_figure")
 def test_of_several_objects_one_window_each_is_read(server: LoopbackServer, tmp_path: Path) -> None:
     """And only that pattern is advised on."""
     server.behave(Behaviour())
@@ -429,6 +456,7 @@ def test_table_and_figure_show_every_way() -> None:
     assert "none: it only goes forward" in str([each.get_text() for ax in figure.axes for each in ax.texts])
 
 
+@pytest.mark.usefixtures("without_figure")
 def test_command_prints_json_for_machines(tmp_path: Path) -> None:
     """Results on standard output, the folder on standard error."""
     (tmp_path / "a.bin").write_bytes(CONTENT)
@@ -512,3 +540,25 @@ def test_a_window_of_each_object_is_in_its_middle() -> None:
         Read(index=0, start=40, stop=60),
         Read(index=1, start=0, stop=10),
     )
+
+
+MOUNTPOINT_OPTIONS = (
+    "--endpoint-url http://host --no-sign-request --profile me --requester-pays --force-path-style"
+)
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("goofys", "goofys -f -o ro --endpoint http://host --profile me --requester-pays bucket MOUNT"),
+        ("mount-s3", f"mount-s3 -f --read-only {MOUNTPOINT_OPTIONS} bucket MOUNT"),
+    ],
+)
+def test_mounts_are_told_of_the_store(way: str, words: str) -> None:
+    """Each in its own options."""
+    stores: dict[str, Any] = {"endpoint": "http://host", "unsigned": True, "profile": "me"}
+    job = job_of("s3://bucket/a.bin", way, Path(), requester_pays=True, **stores)
+
+    [program, *others], _ = _command(job, Path("MOUNT"))
+
+    assert " ".join((Path(program).name, *others)) == words

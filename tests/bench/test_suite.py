@@ -7,7 +7,7 @@ import pytest
 
 from bench.suites import HREFS, SUITE, record_of
 from pixel_gather.errors import GatherError
-from pixel_gather_bench.suite.child import RunCrashedError
+from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.records import has_record, read_records

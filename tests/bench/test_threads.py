@@ -14,7 +14,7 @@ from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.adapters.report.plots import LIGHT
 from pixel_gather.errors import GatherError
-from pixel_gather_bench.suite.child import RunCrashedError
+from pixel_gather_bench.child import RunCrashedError
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.target import Target
@@ -105,6 +105,7 @@ def test_draw_marks_what_was_found_out() -> None:
         assert "found out while reading: the default" in ax.get_legend_handles_labels()[1]
 
 
+@pytest.mark.usefixtures("without_figure")
 def test_bench_threads_keeps_each_back_ends_runs_apart(tmp_path: Path) -> None:
     """Each back end gets a suite's folder of its own, and every run its own list."""
     ran: list[Job] = []
@@ -120,9 +121,13 @@ def test_bench_threads_keeps_each_back_ends_runs_apart(tmp_path: Path) -> None:
     assert [each.back_end for each in found.curves] == ["file", "s3"]
     assert {job.hrefs for job in ran} == {HREFS, ("s3://bucket/a.tif",)}
     assert len(list((tmp_path / "s3" / "records").iterdir())) == 2
-    assert {"threads.json", "threads.txt", "threads.png", "threads-dark.svg"} <= {
-        each.name for each in tmp_path.iterdir()
-    }
+    assert {"threads.json", "threads.txt"} <= {each.name for each in tmp_path.iterdir()}
+
+
+@pytest.fixture
+def without_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figure, which takes seconds to write, is left out."""
+    monkeypatch.setattr("pixel_gather_bench.threads.threads.write_figure", lambda *_: None)
 
 
 def test_bench_threads_says_when_every_run_crashed(tmp_path: Path) -> None:
@@ -158,6 +163,8 @@ def test_command_reads_local_files(tmp_path: Path) -> None:
     assert back_end["fixed"][0]["at_a_time"] == 2
     assert back_end["fixed"][0]["n_failed"] == 0
     assert back_end["share_of_best"] > 0
+    [folder] = (tmp_path / "out").iterdir()
+    assert {"threads.png", "threads-dark.svg"} <= {each.name for each in folder.iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +189,7 @@ def test_command_refuses_with_a_sentence(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("without_processes", "without_figure")
 def test_command_tells_of_sources_that_failed(tmp_path: Path) -> None:
     """With their cause, and by its exit code, as the suite does."""
     listing = tmp_path / "list.txt"

@@ -4,16 +4,18 @@
 What the process does stands in ``serving.py``.
 """
 
-import json
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
-from benchmarks.child import serving_module
+import msgspec
 
 CONTROL: Final = "/-"
 """PUT sets the behaviour and empties the log; GET returns the log and the server's own CPU time."""
@@ -51,20 +53,11 @@ class Behaviour:
     bytes_per_s: float | None = None
     """Bandwidth that all connections share, or None for as fast as it goes."""
 
-    connection_bytes_per_s: float | None = None
-    """Bandwidth of each connection by itself, within what all share; None for as fast as it goes."""
-
     max_rate: float | None = None
     """Requests per second above which the answer is 503; a tenth of a second's worth may come at once."""
 
     faults: dict[str, Fault] = field(default_factory=dict)
     """By path, from its slash on."""
-
-    @classmethod
-    def from_json(cls, content: bytes) -> Self:
-        """Restore what ``json.dumps(asdict(behaviour))`` wrote."""
-        values = json.loads(content)
-        return cls(**values | {"faults": {path: Fault(**fault) for path, fault in values["faults"].items()}})
 
 
 class LoggedRequest(NamedTuple):
@@ -109,14 +102,13 @@ class LoopbackServer:
 
     def behave(self, behaviour: Behaviour) -> None:
         """Answer like this from now on, and start an empty log."""
-        self._control("PUT", json.dumps(asdict(behaviour)))
+        self._control("PUT", msgspec.json.encode(behaviour))
 
     def log(self) -> ServerLog:
         """Return what happened since ``behave``."""
-        values = json.loads(self._control("GET"))
-        return ServerLog(**values | {"requests": tuple(LoggedRequest(*row) for row in values["requests"])})
+        return msgspec.json.decode(self._control("GET"), type=ServerLog)
 
-    def _control(self, method: str, body: str | None = None) -> bytes:
+    def _control(self, method: str, body: bytes | None = None) -> bytes:
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
             connection.request(method, CONTROL, body)
             return connection.getresponse().read()
@@ -126,7 +118,7 @@ class LoopbackServer:
 def run_server(folder: Path, *, tls: bool = False) -> Iterator[LoopbackServer]:
     """Serve a folder from another process until the block ends, with ``tls`` on a second port as well."""
     if not tls:
-        with serving_module("serving", str(folder)) as (port,):
+        with _serving(str(folder)) as (port,):
             yield LoopbackServer(port)
         return
     from pixel_gather_emulator.certificates import write_certificates  # noqa: PLC0415 # few want it
@@ -135,5 +127,19 @@ def run_server(folder: Path, *, tls: bool = False) -> Iterator[LoopbackServer]:
         made = write_certificates(Path(temporary), {})
         pair = Path(temporary, "pair.pem")
         pair.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())
-        with serving_module("serving", str(folder), "--certificate", str(pair)) as (port, tls_port):
+        with _serving(str(folder), "--certificate", str(pair)) as (port, tls_port):
             yield LoopbackServer(port, tls_port, made.bundle)
+
+
+@contextmanager
+def _serving(*arguments: str) -> Iterator[list[int]]:
+    """Run the server, and yield the ports that it prints. It ends with its standard input."""
+    command = [sys.executable, "-m", "benchmarks.serving", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen(  # noqa: S603 # our own module
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield [int(port) for port in process.stdout.readline().split()]
+        process.stdin.close()

@@ -1,49 +1,60 @@
-"""Run engines against each other: every run in a fresh process, interleaved, and its pixels checked."""
+"""Readers against each other: every run in a fresh process, interleaved, and its pixels checked."""
 
-import json
 import statistics
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from itertools import groupby
 from pathlib import Path
+from typing import Final
 
-from benchmarks.engines import ENGINES
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
-from benchmarks.prepare_one import Preparation, prepare_one
-from benchmarks.run_one import Job, Run, digest_of, run_one
+from benchmarks.readers import OURS, READERS, Preparation, ReadJob, Run, digest_of
 from benchmarks.workload import default_folder, make_workload
-from pixel_gather_bench.interleaving import turned
+from pixel_gather_bench.child import run_in_child
+from pixel_gather_bench.interleaving import rounds
 
-OURS = "pixel-gather"
+ENVIRONMENT: Final = {"PYTHONPATH": str(Path(__file__).parents[1])}
+"""With it a process finds this folder's modules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One row of a table."""
 
-    case: str
+    case: str = "long"
     """Which comparison it belongs to."""
 
-    engine: str
-    concurrency: int
-    n_tiles: int
-    ttfb_ms: float
-    counts_start: bool
-    """Whether starting Python and importing belong to what is compared."""
+    reader: str = OURS
+    concurrency: int = 0
+    """0 for the reader to find the number out."""
 
+    n_tiles: int
+    ttfb_ms: float = 0.0
     tls: bool = False
     bytes_per_s: float | None = None
     """Bandwidth of the server, or None for as fast as it goes."""
 
     slow_share: float = 0.0
-    """Share of the responses that are late by ``slow_s``, other ones in each round."""
+    """Share of the answers that are late by ``slow_s``, other ones in each round."""
 
     slow_s: float = 0.0
     max_rate: float | None = None
     """Requests per second above which the server answers 503."""
+
+    @property
+    def comparison(self) -> tuple[str, float, bool, float | None]:
+        """What settings must have in common to be compared."""
+        return self.case, self.ttfb_ms, self.tls, self.bytes_per_s
+
+    @property
+    def on_time(self) -> "Setting":
+        """The same without late answers."""
+        return replace(self, slow_share=0.0, slow_s=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,20 +71,12 @@ class Measurement:
     n_refused: int
     """Answers of 503."""
 
-    n_connections: int
     server_cpu_s: float
     preparation: Preparation | None = None
-    """What was made beforehand, once for all runs that it serves; in no other figure."""
+    """What was made once for all runs that it serves. It is in no other figure."""
 
-    @property
-    def tiles_per_s(self) -> float:
-        """Tiles per second of what is compared."""
-        return self.run.tiles_per_s(with_start=self.setting.counts_start)
 
-    @property
-    def cpu_s_per_1000(self) -> float:
-        """CPU seconds per 1,000 tiles of what is compared."""
-        return self.run.cpu_s_per_1000(with_start=self.setting.counts_start)
+type Value = Callable[[Measurement], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +94,48 @@ class Spread:
         return cls(median=statistics.median(known), lowest=min(known), highest=max(known))
 
     def text(self, digits: int = 0) -> str:
-        """Return ``median [lowest..highest]``."""
+        """Return ``median [lowest..highest]``, or one number where all are the same."""
+        if self.lowest == self.highest:
+            return f"{self.median:.{digits}f}"
         return f"{self.median:.{digits}f} [{self.lowest:.{digits}f}..{self.highest:.{digits}f}]"
+
+
+def tiles_per_s(each: Measurement) -> float:
+    """Return the pace of reading alone."""
+    return each.run.tiles_per_s()
+
+
+def cpu_s_per_1000(each: Measurement) -> float:
+    """Return the CPU seconds of reading 1,000 tiles."""
+    return each.run.cpu_s_per_1000()
+
+
+def n_requests(each: Measurement) -> float:
+    """Return how many requests the server got."""
+    return each.n_gets + each.n_heads
+
+
+def by_round(of: Callable[..., float], *groups: Sequence[Measurement]) -> Spread:
+    """Form one figure from the runs of each round, and summarise those."""
+    return Spread.of(of(*runs) for runs in zip(*groups, strict=True))
+
+
+def ratio(value: Value, ours: Sequence[Measurement], theirs: Sequence[Measurement]) -> Spread:
+    """Return how many times as large a value of ours is, round by round."""
+    return by_round(lambda a, b: value(a) / value(b), ours, theirs)
+
+
+def by_setting(measured: Iterable[Measurement]) -> dict[Setting, list[Measurement]]:
+    """Group by setting; within each, in the order of rounds."""
+    groups: dict[Setting, list[Measurement]] = {}
+    for each in sorted(measured, key=lambda each: each.round_index):
+        groups.setdefault(each.setting, []).append(each)
+    return groups
+
+
+def best_of(groups: Iterable[Sequence[Measurement]], value: Value) -> Sequence[Measurement]:
+    """Return the runs with the highest median of a value."""
+    return max(groups, key=lambda runs: statistics.median(map(value, runs)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,35 +147,52 @@ class Bench:
     """Of each file's centre tile, as it was before it was written."""
 
     folder: Path
-    """Where engines keep what they prepare."""
+    """Where readers keep what they prepare."""
 
     prepared: dict[tuple[str, tuple[str, ...]], tuple[str, Preparation | None]] = field(default_factory=dict)
-    """By engine and hrefs, the folder and what it took."""
+    """By reader and hrefs, the folder and what it took."""
 
-    def rounds(
-        self, settings: Sequence[Setting], *, repeats: int, on_run: Callable[[Measurement], None]
-    ) -> list[Measurement]:
-        """Measure every setting once a round.
+    def measure(self, settings: Sequence[Setting], *, times: int = 1) -> list[Measurement]:
+        """Measure every setting once a round, those that are compared in a row.
 
-        What is compared runs in a row; who comes first moves on by one each round. A first run of each
-        engine is thrown away: it brings the libraries into the page cache.
+        A first run of each reader is thrown away: it brings the libraries into the page cache.
 
         Raises:
-            AssertionError: An engine returned other pixels than those of the files.
+            AssertionError: A reader returned other pixels than those of the files.
         """
-        for engine in dict.fromkeys(setting.engine for setting in settings):
-            self._run(_warming(engine, tls=any(each.tls for each in settings)))
+        if times > 1:
+            for reader in dict.fromkeys(setting.reader for setting in settings):
+                self._measure(Setting(reader=reader, concurrency=4, n_tiles=8), 0)
         measured: list[Measurement] = []
-        for round_index in range(repeats):
-            for _, compared in groupby(settings, comparison_of):
-                for setting in turned(compared, round_index):
-                    measured.append(self._measure(setting, round_index))
-                    on_run(measured[-1])
+        for _, compared in groupby(settings, lambda each: each.comparison):
+            for round_index, setting in rounds(list(compared), times):
+                measured.append(self._measure(setting, round_index))
+                sys.stderr.write(line_of(measured[-1]))
         return measured
 
+    def hrefs(self, n_tiles: int, *, tls: bool = False) -> tuple[str, ...]:
+        """Return so many addresses; if there are fewer files, they repeat under other paths."""
+        names, url = list(self.digests), self.server.tls_url if tls else self.server.url
+        return tuple(f"{url}/{n // len(names)}/{names[n % len(names)]}" for n in range(n_tiles))
+
     def _measure(self, setting: Setting, round_index: int) -> Measurement:
-        run, preparation = self._run(setting, seed=round_index)
+        hrefs = self.hrefs(setting.n_tiles, tls=setting.tls)
+        folder, preparation = self._prepare(setting, hrefs)
+        self.server.behave(
+            Behaviour(
+                ttfb_s=setting.ttfb_ms / 1000,
+                slow_share=setting.slow_share,
+                slow_s=setting.slow_s,
+                seed=round_index,
+                bytes_per_s=setting.bytes_per_s,
+                max_rate=setting.max_rate,
+            )
+        )
+        run = self._in_child("read", setting, hrefs, folder, Run)
         log = self.server.log()
+        if READERS[setting.reader].makes_pixels:
+            expected = digest_of([self.digests[href.rpartition("/")[2]] for href in hrefs])
+            assert run.digest == expected, f"{setting.reader} returned other pixels than those of the files"
         methods = [request.method for request in log.requests]
         return Measurement(
             setting=setting,
@@ -141,54 +201,42 @@ class Bench:
             n_gets=methods.count("GET"),
             n_heads=methods.count("HEAD"),
             n_refused=sum(request.status == HTTPStatus.SERVICE_UNAVAILABLE for request in log.requests),
-            n_connections=log.n_connections,
             server_cpu_s=log.cpu_s,
             preparation=preparation,
         )
 
-    def _run(self, setting: Setting, *, seed: int = 0) -> tuple[Run, Preparation | None]:
-        names = tuple(self.digests)
-        files = [(index // len(names), names[index % len(names)]) for index in range(setting.n_tiles)]
-        url = self.server.tls_url if setting.tls else self.server.url
-        hrefs = tuple(f"{url}/{lap}/{name}" for lap, name in files)
-        folder, preparation = self._prepare(setting.engine, hrefs)
-        behaviour = Behaviour(
-            ttfb_s=setting.ttfb_ms / 1000,
-            slow_share=setting.slow_share,
-            slow_s=setting.slow_s,
-            seed=seed,
-            bytes_per_s=setting.bytes_per_s,
-            max_rate=setting.max_rate,
-        )
-        self.server.behave(behaviour)
-        job = Job(
-            engine=setting.engine,
+    def _prepare(self, setting: Setting, hrefs: tuple[str, ...]) -> tuple[str, Preparation | None]:
+        """Return the folder that the reader finds prepared, in a process that warms no run."""
+        key = setting.reader, hrefs
+        if key not in self.prepared:
+            folder = self.folder / f"{len(self.prepared)}-{setting.reader}"
+            folder.mkdir()
+            self.server.behave(Behaviour())
+            needs = READERS[setting.reader].prepare is not None
+            made = self._in_child("prepare", setting, hrefs, str(folder), Preparation) if needs else None
+            self.prepared[key] = str(folder), made
+        return self.prepared[key]
+
+    def _in_child[A](
+        self, function: str, setting: Setting, hrefs: tuple[str, ...], folder: str, answer: type[A]
+    ) -> A:
+        job = ReadJob(
+            reader=setting.reader,
             concurrency=setting.concurrency,
             hrefs=hrefs,
-            prepared=None if preparation is None else folder,
+            folder=folder,
+            started_s=time.monotonic(),
         )
-        run = run_one(job, self._environment())
-        is_checked = ENGINES[setting.engine].makes_pixels
-        if is_checked and run.digest != digest_of([self.digests[name] for _, name in files]):
-            raise AssertionError(f"{setting.engine} returned other pixels than those of the files")
-        return run, preparation
-
-    def _prepare(self, engine: str, hrefs: tuple[str, ...]) -> tuple[str, Preparation | None]:
-        if (engine, hrefs) not in self.prepared:
-            folder = self.folder / f"{len(self.prepared)}-{engine}"
-            self.server.behave(Behaviour())
-            made = prepare_one(engine, hrefs, folder, self._environment())
-            self.prepared[engine, hrefs] = str(folder), made
-        return self.prepared[engine, hrefs]
-
-    def _environment(self) -> Mapping[str, str]:
-        """Return what makes clients trust the server's certificate.
-
-        obstore and Python's ssl read the first variable. GDAL in rasterio's wheels reads only the second:
-        rasterio sets it to certifi's list if it is missing.
-        """
+        # obstore and Python's ssl read the first variable, GDAL in rasterio's wheels only the second
         authority = str(self.server.authority or "")
-        return {"SSL_CERT_FILE": authority, "GDAL_CURL_CA_BUNDLE": authority} if authority else {}
+        trust = {"SSL_CERT_FILE": authority, "GDAL_CURL_CA_BUNDLE": authority} if authority else {}
+        return run_in_child(
+            f"benchmarks.readers:{function}",
+            job,
+            answer,
+            name=setting.reader,
+            environment=ENVIRONMENT | trust,
+        )
 
 
 @contextmanager
@@ -200,55 +248,11 @@ def open_bench(*, n_files: int, tls: bool = False) -> Iterator[Bench]:
         yield Bench(server=server, digests=digests, folder=Path(folder))
 
 
-def comparison_of(setting: Setting) -> tuple[str, float, bool, float | None]:
-    """Return what settings must have in common to be compared."""
-    return setting.case, setting.ttfb_ms, setting.tls, setting.bytes_per_s
-
-
-def _warming(engine: str, *, tls: bool) -> Setting:
-    return Setting(case="", engine=engine, concurrency=4, n_tiles=8, ttfb_ms=0.0, counts_start=False, tls=tls)
-
-
-def by_setting(measured: Iterable[Measurement]) -> dict[Setting, list[Measurement]]:
-    """Group by setting; within each, in the order of rounds."""
-    groups: dict[Setting, list[Measurement]] = {}
-    for measurement in measured:
-        groups.setdefault(measurement.setting, []).append(measurement)
-    return groups
-
-
-def best_of(
-    measured: Iterable[Measurement], value: Callable[[Measurement], float], *, ours: bool
-) -> list[Measurement]:
-    """Return the runs of the setting, ours or a peer's, with the highest median of ``value``."""
-    groups = by_setting(each for each in measured if (each.setting.engine == OURS) == ours)
-    return max(groups.values(), key=lambda runs: statistics.median(map(value, runs)))
-
-
-def compare(measured: Sequence[Measurement]) -> tuple[Spread, Spread]:
-    """Compare our fastest setting with the peers' best, round by round.
-
-    Returns:
-        How many times as fast as the fastest peer, and its CPU time as a share of the thriftiest peer's.
-    """
-    fastest = best_of(measured, lambda each: each.tiles_per_s, ours=True)
-    fastest_peer = best_of(measured, lambda each: each.tiles_per_s, ours=False)
-    thriftiest_peer = best_of(measured, lambda each: -each.cpu_s_per_1000, ours=False)
-    speed = (a.tiles_per_s / b.tiles_per_s for a, b in zip(fastest, fastest_peer, strict=True))
-    cpu = (a.cpu_s_per_1000 / b.cpu_s_per_1000 for a, b in zip(fastest, thriftiest_peer, strict=True))
-    return Spread.of(speed), Spread.of(cpu)
-
-
-def from_json(content: bytes) -> list[Measurement]:
-    """Restore the records that `benchmarks.output.put` kept."""
-    return [
-        Measurement(
-            **row
-            | {
-                "setting": Setting(**row["setting"]),
-                "run": Run(**row["run"]),
-                "preparation": row["preparation"] and Preparation(**row["preparation"]),
-            }
-        )
-        for row in json.loads(content)["measurements"]
-    ]
+def line_of(each: Measurement) -> str:
+    """Return a line about a run."""
+    setting = each.setting
+    return (
+        f"{each.round_index}  {setting.case:10}{setting.ttfb_ms:4g} ms  {setting.reader:22}"
+        f"{setting.concurrency:4}{' late' if setting.slow_share else '':5}{tiles_per_s(each):7.0f} tiles/s"
+        f"{cpu_s_per_1000(each):7.2f} CPU s per 1,000{each.n_gets:6} GETs{each.n_refused:5} refused\n"
+    )

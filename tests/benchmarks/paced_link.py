@@ -1,7 +1,6 @@
-"""Links of limited bandwidth: one that all connections of the loopback server share, or one of each."""
+"""A link of limited bandwidth, which all connections of the loopback server share."""
 
 import asyncio
-import functools
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -22,9 +21,8 @@ class PacedLink:
     What an idle moment would have carried is lost, as on a real link; a timer that fires late is made up for.
     """
 
-    def __init__(self, bytes_per_s: float, *, onward: "PacedLink | None" = None) -> None:
-        """Carry nothing yet; ``onward`` is the link that everything goes through afterwards."""
-        self.onward = onward
+    def __init__(self, bytes_per_s: float) -> None:
+        """Carry nothing yet."""
         self._bytes_per_s = bytes_per_s
         self._waiting: deque[tuple[Write, memoryview, Callable[[], None]]] = deque()
         self._is_free_at = 0.0
@@ -32,9 +30,6 @@ class PacedLink:
 
     def send(self, body: bytes | memoryview, write: Write, done: Callable[[], None]) -> None:
         """Give a body to ``write`` in pieces, as long as it wants them, then call ``done``."""
-        onward = self.onward
-        if onward is not None:
-            write, done = _through(onward, write), functools.partial(onward.send, b"", write, done)
         self._waiting.append((write, memoryview(body), done))
         if not self._is_sending:
             self._is_sending = True
@@ -56,17 +51,3 @@ class PacedLink:
             else:
                 done()  # may call `send` again
         self._is_sending = False
-
-
-def _through(link: PacedLink, write: Write) -> Write:
-    """Return what sends pieces through another link, which keeps their order."""
-
-    def send(piece: bytes | memoryview) -> bool:
-        link.send(piece, write, _nothing)
-        return True
-
-    return send
-
-
-def _nothing() -> None:
-    """Another piece follows."""

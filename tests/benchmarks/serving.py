@@ -3,26 +3,28 @@
 import argparse
 import asyncio
 import functools
-import json
 import mmap
 import os
 import random
-import resource
 import socket
 import ssl
 import struct
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
+
+import msgspec
+import uvloop
 
 from benchmarks.loopback_server import CONTROL, Behaviour, Fault, LoggedRequest, ServerLog
 from benchmarks.paced_link import PacedLink
 from benchmarks.range_answers import Answer, Request, StoredFile, answer, answer_with
 from benchmarks.throttle import Throttle
+from pixel_gather.usage import cpu_s
 
 _SLOW_DOWN: Final = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -79,7 +81,7 @@ class _Server:
         self._faults = dict(behaviour.faults)
         self._random = random.Random(behaviour.seed)  # noqa: S311 # draws who is slow
         self._log: list[LoggedRequest] = []
-        self._cpu_before_s = _cpu_s()
+        self._cpu_before_s = cpu_s()
 
     def answer(self, request: Request) -> tuple[Answer, Fault | None, float]:
         """Return what to answer, what goes wrong in it, and after how many seconds it begins."""
@@ -107,14 +109,14 @@ class _Server:
 
     def _steer(self, request: Request) -> Answer:
         if request.method == "PUT":
-            self.start(Behaviour.from_json(request.body))
+            self.start(msgspec.json.decode(request.body, type=Behaviour))
             return answer_with(204)
         log = ServerLog(
             requests=tuple(self._log),
             n_connections=self.n_connections,
-            cpu_s=_cpu_s() - self._cpu_before_s,
+            cpu_s=cpu_s() - self._cpu_before_s,
         )
-        return answer_with(200, body=json.dumps(asdict(log)).encode())
+        return answer_with(200, body=msgspec.json.encode(log))
 
 
 class _Connection(asyncio.Protocol):
@@ -124,8 +126,6 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, server: _Server) -> None:
         self._server = server
-        self._own_link: PacedLink | None = None
-        self._paced_for: Behaviour | None = None
         self._received = b""
         self._is_answering = False
 
@@ -180,7 +180,7 @@ class _Connection(asyncio.Protocol):
     def _finish(self, parts: Iterable[bytes | memoryview], closes: bool) -> None:  # noqa: FBT001 # as above
         if self._transport.is_closing():
             return
-        link = self._paced()
+        link = self._server.link
         if link is None:
             self._transport.writelines(parts)
             self._end(closes)
@@ -188,17 +188,6 @@ class _Connection(asyncio.Protocol):
         *heads, body = parts
         self._transport.writelines(heads)
         link.send(body, self._write, functools.partial(self._end, closes))
-
-    def _paced(self) -> PacedLink | None:
-        """Return what the next body goes through: this connection's own link before the one of all."""
-        server = self._server
-        bytes_per_s = server.behaviour.connection_bytes_per_s
-        if bytes_per_s is None:
-            return server.link
-        if self._paced_for is not server.behaviour:
-            self._paced_for = server.behaviour
-            self._own_link = PacedLink(bytes_per_s, onward=server.link)
-        return self._own_link
 
     def _write(self, piece: bytes | memoryview) -> bool:
         if self._transport.is_closing():
@@ -221,11 +210,6 @@ class _Connection(asyncio.Protocol):
         self._transport.abort()
 
 
-def _cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
 async def _serve(folder: Path, certificate: Path | None) -> None:
     loop = asyncio.get_running_loop()
     server = _Server(folder)
@@ -245,22 +229,13 @@ async def _serve(folder: Path, certificate: Path | None) -> None:
     await asyncio.to_thread(sys.stdin.read)
 
 
-def _loop_factory() -> Any:
-    """Return uvloop's where it is installed: the server then takes a third to a sixth of the CPU time."""
-    try:
-        import uvloop  # noqa: PLC0415 # optional
-    except ModuleNotFoundError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
-
-
 def main() -> None:
     """Serve a folder until standard input ends; the ports are the first line of standard output."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--certificate", type=Path, help="with its key; adds a second port, by TLS")
     options = parser.parse_args()
-    asyncio.run(_serve(options.folder, options.certificate), loop_factory=_loop_factory())
+    asyncio.run(_serve(options.folder, options.certificate), loop_factory=uvloop.new_event_loop)
 
 
 if __name__ == "__main__":

@@ -13,66 +13,10 @@ def main() -> None:
     """Do what the arguments say and print what it took: seconds since the start of the process."""
     mode, started_s, folders, given = sys.argv[1], float(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
     sys.path[:0] = folders.split(":")
-    told = {"import": _import, "plan": _plan, "worker": _worker, "tiles": _tiles}[mode](given)
+    told = {"worker": _worker, "tiles": _tiles}[mode](given)
     cpu_s = time.process_time()
     told = {name: moment - started_s if name.endswith("_s") else moment for name, moment in told.items()}
     print(json.dumps(told | {"cpu_s": cpu_s}))  # noqa: T201 # the answer
-
-
-def _import(given: dict[str, Any]) -> dict[str, Any]:
-    from importlib import import_module  # noqa: PLC0415 # see above
-
-    before_s, before_cpu_s = time.perf_counter(), time.process_time()
-    for name in given["modules"]:
-        import_module(name)
-    took_s, took_cpu_s = time.perf_counter() - before_s, time.process_time() - before_cpu_s
-    with open("/proc/self/status") as status:  # noqa: PTH123 # pathlib would be one more module
-        rss = next(line for line in status if line.startswith("VmRSS:"))
-    return {
-        "done_s": time.monotonic(),
-        "took_ms": took_s * 1000,
-        "took_cpu_ms": took_cpu_s * 1000,
-        "rss_mib": int(rss.split()[1]) / 1024,
-        "n_modules": len(sys.modules),
-    }
-
-
-def _plan(given: dict[str, Any]) -> dict[str, Any]:
-    """Plan a gather of one shard and put its control files flat into the folder that is served."""
-    import asyncio  # noqa: PLC0415 # see above
-    from pathlib import Path  # noqa: PLC0415 # see above
-
-    import msgspec  # noqa: PLC0415 # see above
-
-    from pixel_gather.adapters.cube.control_files import ObjectControlStore  # noqa: PLC0415 # see above
-    from pixel_gather.adapters.cube.zarr_cube import ZarrCube  # noqa: PLC0415 # see above
-    from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place  # noqa: PLC0415 # see above
-    from pixel_gather.local.gather import Settings, opened_job  # noqa: PLC0415 # see above
-    from pixel_gather.request.request import parse_request  # noqa: PLC0415 # see above
-    from pixel_gather.use_cases import plan_gather  # noqa: PLC0415 # see above
-
-    scratch = Path(given["scratch"])
-    request = parse_request({"sources": given["hrefs"], "window": "centre"})
-    stores = StoreSettings(endpoint=given["endpoint"])
-
-    async def plan() -> tuple[str, Any]:
-        async with opened_job(request.sources, Settings(stores=stores)) as job:
-            made, [task] = await plan_gather(
-                request,
-                table=job.table,
-                reader=job.reader,
-                projector=job.projector,
-                cube=ZarrCube(open_place(f"file://{scratch}/cube", stores), "cube"),
-                control=ObjectControlStore(open_place(f"file://{scratch}/control", stores), ""),
-                max_task_nbytes=2**29,
-            )
-        return made.claim, msgspec.to_builtins(task)
-
-    claim, task = asyncio.run(plan())
-    for path in (scratch / "control").rglob("*"):
-        if path.is_file():
-            path.rename(Path(given["served"]) / path.name)
-    return {"gather": f"start/{claim}", "task": task}
 
 
 def _worker(given: dict[str, Any]) -> dict[str, Any]:
@@ -82,8 +26,8 @@ def _worker(given: dict[str, Any]) -> dict[str, Any]:
     moments: dict[str, Any] = {"imported_s": time.monotonic()}
     import msgspec  # noqa: PLC0415 # see above
 
-    from handlers.steps.deadline import ShardTimes  # noqa: PLC0415 # see above
     from pixel_gather.plan.shards import ShardTask  # noqa: PLC0415 # see above
+    from pixel_gather.read.time_limits import ShardTimes  # noqa: PLC0415 # see above
 
     worker: Any = function.worker
     open_cube, open_control = worker.deployment.cube, worker.deployment.control
@@ -139,12 +83,12 @@ class _Watched:
 
 
 def _tiles(given: dict[str, Any]) -> dict[str, Any]:
-    """Read the centre tiles by one of the engines of `run_one`, as a user would who starts Python for it."""
+    """Read the centre tiles by one reader, as a user would who starts Python for it."""
     from importlib import import_module  # noqa: PLC0415 # see above
 
-    import numpy as np  # noqa: PLC0415 # every engine needs it
+    import numpy as np  # noqa: PLC0415 # every reader needs it
 
-    module, _, function = given["engine"].partition(":")
+    module, _, function = given["reader"].partition(":")
     out = np.empty((len(given["hrefs"]), 512, 512), np.uint16)
     getattr(import_module(module), function)(given["hrefs"], out, concurrency=given["concurrency"])
     assert out.any(axis=(1, 2)).all()

@@ -1,5 +1,7 @@
 """The columns of a catalog, against looking at every scene by itself."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import shapely
@@ -11,6 +13,7 @@ from pixel_gather.catalog.area import Area, Box, unwrapped
 from pixel_gather.catalog.columns import (
     N_PER_BLOCK,
     BlockTable,
+    Columns,
     block_of_bytes,
     block_to_bytes,
     columns_of,
@@ -50,7 +53,6 @@ def meets(one: Box, other: Box) -> bool:
     return any(a.intersects(shapely.box(b[0] + turn, b[1], b[2] + turn, b[3])) for turn in (-360, 0, 360))
 
 
-@settings(deadline=None)
 @given(st.lists(boxes(), min_size=1, max_size=20), boxes())
 def test_no_scene_that_meets_the_area_is_missed(scenes: list[Box], area: Box) -> None:
     """Rounding to float32 may find a scene too many, never one too few."""
@@ -61,7 +63,6 @@ def test_no_scene_that_meets_the_area_is_missed(scenes: list[Box], area: Box) ->
     assert rows >= {n for n, box in enumerate(scenes) if meets(box, area)}
 
 
-@settings(deadline=None)
 @given(st.lists(boxes(), min_size=1, max_size=20), boxes())
 def test_a_box_that_decides_is_never_wrong(scenes: list[Box], area: Box) -> None:
     """Where the footprint is not looked at, the scene does meet the area."""
@@ -110,6 +111,7 @@ def test_pages_begin_behind_a_position() -> None:
     assert [position for _, position, _ in after.newest_first()] == ordered[8:]
 
 
+@pytest.mark.slow
 def test_newest_first_is_the_same_for_few_and_for_many() -> None:
     """More scenes than are sorted at a time come in the same order."""
     random = np.random.default_rng(1)
@@ -144,10 +146,9 @@ def test_blocks_come_back_from_a_file() -> None:
     }
 
 
-@settings(deadline=None, max_examples=25)
-@given(boxes())
-def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
-    """The table of blocks leaves out only what holds no match."""
+@cache
+def blocks() -> Columns:
+    """Three blocks of random boxes, as a catalog sorts them."""
     random = np.random.default_rng(2)
     west, south = random.uniform(-180, 179, 3 * N_PER_BLOCK), random.uniform(-90, 89, 3 * N_PER_BLOCK)
     keys = [
@@ -163,7 +164,15 @@ def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
         for n, (x, y) in enumerate(zip(west, south, strict=True))
     ]
     columns = columns_of(keys, {})
-    columns = {name: values[order_of(columns)] for name, values in columns.items()}
+    return {name: values[order_of(columns)] for name, values in columns.items()}
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(boxes())
+def test_skipped_blocks_hold_nothing_that_is_wanted(area: Box) -> None:
+    """The table of blocks leaves out only what holds no match."""
+    columns = blocks()
     query = SceneQuery(area=Area(area), where=parse_where("eo:cloud_cover<30"))
 
     kept = set(BlockTable.of(columns).may_match(query).tolist())

@@ -29,7 +29,7 @@ def run(*arguments: str | Path) -> int:
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A catalog of a folder of monthly images of rain, three of them of one month."""
+    """A catalog of a folder of monthly rain images, three of them of one month."""
     place = tmp_path_factory.mktemp("catalog") / "catalog.parquet"
     assert (
         run("catalog", "--prefix", f"{FOLDER}/", "--regex", "1895|2022", "--time", TIME, "--to", place) == 0
@@ -43,7 +43,7 @@ def found(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
 
 
 def test_a_folder_of_images_is_searchable(catalog: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every image is found at its place and its time, and not elsewhere."""
+    """Every image is found at its location and its time only."""
     capsys.readouterr()
     code = run("search", "--catalog", catalog, *POINT, "--assets", "data")
 
@@ -57,10 +57,11 @@ def test_a_folder_of_images_is_searchable(catalog: Path, capsys: pytest.CaptureF
     assert "no scenes found" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_search_prints_is_a_list(
     catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It goes into run, and the cube is that of the catalog as a source."""
+    """``run`` accepts the printed list. Its cube equals the one with the catalog as source."""
     capsys.readouterr()
     assert run("search", "--catalog", catalog, *POINT, "--assets", "data") == 0
     (tmp_path / "list.csv").write_text(capsys.readouterr().out)
@@ -81,7 +82,7 @@ def test_what_search_prints_is_a_list(
 def test_every_format_tells_every_scene(
     catalog: Path, format_: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same scenes in each."""
+    """Every format has the same scenes."""
     capsys.readouterr()
     assert run("search", "--catalog", catalog, "--format", format_) == 0
 
@@ -96,7 +97,7 @@ def test_every_format_tells_every_scene(
 def test_parquet_can_be_searched_again(
     catalog: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a search writes is STAC-GeoParquet, from which a catalog is made."""
+    """The output of a search is STAC-GeoParquet, and a catalog can be made from it."""
     place = tmp_path / "found.parquet"
     assert run("search", "--catalog", catalog, "--format", "parquet", "--to", place) == 0
     assert run("catalog", "--items", place, "--to", tmp_path / "again.parquet", "--json") == 0
@@ -104,7 +105,7 @@ def test_parquet_can_be_searched_again(
 
 
 def test_refresh_finds_what_is_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The catalog remembers the folder and how it was looked through."""
+    """The catalog remembers its folder and the options, and finds new files."""
     folder, place = tmp_path / "images", tmp_path / "catalog.parquet"
     folder.mkdir()
     for each in IMAGES[:2]:
@@ -125,7 +126,7 @@ def test_refresh_finds_what_is_new(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_files_of_which_no_scene_can_be_made_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is left out in silence; the exit code is 1."""
+    """Files without a scene are named, and the exit code is 1."""
     (tmp_path / "list.csv").write_text(
         f"href,time\n{IMAGES[0]},1895-01\n{tmp_path}/nosuch.tif,1895-02\n{IMAGES[1]},\n"
     )
@@ -138,7 +139,7 @@ def test_files_of_which_no_scene_can_be_made_are_named(
 
 
 def test_files_of_the_same_name_are_two_scenes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They lie in different folders, and neither replaces the other."""
+    """Files of one name in different folders are two scenes."""
     for name in ("a", "b"):
         (tmp_path / "in" / name).mkdir(parents=True)
         (tmp_path / "in" / name / IMAGES[0].name).write_bytes(IMAGES[0].read_bytes())

@@ -41,7 +41,7 @@ def list_file(tmp_path: Path) -> Path:
 def test_plan_tells_the_shape_and_writes_nothing(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dry run is dry."""
+    """``plan`` prints the cube's shape and writes no file."""
     before = sorted(tmp_path.iterdir())
 
     code = run("plan", "--sources", list_file, "--tile", "centre", "--json")
@@ -56,7 +56,7 @@ def test_plan_tells_the_shape_and_writes_nothing(
 
 
 def test_plan_in_words_names_what_it_assumes(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A price without its assumptions is no price."""
+    """A price is printed with its assumptions."""
     run("plan", "--sources", list_file, "--tile", "centre")
 
     text = capsys.readouterr().out
@@ -67,7 +67,7 @@ def test_plan_in_words_names_what_it_assumes(list_file: Path, capsys: pytest.Cap
 def test_plan_shows_beside_every_number_what_it_rests_on(
     list_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a table of three columns, and with the same words in JSON; for the workers that were asked for."""
+    """Each number has its basis, in the table and in JSON, for the requested number of workers."""
     request = list_file.with_name("request.json")
     request.write_text(json.dumps({"sources": str(list_file), "window": "centre", "limits": {"workers": 7}}))
 
@@ -90,7 +90,7 @@ def test_plan_shows_beside_every_number_what_it_rests_on(
 def test_plan_fits_the_terminal(
     list_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the same words as without one."""
+    """On a narrow terminal the words are the same, and lines are wrapped."""
     run("plan", "--sources", list_file, "--tile", "centre")
     whole = capsys.readouterr().out
     monkeypatch.setenv("COLUMNS", "80")
@@ -102,10 +102,11 @@ def test_plan_fits_the_terminal(
     assert narrow.split() == whole.split()
 
 
+@pytest.mark.slow
 def test_run_prints_one_json_object_and_leaves_a_cube(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Standard output is for machines when they ask for it."""
+    """With ``--json`` standard output is one JSON object."""
     to = tmp_path / "cube.zarr"
 
     code = run("run", "--sources", list_file, "--pixels", "10,20,30,40", "--to", to, "--json")
@@ -119,10 +120,11 @@ def test_run_prints_one_json_object_and_leaves_a_cube(
     assert xr.open_zarr(to).band_1.shape == (4, 40, 30)
 
 
+@pytest.mark.slow
 def test_run_again_reads_nothing_and_says_so(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same request at the same place is the same cube."""
+    """The same request at the same location reads nothing, and the output says so."""
     arguments = ("run", "--sources", list_file, "--tile", "centre", "--to", tmp_path / "c", "--json")
     run(*arguments)
     first = json.loads(capsys.readouterr().out)
@@ -134,10 +136,11 @@ def test_run_again_reads_nothing_and_says_so(
     assert second == first | {"was_complete": True}
 
 
+@pytest.mark.slow
 def test_run_ends_with_1_when_a_source_failed(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The cube is there all the same, and the report names the file."""
+    """The cube is complete, and the report names the failed file."""
     list_file.write_text(list_file.read_text() + "gone.tif\n")
 
     code = run("run", "--sources", list_file, "--tile", "centre", "--to", tmp_path / "cube")
@@ -183,7 +186,7 @@ def test_run_ends_with_1_when_a_source_failed(
 def test_bad_usage_ends_with_2_and_one_sentence(
     arguments: list[str], message: str, list_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names the field or file, and leaves standard output empty."""
+    """The sentence names the field or file. Standard output is empty."""
     code = run(*(str(list_file) if each == "LIST" else each for each in arguments))
 
     printed = capsys.readouterr()
@@ -196,7 +199,7 @@ def test_bad_usage_ends_with_2_and_one_sentence(
 def test_run_refuses_a_folder_that_holds_something_else(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing of it is touched."""
+    """The files in the folder are not changed."""
     to = tmp_path / "mine"
     to.mkdir()
     (to / "thesis.txt").write_text("two years of work")
@@ -209,7 +212,7 @@ def test_run_refuses_a_folder_that_holds_something_else(
 
 
 def test_run_refuses_a_place_that_is_a_file(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a sentence; the file is left alone."""
+    """The error is one sentence, and the file is not changed."""
     before = list_file.read_text()
 
     codes = [
@@ -224,8 +227,9 @@ def test_run_refuses_a_place_that_is_a_file(list_file: Path, capsys: pytest.Capt
     assert list_file.read_text() == before
 
 
+@pytest.mark.slow
 def test_drill_that_nobody_reads_to_the_end_ends_quietly(list_file: Path) -> None:
-    """As under `head`."""
+    """``drill`` ends without an error when ``head`` closes the pipe."""
     list_file.write_text(list_file.read_text() * 500)
     command = [sys.executable, "-m", "pixel_gather_cli", "drill", str(list_file), "--pixel", "1,1", "--csv"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as drill:  # noqa: S603 # ours
@@ -242,7 +246,7 @@ def test_drill_that_nobody_reads_to_the_end_ends_quietly(list_file: Path) -> Non
 def test_plan_takes_the_other_dtype_where_the_window_is_only_on_that(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whichever of them the list names first."""
+    """The dtype is that of the sources that have the window, in any order of the list."""
     small = SERIES / "titiler/B01.tif"
     for number, order in enumerate(((OHC[0], small), (small, OHC[0]))):
         listed = tmp_path / f"{number}.txt"
@@ -255,7 +259,7 @@ def test_plan_takes_the_other_dtype_where_the_window_is_only_on_that(
 def test_a_request_file_and_options_go_together(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Options take the place of the file's fields, whether it is YAML or JSON."""
+    """Options replace the fields of a request file, in YAML and in JSON."""
     as_yaml = tmp_path / "request.yaml"
     as_yaml.write_text(f"sources: {list_file}\nwindow: {{tile: [0, 0]}}\n")
     as_json = tmp_path / "request.json"
@@ -273,7 +277,7 @@ def test_a_request_file_and_options_go_together(
 def test_a_request_comes_from_standard_input(
     list_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As - everywhere else."""
+    """``-`` means standard input, as for lists."""
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"sources": str(list_file), "window": "centre"})))
 
     code = run("plan", "-", "--json")
@@ -283,7 +287,7 @@ def test_a_request_comes_from_standard_input(
 
 
 def test_ls_makes_a_list_that_plan_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From a folder to a plan in two commands."""
+    """Two commands lead from a folder to a plan."""
     run("ls", SERIES, "--glob", "**/heat_content*.tif")
     listed = tmp_path / "listed.txt"
     listed.write_text(capsys.readouterr().out)
@@ -294,8 +298,9 @@ def test_ls_makes_a_list_that_plan_takes(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out)["sources"] == len(OHC)
 
 
+@pytest.mark.slow
 def test_ls_gives_a_first_cube_its_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From a folder of MODIS files to a cube along time, whatever the list is called."""
+    """The times in the names of MODIS files become the cube's axis."""
     folder = tmp_path / "files"
     folder.mkdir()
     for day in (200, 17):
@@ -335,7 +340,7 @@ def test_ls_finds_times_by_a_pattern_and_says_where_there_are_none(
 def test_prefix_and_pattern_make_a_cube_along_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No list is needed; a pattern that finds nothing is refused, and one that finds some is warned of."""
+    """A pattern that finds no time is refused. One that finds some times gives a warning."""
     for name in ("x_1990.tif", "x_1980.tif"):
         (tmp_path / name).symlink_to(OHC[0])
     (tmp_path / "r.yaml").write_text(f"sources: {{prefix: {tmp_path}, glob: '*.tif'}}\nwindow: centre\n")
@@ -356,10 +361,11 @@ def test_prefix_and_pattern_make_a_cube_along_time(
     assert any("finds no time in some hrefs" in each for each in warnings)
 
 
+@pytest.mark.slow
 def test_ls_long_is_a_csv_whose_columns_become_coordinates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Size and time of change come along."""
+    """The list has the size and the time of change."""
     run("ls", SERIES, "--regex", r"heat_content.*\.tif$", "--long")
     listed = tmp_path / "listed.csv"
     listed.write_text(capsys.readouterr().out)
@@ -374,7 +380,7 @@ def _drilled(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def test_drill_by_pixel_and_by_place_agree(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One pixel of every file, however it is named."""
+    """A pixel given by position or by coordinates has the same values."""
     run("drill", list_file, "--pixel", "90,200", "--csv")
     by_pixel = _drilled(capsys)
     run("drill", list_file, "--lonlat", "20.5,-0.5", "--csv")
@@ -389,7 +395,7 @@ def test_drill_by_pixel_and_by_place_agree(list_file: Path, capsys: pytest.Captu
 def test_drill_writes_what_it_is_told_for_nodata_and_out_of_bounds(
     list_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither is an error."""
+    """Nodata and a point outside of the image are no errors, and get the given texts."""
     code = run("drill", list_file, "--pixel", "180,0", "--csv", "--out-of-bounds", "-1")
     outside = _drilled(capsys)
     run("drill", list_file, "--pixel", "90,200", "--csv", "--nodata", "gap")
@@ -401,15 +407,16 @@ def test_drill_writes_what_it_is_told_for_nodata_and_out_of_bounds(
 
 
 def test_drill_as_a_table_shows_every_file(list_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The default is for eyes."""
+    """By default ``drill`` prints a table of all files."""
     run("drill", list_file, "--pixel", "90,180")
 
     table = capsys.readouterr().out
     assert all(path.name in table for path in OHC)
 
 
+@pytest.mark.slow
 def test_docs_are_what_the_code_tells() -> None:
-    """`uv run python scripts/write_docs.py` writes them."""
+    """The generated documents are up to date; `uv run python scripts/write_docs.py` writes them."""
     program = (
         "import json, write_docs as docs; "
         "print(json.dumps([docs.commands_text(), docs.python_text(), docs.schema_text()]))"
@@ -426,7 +433,7 @@ def test_docs_are_what_the_code_tells() -> None:
 
 
 def test_the_readme_shows_requests_that_are_right() -> None:
-    """Every YAML block of docs/request.md is a request."""
+    """Every YAML block of docs/request.md is a valid request."""
     blocks = (PROJECT / "docs" / "request.md").read_text().split("```yaml\n")[1:]
     import yaml  # noqa: PLC0415 # only here
 
@@ -435,10 +442,11 @@ def test_the_readme_shows_requests_that_are_right() -> None:
     assert blocks
 
 
+@pytest.mark.slow
 def test_index_makes_what_run_takes(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One request a file instead of two, and the same pixels."""
+    """With the index, each file takes one request instead of two, and the pixels are the same."""
     index = tmp_path / "headers.parquet"
     assert run("index", list_file, "--to", index, "--json", "--quiet") == 0
     made = json.loads(capsys.readouterr().out)
@@ -455,7 +463,7 @@ def test_index_makes_what_run_takes(
 
 
 def test_index_tells_how_many_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else 0 of 1 indexed and 0 failed would be a riddle."""
+    """The number of sources without an entry is printed."""
     image = tmp_path / "a.jp2"
     with rasterio.open(
         image, "w", driver="JP2OpenJPEG", width=16, height=16, count=1, dtype="uint8"
@@ -471,7 +479,7 @@ def test_index_tells_how_many_it_left_out(tmp_path: Path, capsys: pytest.Capture
 def test_index_ends_with_1_when_a_source_failed(
     list_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The others are in it, and the one that failed is named."""
+    """The index has the other sources, and the failed one is named."""
     list_file.write_text(f"{OHC[0]}\n{tmp_path}/gone.tif\n")
 
     code = run("index", list_file, "--to", tmp_path / "i.parquet", "--quiet")
@@ -485,7 +493,7 @@ def test_index_ends_with_1_when_a_source_failed(
 def test_index_of_nothing_that_is_a_list_ends_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And writes nothing."""
+    """A wrong list writes no index."""
     assert run("index", tmp_path / "gone.txt", "--to", tmp_path / "i.parquet") == 2
     assert "cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "i.parquet").exists()

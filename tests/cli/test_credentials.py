@@ -1,4 +1,4 @@
-"""What every command says where the credentials for S3 are missing or wrong: one sentence, at once."""
+"""Without credentials for S3, or with wrong ones, every command ends at once with one sentence."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def _name(arguments: tuple[str, ...]) -> str:
 
 @pytest.fixture
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What stands for the capitals of the commands, on a machine that knows of no AWS account."""
+    """Values for the placeholders in the commands, on a machine without an AWS account."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -61,7 +61,7 @@ def _refusal(arguments: tuple[str, ...], words: dict[str, str], capsys: pytest.C
 def test_no_credentials_is_one_sentence(
     arguments: tuple[str, ...], words: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says what to do, and leaves nothing behind."""
+    """The sentence says what to do, and no file is left."""
     before = sorted(tmp_path.iterdir())
 
     said = _refusal(arguments, words, capsys)
@@ -75,7 +75,7 @@ def test_no_credentials_is_one_sentence(
 def test_no_credentials_for_a_deployment_is_one_sentence(
     arguments: tuple[str, ...], words: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As for a bucket."""
+    """Commands for a deployment end with one sentence, too."""
     said = _refusal((*arguments, "--region", "eu-central-1"), words, capsys)
 
     assert said.startswith("pixel-gather: no AWS credentials were found: set AWS_PROFILE or sign in")
@@ -85,14 +85,15 @@ def test_no_credentials_for_a_deployment_is_one_sentence(
 def test_a_profile_that_is_not_there_is_one_sentence(
     arguments: tuple[str, ...], words: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whether or not any profile is there."""
+    """A missing profile is one sentence, whether or not other profiles exist."""
     said = _refusal((*arguments, "--profile", "nope"), words, capsys)
 
     assert "The config profile (nope) could not be found: check --profile" in said
 
 
+@pytest.mark.slow
 def test_without_boto3_a_profile_says_what_to_install(words: dict[str, str]) -> None:
-    """boto3 is an extra."""
+    """A profile needs boto3. The message says which extra to install."""
     arguments = ["plan", "--sources", words["LIST"], "--tile", "centre", "--profile", "some"]
     program = (
         "import sys; sys.modules['boto3'] = None; "

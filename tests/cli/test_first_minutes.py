@@ -1,4 +1,4 @@
-"""What a new user meets in the first minutes with the command, and what programs are told."""
+"""The first minutes of a new user with the command, and the output for programs."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def run(*arguments: str | Path) -> int:
 
 @pytest.fixture
 def listed(tmp_path: Path) -> Path:
-    """A list of four real files, in a folder where the command runs."""
+    """A list of four real files, in the working folder."""
     file = tmp_path / "list.txt"
     file.write_text("".join(f"{each}\n" for each in FILES))
     return file
@@ -41,7 +41,7 @@ def listed(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The addresses that a browser was asked to show."""
+    """The addresses that a browser was asked to open."""
     addresses: list[str] = []
 
     def show(address: str) -> bool:
@@ -55,7 +55,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_run_without_a_report_draws_none(
     listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The cube is there all the same."""
+    """The cube is complete without a report."""
     code = run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
 
     assert code == 0
@@ -64,10 +64,11 @@ def test_run_without_a_report_draws_none(
     assert not (tmp_path / "cube/report.html").exists()
 
 
+@pytest.mark.slow
 def test_run_says_that_the_cube_is_complete_before_it_draws(
     listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has the cube need not wait for the page."""
+    """Users of the cube need not wait for the page."""
     there: list[bool] = []
     echo = click.echo
 
@@ -84,15 +85,17 @@ def test_run_says_that_the_cube_is_complete_before_it_draws(
     assert there == [False, True]
 
 
+@pytest.mark.slow
 def test_run_opens_the_report(listed: Path, tmp_path: Path, opened: list[str]) -> None:
-    """In the browser, by --open."""
+    """``--open`` opens the report in the browser."""
     run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--open")
 
     assert opened == [(tmp_path / "cube/report.html").as_uri()]
 
 
+@pytest.mark.slow
 def test_report_opens_its_page(listed: Path, tmp_path: Path, opened: list[str]) -> None:
-    """As run does."""
+    """``report --open`` opens the page, as ``run`` does."""
     run("run", "--sources", listed, "--pixels", "0,0,8,8", "--to", tmp_path / "cube", "--no-report")
 
     run("report", tmp_path / "cube", "--to", tmp_path / "page", "--open")
@@ -103,7 +106,7 @@ def test_report_opens_its_page(listed: Path, tmp_path: Path, opened: list[str]) 
 @pytest.mark.parametrize("refusal", [["--max-usd", "0"], ["--bands", "9"]], ids=["budget", "bands"])
 @pytest.mark.parametrize("place", ["cube", "some/where/cube"])
 def test_refused_run_leaves_no_folder(refusal: list[str], place: str, listed: Path, tmp_path: Path) -> None:
-    """Nor those above it."""
+    """A refused run leaves neither the output folder nor new folders above it."""
     code = run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / place, *refusal)
 
     assert code == 2
@@ -111,7 +114,7 @@ def test_refused_run_leaves_no_folder(refusal: list[str], place: str, listed: Pa
 
 
 def test_refused_run_keeps_a_folder_that_was_there(listed: Path, tmp_path: Path) -> None:
-    """It is the user's."""
+    """A folder that existed before is kept."""
     (tmp_path / "cube").mkdir()
 
     code = run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--bands", "9")
@@ -120,11 +123,12 @@ def test_refused_run_keeps_a_folder_that_was_there(listed: Path, tmp_path: Path)
     assert (tmp_path / "cube").is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("listed")
 def test_home_folder_is_found_where_the_shell_leaves_it_to_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in --to=~/x, in every place that is named."""
+    """``~`` is expanded in every option with a path, as in ``--to=~/x``."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
@@ -141,7 +145,7 @@ def test_home_folder_is_found_where_the_shell_leaves_it_to_us(
 
 
 def test_a_folder_given_as_list_is_sent_to_prefix(capsys: pytest.CaptureFixture[str]) -> None:
-    """In one sentence."""
+    """The error suggests ``--prefix`` for a folder."""
     code = run("plan", "--sources", FILES[0].parent, "--tile", "centre")
 
     assert code == 2
@@ -152,7 +156,7 @@ def test_a_folder_given_as_list_is_sent_to_prefix(capsys: pytest.CaptureFixture[
 def test_quoted_lines_are_read_without_their_quotes(
     quote: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Shells and spreadsheets put them there."""
+    """Quotes around lines, which shells and spreadsheets write, are removed."""
     (tmp_path / "list.txt").write_text("".join(f"{quote}{each}{quote}\n" for each in FILES))
 
     code = run("plan", "--sources", tmp_path / "list.txt", "--tile", "centre", "--json")
@@ -179,7 +183,7 @@ def test_quoted_lines_are_read_without_their_quotes(
 def test_a_key_that_is_there_twice_is_refused(
     text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """YAML and JSON would take the last of them and say nothing."""
+    """YAML and JSON would silently take the last one."""
     (tmp_path / "request.yaml").write_text(text)
 
     code = run("plan", tmp_path / "request.yaml")
@@ -189,7 +193,7 @@ def test_a_key_that_is_there_twice_is_refused(
 
 
 def test_readmes_request_can_be_typed_as_it_stands(tmp_path: Path) -> None:
-    """Every YAML block of it is a request."""
+    """Every request in docs/request.md is valid as it stands."""
     blocks = re.findall(r"```yaml\n(.*?)```", (PROJECT / "docs" / "request.md").read_text(), re.DOTALL)
     requests = [block for block in blocks if "window:" in block]
 
@@ -203,7 +207,7 @@ def test_readmes_request_can_be_typed_as_it_stands(tmp_path: Path) -> None:
 def test_a_command_that_is_not_there_is_refused_before_the_emulation(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Deploying takes ten seconds."""
+    """An unknown command is refused before the deployment, which takes ten seconds."""
     code = run("emulate", "--", "no-such-command")
 
     printed = capsys.readouterr().err
@@ -213,7 +217,7 @@ def test_a_command_that_is_not_there_is_refused_before_the_emulation(
 
 
 def test_a_log_gets_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    """And none before: a short run has nothing to tell."""
+    """A short run prints no progress line into a log."""
     moments = iter([0.0, 1.0, 5.0, 6.0, 10.5])
     show = lines("gathering", every_s=5.0, clock=lambda: next(moments))
 
@@ -227,7 +231,7 @@ def test_a_log_gets_a_line_every_few_seconds(capsys: pytest.CaptureFixture[str])
 
 
 def test_ls_as_json_is_a_list_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One object a line, as plan, run and drill take it."""
+    """``plan``, ``run`` and ``drill`` accept the output of one object per line."""
     run("ls", FILES[0].parent, "--glob", "heat_content_anomaly_0-2000*.tif", "--json")
     (tmp_path / "list.jsonl").write_text(capsys.readouterr().out)
 
@@ -241,7 +245,7 @@ def test_ls_as_json_is_a_list_file(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_drill_as_json_tells_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Those that cannot be read, too; in words that JSON has."""
+    """Files that cannot be read are included. Every line is valid JSON."""
     (tmp_path / "list.txt").write_text(f"{FILES[0]}\n/nowhere/b.tif\n")
 
     code = run("drill", tmp_path / "list.txt", "--pixel", "0,0", "--json")
@@ -256,7 +260,7 @@ def test_drill_as_json_tells_every_file(tmp_path: Path, capsys: pytest.CaptureFi
 def test_verbose_logs_to_standard_error(
     listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Standard output stays what it is."""
+    """``-v`` does not change standard output."""
     logger = logging.getLogger("pixel_gather")
     monkeypatch.setattr(logger, "handlers", [])
     monkeypatch.setattr(logger, "level", logger.level)
@@ -270,7 +274,7 @@ def test_verbose_logs_to_standard_error(
 
 
 def test_one_source_is_said_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the report and in refusals."""
+    """Reports and refusals about a single source are in the singular."""
     (tmp_path / "list.txt").write_text(f"{FILES[0]}\n")
     (tmp_path / "bad.txt").write_text("/nowhere/b.tif\n")
 

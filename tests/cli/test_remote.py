@@ -1,4 +1,4 @@
-"""Gathers on AWS by the command: through an API on loopback that checks signatures, and directly on moto."""
+"""The commands for gathers on AWS: by an API on loopback that checks signatures, and directly on moto."""
 
 import gzip
 import hashlib
@@ -85,7 +85,7 @@ def succeeded(**result: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One request as it came in."""
+    """One request as the API received it."""
 
     method: str
     path: str
@@ -93,17 +93,17 @@ class Asked:
     headers: Message
     body: bytes
     is_signed: bool
-    """By the secret, in this Region, for this very request."""
+    """Whether it is signed with the secret, in this Region, for this request."""
 
     @property
     def json(self) -> Any:
-        """The body."""
+        """The body as JSON."""
         return json.loads(self.body)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer; a body that is no bytes is sent as JSON."""
+    """One answer. A body that is not bytes is sent as JSON."""
 
     body: Any = b""
     status: int = 200
@@ -112,14 +112,14 @@ class Reply:
 
 @dataclass
 class FakeApi:
-    """An API that answers by method and path what it is told to, the last answer again and again."""
+    """An API with configured answers by method and path. The last answer repeats."""
 
     root: str = ""
     asked: list[Asked] = field(default_factory=list)
     replies: dict[str, list[Reply]] = field(default_factory=dict)
 
     def on(self, route: str, *replies: Reply | dict[str, Any]) -> None:
-        """Say what a route answers, such as ``GET /gathers``."""
+        """Configure the answers of a route, such as ``GET /gathers``."""
         self.replies[route] = [each if isinstance(each, Reply) else Reply(each) for each in replies]
 
     def answer(self, asked: Asked) -> Reply:
@@ -134,7 +134,7 @@ class FakeApi:
 def is_signed(
     method: str, target: str, headers: Message, body: bytes, *, region: str = "eu-central-1"
 ) -> bool:
-    """Check a signature of version 4, by its specification."""
+    """Check a signature of version 4 by its specification."""
     scheme, _, rest = headers.get("Authorization", "").partition(" ")
     parts = dict(part.strip().split("=", 1) for part in rest.split(",") if "=" in part)
     if scheme != "AWS4-HMAC-SHA256":
@@ -165,7 +165,7 @@ def is_signed(
 
 @contextmanager
 def serving(fake: FakeApi, *, tls: ssl.SSLContext | None = None) -> Iterator[FakeApi]:
-    """Serve on loopback for as long as the context lasts."""
+    """Serve on loopback until the context ends."""
 
     class Handler(BaseHTTPRequestHandler):
         def _do(self) -> None:
@@ -191,7 +191,7 @@ def serving(fake: FakeApi, *, tls: ssl.SSLContext | None = None) -> Iterator[Fak
 
         @override
         def log_message(self, format: str, *args: Any) -> None:
-            """Keep quiet."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -210,7 +210,7 @@ def serving(fake: FakeApi, *, tls: ssl.SSLContext | None = None) -> Iterator[Fak
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials of nobody, and nothing of whoever runs the tests."""
+    """An environment with made-up credentials, and nothing of the user who runs the tests."""
     for name in (
         "AWS_PROFILE",
         "AWS_ENDPOINT_URL",
@@ -242,7 +242,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was slept, instead of sleeping."""
+    """The durations of sleeps, which do not take place."""
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     return slept
@@ -253,7 +253,7 @@ BY_S3 = ("--sources", "s3://lists/a.txt", "--tile", "centre")
 
 
 def test_submit_sends_the_plain_request_signed(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """And prints the gather's id to standard output, what to do next to standard error."""
+    """The gather's id goes to standard output, and the next steps go to standard error."""
     api.on("POST /v1/gathers", STARTED)
 
     code = run("submit", *BY_S3, "--name", "alps", "--max-usd", "3")
@@ -275,7 +275,7 @@ def test_submit_sends_the_plain_request_signed(api: FakeApi, capsys: pytest.Capt
 
 
 def test_submit_force_and_api_key_go_along(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one in the query, which is signed too, the other as a header."""
+    """``force`` is in the signed query, and the API key is in a header."""
     monkeypatch.setenv("PIXEL_GATHER_API_KEY", "key-1")
     api.on("POST /v1/gathers", STARTED)
 
@@ -289,7 +289,7 @@ def test_submit_force_and_api_key_go_along(api: FakeApi, monkeypatch: pytest.Mon
 def test_an_api_key_alone_is_enough_where_there_are_no_credentials(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A deployment may let callers in who are none of AWS's."""
+    """A caller with an API key needs no AWS credentials."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.delenv("AWS_DEFAULT_REGION")
@@ -302,7 +302,7 @@ def test_an_api_key_alone_is_enough_where_there_are_no_credentials(
 
 
 def test_submit_as_json_prints_the_answer(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """For machines."""
+    """``--json`` prints the API's answer."""
     api.on("POST /v1/gathers", STARTED)
 
     run("submit", *BY_S3, "--json")
@@ -320,7 +320,7 @@ def test_submit_as_json_prints_the_answer(api: FakeApi, capsys: pytest.CaptureFi
 def test_submit_says_that_there_is_such_a_gather_already(
     state: str, said: str, api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same request is the same gather."""
+    """A second submit of the same request says that the gather exists."""
     api.on("POST /v1/gathers", {"id": ID, "is_new": False, "state": state, "links": {}})
 
     assert run("submit", *BY_S3) == 0
@@ -329,7 +329,7 @@ def test_submit_says_that_there_is_such_a_gather_already(
 
 @dataclass(frozen=True)
 class ListCase:
-    """A list file of this machine, and what its upload is called."""
+    """A list file of this machine, and the expected name of its upload."""
 
     id: str
     name: str
@@ -346,7 +346,7 @@ LISTS = (
 
 @pytest.mark.parametrize("case", LISTS, ids=lambda case: case.id)
 def test_submit_uploads_a_list_of_this_machine(case: ListCase, api: FakeApi, tmp_path: Path) -> None:
-    """Under its digest, so that the same list makes the same request."""
+    """The upload is named by its digest, so that the same list makes the same request."""
     file = tmp_path / case.name
     file.write_bytes(case.content)
     digest = hashlib.sha256(case.content).hexdigest()
@@ -372,7 +372,7 @@ def test_submit_uploads_a_list_of_this_machine(case: ListCase, api: FakeApi, tmp
 def test_submit_refuses_an_empty_list_before_it_is_uploaded(
     api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the file's own name, as in process."""
+    """The error names the file, as in process."""
     (tmp_path / "empty.txt").touch()
 
     assert run("submit", "--sources", tmp_path / "empty.txt", "--tile", "centre") == 2
@@ -381,7 +381,7 @@ def test_submit_refuses_an_empty_list_before_it_is_uploaded(
 
 
 def test_submit_uploads_no_list_that_is_there(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deployment says so; here the list comes from standard input."""
+    """A list that the deployment has is not uploaded again, also from standard input."""
     api.on("POST /v1/lists", {"href": "s3://control/lists/x.list", "upload": None})
     api.on("POST /v1/gathers", STARTED)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"s3://b/a.tif\n")))
@@ -396,7 +396,7 @@ def test_submit_uploads_no_list_that_is_there(api: FakeApi, monkeypatch: pytest.
 def test_submit_says_why_an_upload_was_refused(
     api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In S3's words; nothing is submitted."""
+    """The error has S3's message, and nothing is submitted."""
     (tmp_path / "a.txt").write_text("s3://b/a.tif\n")
     api.on("POST /v1/lists", {"href": "s3://control/lists/x.txt", "upload": f"{api.root}/s3/put"})
     api.on("PUT /s3/put", Reply(b"<Error><Message>Request has expired</Message></Error>", 403))
@@ -411,14 +411,14 @@ def test_submit_says_why_an_upload_was_refused(
 def test_submit_of_a_list_that_is_not_there_asks_nobody(
     api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file is named."""
+    """The error names the file, and no request is sent."""
     assert run("submit", "--sources", "no-such-list.txt", "--tile", "centre") == 2
     assert "no-such-list.txt: the list cannot be read" in capsys.readouterr().err
     assert api.asked == []
 
 
 def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -> None:
-    """As it does a list."""
+    """An index is uploaded as a list is."""
     (tmp_path / "i.parquet").write_bytes(b"PAR1")
     api.on("POST /v1/lists", {"href": "s3://control/lists/x.parquet", "upload": f"{api.root}/s3/put"})
     api.on("PUT /s3/put", Reply())
@@ -431,7 +431,7 @@ def test_submit_uploads_an_index_of_this_machine(api: FakeApi, tmp_path: Path) -
 
 
 def test_status_prints_one_fact_a_line(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """Aligned, and with what an estimate is."""
+    """The lines are aligned, and estimates are marked."""
     api.on(f"GET /v1/gathers/{ID}", document(done=4, running=3))
 
     code = run("status", ID)
@@ -454,7 +454,7 @@ def test_status_prints_one_fact_a_line(api: FakeApi, capsys: pytest.CaptureFixtu
 def test_status_of_a_gather_that_is_over_says_where_its_page_lies(
     api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On S3, and in the console for a browser; where it could not be drawn, the figures for programs."""
+    """Status prints the page's location on S3 and in the console, or else that of the report's files."""
     api.on(f"GET /v1/gathers/{ID}", succeeded())
     run("status", ID)
     drawn = capsys.readouterr().out
@@ -471,7 +471,7 @@ def test_status_of_a_gather_that_is_over_says_where_its_page_lies(
 def test_status_of_a_failure_names_it_and_the_way_on(
     api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A redrive, where there can be one."""
+    """Status suggests a redrive if one is possible."""
     failed = document("FAILED", done=9, error="StoreError", cause="the bucket is gone")
     api.on(f"GET /v1/gathers/{ID}", failed)
 
@@ -484,7 +484,7 @@ def test_status_of_a_failure_names_it_and_the_way_on(
 
 
 def test_status_as_json_is_the_document(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing added, nothing left out."""
+    """``--json`` prints the whole document unchanged."""
     api.on(f"GET /v1/gathers/{ID}", succeeded())
 
     run("status", ID, "--json")
@@ -505,7 +505,7 @@ def test_status_as_json_is_the_document(api: FakeApi, capsys: pytest.CaptureFixt
 def test_watch_ends_with_the_gather_and_its_code(
     end: dict[str, Any], code: int, api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Looking every five seconds, and printing the last document only."""
+    """``watch`` looks every five seconds and prints only the last document."""
     api.on(f"GET /v1/gathers/{ID}", document(), document(done=4, running=3), document(done=9), end)
 
     assert run("watch", ID, "--json") == code
@@ -519,7 +519,7 @@ def test_watch_ends_with_the_gather_and_its_code(
 def test_watch_says_nothing_twice_in_a_log(
     api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line for every change."""
+    """A log gets one line for every change."""
     api.on(f"GET /v1/gathers/{ID}", *[document(done=1)] * 5, succeeded())
 
     run("watch", ID, "--every", "1")
@@ -531,7 +531,7 @@ def test_watch_says_nothing_twice_in_a_log(
 def test_watch_on_a_terminal_shows_a_bar(
     api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And leaves standard output to the end's text."""
+    """Standard output has only the final text."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     api.on(f"GET /v1/gathers/{ID}", document(done=4, running=3), Reply({}, 429), succeeded())
@@ -552,7 +552,7 @@ def test_watch_on_a_terminal_shows_a_bar(
 def test_watch_on_a_narrow_terminal_keeps_to_its_lines(
     api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Shards on one, files and dollars on the next; nothing is wrapped."""
+    """Shards are on one line, files and dollars on the next. No line is wrapped."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "70")
     api.on(f"GET /v1/gathers/{ID}", document(done=4, running=3), succeeded())
@@ -568,7 +568,7 @@ def test_watch_on_a_narrow_terminal_keeps_to_its_lines(
 def test_watch_says_when_it_is_before_and_after_the_shards(
     api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A gather that plans has no shards yet; one whose shards are all done still makes the report."""
+    """The output says when the gather plans and when it makes the report."""
     planning = document() | {"shards": None, "sources": None, "usd": {"planned": None, "so_far": None}}
     api.on(f"GET /v1/gathers/{ID}", planning, document(done=4, running=3), document(done=10), succeeded())
 
@@ -582,7 +582,7 @@ def test_watch_says_when_it_is_before_and_after_the_shards(
 def test_watch_ends_with_dollars_beside_those_planned(
     api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was spent is no part of what was planned; it may be more."""
+    """Spent and planned dollars are printed side by side. Spent ones may be more."""
     api.on(f"GET /v1/gathers/{ID}", succeeded(usd=0.6))
 
     run("watch", ID)
@@ -593,7 +593,7 @@ def test_watch_ends_with_dollars_beside_those_planned(
 def test_watch_quietly_shows_the_end_only(
     api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As run does."""
+    """``--quiet`` shows only the end, as for ``run``."""
     api.on(f"GET /v1/gathers/{ID}", document(), succeeded())
 
     run("watch", ID, "--quiet")
@@ -603,7 +603,7 @@ def test_watch_quietly_shows_the_end_only(
 
 
 def test_watch_backs_off_while_the_deployment_is_busy(api: FakeApi, pauses: list[float]) -> None:
-    """Twice as long each time, up to a minute, as long as it was told at least; then as before."""
+    """Pauses double up to a minute, and are at least as long as the server asked. Then they are as before."""
     busy = Reply({"type": "urn:pixel-gather:problem:throttled", "detail": "slowly, please"}, 429)
     told = Reply({"message": "Too Many Requests"}, 429, {"Retry-After": "90"})
     gone = Reply({"message": "Endpoint request timed out"}, 504)
@@ -622,7 +622,7 @@ def test_watch_backs_off_while_the_deployment_is_busy(api: FakeApi, pauses: list
 def test_watch_gives_up_on_a_deployment_that_stays_busy(
     api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After many tries, with its words."""
+    """After many tries the command ends with the deployment's message."""
     api.on(f"GET /v1/gathers/{ID}", document(), Reply({"detail": "slowly, please"}, 429))
 
     assert run("watch", ID) == 2
@@ -634,7 +634,7 @@ def test_watch_gives_up_on_a_deployment_that_stays_busy(
 def test_watch_interrupted_leaves_the_gather_running(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And says so, and how to watch again."""
+    """The message says that the gather continues, and how to watch it again."""
 
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
@@ -653,7 +653,7 @@ def test_watch_interrupted_leaves_the_gather_running(
 def test_submit_and_watch_waits_until_the_gather_is_known(
     api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Step Functions may take a moment to know of what it has started."""
+    """Step Functions may need a moment until it finds an execution that it has started."""
     unknown = Reply({"type": "urn:pixel-gather:problem:gather_not_found", "detail": "there is none"}, 404)
     api.on("POST /v1/gathers", STARTED)
     api.on(f"GET /v1/gathers/{ID}", unknown, document(), succeeded(n_failed=1))
@@ -666,7 +666,7 @@ def test_submit_and_watch_waits_until_the_gather_is_known(
 
 
 def test_list_goes_page_by_page_up_to_its_limit(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a table of the latest."""
+    """The output is a table of the latest gathers."""
     found = {"name": ID, "status": "TIMED_OUT", "startDate": BEGAN, "stopDate": BEGAN + timedelta(hours=2)}
     line = gather_line(found, now=BEGAN, links_from="")
     api.on(
@@ -689,7 +689,7 @@ def test_list_goes_page_by_page_up_to_its_limit(api: FakeApi, capsys: pytest.Cap
 
 
 def test_list_of_nothing_prints_nothing(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """To standard output."""
+    """Without gathers standard output is empty."""
     api.on("GET /v1/gathers", {"gathers": [], "next": None})
 
     assert run("list") == 0
@@ -697,7 +697,7 @@ def test_list_of_nothing_prints_nothing(api: FakeApi, capsys: pytest.CaptureFixt
 
 
 def test_cancel_stops_a_gather(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """An API may answer that with nothing."""
+    """An empty answer of the API is accepted."""
     api.on(f"DELETE /v1/gathers/{ID}", Reply(status=204))
 
     assert run("cancel", ID) == 0
@@ -706,7 +706,7 @@ def test_cancel_stops_a_gather(api: FakeApi, capsys: pytest.CaptureFixture[str])
 
 
 def test_cancel_of_what_has_ended_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """And what it has ended as."""
+    """The message has the state in which the gather has ended."""
     api.on(f"DELETE /v1/gathers/{ID}", {"id": ID, "state": "succeeded"})
 
     assert run("cancel", ID) == 0
@@ -716,7 +716,7 @@ def test_cancel_of_what_has_ended_says_so(api: FakeApi, capsys: pytest.CaptureFi
 
 
 def test_watch_of_a_new_gather_looks_often_at_first(api: FakeApi, pauses: list[float]) -> None:
-    """A small one is soon over; a long one is looked at no more often than before."""
+    """A new gather is looked at often at first, and a long one every five seconds."""
     api.on(f"POST /v1/gathers/{ID}/redrive", Reply({"id": ID, "state": "running"}, 202))
     running = {**succeeded(), "state": "running"}
     api.on(f"GET /v1/gathers/{ID}", *([running] * 8), succeeded())
@@ -729,7 +729,7 @@ def test_watch_of_a_new_gather_looks_often_at_first(api: FakeApi, pauses: list[f
 
 
 def test_redrive_and_watch(api: FakeApi, pauses: list[float]) -> None:
-    """To the end that it then has, not to the one that it had."""
+    """``watch`` shows the end of the redriven gather and not the earlier end."""
     api.on(f"POST /v1/gathers/{ID}/redrive", Reply({"id": ID, "state": "running"}, 202))
     api.on(f"GET /v1/gathers/{ID}", succeeded())
 
@@ -740,7 +740,7 @@ def test_redrive_and_watch(api: FakeApi, pauses: list[float]) -> None:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An answer that is none, and the line that is made of it."""
+    """A refusing answer, and the expected line."""
 
     id: str
     reply: Reply
@@ -788,7 +788,7 @@ REFUSALS = (
 
 @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.id)
 def test_a_refusal_is_one_line(case: Refusal, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the deployment's own words, with exit code 2 and nothing on standard output."""
+    """The line has the deployment's own message. The exit code is 2, and standard output is empty."""
     api.on(f"GET /v1/gathers/{ID}", case.reply)
 
     code = run("status", ID)
@@ -804,7 +804,7 @@ def test_a_refusal_is_one_line(case: Refusal, api: FakeApi, capsys: pytest.Captu
 def test_no_credentials_is_one_line(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is sent."""
+    """Without credentials nothing is sent."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
 
@@ -828,7 +828,7 @@ def test_no_credentials_is_one_line(
 def test_a_deployment_that_cannot_be_meant_is_refused(
     options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a sentence; no option is silently ignored."""
+    """Contradicting options are refused with a sentence. No option is silently ignored."""
     assert run("list", *options) == 2
 
     printed = capsys.readouterr().err
@@ -839,7 +839,7 @@ def test_a_deployment_that_cannot_be_meant_is_refused(
 def test_the_apis_certificate_is_checked_against_aws_ca_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the AWS tools do."""
+    """AWS_CA_BUNDLE is used, as by the AWS tools."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     certificate = _certificate(tmp_path)
     tls.load_cert_chain(certificate, tmp_path / "key.pem")
@@ -853,7 +853,7 @@ def test_the_apis_certificate_is_checked_against_aws_ca_bundle(
 
 
 def _certificate(folder: Path) -> Path:
-    """Write a certificate for loopback, signed by itself, and its key."""
+    """Write a self-signed certificate for loopback, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
     now = datetime.now(UTC)
@@ -880,7 +880,7 @@ def _certificate(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class OnMoto:
-    """What a deployment's stack made, in moto."""
+    """The resources of a deployment's stack, in moto."""
 
     state_machine: str
     s3: Any
@@ -888,7 +888,7 @@ class OnMoto:
     cloudformation: Any
 
     def make_stack(self, name: str, **outputs: str) -> None:
-        """Make a stack that says of itself what a deployment's does."""
+        """Make a stack with the outputs of a deployment."""
         template = {
             "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
             "Outputs": {output: {"Value": value} for output, value in outputs.items()},
@@ -917,10 +917,11 @@ def moto_aws() -> Iterator[OnMoto]:
         yield made
 
 
+@pytest.mark.slow
 def test_direct_needs_no_more_than_the_stacks_name(
     moto_aws: OnMoto, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Submit with a list of this machine, the same again, list, cancel, and again."""
+    """Submit with a list of this machine, submit again, list, cancel, and submit again."""
     file = tmp_path / "list.txt"
     file.write_text("s3://bucket/a.tif\n")
     href = f"s3://control/lists/{hashlib.sha256(file.read_bytes()).hexdigest()}.txt"
@@ -952,7 +953,7 @@ def test_direct_needs_no_more_than_the_stacks_name(
 
 
 def test_direct_force_is_another_gather(moto_aws: OnMoto, capsys: pytest.CaptureFixture[str]) -> None:
-    """To a cube of another name."""
+    """``--force`` makes a cube of another name."""
     deployment = ("--direct", "--state-machine", moto_aws.state_machine, "--control-bucket", "control")
 
     ids = set()
@@ -963,10 +964,11 @@ def test_direct_force_is_another_gather(moto_aws: OnMoto, capsys: pytest.Capture
     assert len(ids) == 3
 
 
+@pytest.mark.slow
 def test_direct_takes_the_environment_and_an_option_before_it(
     moto_aws: OnMoto, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A stack that is named is not overruled by what happens to be set."""
+    """An option overrides the environment."""
     other = moto_aws.state_machine.replace("Gather", "Other")
     moto_aws.make_stack("Mine", StateMachineArn=moto_aws.state_machine, ControlBucket="control")
     monkeypatch.setenv("PIXEL_GATHER_STATE_MACHINE", other)
@@ -982,7 +984,7 @@ def test_direct_takes_the_environment_and_an_option_before_it(
 def test_the_api_is_looked_up_by_the_stacks_name(
     moto_aws: OnMoto, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the option, from the environment, or PixelGather-main."""
+    """The name comes from the option, from the environment, or is PixelGather-main."""
     with serving(FakeApi()) as fake:
         fake.on("GET /v1/gathers", {"gathers": [], "next": None})
         moto_aws.make_stack("Mine", ApiUrl=f"{fake.root}/v1/")
@@ -999,7 +1001,7 @@ def test_the_api_is_looked_up_by_the_stacks_name(
 
 
 def test_help_names_the_stack_that_is_asked_by_default(capsys: pytest.CaptureFixture[str]) -> None:
-    """Which is the one that is deployed by default."""
+    """It is the stack that is deployed by default."""
     run("list", "--help")
 
     assert f"[default: {Settings().stack_name}]" in " ".join(capsys.readouterr().out.split())
@@ -1007,7 +1009,7 @@ def test_help_names_the_stack_that_is_asked_by_default(capsys: pytest.CaptureFix
 
 
 def test_help_loads_nothing_of_aws() -> None:
-    """The command starts as quickly as without a deployment."""
+    """Help imports no module for AWS."""
     program = "import sys, pixel_gather_cli.main; print(*sys.modules)"
     answer = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""``pixel-gather report`` as its users meet it."""
+"""The command ``pixel-gather report``."""
 
 import json
 from pathlib import Path
@@ -27,16 +27,17 @@ def run(*arguments: str | Path) -> int:
 
 @pytest.fixture(scope="module")
 def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A gather of four real files and one that is missing."""
+    """A gather of four real files and a missing one."""
     folder = tmp_path_factory.mktemp("cubes") / "ocean.zarr"
     gather({"sources": [*FILES, "/missing.tif"], "window": "centre"}, to=folder, settings=NO_REPORT)
     return folder
 
 
+@pytest.mark.slow
 def test_report_of_one_cube_is_its_whole_page(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the texts and every figure beside it; the table is printed, and where things are."""
+    """The folder gets the page, the texts and all figures. The table and the locations are printed."""
     code = run(cube, "--to", tmp_path / "new/report")
 
     said = capsys.readouterr()
@@ -53,10 +54,11 @@ def test_report_of_one_cube_is_its_whole_page(
         assert light == dark
 
 
+@pytest.mark.slow
 def test_report_of_two_cubes_with_the_published_figures_is_a_table(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A column each; made again over an earlier one, and as JSON."""
+    """Each cube is a column. An earlier report is replaced, and JSON is possible."""
     other = tmp_path / "again.zarr"
     gather({"sources": FILES, "window": "centre"}, to=other, settings=NO_REPORT)
     (tmp_path / "report.txt").write_text("of an earlier report")
@@ -77,7 +79,7 @@ def test_report_of_two_cubes_with_the_published_figures_is_a_table(
 
 
 def made(folder: Path) -> Path:
-    """Return a folder that is new."""
+    """Return a new folder."""
     folder.mkdir()
     return folder
 
@@ -100,7 +102,7 @@ def test_report_says_what_is_wrong_with_a_place(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In one line that names it; nothing is written."""
+    """The error is one line that names the place. Nothing is written."""
     (tmp_path / "other.zarr").mkdir()
     (tmp_path / "other.zarr/zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
     write_settings(made(tmp_path / "suite"), SUITE, HREFS)
@@ -120,7 +122,7 @@ def test_report_says_what_is_wrong_with_a_place(
 def test_report_of_an_unfinished_cube_is_refused(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says how to finish it."""
+    """The error says how to finish the cube."""
     root = json.loads((cube / "zarr.json").read_text())
     root["attributes"]["complete"] = False
     (tmp_path / "half.zarr").mkdir()
@@ -135,7 +137,7 @@ def test_report_of_an_unfinished_cube_is_refused(
 def test_report_folder_that_is_a_file_is_refused(
     cube: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a sentence that names it."""
+    """The error is a sentence that names the file."""
     (tmp_path / "taken").write_text("")
 
     code = run(cube, "--to", tmp_path / "taken")

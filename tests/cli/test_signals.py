@@ -1,4 +1,4 @@
-"""Leaving in good order on SIGTERM."""
+"""The command cleans up on SIGTERM."""
 
 import io
 import os
@@ -20,7 +20,7 @@ from support.local_server import Answer, Asked, serving
 
 @contextmanager
 def ignored(number: signal.Signals) -> Iterator[None]:
-    """Ignore a signal, as a process does that was started in the background or by ``nohup``."""
+    """Ignore a signal, as in a process that was started in the background or by ``nohup``."""
     before = signal.signal(number, signal.SIG_IGN)
     try:
         yield
@@ -29,7 +29,7 @@ def ignored(number: signal.Signals) -> Iterator[None]:
 
 
 def test_sigterm_leaves_through_the_context_and_is_as_before_afterwards() -> None:
-    """What was opened is closed, the exit code is the usual one, and the signal means again what it did."""
+    """All contexts are closed, the exit code is the usual one, and the earlier handler is restored."""
     before = signal.getsignal(signal.SIGTERM)
     closed = io.StringIO()
 
@@ -41,11 +41,12 @@ def test_sigterm_leaves_through_the_context_and_is_as_before_afterwards() -> Non
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_told_to_end_says_so_and_leaves_no_temporary_file(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    """One sentence that says how to go on, and the exit code that shells give."""
+    """The message says how to continue, and the exit code is that of shells."""
     temporary, cube = tmp_path / "tmp", tmp_path / "cube"
     temporary.mkdir()
     stopping = threading.Event()
@@ -84,7 +85,7 @@ def test_a_run_that_is_told_to_end_says_so_and_leaves_no_temporary_file(
 def test_a_defect_is_not_mistaken_for_sources_that_failed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Python's exit code for a traceback is 1, which here means something else."""
+    """A traceback does not exit with 1, which means failed sources here."""
 
     def broken(*_: object, **__: object) -> None:
         raise KeyError("bug")
@@ -101,7 +102,7 @@ def test_a_defect_is_not_mistaken_for_sources_that_failed(
 
 
 def test_hangup_that_is_ignored_stays_so() -> None:
-    """What was started by ``nohup`` outlives its terminal."""
+    """A command that was started by ``nohup`` outlives its terminal."""
     with ignored(signal.SIGHUP):
         with ends_when_terminated():
             os.kill(os.getpid(), signal.SIGHUP)
@@ -110,7 +111,7 @@ def test_hangup_that_is_ignored_stays_so() -> None:
 
 
 def test_command_started_in_the_background_and_its_children_answer_interrupts() -> None:
-    """A shell has it ignore them: neither a benchmark nor a gather could be ended in good order."""
+    """A shell starts background jobs with SIGINT ignored. The command and its children still end on it."""
     code = "import signal; print(signal.getsignal(signal.SIGINT) == signal.default_int_handler)"
     with ignored(signal.SIGINT):
         with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""What the command line loads before it does anything: what the command at hand needs, and no more."""
+"""The command line imports only what the current command needs."""
 
 import os
 import subprocess
@@ -34,9 +34,10 @@ CASES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_command_loads_nothing_that_is_not_needed(case: Case) -> None:
-    """Whoever asks for help waits for Python and click alone."""
+    """Help imports only Python and click."""
     program = (
         "import atexit, sys; atexit.register(lambda: print(*sys.modules)); "
         f"from pixel_gather_cli.main import main; main({list(case.arguments)!r})"
@@ -53,7 +54,7 @@ def test_command_loads_nothing_that_is_not_needed(case: Case) -> None:
 
 @pytest.mark.parametrize("name", sorted(SUMMARIES))
 def test_summary_is_the_first_sentence_of_the_commands_help(name: str) -> None:
-    """What `--help` says of a command without importing it is what the command says of itself."""
+    """The summaries in `--help` equal the first sentences of the commands' own help."""
     context = click.Context(command)
 
     found = command.get_command(context, name)
@@ -67,5 +68,5 @@ def test_summary_is_the_first_sentence_of_the_commands_help(name: str) -> None:
 
 
 def test_unknown_command_is_bad_usage() -> None:
-    """Nothing is imported by a name that was not foreseen."""
+    """No module is imported for an unknown command."""
     assert command.get_command(click.Context(command), "main") is None

@@ -1,4 +1,4 @@
-"""A client of the deployed API as a stranger would write it: boto3's signature, plain HTTP."""
+"""A client of the deployed API that uses only boto3's signature and plain HTTP."""
 
 import json
 import time
@@ -29,7 +29,7 @@ class Answered:
 def call(
     deployment: DeployedStack, method: str, path: str, body: Any = None, *, signed: bool = True
 ) -> Answered:
-    """Send one request, signed by the operator's credentials."""
+    """Send one request, signed with the operator's credentials."""
     content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     request = AWSRequest(
         method=method,
@@ -63,7 +63,7 @@ def wait_for(deployment: DeployedStack, id_: str, *, longest_s: float = 120) -> 
 
 
 def execution_arn(deployment: DeployedStack, id_: str) -> str:
-    """Return what Step Functions calls a gather."""
+    """Return the ARN of a gather's execution."""
     return f"{deployment.state_machine_arn.replace(':stateMachine:', ':execution:')}:{id_}"
 
 

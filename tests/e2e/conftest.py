@@ -7,11 +7,11 @@ import pytest
 from pixel_gather_emulator.deploy import DeployedStack, deployed
 
 _WAITS: float = 0.2
-"""Of a state machine's waits before it tries again: the tests are about whether it does."""
+"""Factor of a state machine's waits between tries. The tests are about the tries and not about the waits."""
 
 
 @pytest.fixture(scope="session")
 def deployment() -> Iterator[DeployedStack]:
-    """Deploy once for the whole run, with the samples as the only bucket that gathers may read."""
+    """Deploy once for all tests. Gathers may read only the bucket of samples."""
     with deployed(wait_scale=_WAITS, context={"max_failed_shards": "1"}) as there:
         yield there

@@ -1,4 +1,4 @@
-"""Users who hold the policies that the stack hands out, and nothing else."""
+"""Users who have only the policies that the stack provides."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class User:
 
     @classmethod
     def with_policies(cls, deployment: DeployedStack, name: str, *outputs: str) -> Self:
-        """Make a user and attach the policies that some outputs of the stack name."""
+        """Make a user with the policies that some outputs of the stack name."""
         iam = deployment.client("iam")
         iam.create_user(UserName=name)
         for output in outputs:
@@ -31,7 +31,10 @@ class User:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What leads the AWS tools to the emulator as this user; nothing of ours says where anything is."""
+        """Return the variables that lead the AWS tools to the emulator as this user.
+
+        They name no part of the deployment.
+        """
         return dict(self.deployment.emulator.variables) | {
             "AWS_ACCESS_KEY_ID": self.access_key,
             "AWS_SECRET_ACCESS_KEY": self.secret_key,
@@ -39,7 +42,7 @@ class User:
 
     @property
     def environment(self) -> dict[str, str]:
-        """A whole environment for a command."""
+        """Return a complete environment for a command."""
         kept = {name: text for name, text in os.environ.items() if not name.startswith("PIXEL_GATHER_")}
         return self.deployment.emulator.environment(kept) | dict(self.variables)
 

@@ -1,7 +1,7 @@
-"""The whole of it: the real stack, deployed by the real CDK, every Lambda function a process of its own.
+"""The real stack, deployed by the real CDK, with every Lambda function in its own process.
 
-The emulator differs from AWS in a few ways, which the tests concerned name; what it cannot show, such as
-the definition of the state machine and the rights of each role, tests/infra asserts of the template.
+Tests say where the emulator differs from AWS. What it cannot show, such as the state machine's definition and
+the rights of each role, is tested on the template in tests/infra.
 """
 
 import json
@@ -19,8 +19,8 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from e2e.api import call, execution_arn, gathered, refused_writes, wait_for
-from pixel_gather import gather
 from pixel_gather_emulator.deploy import DeployedStack
+from support.undrawn import gather_undrawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -38,12 +38,12 @@ WINDOW: Final = {"bbox": [-109, 37, -102, 41]}
 
 
 def hrefs(deployment: DeployedStack) -> list[str]:
-    """Name the sample files of one series in their bucket."""
+    """Return the hrefs of the sample files of one series."""
     return [f"s3://{deployment.samples.bucket}/{IN_SAMPLES}/{name}" for name in SERIES]
 
 
 def opened(deployment: DeployedStack, cube: str, monkeypatch: pytest.MonkeyPatch) -> xr.Dataset:
-    """Open a cube of the emulated S3 as any user of xarray would who has the emulator's environment."""
+    """Open a cube of the emulated S3 by xarray, in the emulator's environment."""
     for name, value in deployment.variables.items():
         monkeypatch.setenv(name, value)
     found: xr.Dataset = xr.open_zarr(ObjectStore(S3Store.from_url(cube), read_only=True))
@@ -53,7 +53,7 @@ def opened(deployment: DeployedStack, cube: str, monkeypatch: pytest.MonkeyPatch
 def run_cli(
     deployment: DeployedStack, *arguments: str, typed: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user who has the emulator's environment."""
+    """Run the command in the emulator's environment."""
     return subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-m", "pixel_gather_cli", *arguments],
         env=deployment.environment,
@@ -68,13 +68,13 @@ def run_cli(
 def test_gather_through_the_api_is_the_gather_in_process(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Request through API Gateway, a map over workers, a cube on S3: the same pixels, to the bit."""
+    """A gather by API Gateway, a map and a cube on S3 has the same pixels as one in process, bit by bit."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "api"}}
 
     document = gathered(deployment, request)
 
     files = [str(DATA / IN_SAMPLES / name) for name in SERIES]
-    here = gather({"sources": files, "window": WINDOW}, to=tmp_path)
+    here = gather_undrawn({"sources": files, "window": WINDOW}, to=tmp_path)
     assert document["state"] == "succeeded", document
     assert document["result"]["digest"] == here.report.digest
     assert document["sources"] == {"total": N, "done": N, "failed": 0}
@@ -90,7 +90,7 @@ def test_gather_through_the_api_is_the_gather_in_process(
 
 
 def test_same_request_twice_is_the_same_gather(deployment: DeployedStack) -> None:
-    """Nothing is gathered twice unless it is forced, which makes another cube."""
+    """The same request starts no second gather, unless it is forced. Then it makes another cube."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "twice"}}
     first = call(deployment, "POST", "/gathers", request)
     again = call(deployment, "POST", "/gathers", request)
@@ -106,7 +106,7 @@ def test_same_request_twice_is_the_same_gather(deployment: DeployedStack) -> Non
 
 
 def test_console_execution_takes_the_plain_request(deployment: DeployedStack) -> None:
-    """Whoever starts an execution by hand gets the same; done already, it says so and reads nothing."""
+    """An execution that was started by hand gathers the same. If the cube is complete, it reads nothing."""
     request = {"sources": hrefs(deployment), "window": {"tile": "centre"}, "output": {"name": "console"}}
     states = deployment.client("stepfunctions")
 
@@ -124,7 +124,7 @@ def test_console_execution_takes_the_plain_request(deployment: DeployedStack) ->
 
 
 def test_console_execution_of_a_wrong_request_fails_with_a_sentence(deployment: DeployedStack) -> None:
-    """The cause names the field; nothing is written."""
+    """The cause names the field, and nothing is written."""
     states = deployment.client("stepfunctions")
     arn = states.start_execution(
         stateMachineArn=deployment.state_machine_arn,
@@ -152,7 +152,7 @@ def ended(states: Any, arn: str, *, longest_s: float = 120) -> dict[str, Any]:
 def test_command_line_gathers_and_tells(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A list file of this machine is taken along; watch ends with the gather; list and status know it."""
+    """A local list file is uploaded. ``watch`` ends with the gather, and ``list`` and ``status`` show it."""
     sources = tmp_path / "list.csv"
     sources.write_text("href,note\n" + "".join(f"{href},n{i}\n" for i, href in enumerate(hrefs(deployment))))
 
@@ -173,7 +173,7 @@ def test_command_line_gathers_and_tells(
 def test_failing_source_costs_its_row_alone(
     deployment: DeployedStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is not there is status, not failure; the command line ends with 1."""
+    """A missing file gets a status and does not fail the gather. The command ends with 1."""
     missing = f"s3://{deployment.samples.bucket}/no/such.tif"
     sources = [*hrefs(deployment), missing]
     request = {"sources": sources, "window": WINDOW, "output": {"name": "holes"}}
@@ -190,7 +190,7 @@ def test_failing_source_costs_its_row_alone(
 
 
 def test_gdal_path_runs_in_the_worker(deployment: DeployedStack) -> None:
-    """What the fast path does not know goes to GDAL in a child of the Lambda process."""
+    """A source that the fast path cannot read is read by GDAL in a child of the Lambda process."""
     jpeg = f"s3://{deployment.samples.bucket}/files/gdal-autotest/stefan_full_rgba_jpeg_contig.tif"
 
     document = gathered(deployment, {"sources": [jpeg], "window": "centre", "output": {"name": "gdal"}})
@@ -200,7 +200,7 @@ def test_gdal_path_runs_in_the_worker(deployment: DeployedStack) -> None:
 
 
 def test_failing_shard_is_tried_again(deployment: DeployedStack) -> None:
-    """A store that refuses for a while costs time and nothing else."""
+    """A store that refuses for a while costs only time."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "retried"}}
     with refused_writes(deployment, "retried.zarr/band_1/c/*"):
         id_ = call(deployment, "POST", "/gathers", request).body["id"]
@@ -212,7 +212,7 @@ def test_failing_shard_is_tried_again(deployment: DeployedStack) -> None:
 
 
 def wait_for_a_failed_try(deployment: DeployedStack, id_: str, *, longest_s: float = 60) -> None:
-    """Wait until the child of a gather has seen its task fail."""
+    """Wait until a task of the gather's child has failed."""
     states = deployment.client("stepfunctions")
     arn = execution_arn(deployment, id_)
     until = time.monotonic() + longest_s
@@ -227,7 +227,7 @@ def wait_for_a_failed_try(deployment: DeployedStack, id_: str, *, longest_s: flo
 
 
 def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: DeployedStack) -> None:
-    """What was lost is run again on demand, and no more than that."""
+    """A redrive runs only the lost shards again."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "redriven"}}
     with refused_writes(deployment, "redriven.zarr/band_1/c/*"):
         failed = gathered(deployment, request)
@@ -244,7 +244,7 @@ def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: DeployedS
 
 
 def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: DeployedStack) -> None:
-    """With all shards committed, the next attempt has no manifest to go through and only finishes."""
+    """If all shards are committed, the next attempt runs no map and only finishes."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "unfinished"}}
     with refused_writes(deployment, "unfinished.zarr/href/*"):
         failed = gathered(deployment, request)
@@ -262,7 +262,7 @@ def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: Deploye
 
 
 def test_shards_may_be_lost_where_the_request_says_so(deployment: DeployedStack) -> None:
-    """The cube is complete, and its status says whose rows are lost."""
+    """The cube is complete, and its status marks the rows that are lost."""
     request = {
         "sources": hrefs(deployment),
         "window": WINDOW,
@@ -278,7 +278,7 @@ def test_shards_may_be_lost_where_the_request_says_so(deployment: DeployedStack)
 
 
 def test_gather_is_stopped(deployment: DeployedStack) -> None:
-    """DELETE stops it; the same request goes on with it later."""
+    """DELETE stops the gather, and the same request continues it later."""
     request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "stopped"}}
     with refused_writes(deployment, "stopped.zarr/band_1/c/*"):
         id_ = call(deployment, "POST", "/gathers", request).body["id"]
@@ -319,7 +319,7 @@ def test_dry_run_tells_shape_and_price(deployment: DeployedStack) -> None:
 def test_refused_requests_are_problems_that_say_why(
     deployment: DeployedStack, request_: Any, says: str
 ) -> None:
-    """Nothing is started, and the answer names what to change."""
+    """Nothing is started, and the answer names the field to change."""
     names = {"samples": deployment.samples.bucket, "control": deployment.control_bucket}
     text = json.dumps(request_)
     for name, value in names.items():
@@ -333,14 +333,14 @@ def test_refused_requests_are_problems_that_say_why(
 
 
 def test_api_wants_credentials(deployment: DeployedStack) -> None:
-    """Nobody gathers at another's cost."""
+    """A request without a signature is refused."""
     answered = call(deployment, "POST", "/gathers", {}, signed=False)
 
     assert answered.status == 403
 
 
 def test_api_describes_itself(deployment: DeployedStack) -> None:
-    """GET /openapi.json names every route that there is."""
+    """GET /openapi.json names every route."""
     answered = call(deployment, "GET", "/openapi.json")
 
     assert answered.status == 200
@@ -355,7 +355,7 @@ def test_api_describes_itself(deployment: DeployedStack) -> None:
 
 
 def test_unknown_gather_is_a_problem(deployment: DeployedStack) -> None:
-    """404, in the media type of problems."""
+    """The answer is 404, with the media type of problem details."""
     answered = call(deployment, "GET", "/gathers/never-was")
 
     assert (answered.status, answered.content_type) == (404, "application/problem+json")

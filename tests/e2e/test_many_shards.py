@@ -1,7 +1,7 @@
-"""One gather over many shards and several workers at a time: all of it arrives, and a failure stays small.
+"""One gather over many shards and several workers: all sources arrive, and a failure stays small.
 
-On AWS each worker writes a log stream of its own. The emulator begins one for every invocation, so that
-workers are told apart by what they log: when they started, and how long each shard took them.
+On AWS each worker has a log stream. The emulator starts one for every invocation, so workers are
+distinguished by their logs: when they started, and how long each shard took.
 """
 
 import json
@@ -19,8 +19,8 @@ import xarray as xr
 
 from e2e.api import ENDED, call, execution_arn, gathered, refused_writes, wait_for
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, WINDOW, opened
-from pixel_gather import gather
 from pixel_gather_emulator.deploy import DeployedStack
+from support.undrawn import gather_undrawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -36,17 +36,17 @@ type Interval = tuple[datetime, datetime]
 
 @dataclass(frozen=True, kw_only=True)
 class Filled:
-    """What a worker logged of a shard that it filled."""
+    """A worker's log entry about a shard that it filled."""
 
     index: int
     invocation: str
     was_cold: bool
     at_work: Interval
-    """As the worker's own clock has it; whole inside one invocation."""
+    """The interval by the worker's own clock. It lies inside one invocation."""
 
 
 def source_list(folder: str) -> str:
-    """Name the samples again and again, each time as the file of another day."""
+    """Return a list that names the samples many times, each time with another day."""
     lines = (
         f"{folder}/{SERIES[n % len(SERIES)]},{date(1990, 1, 1) + timedelta(days=n)},n{n}\n"
         for n in range(N_SOURCES)
@@ -65,7 +65,7 @@ def listed(deployment: DeployedStack) -> str:
 
 @dataclass(frozen=True)
 class InProcess:
-    """The same gather without any of AWS."""
+    """The same gather in this process."""
 
     place: Path
     digest: str
@@ -77,12 +77,12 @@ def in_process(tmp_path_factory: pytest.TempPathFactory) -> InProcess:
     folder = tmp_path_factory.mktemp("many")
     (folder / "sources.csv").write_text(source_list(str(DATA / IN_SAMPLES)))
     request = {"sources": str(folder / "sources.csv"), "window": WINDOW, "output": {"layout": LAYOUT}}
-    here = gather(request, to=folder / "cube.zarr")
+    here = gather_undrawn(request, to=folder / "cube.zarr")
     return InProcess(folder / "cube.zarr", here.report.digest)
 
 
 def requested(name: str, listed: str, **limits: float) -> dict[str, Any]:
-    """Ask for the gather under a name of its own."""
+    """Return the request with its own output name."""
     return {
         "sources": listed,
         "window": WINDOW,
@@ -92,7 +92,7 @@ def requested(name: str, listed: str, **limits: float) -> dict[str, Any]:
 
 
 def map_run(deployment: DeployedStack, id_: str) -> dict[str, Any] | None:
-    """Describe the Map Run of a gather, or return None before it has begun."""
+    """Describe the Map Run of a gather, or return None before it begins."""
     states = deployment.client("stepfunctions")
     arn = execution_arn(deployment, id_)
     runs = states.list_map_runs(executionArn=arn)["mapRuns"]
@@ -103,7 +103,7 @@ def map_run(deployment: DeployedStack, id_: str) -> dict[str, Any] | None:
 
 
 def children(deployment: DeployedStack, run: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """Describe the executions of a Map Run that have begun, by each of their shards."""
+    """Describe the executions of a Map Run that have begun, by the shard of each."""
     states = deployment.client("stepfunctions")
     pages = states.get_paginator("list_executions").paginate(mapRunArn=run["mapRunArn"])
     found = [
@@ -122,7 +122,7 @@ def n_events(deployment: DeployedStack, child: dict[str, Any], type_: str) -> in
 
 
 def filled_shards(deployment: DeployedStack, gather_id: str) -> list[Filled]:
-    """Read what the workers logged of a gather."""
+    """Return what the workers of a gather logged."""
     logs = deployment.client("logs")
     groups = logs.get_paginator("describe_log_groups").paginate()
     names = [
@@ -157,7 +157,7 @@ def _filled(line: dict[str, Any]) -> Filled:
 
 
 def most_at_once(intervals: Iterable[Interval]) -> int:
-    """Return how many intervals overlap where most of them do."""
+    """Return the largest number of intervals that overlap."""
     moments = sorted(moment for begin, end in intervals for moment in ((begin, 1), (end, -1)))
     n, most = 0, 0
     for _, change in moments:
@@ -167,9 +167,10 @@ def most_at_once(intervals: Iterable[Interval]) -> int:
 
 
 def fewest_workers(shards: list[Filled]) -> int:
-    """Return how many workers it must have been at least, each of which fills one shard at a time.
+    """Return the smallest number of workers that explains these shards.
 
-    A worker is cold in its first invocation alone, so that one which was warm before any of those is another.
+    Each worker fills one shard at a time, and is cold only in its first invocation. So a worker that was warm
+    before all cold ones is another one.
     """
     n_cold = len({shard.invocation for shard in shards if shard.was_cold})
     first = min(shards, key=lambda shard: shard.at_work[1])
@@ -178,7 +179,7 @@ def fewest_workers(shards: list[Filled]) -> int:
 
 
 def watched(deployment: DeployedStack, id_: str) -> list[dict[str, Any]]:
-    """Look at a gather through the API until it has ended, and return all that was seen."""
+    """Poll a gather through the API until it ends, and return all of its status documents."""
     seen: list[dict[str, Any]] = []
     until = time.monotonic() + 120
     while not seen or seen[-1]["state"] not in ENDED:
@@ -191,7 +192,7 @@ def watched(deployment: DeployedStack, id_: str) -> list[dict[str, Any]]:
 def test_many_shards_over_two_workers_are_the_gather_in_process(
     deployment: DeployedStack, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every source arrives, to the bit, from two workers at a time, and the status only ever grows."""
+    """Two concurrent workers give the same pixels as one process, bit by bit. The status only grows."""
     id_ = call(deployment, "POST", "/gathers", requested("many", listed)).body["id"]
 
     *running, document = watched(deployment, id_)
@@ -221,7 +222,7 @@ def test_many_shards_over_two_workers_are_the_gather_in_process(
 
 
 def assert_grows(running: list[dict[str, Any]]) -> None:
-    """Hold the status documents of a running gather against each other."""
+    """Check that the numbers in the status documents of a running gather never fall."""
     counted = [each for each in running if each["shards"] is not None]
     assert any(0 < each["shards"]["succeeded"] < N_SHARDS for each in counted)
     for each in counted:
@@ -241,7 +242,7 @@ def assert_grows(running: list[dict[str, Any]]) -> None:
 def test_failing_try_costs_its_shard_another_and_no_other_shard(
     deployment: DeployedStack, listed: str, in_process: InProcess
 ) -> None:
-    """The child whose shard was refused for a while is tried again; all the others are filled once."""
+    """The child whose shard was refused is tried again. All other shards are filled once."""
     refused = 1
     with refused_writes(deployment, f"many-retried.zarr/band_1/c/{refused}/0/0"):
         id_ = call(deployment, "POST", "/gathers", requested("many-retried", listed)).body["id"]
@@ -279,7 +280,7 @@ def wait_for_a_failed_try(deployment: DeployedStack, id_: str, index: int) -> No
 def test_lost_shard_costs_its_own_rows(
     deployment: DeployedStack, listed: str, in_process: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One shard of many that never gets through leaves its own rows empty and all others as they are."""
+    """One shard that always fails leaves its own rows empty and all others complete."""
     lost, most = 7, 1 / N_SHARDS
     with refused_writes(deployment, f"many-lost.zarr/band_1/c/{lost}/0/0"):
         document = gathered(deployment, requested("many-lost", listed, failed_shards=most))

@@ -1,7 +1,7 @@
-"""Gathers by users who hold only what the stack hands out, in environments that name no part of it.
+"""Gathers by users who have only the stack's policies, in environments that name no part of it.
 
-The emulator enforces IAM. What it is not asked for, such as the rights of a console's other pages,
-tests/infra/test_rights.py holds against the template.
+The emulator enforces IAM. Rights that it does not check, such as those of other console pages, are tested on
+the template in tests/infra/test_access.py.
 """
 
 import json
@@ -40,12 +40,12 @@ def reader(deployment: DeployedStack) -> User:
 
 @pytest.fixture(scope="module")
 def stranger(deployment: DeployedStack) -> User:
-    """A user of the account whom nobody has given anything."""
+    """A user of the account without any policy."""
     return User.with_policies(deployment, "stranger")
 
 
 def run_cli(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user would on a machine of their own."""
+    """Run the command as a user on their own machine."""
     return subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-m", "pixel_gather_cli", *arguments],
         env=user.environment,
@@ -58,7 +58,7 @@ def run_cli(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def gathered(deployment: DeployedStack, operator: User, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The end of a gather that an operator has submitted, with a list file of their own machine."""
+    """The end of a gather that an operator has submitted, with a local list file."""
     sources = tmp_path_factory.mktemp("lists") / "list.txt"
     sources.write_text("\n".join(hrefs(deployment)))
     done = run_cli(
@@ -71,14 +71,14 @@ def gathered(deployment: DeployedStack, operator: User, tmp_path_factory: pytest
 
 
 def test_operator_submits_and_finds_the_api_by_the_stack(gathered: Any) -> None:
-    """Right after the deployment, with a policy attached and nothing else set."""
+    """An operator needs only the policy, and no setting, after the deployment."""
     assert gathered["state"] == "succeeded", gathered
     assert gathered["sources"]["failed"] == 0
 
 
 @pytest.mark.parametrize("way", [(), ("--direct",)], ids=["api", "direct"])
 def test_operator_watches_stops_and_redrives(gathered: Any, operator: User, way: tuple[str, ...]) -> None:
-    """Every command reaches the gather; what cannot be done is told as that, not as a right that lacks."""
+    """Every command reaches the gather. An impossible operation is not reported as a missing right."""
     status = run_cli(operator, "status", gathered["id"], *way, "--json")
     listed = run_cli(operator, "list", *way)
     stopped = run_cli(operator, "cancel", gathered["id"], *way)
@@ -96,7 +96,7 @@ def test_operator_watches_stops_and_redrives(gathered: Any, operator: User, way:
 def test_operator_prices_a_gather_by_the_api(
     gathered: Any, deployment: DeployedStack, operator: User
 ) -> None:
-    """The address is the stack's, and POST /plans is theirs to ask."""
+    """An operator finds the API by the stack and may call POST /plans."""
     (stack,) = operator.client("cloudformation").describe_stacks(StackName="PixelGather-main")["Stacks"]
     outputs = {each["OutputKey"]: each["OutputValue"] for each in stack["Outputs"]}
 
@@ -105,7 +105,7 @@ def test_operator_prices_a_gather_by_the_api(
 
 
 def test_operator_gathers_and_looks_in_the_console(deployment: DeployedStack, operator: User) -> None:
-    """The calls of the console's pages: state machines, one of them, start, the execution and its history."""
+    """An operator may make the calls of the console's pages: state machines, start, execution and history."""
     states = operator.client("stepfunctions")
     machines = states.list_state_machines()["stateMachines"]
     (arn,) = (each["stateMachineArn"] for each in machines)
@@ -124,7 +124,7 @@ def test_operator_gathers_and_looks_in_the_console(deployment: DeployedStack, op
 
 
 def test_operator_reads_no_cube(gathered: Any, deployment: DeployedStack, operator: User) -> None:
-    """Who runs gathers need not see what comes of them."""
+    """An operator has no right to read cubes."""
     assert gathered["state"] == "succeeded"
     refused(
         lambda: operator.client("s3").get_object(Bucket=deployment.array_bucket, Key=f"{NAME}.zarr/zarr.json")
@@ -134,7 +134,7 @@ def test_operator_reads_no_cube(gathered: Any, deployment: DeployedStack, operat
 def test_reader_opens_cubes_and_their_reports(
     gathered: Any, reader: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As README shows it, with nothing but the policy."""
+    """A reader can open cubes with only the policy, as the README shows."""
     for name, value in reader.variables.items():
         monkeypatch.setenv(name, value)
 
@@ -151,7 +151,7 @@ def test_reader_opens_cubes_and_their_reports(
 def test_reader_starts_nothing_and_sees_no_control_file(
     gathered: Any, deployment: DeployedStack, reader: User
 ) -> None:
-    """Reading cubes is all."""
+    """A reader may read cubes and nothing else."""
     submitted = run_cli(reader, "list")
 
     assert submitted.returncode == 2
@@ -164,7 +164,7 @@ def test_reader_starts_nothing_and_sees_no_control_file(
 
 
 def test_stranger_is_refused_everywhere(gathered: Any, deployment: DeployedStack, stranger: User) -> None:
-    """The emulator does ask for rights: without a policy nothing works."""
+    """The emulator checks rights: without a policy every call is denied."""
     listed = run_cli(stranger, "list", "--api", deployment.api_url)
 
     assert listed.returncode == 2
@@ -176,7 +176,7 @@ def test_stranger_is_refused_everywhere(gathered: Any, deployment: DeployedStack
 
 
 def refused(call: Callable[[], Any]) -> None:
-    """Assert that a call is denied."""
+    """Check that a call is denied."""
     with pytest.raises(ClientError) as error:
         call()
     assert error.value.response["Error"]["Code"] in {"AccessDenied", "AccessDeniedException"}

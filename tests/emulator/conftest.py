@@ -1,4 +1,4 @@
-"""One emulator for the tests of what it does."""
+"""One emulator for all tests of the emulator."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ MAX_WORKERS: Final = 8
 
 @pytest.fixture(scope="session")
 def running() -> Iterator[Emulator]:
-    """An emulator whose state machines do not wait before they try again."""
+    """An emulator whose state machines do not wait between tries."""
     packages = str(Path(awslambdaric.__file__).parents[1])
     with emulator(
         max_workers=MAX_WORKERS, wait_scale=0, environment={"PIXEL_GATHER_TEST_PATH": packages}

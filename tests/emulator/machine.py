@@ -1,4 +1,4 @@
-"""A state machine shaped like the stack's, put into an emulator by boto3 alone: seconds, not a deployment."""
+"""A state machine like the stack's, made in an emulator by boto3. It takes seconds, unlike a deployment."""
 
 import io
 import json
@@ -62,7 +62,7 @@ RETRY: Final = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A machine, and how to run it."""
+    """A state machine, and how to run it."""
 
     emulator: Emulator
     arn: str
@@ -91,14 +91,14 @@ class Machine:
         return self.start_with(answer, name=name)
 
     def start_with(self, answer: Mapping[str, Any], *, name: str) -> str:
-        """Start an execution whose plan answers so."""
+        """Start an execution whose plan returns this answer."""
         started = self.states.start_execution(
             stateMachineArn=self.arn, name=name, input=json.dumps({"answer": answer})
         )
         return str(started["executionArn"])
 
     def run(self, tasks: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
-        """Start an execution and return what it is described as at its end."""
+        """Run an execution and return its description at the end."""
         return self.ended(self.start(tasks, **options))
 
     def ended(self, arn: str) -> dict[str, Any]:
@@ -128,12 +128,12 @@ class Machine:
         return [self.described(child["executionArn"]) for child in listed]
 
     def tries(self, arn: str, task: str) -> int:
-        """Return how often a task was run."""
+        """Return how many times a task was run."""
         found = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=f"tries/{arn.rpartition(':')[2]}/{task}/")
         return int(found["KeyCount"])
 
     def mark(self, key: str) -> None:
-        """Let the tasks that fail until there is such an object succeed."""
+        """Write the object that lets failing tasks succeed."""
         self.s3.put_object(Bucket=BUCKET, Key=key, Body=b"")
 
 
@@ -152,7 +152,7 @@ def make_machine(emulator: Emulator) -> Machine:
 
 
 def as_role(machine: Machine, name: str, rights: Mapping[str, Any]) -> Machine:
-    """Make the same machine with a role of its own."""
+    """Make the same machine with another role."""
     definition = machine.states.describe_state_machine(stateMachineArn=machine.arn)["definition"]
     role = make_role(machine.emulator, name, rights)
     made = machine.states.create_state_machine(name=name, definition=definition, roleArn=role)
@@ -162,7 +162,7 @@ def as_role(machine: Machine, name: str, rights: Mapping[str, Any]) -> Machine:
 def make_function(
     emulator: Emulator, handler: str, *, role: str, name: str | None = None, **variables: str
 ) -> str:
-    """Make a function of worker.py and return its ARN."""
+    """Make a function from worker.py and return its ARN."""
     made = emulator.client("lambda").create_function(
         FunctionName=name or handler,
         Runtime="provided.al2023",

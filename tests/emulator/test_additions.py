@@ -1,4 +1,4 @@
-"""The additions to ministack: each is still needed, and what in them is more than a hook does its part."""
+"""The additions to ministack: each is still needed, and does its part."""
 
 import inspect
 import random
@@ -16,7 +16,7 @@ from pixel_gather_emulator.additions import MINISTACK, addresses, alarms, rights
 
 
 def test_additions_are_for_the_version_that_is_installed() -> None:
-    """Whoever takes another version reads the additions again."""
+    """The additions must be reviewed when ministack's version changes."""
     assert version("ministack") == MINISTACK
 
 
@@ -48,12 +48,12 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
     ],
 )
 def test_ministack_still_lacks_what_is_added(lacking: str, where: Any) -> None:
-    """Once it does not, the addition goes."""
+    """An addition must be removed once ministack has the feature."""
     assert lacking not in inspect.getsource(where)
 
 
 def test_output_names_the_api_on_the_emulators_own_port() -> None:
-    """By path, because names below localhost do not resolve everywhere; other outputs stay as they are."""
+    """The API is addressed by path, because names below localhost do not always resolve."""
     endpoint = "https://127.0.0.1:4000"
 
     found = addresses.emulated_address("https://abc123.execute-api.us-east-1.amazonaws.com/v1/", endpoint)
@@ -63,7 +63,7 @@ def test_output_names_the_api_on_the_emulators_own_port() -> None:
 
 
 def test_alarm_on_metric_math_is_made() -> None:
-    """It is described by its expression; ministack itself refuses it."""
+    """An alarm on an expression is described by it. Ministack itself refuses such alarms."""
     properties = {
         "Metrics": [
             {"Id": "sum", "Expression": "a + b"},
@@ -95,7 +95,7 @@ def test_retrier_waits_longer_each_time_up_to_its_maximum() -> None:
 
 
 def test_retrier_with_full_jitter_waits_anything_up_to_that() -> None:
-    """So that workers turned away together do not come back together."""
+    """Waits are random, so that throttled workers do not return at the same time."""
     random.seed(1)
     retrier = {"ErrorEquals": ["a"], "IntervalSeconds": 8, "JitterStrategy": "FULL"}
 
@@ -108,7 +108,7 @@ def test_retrier_with_full_jitter_waits_anything_up_to_that() -> None:
 
 
 def test_retrier_gives_up_as_often_as_ministack_does() -> None:
-    """MaxAttempts stays with ministack."""
+    """Ministack still counts MaxAttempts."""
     retrier = {"ErrorEquals": ["a"], "MaxAttempts": 1}
 
     assert tasks.find_matching_retrier([retrier], "a", {0: 1}) == (None, -1)
@@ -116,7 +116,7 @@ def test_retrier_gives_up_as_often_as_ministack_does() -> None:
 
 
 def test_all_matches_all_but_what_cannot_be_caught() -> None:
-    """AWS's list of two."""
+    """States.ALL does not match the two errors that AWS excludes."""
     assert tasks.error_matches(["States.ALL"], "Anything")
     assert not tasks.error_matches(["States.ALL"], "States.DataLimitExceeded")
     assert not tasks.error_matches(["States.ALL"], "States.Runtime")
@@ -125,7 +125,7 @@ def test_all_matches_all_but_what_cannot_be_caught() -> None:
 def test_task_times_out_by_its_input_and_what_catches_it_goes_on_with_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As a shard's first try, whose limit is the plan's."""
+    """A task's time-out may come from its input, as that of a shard's first try does."""
     may_end = threading.Event()
     monkeypatch.setattr(stepfunctions, "_invoke_resource", lambda *_: may_end.wait(10))
     state = {
@@ -144,7 +144,7 @@ def test_task_times_out_by_its_input_and_what_catches_it_goes_on_with_that(
 
 
 def write_process(proc: Path, pid: int, *, parent: int, own: int, of_files: int) -> None:
-    """Write what Linux tells of a process whose name is made to confuse."""
+    """Write Linux's files about a process whose name is hard to parse."""
     folder = proc / str(pid)
     folder.mkdir(parents=True)
     (folder / "stat").write_text(f"{pid} (a) b 9) S {parent} 1 1 0 -1")
@@ -152,7 +152,7 @@ def write_process(proc: Path, pid: int, *, parent: int, own: int, of_files: int)
 
 
 def test_memory_of_a_worker_is_its_and_its_childrens(tmp_path: Path) -> None:
-    """Pages of shared files count once, and other processes do not."""
+    """Pages of shared files count once. Other processes do not count."""
     write_process(tmp_path, 10, parent=1, own=100, of_files=30)
     write_process(tmp_path, 11, parent=10, own=50, of_files=40)
     write_process(tmp_path, 12, parent=11, own=7, of_files=1)
@@ -167,7 +167,7 @@ def test_memory_of_a_worker_is_its_and_its_childrens(tmp_path: Path) -> None:
 
 
 def test_right_to_a_map_run_is_checked_against_the_map_run() -> None:
-    """What names another resource, or none, is ministack's."""
+    """Rights to other resources, or to none, are checked by ministack."""
 
     def checked(service: str, body: bytes) -> str:
         headers: dict[str, str] = {}

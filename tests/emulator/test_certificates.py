@@ -11,7 +11,7 @@ from pixel_gather_emulator.certificates import Certificates, write_certificates
 
 
 def handshake(certificates: Certificates, *, trusted: Path, name: str) -> str | None:
-    """Return the TLS version that client and server agree on."""
+    """Return the TLS version of a connection between client and server."""
     at_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     at_server.load_cert_chain(certificates.certificate, certificates.key)
     at_client = ssl.create_default_context(cafile=str(trusted))
@@ -36,14 +36,14 @@ def handshake(certificates: Certificates, *, trusted: Path, name: str) -> str | 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
 def test_bundle_trusts_the_certificate(tmp_path: Path, name: str) -> None:
-    """With all the checks that Python knows of."""
+    """The certificate passes all checks that Python has."""
     written = write_certificates(tmp_path, {})
 
     assert handshake(written, trusted=written.bundle, name=name) == "TLSv1.3"
 
 
 def test_certificate_is_for_loopback_alone(tmp_path: Path) -> None:
-    """It is worth nothing for any other host."""
+    """The certificate is not valid for any other host."""
     written = write_certificates(tmp_path, {})
 
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
@@ -51,7 +51,7 @@ def test_certificate_is_for_loopback_alone(tmp_path: Path) -> None:
 
 
 def test_bundle_holds_what_the_environment_trusts_already(tmp_path: Path) -> None:
-    """A company's own authority goes on working beside the emulator, each bundle once."""
+    """The environment's own authorities stay trusted. Each bundle is added once."""
     for name in ("own", "other"):
         (tmp_path / name).mkdir()
     own, other = (write_certificates(tmp_path / name, {}) for name in ("own", "other"))
@@ -68,7 +68,7 @@ def test_bundle_holds_what_the_environment_trusts_already(tmp_path: Path) -> Non
 
 
 def test_key_is_for_its_owner_only(tmp_path: Path) -> None:
-    """Others on the machine cannot pose as the emulator."""
+    """Other users of the machine cannot read the key."""
     written = write_certificates(tmp_path, {})
 
     assert written.key.stat().st_mode & 0o077 == 0

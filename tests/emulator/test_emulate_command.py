@@ -1,4 +1,4 @@
-"""``pixel-gather emulate``, with a stand-in for what takes half a minute."""
+"""``pixel-gather emulate``, with a fake for the deployment, which takes half a minute."""
 
 import json
 import os
@@ -20,15 +20,15 @@ from pixel_gather_cli.commands.emulate import Options, emulate
 
 
 class NotDeployedError(Exception):
-    """What a deployment ends with that cannot be made."""
+    """The error of a deployment that fails."""
 
 
 @dataclass
 class FakeEmulator:
-    """Stands for a deployed emulator and records how it was asked for."""
+    """A fake of a deployed emulator. It records its arguments."""
 
     ends_with: type[BaseException] | None = None
-    """Raised while the command waits."""
+    """The exception that is raised while the command waits."""
 
     asked: dict[str, Any] = field(default_factory=dict)
     has_ended: bool = False
@@ -43,22 +43,22 @@ class FakeEmulator:
 
     @property
     def environment(self) -> dict[str, str]:
-        """A whole environment."""
+        """Return a complete environment."""
         return {**os.environ, **self.variables}
 
     @property
     def emulator(self) -> "FakeEmulator":
-        """What `wait` belongs to."""
+        """The object whose `wait` is called."""
         return self
 
     def wait(self) -> None:
-        """End as told."""
+        """Raise the configured exception, if any."""
         if self.ends_with is not None:
             raise self.ends_with
 
     @contextmanager
     def deployed(self, **asked: Any) -> Generator["FakeEmulator"]:
-        """Stand for `pixel_gather_emulator.deploy.deployed`."""
+        """A fake of `pixel_gather_emulator.deploy.deployed`."""
         self.asked = asked
         asked["on_step"]("deploy")
         try:
@@ -68,14 +68,14 @@ class FakeEmulator:
 
 
 def run(fake: FakeEmulator, *command: str, **options: Any) -> int:
-    """Run the command's work."""
+    """Run the command."""
     return emulate(command, Options(**options), deployed=fake.deployed, failures=NotDeployedError)
 
 
 def test_emulate_prints_lines_that_a_shell_takes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And takes back what would lead elsewhere."""
+    """Variables that lead to another deployment are unset."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://elsewhere")
     fake = FakeEmulator()
 
@@ -96,7 +96,7 @@ def test_emulate_prints_lines_that_a_shell_takes(
 
 
 def test_emulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """For scripts: everything that has a name."""
+    """JSON for scripts has all variables."""
     run(FakeEmulator(), as_json=True)
 
     printed = json.loads(capsys.readouterr().out)
@@ -105,7 +105,7 @@ def test_emulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_emulate_hands_on_what_was_asked_for() -> None:
-    """Port, workers, buckets and settings of the stack."""
+    """Port, workers, buckets and settings of the stack are passed on."""
     fake = FakeEmulator()
 
     run(fake, port=4000, workers=3, source_buckets=("a", "b"), context={"max_usd": "1"})
@@ -120,7 +120,7 @@ def test_emulate_hands_on_what_was_asked_for() -> None:
 
 
 def test_emulate_runs_a_command_in_the_environment_and_ends_as_it_does(tmp_path: Path) -> None:
-    """The emulator is gone afterwards."""
+    """The emulator ends with the command."""
     fake, said = FakeEmulator(), tmp_path / "said"
     code = f"import os, pathlib, sys; pathlib.Path({str(said)!r}).write_text(os.environ['SAID']); sys.exit(7)"
 
@@ -130,14 +130,14 @@ def test_emulate_runs_a_command_in_the_environment_and_ends_as_it_does(tmp_path:
 
 
 def test_emulate_ends_as_a_shell_does_when_its_command_is_killed() -> None:
-    """128 and the signal's number."""
+    """The exit code is 128 plus the signal's number."""
     code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 
     assert run(FakeEmulator(), sys.executable, "-c", code) == 128 + signal.SIGKILL
 
 
 def test_emulate_says_which_command_there_is_not() -> None:
-    """One line, no traceback."""
+    """An unknown command is one line without a traceback."""
     fake = FakeEmulator()
 
     with pytest.raises(click.ClickException, match="no-such-command: No such file"):
@@ -147,7 +147,7 @@ def test_emulate_says_which_command_there_is_not() -> None:
 
 
 def test_emulate_has_an_env_file_while_it_is_ready(tmp_path: Path) -> None:
-    """Complete, for its owner only, and gone with the emulator."""
+    """The file is complete, readable by its owner only, and removed at the end."""
     path = tmp_path / "env"
     code = f"import pathlib, sys; sys.exit(pathlib.Path({str(path)!r}).read_text().count('SAID='))"
 
@@ -156,7 +156,7 @@ def test_emulate_has_an_env_file_while_it_is_ready(tmp_path: Path) -> None:
 
 
 def test_env_file_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Values with blanks and quotes too, by any shell."""
+    """Any shell reads values with blanks and quotes correctly."""
     path, read = tmp_path / "env", tmp_path / "read"
     script = f'. {shlex.quote(str(path))}; printf %s "$SAID" > {shlex.quote(str(read))}'
 
@@ -166,7 +166,7 @@ def test_env_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_emulate_ends_well_on_ctrl_c() -> None:
-    """That is how it is meant to end."""
+    """Ctrl-C is the normal end."""
     fake = FakeEmulator(ends_with=KeyboardInterrupt)
 
     assert run(fake) == 0
@@ -174,7 +174,7 @@ def test_emulate_ends_well_on_ctrl_c() -> None:
 
 
 def test_emulate_leaves_in_order_when_terminated() -> None:
-    """The command is terminated too, and the emulator ends before the process does."""
+    """SIGTERM also ends the command. The emulator ends before the process."""
     fake, parent = FakeEmulator(), os.getpid()
     code = f"import os, signal, time; os.kill({parent}, signal.SIGTERM); time.sleep(600)"
 
@@ -186,7 +186,7 @@ def test_emulate_leaves_in_order_when_terminated() -> None:
 
 
 def test_emulate_says_why_it_could_not_deploy() -> None:
-    """In one message."""
+    """The error is one message."""
 
     @contextmanager
     def fails(**_: Any) -> Generator[FakeEmulator]:

@@ -1,4 +1,4 @@
-"""What a state machine shaped like the stack's does in the emulator, as it would on AWS."""
+"""A state machine like the stack's behaves in the emulator as on AWS."""
 
 import json
 import time
@@ -18,12 +18,12 @@ def tasks(count: int, **what: Any) -> list[dict[str, Any]]:
 
 
 def fails_until(name: str, key: str, error: str = "WrongError") -> dict[str, Any]:
-    """Return a task that fails until there is an object."""
+    """Return a task that fails until an object exists."""
     return {"name": name, "fails_until": key, "error": error}
 
 
 def running_of(machine: Machine, arn: str) -> dict[str, int]:
-    """Wait until a child runs, and return the counts of that moment."""
+    """Wait until a child runs. Return the counts at that moment."""
     while True:
         runs = machine.states.list_map_runs(executionArn=arn)["mapRuns"]
         if runs and (counts := machine.counts(arn)).get("running"):
@@ -37,7 +37,7 @@ def error_of(caught: pytest.ExceptionInfo[ClientError]) -> str:
 
 
 def test_map_runs_children_in_processes_of_their_own(machine: Machine) -> None:
-    """Eight tasks at a time are eight worker processes; the state's output is its input."""
+    """Eight tasks at a time need eight worker processes. The state's output is its input."""
     arn = machine.start(tasks(8, seconds=1.5))
     seen = 0
     while machine.described(arn)["status"] == "RUNNING":
@@ -54,7 +54,7 @@ def test_map_runs_children_in_processes_of_their_own(machine: Machine) -> None:
 
 
 def test_map_runs_no_more_than_the_concurrency_of_its_input(machine: Machine) -> None:
-    """MaxConcurrencyPath is looked at, and DescribeMapRun tells what waits."""
+    """MaxConcurrencyPath is followed, and DescribeMapRun counts the waiting children."""
     arn = machine.start(tasks(4, seconds=0.5), workers=1)
     counts = running_of(machine, arn)
 
@@ -65,7 +65,7 @@ def test_map_runs_no_more_than_the_concurrency_of_its_input(machine: Machine) ->
 
 
 def test_map_fails_and_aborts_the_rest_when_too_much_has_failed(machine: Machine) -> None:
-    """One failure of many is too much by default: what runs is aborted, what waits never starts."""
+    """By default, one failure aborts the running children, and the waiting ones never start."""
     slow = [{"name": f"slow{index}", "seconds": 1.5} for index in range(3)]
     found = machine.run([fails_until("a", "never"), *slow], workers=2)
     arn = found["executionArn"]
@@ -79,14 +79,14 @@ def test_map_fails_and_aborts_the_rest_when_too_much_has_failed(machine: Machine
 
 @pytest.mark.parametrize(("tolerated", "status"), [(25, "SUCCEEDED"), (24, "FAILED")])
 def test_map_bears_the_percentage_of_its_input(machine: Machine, tolerated: int, status: str) -> None:
-    """ToleratedFailurePercentagePath is looked at; as much as it says is borne."""
+    """ToleratedFailurePercentagePath is followed: as many failures as it says are tolerated."""
     found = machine.run([fails_until("a", "never"), *tasks(3)], tolerated=tolerated)
 
     assert found["status"] == status
 
 
 def test_redrive_runs_what_failed_and_no_more(machine: Machine) -> None:
-    """It goes on at the map, in the same Map Run, and the execution is the same."""
+    """The redrive continues in the same Map Run of the same execution."""
     found = machine.run([*tasks(3), fails_until("bad", "mended/1")], workers=1)
     arn = found["executionArn"]
     machine.mark("mended/1")
@@ -104,7 +104,7 @@ def test_redrive_runs_what_failed_and_no_more(machine: Machine) -> None:
 
 
 def test_redrive_of_a_success_is_refused(machine: Machine) -> None:
-    """As on AWS."""
+    """A successful execution cannot be redriven, as on AWS."""
     found = machine.run(tasks(1))
 
     with pytest.raises(ClientError) as caught:
@@ -114,7 +114,7 @@ def test_redrive_of_a_success_is_refused(machine: Machine) -> None:
 
 
 def test_stopped_execution_stays_aborted_and_can_be_redriven(machine: Machine) -> None:
-    """Its children are aborted at once, what ends later changes nothing, and a redrive runs them again."""
+    """Children are aborted at once, their later ends change nothing, and a redrive runs them again."""
     arn = machine.start(tasks(4, seconds=1), workers=2)
     running_of(machine, arn)
     machine.states.stop_execution(executionArn=arn, error="Stopped", cause="by a test")
@@ -133,7 +133,7 @@ def test_stopped_execution_stays_aborted_and_can_be_redriven(machine: Machine) -
 
 
 def test_same_start_twice_is_the_same_execution_while_it_runs(machine: Machine) -> None:
-    """Another input, or an execution that has ended, is an error."""
+    """Another input under the same name is an error, and so is the name of an ended execution."""
     answer = {"verdict": "refused", "error": "RequestError", "cause": "no"}
     slow = tasks(1, seconds=1)
     first = machine.start(slow, name="twice")
@@ -150,7 +150,7 @@ def test_same_start_twice_is_the_same_execution_while_it_runs(machine: Machine) 
 
 @pytest.mark.parametrize("name", ["a b", "a/b", "x" * 81])
 def test_names_are_checked(machine: Machine, name: str) -> None:
-    """As AWS does."""
+    """Invalid names are refused, as on AWS."""
     with pytest.raises(ClientError) as caught:
         machine.start_with({}, name=name)
 
@@ -158,7 +158,7 @@ def test_names_are_checked(machine: Machine, name: str) -> None:
 
 
 def test_fail_state_says_what_its_input_says(machine: Machine) -> None:
-    """ErrorPath and CausePath."""
+    """ErrorPath and CausePath are followed."""
     answer = {"verdict": "refused", "error": "RequestError", "cause": "sources: name one"}
     found = machine.ended(machine.start_with(answer, name="refused"))
 
@@ -166,7 +166,7 @@ def test_fail_state_says_what_its_input_says(machine: Machine) -> None:
 
 
 def test_exceptions_keep_their_class_and_only_the_named_are_tried_again(machine: Machine) -> None:
-    """A worker survives its exceptions."""
+    """Only the named errors are retried. A worker survives exceptions."""
     busy, wrong = fails_until("busy", "never", "BusyError"), fails_until("wrong", "never")
     found = machine.run([busy, wrong], tolerated=100)
     arn = found["executionArn"]
@@ -188,7 +188,7 @@ def test_exceptions_keep_their_class_and_only_the_named_are_tried_again(machine:
 def test_limits_of_a_function_are_errors_of_its_task(
     machine: Machine, task: dict[str, Any], error: str
 ) -> None:
-    """By the names that AWS gives them."""
+    """The errors have the names that AWS gives them."""
     found = machine.run([{"name": "a", **task}], tolerated=100)
 
     (child,) = machine.children(found["executionArn"])
@@ -196,12 +196,12 @@ def test_limits_of_a_function_are_errors_of_its_task(
 
 
 def test_memory_within_the_limit_is_given(machine: Machine) -> None:
-    """So that the test of too much means something."""
+    """A function may use its memory. This shows that the test of too much memory is valid."""
     assert machine.run([{"name": "a", "memory_mib": 100}])["status"] == "SUCCEEDED"
 
 
 def test_right_of_a_role_is_given(machine: Machine) -> None:
-    """So that the test of a denied bucket means something."""
+    """A granted right works. This shows that the test of a denied bucket is valid."""
     machine.mark("readable")
 
     assert (
@@ -210,7 +210,7 @@ def test_right_of_a_role_is_given(machine: Machine) -> None:
 
 
 def test_error_while_starting_keeps_its_class(machine: Machine) -> None:
-    """What a module raises as it is imported is the task's error."""
+    """An error while a module is imported is the task's error."""
     function = make_function(machine.emulator, "shard", role=ROLE, name="broken", FAILS_TO_START="1")
     one = one_task_machine(machine, function)
 
@@ -218,7 +218,7 @@ def test_error_while_starting_keeps_its_class(machine: Machine) -> None:
 
 
 def test_throttled_function_is_too_many_requests(machine: Machine) -> None:
-    """By AWS's name, so that the retrier for it is the one that is used."""
+    """The error has AWS's name, so that the right retrier is used."""
     function = make_function(machine.emulator, "manifest", role=ROLE, name="reserved")
     machine.emulator.client("lambda").put_function_concurrency(
         FunctionName="reserved", ReservedConcurrentExecutions=0
@@ -229,7 +229,7 @@ def test_throttled_function_is_too_many_requests(machine: Machine) -> None:
 
 
 def test_machine_times_out(machine: Machine) -> None:
-    """TimeoutSeconds of a machine ends its executions."""
+    """TimeoutSeconds of a state machine ends its executions."""
     wait = {
         "Type": "Task",
         "TimeoutSeconds": 30,
@@ -275,7 +275,7 @@ ALL: dict[str, str] = {
     ],
 )
 def test_machine_does_what_its_own_role_may(machine: Machine, missing: str | None, error: str | None) -> None:
-    """A right that is forgotten shows here, not in the first account it is deployed to."""
+    """A missing right of the role fails here, and not only in an account."""
     rights = [
         {"Effect": "Allow", "Action": action, "Resource": resource}
         for action, resource in ALL.items()

@@ -1,4 +1,4 @@
-"""The emulator as a process: what it serves, and that nothing is left of it."""
+"""The emulator as a process: it serves one port and leaves nothing behind."""
 
 import os
 import signal
@@ -30,8 +30,8 @@ print(boto3.client("s3").get_object(Bucket="by-obstore", Key="key")["Body"].read
 """
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for something that is bound to happen; the test's own time-out is the limit."""
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait until a condition is met. The test's own time-out is the limit."""
     while not is_so():
         time.sleep(0.05)
 
@@ -49,7 +49,7 @@ def named(folder: Path) -> list[int]:
 
 
 def test_environment_leads_boto3_and_obstore_there(running: Emulator) -> None:
-    """Over TLS, with nothing else said, whatever the caller's own environment leads to."""
+    """The environment suffices for both clients, over TLS, and overrides the caller's own."""
     s3 = running.client("s3")
     s3.create_bucket(Bucket="by-obstore")
     s3.put_object(Bucket="by-obstore", Key="key", Body=b"value")
@@ -73,7 +73,7 @@ def test_environment_leads_boto3_and_obstore_there(running: Emulator) -> None:
 
 
 def test_emulator_speaks_tls_only(running: Emulator) -> None:
-    """Buckets deny plain HTTP, and so does the port."""
+    """Plain HTTP is refused by buckets and by the port."""
     host, _, port = running.endpoint.removeprefix("https://").partition(":")
     with socket.create_connection((host, int(port)), timeout=10) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -87,7 +87,7 @@ def test_emulator_speaks_tls_only(running: Emulator) -> None:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 def test_emulator_listens_on_one_loopback_port(running: Emulator) -> None:
-    """Nothing is reachable from another machine, and nothing needs a right to a low port."""
+    """The port is not reachable from other machines and needs no special right."""
     group = os.getpgid(next(pid for pid in named(running.work) if os.getpgid(pid) == pid))
     sockets = {
         str(link.readlink())
@@ -111,7 +111,10 @@ def test_emulator_listens_on_one_loopback_port(running: Emulator) -> None:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 def test_emulator_ignores_no_signal_that_lambda_does_not(running: Emulator) -> None:
-    """Its supervisor does, and workers would inherit that: a handler's own children could not be ended."""
+    """Workers do not inherit the supervisor's ignored signals.
+
+    Otherwise a handler could not end its children.
+    """
     (server,) = (pid for pid in named(running.work) if pid == os.getpgid(pid))
     status = Path(f"/proc/{server}/status").read_text().splitlines()
     (ignored,) = (int(line.split()[1], 16) for line in status if line.startswith("SigIgn:"))
@@ -120,7 +123,7 @@ def test_emulator_ignores_no_signal_that_lambda_does_not(running: Emulator) -> N
 
 
 def test_emulator_leaves_nothing_when_it_ends() -> None:
-    """No folder and no process."""
+    """After its end no folder and no process is left."""
     with emulator() as started:
         assert started.work.is_dir()
         assert started.client("s3").list_buckets()["Buckets"] == []
@@ -131,7 +134,7 @@ def test_emulator_leaves_nothing_when_it_ends() -> None:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_emulator_leaves_nothing_when_its_caller_is_killed() -> None:
-    """SIGKILL leaves a caller no time to clean up."""
+    """After SIGKILL of the caller nothing is left either."""
     command = [sys.executable, "-c", CALLER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as caller:  # noqa: S603 # as above
         assert caller.stdout is not None
@@ -139,14 +142,14 @@ def test_emulator_leaves_nothing_when_its_caller_is_killed() -> None:
         assert len(named(work)) >= 1
         caller.send_signal(signal.SIGKILL)
 
-    until(lambda: not work.exists())
-    until(lambda: named(work) == [])
+    wait_until(lambda: not work.exists())
+    wait_until(lambda: named(work) == [])
 
 
 def kill_from_within() -> None:
-    """Run an emulator, kill it and notice."""
+    """Run an emulator, kill it, and check that the error is noticed."""
     with emulator() as started:
-        until(lambda: "services available" in started.log.read_text(errors="replace"))
+        wait_until(lambda: "services available" in started.log.read_text(errors="replace"))
         (server,) = (pid for pid in named(started.work) if pid == os.getpgid(pid))
         os.kill(server, signal.SIGKILL)
         started.wait()
@@ -154,13 +157,13 @@ def kill_from_within() -> None:
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_emulator_that_ends_by_itself_shows_its_log() -> None:
-    """The caller is told at the latest when it is done."""
+    """If the emulator ends early, the caller gets its log at the latest at the end."""
     with pytest.raises(EmulatorError, match=r"(?s)ended by itself.*services available"):
         kill_from_within()
 
 
 def test_emulator_that_cannot_start_shows_why() -> None:
-    """A port that is taken."""
+    """The error says that the port is taken."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(EmulatorError, match="Address already in use"), emulator(port=port):

@@ -12,14 +12,14 @@ import pytest
 from pixel_gather_emulator.tied import CommandError, tied_commands
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for something that is bound to happen; the test's own time-out is the limit."""
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait until a condition is met. The test's own time-out is the limit."""
     while not is_so():
         time.sleep(0.02)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Return whether a process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -33,7 +33,7 @@ def python(code: str) -> list[str]:
 
 
 def test_tied_command_gives_back_what_it_said(tmp_path: Path) -> None:
-    """Standard output alone, and however much that is."""
+    """Standard output is returned, of any length."""
     with tied_commands() as run:
         said = run(
             python("import sys; print('x' * 10**6); sys.stderr.write('y' * 10**6)"), os.environ, cwd=tmp_path
@@ -43,13 +43,13 @@ def test_tied_command_gives_back_what_it_said(tmp_path: Path) -> None:
 
 
 def test_tied_command_that_fails_says_why(tmp_path: Path) -> None:
-    """The message names the command and ends with its own words."""
+    """The message has the command and its last output."""
     with tied_commands() as run, pytest.raises(CommandError, match=r"(?s)-c.*failed:.*no such luck"):
         run(python("raise SystemExit('no such luck')"), os.environ, cwd=tmp_path)
 
 
 def test_tied_command_is_killed_when_its_caller_leaves(tmp_path: Path) -> None:
-    """With what it has started, at once, and the call returns with an error."""
+    """The command and its children are killed at once, and the call raises an error."""
     pids, failures = tmp_path / "pids", []
     code = (
         "import os, subprocess, sys, time, pathlib\n"
@@ -68,9 +68,9 @@ def test_tied_command_is_killed_when_its_caller_leaves(tmp_path: Path) -> None:
 
         calling = threading.Thread(target=call)
         calling.start()
-        until(pids.exists)
+        wait_until(pids.exists)
     calling.join()
 
     for pid in map(int, pids.read_text().split()):
-        until(lambda pid=pid: not is_alive(pid))  # type: ignore[misc] # mypy cannot infer a default's lambda
+        wait_until(lambda pid=pid: not is_alive(pid))  # type: ignore[misc] # mypy cannot infer a default's lambda
     assert len(failures) == 1

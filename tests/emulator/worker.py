@@ -1,4 +1,4 @@
-"""The Lambda functions of the emulator's own tests, which do as their event says."""
+"""The Lambda functions of the emulator's tests. Their events say what they do."""
 
 import os
 import time
@@ -8,11 +8,11 @@ import boto3
 
 
 class BusyError(Exception):
-    """What another try mends."""
+    """An error that is tried again."""
 
 
 class WrongError(Exception):
-    """What no other try mends."""
+    """An error that is not tried again."""
 
 
 if "FAILS_TO_START" in os.environ:
@@ -22,12 +22,12 @@ S3 = boto3.client("s3")
 
 
 def manifest(event: dict[str, Any], _context: object) -> Any:
-    """Answer as a plan does; the items are in the object that the input names already."""
+    """Answer as a plan does. The items are already in the object that the input names."""
     return event["request"]["answer"]
 
 
 def shard(event: dict[str, Any], _context: object) -> Any:
-    """Do what the task says, and leave a mark for every try."""
+    """Do what the task says, and write a mark for every try."""
     task = event["task"]
     mark = f"tries/{event['gather']}/{task['name']}/{time.time_ns()}"
     S3.put_object(Bucket=os.environ["BUCKET"], Key=mark, Body=b"")

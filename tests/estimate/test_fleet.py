@@ -1,4 +1,4 @@
-"""The simulation of the map against what can be worked out by hand, and against chance."""
+"""The simulation of the map agrees with calculations by hand and with random simulations."""
 
 import heapq
 import random
@@ -31,7 +31,7 @@ TASK_S = 0.1 + 0.1 + 0.5 + 0.4
 
 
 def test_one_worker_does_one_task_after_another() -> None:
-    """It starts once, and every task takes its time."""
+    """A single worker starts once and does all tasks in sequence."""
     course = simulate(replace(FLEET, n_tasks=50, n_workers=1))
 
     assert course.seconds == pytest.approx(0.01 + 1.0 + 50 * TASK_S)
@@ -40,7 +40,7 @@ def test_one_worker_does_one_task_after_another() -> None:
 
 
 def test_as_many_workers_as_tasks_wait_for_their_children_alone() -> None:
-    """The last child starts after all others; then its worker starts and does its one task."""
+    """The time is that of the last child: its dispatch, the start of its worker and one task."""
     course = simulate(replace(FLEET, n_tasks=80))
 
     assert course.seconds == pytest.approx(80 / 100 + 1.0 + TASK_S)
@@ -48,7 +48,7 @@ def test_as_many_workers_as_tasks_wait_for_their_children_alone() -> None:
 
 
 def test_no_more_workers_start_than_the_dispatch_rate_keeps_busy() -> None:
-    """By Little's law: the rate times the seconds of a task, and some for the starts of the first."""
+    """By Little's law, the workers are the rate times a task's seconds, plus some for the first starts."""
     course = simulate(replace(FLEET, n_tasks=5000))
 
     assert course.seconds == pytest.approx(5000 / 100 + TASK_S, rel=0.05)
@@ -56,7 +56,7 @@ def test_no_more_workers_start_than_the_dispatch_rate_keeps_busy() -> None:
 
 
 def test_s3_holds_all_workers_up_together_and_they_are_paid_for_it() -> None:
-    """Twice the workers take as long, and cost more."""
+    """If S3 is the limit, twice the workers take the same time and cost more."""
     few = simulate(replace(FLEET, n_workers=100, gets_per_s=5500))
     many = simulate(replace(FLEET, n_workers=200, gets_per_s=5500))
 
@@ -66,7 +66,7 @@ def test_s3_holds_all_workers_up_together_and_they_are_paid_for_it() -> None:
 
 
 def test_new_workers_come_in_bursts_where_children_come_faster() -> None:
-    """As with EXPRESS children: the second thousand wait for ten seconds."""
+    """The second thousand workers wait for ten seconds."""
     course = simulate(
         replace(FLEET, n_tasks=2000, n_workers=2000, children_per_s=inf, reading_s=100.0, burst_every_s=10)
     )
@@ -75,7 +75,7 @@ def test_new_workers_come_in_bursts_where_children_come_faster() -> None:
 
 
 def test_no_task_takes_no_time() -> None:
-    """A gather whose shards are all there has nothing left for the map."""
+    """Without missing shards the map takes no time."""
     assert simulate(replace(FLEET, n_tasks=0)) == Course(
         n_children=0,
         seconds=0.0,
@@ -95,7 +95,7 @@ def test_no_task_takes_no_time() -> None:
 def test_simulate_beats_no_limit(
     n_tasks: int, n_workers: int, reading_s: float, gets_per_s: float, late_share: float
 ) -> None:
-    """Whatever the fleet: no faster than each limit alone allows, and its parts add up to its time."""
+    """No fleet is faster than each of its limits alone. The parts add up to the total time."""
     fleet = replace(
         FLEET,
         n_tasks=n_tasks,
@@ -116,7 +116,7 @@ def test_simulate_beats_no_limit(
 
 @pytest.mark.parametrize("n_workers", [1, 10, 100])
 def test_late_answers_spread_evenly_cost_what_they_do_by_chance(n_workers: int) -> None:
-    """The mean of twenty runs in which each GET is late by chance is within 10 % of the model."""
+    """The model is within 10 % of the mean of twenty runs with random late GETs."""
     fleet = replace(FLEET, n_tasks=600, n_workers=n_workers, late_share=1 - (1 - 1 / 1278) ** 128)
     by_chance = [_by_chance(fleet, random.Random(seed)) for seed in range(20)]  # noqa: S311 # no secret
 
@@ -124,7 +124,7 @@ def test_late_answers_spread_evenly_cost_what_they_do_by_chance(n_workers: int) 
 
 
 def _by_chance(fleet: Fleet, chance: random.Random) -> float:
-    """Return how long it takes where each GET is late by chance, by a simulation of its own."""
+    """Return the time of a separate simulation in which each GET is late at random."""
     free = [0.0] * fleet.n_workers
     started = set[int]()
     heap = [(at, worker) for worker, at in enumerate(free)]
@@ -143,7 +143,10 @@ def _by_chance(fleet: Fleet, chance: random.Random) -> float:
 
 @given(n_tasks=st.integers(0, 5000), tasks_per_child=st.integers(1, 20), n_workers=st.integers(1, 1000))
 def test_child_sizes_share_out_all_tasks(n_tasks: int, tasks_per_child: int, n_workers: int) -> None:
-    """None is left out or too large, and where there is a worker for each task, each has its own."""
+    """Every task is in one child, and no child is too large.
+
+    With a worker per task, each child has one task.
+    """
     sizes = child_sizes(n_tasks, tasks_per_child=tasks_per_child, n_workers=n_workers)
 
     assert sum(sizes) == n_tasks
@@ -155,7 +158,10 @@ def test_child_sizes_share_out_all_tasks(n_tasks: int, tasks_per_child: int, n_w
 
 @pytest.mark.parametrize("n_workers", [1, 10, 50, 300])
 def test_children_with_many_tasks_cost_no_time(n_workers: int) -> None:
-    """The last ones are short, so that all workers end at about the same time; and there are far fewer."""
+    """The last children are small, so that all workers end at about the same time.
+
+    There are far fewer children.
+    """
     single = simulate(replace(FLEET, n_tasks=5000, n_workers=n_workers))
     many = simulate(replace(FLEET, n_tasks=5000, n_workers=n_workers, tasks_per_child=11))
 

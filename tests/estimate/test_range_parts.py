@@ -1,4 +1,4 @@
-"""In how many parts one object is fetched."""
+"""The number of parts in which a range of one object is fetched."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -39,7 +39,7 @@ IN_FLIGHT = st.integers(1, 128)
 def test_parts_cover_the_range_once_and_are_never_more_than_allowed(
     start: int, nbytes: int, part: int | None, most: int
 ) -> None:
-    """In order, without a gap, of sizes that differ by a byte at most."""
+    """Parts are in order, without a gap, and differ by one byte at most."""
     parts = cut_range(start, start + nbytes, part_nbytes=part, most=most)
 
     sizes = [stop - first for first, stop in parts]
@@ -54,7 +54,7 @@ def test_parts_cover_the_range_once_and_are_never_more_than_allowed(
 def test_what_is_chosen_is_nearly_the_fastest_and_never_too_small(
     link: Link, nbytes: int, n_in_flight: int, most: int
 ) -> None:
-    """At most 5 % slower than any other number of parts that is allowed."""
+    """The choice is at most 5 % slower than any other allowed number."""
     chosen = choose_parts(nbytes, link=link, n_in_flight=n_in_flight, most=most)
 
     allowed = [n for n in range(1, most + 1) if n == 1 or n * SMALLEST_PART <= nbytes]
@@ -68,7 +68,7 @@ def test_what_is_chosen_is_nearly_the_fastest_and_never_too_small(
 
 @given(link=LINKS, sizes=st.tuples(SIZES, SIZES), n_in_flight=IN_FLIGHT)
 def test_more_bytes_never_make_fewer_parts(link: Link, sizes: tuple[int, int], n_in_flight: int) -> None:
-    """There is one crossover, and beyond it parts win for good."""
+    """There is one crossover. Above it, parts are always faster."""
     fewer, more = (choose_parts(each, link=link, n_in_flight=n_in_flight).n for each in sorted(sizes))
 
     assert fewer <= more
@@ -78,7 +78,7 @@ def test_more_bytes_never_make_fewer_parts(link: Link, sizes: tuple[int, int], n
 def test_more_sources_side_by_side_never_make_more_parts(
     link: Link, nbytes: int, counts: tuple[int, int]
 ) -> None:
-    """They share the machine: what one of them may use falls."""
+    """Concurrent sources share the machine, so each may use less of it."""
     few, many = (
         choose_parts(nbytes, link=replace(link, more_s=0.0), n_in_flight=n).n for n in sorted(counts)
     )
@@ -88,21 +88,21 @@ def test_more_sources_side_by_side_never_make_more_parts(
 
 @pytest.mark.parametrize("n_in_flight", [1, 2, 64])
 def test_a_worker_on_lambda_has_no_use_for_parts(n_in_flight: int) -> None:
-    """One connection takes all that an environment has."""
+    """One connection uses the whole network of a worker."""
     assert choose_parts(256 * MB, link=LAMBDA, n_in_flight=n_in_flight) == Parts()
 
 
 def test_one_large_source_on_a_big_machine_is_fetched_in_as_many_parts_as_may_be() -> None:
-    """One connection would leave most of it idle."""
+    """One connection would leave most of the network unused."""
     assert choose_parts(256 * MB, link=HERE, n_in_flight=1) == Parts(n=MOST_PARTS, part_nbytes=32 * MB)
 
 
 @pytest.mark.parametrize("nbytes", [400_000, 256 * MB])
 def test_many_sources_side_by_side_stay_with_single_ranges(nbytes: int) -> None:
-    """64 connections fill the machine by themselves."""
+    """64 connections fill the machine without parts."""
     assert choose_parts(nbytes, link=HERE, n_in_flight=64) == Parts()
 
 
 def test_a_tile_is_not_worth_a_second_request() -> None:
-    """Less than two smallest parts is a single range, however idle the machine is."""
+    """A range below twice the smallest part is not cut, even on an idle machine."""
     assert choose_parts(400_000, link=HERE, n_in_flight=1) == Parts()

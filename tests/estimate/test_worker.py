@@ -1,4 +1,4 @@
-"""How long a worker reads, against a simulation of its single requests."""
+"""The model of a worker's reading time agrees with a simulation of its single requests."""
 
 import heapq
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ LAMBDA = Worker.on_lambda(memory_mib=1769, in_flight=64)
 
 @dataclass(frozen=True)
 class Case:
-    """A worker and a share, and what binds it."""
+    """A worker and a share of work, and the limit that binds."""
 
     id: str
     worker: Worker
@@ -44,17 +44,17 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_reading_takes_what_its_requests_take(case: Case) -> None:
-    """Within 20 % of what comes out where every request waits for its first byte, the link and a core."""
+    """The model is within 20 % of a simulation in which requests wait for first byte, link and core."""
     assert case.worker.reading_s(case.share) == pytest.approx(_by_requests(case.worker, case.share), rel=0.2)
 
 
 def test_nothing_to_read_takes_no_time() -> None:
-    """As for a share of no sources."""
+    """A share without sources takes no time."""
     assert LAMBDA.reading_s(replace(SHARE, n_sources=0, n_gets=0)) == 0.0
 
 
 def test_without_a_limit_a_worker_reads_faster() -> None:
-    """Each limit that is taken away is the one that bound it."""
+    """Without the limit that binds, reading is faster."""
     assert LAMBDA.without_network().reading_s(SHARE) < LAMBDA.reading_s(SHARE)
     slow = replace(LAMBDA, in_flight=1)
     assert slow.without_waiting().reading_s(SHARE) < slow.reading_s(SHARE)
@@ -70,7 +70,7 @@ def test_storing_takes_longer_for_more() -> None:
 
 
 def _by_requests(worker: Worker, share: Share) -> float:
-    """Return how long a share takes by its events: first byte, link and core of each request."""
+    """Return the time of a share by simulating first byte, link and core of each request."""
     n, gets = round(share.n_sources), round(share.n_gets / share.n_sources)
     sizes = [16_384.0] * (gets - 1) + [share.fetched_nbytes / n - 16_384 * (gets - 1)]
     per_source_s = worker.cpu_s_per_source + share.decoded_nbytes / n / worker.decoding_bytes_per_s

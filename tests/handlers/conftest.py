@@ -21,7 +21,7 @@ def s3_url() -> Iterator[str]:
 
 @pytest.fixture
 def s3(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Put eight scenes of one Landsat tile and four grids of ocean heat into a bucket of sources."""
+    """Put eight scenes of one Landsat tile and four grids of ocean heat into the bucket of sources."""
     for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": s3_url}).items():
         monkeypatch.setenv(variable, value)
     client = emptied(s3_url)

@@ -1,4 +1,4 @@
-"""The functions behind the API: what they answer, and problems for whatever they refuse."""
+"""The functions behind the API: their answers, and problem details for every refusal."""
 
 import json
 import re
@@ -23,6 +23,8 @@ from pixel_gather.errors import (
     GatherNotFoundError,
     MissingExtraError,
     NotRedrivableError,
+    ShardLateError,
+    ShardsLeftError,
     SourceError,
     StaleHeaderError,
     ThrottledError,
@@ -38,7 +40,7 @@ ADDRESS = "https://abc123.execute-api.eu-central-1.amazonaws.com/v1"
 
 @dataclass
 class FakeExecutions:
-    """What is needed of `pixel_gather.adapters.aws.executions.Executions`; fails when told to."""
+    """A fake of `pixel_gather.adapters.aws.executions.Executions`. It can be made to fail."""
 
     error: Exception | None = None
     calls: list[tuple[Any, ...]] = field(default_factory=list)
@@ -46,7 +48,7 @@ class FakeExecutions:
     links_from: str = ""
 
     def __replace__(self, *, links_from: str) -> "FakeExecutions":
-        """Be the same with other links."""
+        """Return the same with another base of links."""
         self.links_from = links_from
         return self
 
@@ -58,12 +60,12 @@ class FakeExecutions:
         return self._line(name) | {"is_new": is_new}
 
     def status(self, id_: str) -> dict[str, Any]:
-        """Tell of a gather."""
+        """Describe a gather."""
         self._called("status", id_)
         return self._line(id_)
 
     def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
-        """Tell of one."""
+        """List one gather."""
         self._called("list", limit, token, state)
         return {"gathers": [self._line("a")], "next": None}
 
@@ -101,28 +103,28 @@ class Api:
     executions: FakeExecutions
 
     def ask(self, method: str, path: str, **more: Any) -> tuple[int, Any]:
-        """Send a request as API Gateway hands it on; return status and body."""
+        """Send a request as API Gateway does. Return status and body."""
         answer = self.answer(method, path, **more)
         return answer["statusCode"], json.loads(answer["body"])
 
     def answer(
         self, method: str, path: str, *, body: Any = None, query: dict[str, str] | None = None
     ) -> dict[str, Any]:
-        """Return the answer whole."""
+        """Return the whole answer."""
         content = body if isinstance(body, str | None) else json.dumps(body)
         found: dict[str, Any] = self.app.resolve(event(method, path, content, query), Context())
         return found
 
 
 def behind_a_domain(event: dict[str, Any], base_path: str) -> dict[str, Any]:
-    """Return an event as it comes by a domain of one's own, with a base path, if it has one."""
+    """Return an event that came by a custom domain, with a base path if there is one."""
     path = f"{base_path}{event['path']}"
     domain = {"domainName": "gather.example.org", "path": path}
     return event | {"path": path, "requestContext": event["requestContext"] | domain}
 
 
 def event(method: str, path: str, body: str | None, query: dict[str, str] | None) -> dict[str, Any]:
-    """Return what API Gateway gives a function (proxy, payload 1.0)."""
+    """Return an event of API Gateway (proxy, payload 1.0)."""
     is_gather = path.startswith("/gathers/")
     parameters = {"id": path.split("/")[2]} if is_gather else None
     resource = path.replace(f"/{parameters['id']}", "/{id}", 1) if parameters else path
@@ -149,28 +151,28 @@ def event(method: str, path: str, body: str | None, query: dict[str, str] | None
 
 @pytest.fixture
 def submit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """Open POST /gathers."""
+    """The API function with POST /gathers."""
     with cold_start(monkeypatch, "submit") as module:
         yield _api(module, None)
 
 
 @pytest.fixture
 def lists(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """Open POST /lists over S3."""
+    """The API function with POST /lists, over S3."""
     with cold_start(monkeypatch, "submit") as module:
         yield _api(module, s3)
 
 
 @pytest.fixture
 def status(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """Open the rest."""
+    """The API function with the other routes."""
     with cold_start(monkeypatch, "status") as module:
         yield _api(module, None)
 
 
 @pytest.fixture
 def dry_run(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
-    """Open POST /plans over S3."""
+    """The API function with POST /plans, over S3."""
     del s3
     with cold_start(monkeypatch, "dry_run") as module:
         yield Api(module.app, FakeExecutions())
@@ -193,7 +195,7 @@ def _is_a(schema: str, document: Any) -> bool:
 
 
 def test_submit_starts_a_gather_once(submit: Api) -> None:
-    """202 with links for a new one, 200 for the same request again."""
+    """A new gather answers 202 with links. The same request again answers 200."""
     code, first = submit.ask("POST", "/gathers", body=REQUEST)
     again_code, again = submit.ask("POST", "/gathers", body=REQUEST | {"limits": {"usd": 3}})
 
@@ -207,7 +209,7 @@ def test_submit_starts_a_gather_once(submit: Api) -> None:
 
 
 def test_submit_with_force_starts_another(submit: Api) -> None:
-    """Under a name of its own, so that its cube is another, too."""
+    """A forced gather has a new name, and so another cube."""
     submit.ask("POST", "/gathers", body=REQUEST)
     code, forced = submit.ask("POST", "/gathers", body=REQUEST, query={"force": "true"})
 
@@ -219,7 +221,7 @@ def test_submit_with_force_starts_another(submit: Api) -> None:
 
 @dataclass(frozen=True)
 class Refused:
-    """A request that is refused at once, and what its problem says."""
+    """A request that is refused at once, and the expected problem."""
 
     id: str
     body: Any
@@ -276,7 +278,7 @@ REFUSED = (
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
 def test_submit_refuses_at_once(case: Refused, submit: Api) -> None:
-    """Nothing is started, and the problem names the field and says what to do."""
+    """Nothing is started. The problem names the field and says what to do."""
     code, problem = submit.ask("POST", "/gathers", body=case.body, query=case.query)
 
     assert (code, problem["status"]) == (case.status, case.status)
@@ -288,7 +290,7 @@ def test_submit_refuses_at_once(case: Refused, submit: Api) -> None:
 
 
 def test_submit_takes_an_uploaded_list(submit: Api) -> None:
-    """Of the control bucket, only what lies below lists/."""
+    """Of the control bucket, only lists/ may be read."""
     code, _ = submit.ask("POST", "/gathers", body=REQUEST | {"sources": "s3://control/lists/ab.csv"})
 
     assert code == 202
@@ -296,7 +298,7 @@ def test_submit_takes_an_uploaded_list(submit: Api) -> None:
 
 @dataclass(frozen=True)
 class Failure:
-    """An error of the service below, and how the API tells it."""
+    """An error of a service, and the API's expected answer."""
 
     error: Exception
     status: int
@@ -319,7 +321,7 @@ FAILURES = (
 
 @pytest.mark.parametrize("case", FAILURES, ids=lambda case: type(case.error).__name__)
 def test_status_tells_failures_as_problems(case: Failure, status: Api) -> None:
-    """What the caller can use is told; what is ours stays in the log."""
+    """Messages for the caller are in the answer. Internal messages are only logged."""
     status.executions.error = case.error
     answer = status.answer("POST", "/gathers/x/redrive")
 
@@ -333,15 +335,16 @@ def test_status_tells_failures_as_problems(case: Failure, status: Api) -> None:
 
 
 def test_every_error_of_a_deployment_has_a_kind() -> None:
-    """A new class must be given a status."""
+    """Every error class that the API's functions may raise has an HTTP status."""
     classes = {each for each in vars(errors).values() if isinstance(each, type)}
     raised = {each for each in classes if issubclass(each, GatherError)}
-    of_workers, of_installations = {SourceError, StaleHeaderError}, {MissingExtraError}
+    of_workers = {SourceError, StaleHeaderError, ShardLateError, ShardsLeftError}
+    of_installations = {MissingExtraError}
     assert raised - {GatherError} - of_workers - of_installations <= set(KINDS)
 
 
 def test_status_passes_on_what_is_asked(status: Api) -> None:
-    """Each route calls its verb, and answers with what that tells."""
+    """Each route calls its own method and returns the answer."""
     asked = [
         status.ask("GET", "/gathers/abc"),
         status.ask("DELETE", "/gathers/abc"),
@@ -377,7 +380,7 @@ def test_status_passes_on_what_is_asked(status: Api) -> None:
 def test_routes_are_found_behind_a_domain_with_a_base_path(
     method: str, path: str, call: tuple[Any, ...], base_path: str, status: Api
 ) -> None:
-    """The path that a function is told then begins with it, and so do the links."""
+    """Paths and links begin with the base path."""
     answer = status.app.resolve(behind_a_domain(event(method, path, None, None), base_path), Context())
 
     found = json.loads(answer["body"])
@@ -387,7 +390,7 @@ def test_routes_are_found_behind_a_domain_with_a_base_path(
 
 
 def test_openapi_is_served_behind_a_domain_with_a_base_path(status: Api) -> None:
-    """By the address that the caller used."""
+    """The document's server is the address that the caller used."""
     asked = behind_a_domain(event("GET", "/openapi.json", None, None), "/pixels")
 
     document = json.loads(status.app.resolve(asked, Context())["body"])
@@ -396,7 +399,7 @@ def test_openapi_is_served_behind_a_domain_with_a_base_path(status: Api) -> None
 
 
 def test_status_refuses_a_limit_that_is_no_number(status: Api) -> None:
-    """By a problem that names it."""
+    """The problem names the field."""
     code, problem = status.ask("GET", "/gathers", query={"limit": "all"})
 
     assert (code, problem["field"]) == (422, "limit")
@@ -404,7 +407,7 @@ def test_status_refuses_a_limit_that_is_no_number(status: Api) -> None:
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/nowhere"), ("PUT", "/gathers"), ("GET", "/")])
 def test_address_that_is_not_there_is_a_problem(method: str, path: str, status: Api) -> None:
-    """Which says where the addresses are listed."""
+    """The problem says where the addresses are listed."""
     code, problem = status.ask(method, path)
 
     assert code == 404
@@ -412,7 +415,7 @@ def test_address_that_is_not_there_is_a_problem(method: str, path: str, status: 
 
 
 def test_openapi_is_served_with_the_servers_own_address(status: Api) -> None:
-    """So that a client made from it finds its way."""
+    """A client that is made from the document finds the API."""
     code, document = status.ask("GET", "/openapi.json")
 
     assert code == 200
@@ -423,7 +426,7 @@ def test_openapi_is_served_with_the_servers_own_address(status: Api) -> None:
 def test_every_path_of_the_document_has_a_route(
     submit: Api, status: Api, dry_run: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And every route is in the document."""
+    """The document and the routes have the same paths."""
     with cold_start(monkeypatch, "search") as search:
         apps = [submit.app, status.app, dry_run.app, search.app]
         search.catalog.close()
@@ -446,7 +449,7 @@ SHA256 = "ab" * 32
 
 
 def test_lists_lends_a_place_named_by_content(lists: Api) -> None:
-    """An address that takes this content alone, and the href to name it by."""
+    """The answer has an address that accepts only this content, and the list's href."""
     code, place = lists.ask("POST", "/lists", body={"sha256": SHA256, "suffix": "csv", "nbytes": 12})
 
     assert code == 200
@@ -460,7 +463,7 @@ def test_lists_lends_a_place_named_by_content(lists: Api) -> None:
 
 
 def test_lists_that_are_there_need_no_upload(lists: Api, s3: Any) -> None:
-    """Their name says their content."""
+    """A list that is there is found by its digest."""
     s3.put_object(Bucket="control", Key=f"lists/{SHA256}.csv", Body=b"href\n")
 
     _, place = lists.ask("POST", "/lists", body={"sha256": SHA256, "suffix": "csv", "nbytes": 5})
@@ -479,7 +482,7 @@ def test_lists_that_are_there_need_no_upload(lists: Api, s3: Any) -> None:
 def test_lists_are_uploaded_to_their_own_region(
     region: str, endpoint: str | None, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A presigned address of the global host is redirected, or refused in Regions that are newer."""
+    """The address names the Region. That of the global host is redirected, or refused in newer Regions."""
     told = dict(ENVIRONMENT) | {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     for name, value in told.items() if endpoint is None else (told | {"AWS_ENDPOINT_URL": endpoint}).items():
@@ -505,7 +508,7 @@ def test_lists_are_uploaded_to_their_own_region(
     ],
 )
 def test_lists_refuses_what_is_no_list(change: dict[str, Any], wrong: str, submit: Api) -> None:
-    """Naming the field."""
+    """The problem names the field."""
     body = {"sha256": SHA256, "suffix": "csv", "nbytes": 12} | change
     code, problem = submit.ask("POST", "/lists", body=body)
 
@@ -513,7 +516,7 @@ def test_lists_refuses_what_is_no_list(change: dict[str, Any], wrong: str, submi
 
 
 def test_plans_prices_a_gather_and_writes_nothing(dry_run: Api, s3: Any) -> None:
-    """As `pixel-gather plan --json` prints it."""
+    """The answer equals that of `pixel-gather plan --json`."""
     request = {"sources": {"prefix": "s3://sources/landsat"}, "window": {"pixels": [0, 0, 50, 40]}}
     code, plan = dry_run.ask("POST", "/plans", body=request)
 
@@ -526,7 +529,7 @@ def test_plans_prices_a_gather_and_writes_nothing(dry_run: Api, s3: Any) -> None
 
 
 def test_plans_counts_on_the_workers_that_there_are(dry_run: Api) -> None:
-    """Of the deployment, and fewer where the request asks for fewer."""
+    """The plan has the deployment's workers, or fewer if the request asks for fewer."""
     request = {"sources": {"prefix": "s3://sources/landsat"}, "window": "centre"}
     told = []
     for limits in ({}, {"workers": 3}):
@@ -537,7 +540,7 @@ def test_plans_counts_on_the_workers_that_there_are(dry_run: Api) -> None:
 
 
 def test_plans_refuses_what_is_over_a_limit(dry_run: Api) -> None:
-    """A problem with the sentence of the plan."""
+    """The problem has the sentence of the plan."""
     request = {"sources": {"prefix": "s3://sources/landsat"}, "window": "centre", "limits": {"files": 7}}
     code, problem = dry_run.ask("POST", "/plans", body=request)
 
@@ -547,7 +550,7 @@ def test_plans_refuses_what_is_over_a_limit(dry_run: Api) -> None:
 
 
 def test_plans_that_take_too_long_say_what_to_do_instead(dry_run: Api) -> None:
-    """Before API Gateway gives up."""
+    """The problem is answered before API Gateway's time limit."""
     request = {"sources": {"prefix": "s3://sources/landsat"}, "window": "centre"}
     made = event("POST", "/plans", json.dumps(request), None)
     answer = dry_run.app.resolve(made, Context(left_s=2.0))

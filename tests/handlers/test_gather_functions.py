@@ -14,10 +14,11 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from handlers.settings import SourceBucket
-from pixel_gather import gather
 from pixel_gather.errors import StoreError
 from pixel_gather.request.request import parse_request
+from pixel_gather.use_cases import gather_shard
 from support.lambda_functions import REGION, Context, StateMachine, records
+from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files"
 LANDSAT = sorted(SERIES.glob("gdalcubes/*_B2.TIF"))
@@ -31,8 +32,8 @@ NAME = parse_request(REQUEST).cube_name
 
 
 def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tmp_path: Path) -> None:
-    """The same digest and the same cube, wherever the steps run."""
-    local = gather(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "cube")
+    """The functions and the process make the same digest and the same cube."""
+    local = gather_undrawn(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "cube")
 
     result = machine.run(REQUEST)
 
@@ -48,7 +49,7 @@ def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tm
 
 
 def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMachine) -> None:
-    """What the result says, and all else that the gather tells of itself."""
+    """The report has the fields of the result and all others."""
     result = machine.run(REQUEST)
 
     report = _json(machine.s3, "cubes", result["report"].removeprefix("s3://cubes/"))
@@ -67,7 +68,7 @@ def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMac
 def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The cube is complete and the result links to no page; who asks for the same again gets it drawn."""
+    """The cube is complete without a page. The same request again draws the page."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError
@@ -94,7 +95,7 @@ def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
 def test_plan_gather_of_a_complete_cube_without_a_page_answers_though_all_else_is_gone(
     machine: StateMachine,
 ) -> None:
-    """Control files expire; then nothing can draw, and the result links to what is there."""
+    """Control files expire. Then no page can be drawn, and the result links only to existing files."""
     result = machine.run(REQUEST)
     machine.s3.delete_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
     for item in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
@@ -106,7 +107,7 @@ def test_plan_gather_of_a_complete_cube_without_a_page_answers_though_all_else_i
 
 
 def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
-    """Where the manifest lies, how many workers, how many shards may be lost: within the caps."""
+    """The verdict has the manifest, workers and tolerated failures, within the deployment's limits."""
     verdict = machine.planned(REQUEST | {"limits": {"workers": 9000, "failed_shards": 0.25}})
 
     assert verdict["verdict"] == "planned"
@@ -137,7 +138,7 @@ def test_plan_gather_tells_the_map_what_to_do(machine: StateMachine) -> None:
 
 
 def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -> None:
-    """After a shard has been gathered the manifest has the others, and the gather goes on."""
+    """Only shards that are not committed are in the next manifest, and the gather can be completed."""
     verdict = machine.planned(REQUEST)
     first = machine.manifest(verdict)[0]
     machine.shard.handler({"gather": verdict["gather"], "tasks": [first]}, Context())
@@ -149,7 +150,7 @@ def test_plan_gather_again_leaves_out_what_is_committed(machine: StateMachine) -
 
 
 def test_plan_gather_of_a_complete_cube_answers_with_its_result(machine: StateMachine) -> None:
-    """The same request again reads nothing, whatever has become of its control files."""
+    """The same request again reads nothing, even if its control files have expired."""
     result = machine.run(REQUEST)
     for item in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
         machine.s3.delete_object(Bucket="control", Key=item["Key"])
@@ -162,7 +163,10 @@ def test_plan_gather_of_a_complete_cube_answers_with_its_result(machine: StateMa
 def test_gather_shard_twice_leaves_the_first_ones_bytes(
     machine: StateMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As Lambda may invoke a function twice for one event; what was read is counted once."""
+    """Lambda may invoke a function twice for one event.
+
+    The second one changes nothing and counts no source.
+    """
     verdict = machine.planned(REQUEST)
     event = {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[1]]}
     key = f"out/{NAME}.zarr/band_1/c/1/0/0"
@@ -180,7 +184,7 @@ def test_gather_shard_twice_leaves_the_first_ones_bytes(
 
 
 def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMachine) -> None:
-    """The first try gives up within its limit and commits nothing; the second has no limit of its own."""
+    """A first try stops within its limit and commits nothing. The second try has no such limit."""
     verdict = machine.planned(REQUEST)
     event = {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[1]]}
 
@@ -196,7 +200,7 @@ def test_gather_shard_that_is_late_leaves_it_to_a_fresh_worker(machine: StateMac
 def test_gather_shard_fills_all_shards_of_its_item(
     machine: StateMachine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One invocation, one line of the log for each shard, and the totals as answer."""
+    """One invocation logs one line for each shard and returns the totals."""
     verdict = machine.planned(REQUEST)
     tasks = machine.manifest(verdict)
 
@@ -213,17 +217,16 @@ def test_gather_shard_fills_all_shards_of_its_item(
 def test_gather_shard_that_a_store_refuses_costs_no_other_shard_of_its_item(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error is raised once the others are filled; another try has the refused one alone to fill."""
+    """The error is raised after the other shards are filled. The next try has only the refused one."""
     verdict = machine.planned(REQUEST)
-    real = machine.shard.gather_shard
 
     async def refusing(task: Any, **given: Any) -> Any:
         if task.index == 1:
             raise StoreError("the store is busy")
-        return await real(task, **given)
+        return await gather_shard(task, **given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(machine.shard, "gather_shard", refusing)
+        patch.setattr("pixel_gather.gather_shards.gather_shard", refusing)
         with pytest.raises(Exception, match="the store is busy"):
             machine.shard.handler(
                 {"gather": verdict["gather"], "tasks": machine.manifest(verdict)}, Context()
@@ -237,7 +240,7 @@ def test_gather_shard_that_a_store_refuses_costs_no_other_shard_of_its_item(
 def test_gather_shard_goes_on_in_another_try_with_the_shards_that_it_had_no_time_for(
     machine: StateMachine,
 ) -> None:
-    """What is committed is left alone, so each try gets further."""
+    """Committed shards are not changed, so each try gets further."""
     verdict = machine.planned(REQUEST)
     event = {"gather": verdict["gather"], "tasks": machine.manifest(verdict), "late_s": 120}
 
@@ -249,7 +252,7 @@ def test_gather_shard_goes_on_in_another_try_with_the_shards_that_it_had_no_time
 
 
 def test_plan_gather_gives_each_worker_its_own_shard_where_there_are_enough(machine: StateMachine) -> None:
-    """Three shards are three children, by the smaller function, as they fit."""
+    """Three shards are three children of the smaller function, because they fit it."""
     verdict = machine.planned(REQUEST)
 
     assert [len(item) for item in machine.items(verdict)] == [1, 1, 1]
@@ -262,7 +265,7 @@ def test_plan_gather_gives_each_worker_its_own_shard_where_there_are_enough(mach
 def test_plan_gather_prices_and_tells_of_sources_in_another_region(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Transfer is part of the dollars, so that caps count it, and the plan says what would spare it."""
+    """The price has the transfer, so that limits count it. The plan says how to avoid it."""
     settings = replace(
         machine.plan.planner.deployment.settings,
         source_buckets=(SourceBucket(name="sources", region="us-west-2"),),
@@ -282,7 +285,7 @@ def test_plan_gather_prices_and_tells_of_sources_in_another_region(
 
 
 def test_finish_gather_twice_gives_the_same_result(machine: StateMachine) -> None:
-    """The second time the cube is complete already, and is left as it is."""
+    """The second finish finds a complete cube and does not change it."""
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
         machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())
@@ -291,7 +294,7 @@ def test_finish_gather_twice_gives_the_same_result(machine: StateMachine) -> Non
 
 
 def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMachine, tmp_path: Path) -> None:
-    """Its plan and memory are those of the gather in hand."""
+    """The worker uses the plan and memory of the current gather."""
     other = REQUEST | {"sources": {"prefix": "s3://sources/heat"}, "window": {"pixels": [0, 0, 30, 20]}}
     verdict, other_verdict = machine.planned(REQUEST), machine.planned(other)
     items, other_items = machine.manifest(verdict), machine.manifest(other_verdict)
@@ -302,14 +305,14 @@ def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMach
             machine.shard.handler({"gather": other_verdict["gather"], "tasks": [other_item]}, Context())
 
     files = sorted(SERIES.glob("stactools-noaa-cdr/heat_content_anomaly_0-2000*.tif"))
-    local = gather(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "a")
-    other_local = gather(other | {"sources": [str(file) for file in files]}, to=tmp_path / "b")
+    local = gather_undrawn(REQUEST | {"sources": [str(file) for file in LANDSAT]}, to=tmp_path / "a")
+    other_local = gather_undrawn(other | {"sources": [str(file) for file in files]}, to=tmp_path / "b")
     assert machine.finished(verdict)["digest"] == local.report.digest
     assert machine.finished(other_verdict)["digest"] == other_local.report.digest
 
 
 class _MeetingControl:
-    """Control files of S3, the first four of which are answered only once all are asked for."""
+    """Control files of S3. The first four are answered only after all four are requested."""
 
     def __init__(self, control: Any, meeting: asyncio.Barrier, asked: list[str]) -> None:
         self._control = control
@@ -339,7 +342,7 @@ class _MeetingControl:
 def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claim, plan, sidecar and list: one round trip before the first source is asked for, not four."""
+    """Claim, plan, sidecar and list take one round trip before the first source, not four."""
     verdict = machine.planned(REQUEST)
     deployment, meeting = machine.shard.worker.deployment, asyncio.Barrier(4)
     asked: list[str] = []
@@ -358,7 +361,7 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
 
 
 def test_gather_shard_refuses_a_task_of_an_earlier_plan(machine: StateMachine) -> None:
-    """A redrive after the cube was removed and planned anew must not mix the two."""
+    """After the cube was removed and planned anew, a redrive of the old plan is refused."""
     old = machine.planned(REQUEST | {"output": {"name": "mine", **IN_SHARDS}})
     _remove_cubes(machine.s3)
     new_layout = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
@@ -372,7 +375,7 @@ def test_gather_shard_refuses_a_task_of_an_earlier_plan(machine: StateMachine) -
 
 
 def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_path: Path) -> None:
-    """What the fast path leaves is read in child processes, which outlive an invocation."""
+    """GDAL's child processes outlive an invocation."""
     files = sorted(SERIES.glob("mapchete-eo/*.jp2"))
     for file in files:
         machine.s3.upload_file(str(file), "sources", f"jp2/{file.name}")
@@ -383,13 +386,13 @@ def test_warm_worker_keeps_gdal_for_the_next_shard(machine: StateMachine, tmp_pa
 
     result = machine.run(request | {"sources": {"prefix": "s3://sources/jp2"}})
 
-    local = gather(request | {"sources": [str(file) for file in files]}, to=tmp_path / "cube")
+    local = gather_undrawn(request | {"sources": [str(file) for file in files]}, to=tmp_path / "cube")
     assert (result["status"], result["n_shards"]) == ({"ok": len(files)}, len(files))
     assert result["digest"] == local.report.digest
 
 
 def test_lost_shard_is_tolerated_where_the_request_allows_it(machine: StateMachine) -> None:
-    """Its rows are lost in status, and the cube is complete."""
+    """Its rows get the status lost, and the cube is complete."""
     machine.lost = {1}
 
     result = machine.run(REQUEST | {"limits": {"failed_shards": 0.4}})
@@ -400,7 +403,7 @@ def test_lost_shard_is_tolerated_where_the_request_allows_it(machine: StateMachi
 
 
 def test_more_lost_shards_than_are_allowed_fail_the_finish(machine: StateMachine) -> None:
-    """Two of three are more than two fifths."""
+    """Two of three lost shards are over a limit of 0.4."""
     machine.lost = {0, 1}
 
     with pytest.raises(Exception, match="2 of 3 shards have not been gathered"):
@@ -408,7 +411,7 @@ def test_more_lost_shards_than_are_allowed_fail_the_finish(machine: StateMachine
 
 
 def test_lost_shard_fails_the_finish_where_none_may_be(machine: StateMachine) -> None:
-    """By an error that says what to do."""
+    """The error says what to do."""
     machine.lost = {1}
 
     with pytest.raises(Exception, match="1 of 3 shards have not been gathered") as raised:
@@ -420,7 +423,7 @@ def test_lost_shard_fails_the_finish_where_none_may_be(machine: StateMachine) ->
 def test_shards_tell_every_time_of_every_source(
     machine: StateMachine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As values of metrics, with the gather and the shard as properties and two dimensions."""
+    """Metrics have each source's times, with the gather and the shard as properties and two dimensions."""
     hrefs = [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
     capsys.readouterr()
 
@@ -443,7 +446,7 @@ def test_shards_tell_every_time_of_every_source(
 
 
 def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pytest.LogCaptureFixture) -> None:
-    """Constant message, values in keys."""
+    """The message is constant, and the values are in keys."""
     verdict = machine.planned(REQUEST)
     item = machine.manifest(verdict)[0]
     caplog.clear()
@@ -470,7 +473,7 @@ def test_shard_logs_one_line_with_fixed_keys(machine: StateMachine, caplog: pyte
 
 
 def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) -> None:
-    """The worker commits what it has instead of being ended with nothing."""
+    """The worker commits what it has read before Lambda ends it."""
     verdict = machine.planned(REQUEST)
     item = machine.manifest(verdict)[0]
 
@@ -480,7 +483,7 @@ def test_sources_still_unread_when_time_is_up_time_out(machine: StateMachine) ->
 
 
 def test_store_that_refuses_fails_the_shard_by_the_name_that_is_retried(machine: StateMachine) -> None:
-    """The state machine retries StoreError, and tells it by this name."""
+    """The error's class is StoreError, which the state machine retries by name."""
     verdict = machine.planned(REQUEST)
     item = machine.manifest(verdict)[0]
     for each in machine.s3.list_objects_v2(Bucket="control")["Contents"]:
@@ -514,7 +517,7 @@ def _bare(cube: xr.Dataset) -> xr.DataArray:
 
 
 def test_gather_with_the_index_of_an_earlier_one_takes_half_the_requests(machine: StateMachine) -> None:
-    """Named by the cube that it lies in; workers are given what it tells of their shard."""
+    """An index inside a cube is named by its href. Workers get the packed headers of their shard."""
     first = machine.run(REQUEST)
     index = f"{first['cube']}/headers.parquet"
     with_index = REQUEST | {"index": index, "output": IN_SHARDS | {"name": "again"}}
@@ -529,7 +532,7 @@ def test_gather_with_the_index_of_an_earlier_one_takes_half_the_requests(machine
 
 
 def test_plan_gather_refuses_an_index_that_it_may_not_read(machine: StateMachine) -> None:
-    """As it refuses such a list."""
+    """An index in another bucket is refused, as a list is."""
     refused = machine.planned(REQUEST | {"index": "s3://elsewhere/headers.parquet"})
 
     assert refused["verdict"] == "refused"
@@ -539,7 +542,7 @@ def test_plan_gather_refuses_an_index_that_it_may_not_read(machine: StateMachine
 def test_sources_whose_windows_are_cut_into_strips_count_once(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On the dashboard, too, though each of them is in three shards."""
+    """The metrics count each source once, although it is in three shards."""
     monkeypatch.setattr(machine.plan, "max_task_nbytes", lambda _: 7000)  # such windows have gigabytes else
 
     result = machine.run(REQUEST | {"output": {"layout": {"chunk": [1, 32, 100]}}})
@@ -551,7 +554,7 @@ def test_sources_whose_windows_are_cut_into_strips_count_once(
 
 
 def test_finish_of_a_cube_that_was_planned_anew_leaves_it_alone(machine: StateMachine) -> None:
-    """As when a gather is redriven whose cube was removed and submitted again."""
+    """A finish of the old plan must not change a cube that was removed and planned anew."""
     verdict = machine.planned(REQUEST)
     for item in machine.manifest(verdict):
         machine.shard.handler({"gather": verdict["gather"], "tasks": [item]}, Context())

@@ -1,4 +1,4 @@
-"""What each function loads at its cold start: nothing that its package does not hold or its work not need."""
+"""Each function imports at its cold start only what its package holds and its work needs."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ _ARRAYS = (
 )
 _LISTS = ("arro3", "regex", "sqlite3")
 _AWS = ("boto3", "botocore.session", "s3transfer", "urllib3")
-"""Of botocore Powertools loads the empty top, to see whether it is there."""
+"""Powertools imports the top of botocore to see whether it is installed."""
 
 _OTHER_STEPS = (
     "pixel_gather.report.row_coordinates",
@@ -33,11 +33,11 @@ _OTHER_STEPS = (
     "pixel_gather.plan.sample",
 )
 _RARE = ("pixel_gather.adapters.gdal.reader", "xml.etree.ElementTree")
-"""For sources that the fast path leaves to GDAL, and for those that declare a scale."""
+"""Needed only for sources that GDAL reads, and for sources that declare a scale."""
 
 
 _PICTURES = ("matplotlib", "jinja2", "PIL")
-"""The finish draws when the cube is complete; no other package has them."""
+"""Needed only when the finish draws. No other package has them."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,10 @@ CASES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_cold_start_loads_nothing_that_is_not_needed(case: Case) -> None:
-    """A cold start pays for what its work uses, and for no more."""
+    """Importing the function loads none of these packages."""
     program = f"import sys, handlers.{case.id}; print(*sys.modules)"
     answer = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-c", program],

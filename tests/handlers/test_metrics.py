@@ -1,4 +1,4 @@
-"""Metrics of large shards: every value reaches CloudWatch, within the format's limits."""
+"""Metrics of large shards: every value reaches CloudWatch within the format's limits."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ COUNTS = {"ok": 5, "absent": 4, "missing": 2, "lost": 1}
 
 
 def test_every_value_of_a_large_shard_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """In records of at most 100 values a metric and 1 MB."""
+    """Each record has at most 100 values per metric and 1 MB."""
     EmfMetrics(stage="test").write(metrics_of_shard(_result()), gather_id="g", shard_index=7)
 
     lines = capsys.readouterr().out.splitlines()
@@ -49,42 +49,44 @@ def test_every_value_of_a_large_shard_is_written_once(capsys: pytest.CaptureFixt
 
 
 def test_failures_are_told_by_their_status_and_absent_sources_not_at_all() -> None:
-    """A source that the list does not name has no time and no failure."""
+    """A source that is absent from the list has no time and no failure."""
     result = _result()
     result.rows[0][0].status = Status.ABSENT
     result.rows[1][0].status = Status.TIMED_OUT
     result.rows[2][0].status = Status.MISSING
     result.rows[3][0].status = Status.MISSING
 
-    told = {metric.name: values for metric, values in metrics_of_shard(result).items()}
+    by_name = {metric.name: values for metric, values in metrics_of_shard(result).items()}
 
-    assert len(told["SourceTotalSeconds"]) == N_SOURCES - 1
-    assert told["SourcesRead"] == [N_SOURCES - 4]
-    assert told["SourcesFailed"] == [3]
-    assert (told["SourcesTimedOut"], told["SourcesMissing"]) == ([1], [2])
+    assert len(by_name["SourceTotalSeconds"]) == N_SOURCES - 1
+    assert by_name["SourcesRead"] == [N_SOURCES - 4]
+    assert by_name["SourcesFailed"] == [3]
+    assert (by_name["SourcesTimedOut"], by_name["SourcesMissing"]) == ([1], [2])
 
 
 def test_sources_in_strips_are_counted_once_by_the_finish() -> None:
-    """Each of their shards has all of them; of one that fails in but one strip, none could tell."""
+    """Sources in several shards are counted by the finish, which knows all of their strips."""
     result = _result()
     report = replace(Tally(plan=planned(FakeReader({"a": A}), table_of("a"))).report(), status_counts=COUNTS)
 
     of_a_strip = {metric.name for metric in metrics_of_shard(result, is_strip=True)}
-    told = {metric.name: values for metric, values in metrics_of_gather(report, 0.5, has_strips=True).items()}
+    by_name = {
+        metric.name: values for metric, values in metrics_of_gather(report, 0.5, has_strips=True).items()
+    }
     of_whole_windows = {metric.name for metric in metrics_of_gather(report, 0.5)}
 
     assert not [name for name in of_a_strip if name.startswith("Sources")]
     assert "SourceOpenSeconds" in of_a_strip
-    assert (told["SourcesRead"], told["SourcesFailed"]) == ([5], [3])
-    assert (told["SourcesMissing"], told["SourcesLost"]) == ([2], [1])
+    assert (by_name["SourcesRead"], by_name["SourcesFailed"]) == ([5], [3])
+    assert (by_name["SourcesMissing"], by_name["SourcesLost"]) == ([2], [1])
     assert {name for name in of_whole_windows if name.startswith("Sources")} == {"SourcesLost"}
 
 
 def test_a_shards_seconds_are_all_of_its_worker() -> None:
-    """Reading, measuring and storing."""
-    told = {metric.name: values for metric, values in metrics_of_shard(_result()).items()}
+    """A shard's seconds are those of reading, measuring and storing."""
+    by_name = {metric.name: values for metric, values in metrics_of_shard(_result()).items()}
 
-    assert told["ShardSeconds"] == [4.5]
+    assert by_name["ShardSeconds"] == [4.5]
 
 
 def _result() -> ShardResult:

@@ -1,4 +1,4 @@
-"""What the plan refuses: as a value with a sentence, so that the execution fails with a readable cause."""
+"""Refusals of the plan are answers with a sentence, so that the execution fails with a readable cause."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Case:
     error: str
     says: str
     objects: dict[str, bytes] = field(default_factory=dict)
-    """What lies in the bucket of sources beside the files."""
+    """Objects in the bucket of sources beside the files."""
 
 
 REFUSED = (
@@ -61,7 +61,7 @@ REFUSED = (
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
 def test_plan_gather_refuses_with_a_sentence(case: Case, machine: StateMachine) -> None:
-    """The error's class and what to do; nothing is written."""
+    """The answer has the error's class and says what to do. Nothing is written."""
     for key, content in case.objects.items():
         machine.s3.put_object(Bucket="sources", Key=key, Body=content)
 
@@ -74,7 +74,7 @@ def test_plan_gather_refuses_with_a_sentence(case: Case, machine: StateMachine) 
 
 
 def test_plan_gather_refuses_a_place_that_another_request_holds(machine: StateMachine) -> None:
-    """And says how to have both."""
+    """The error says how to keep both cubes."""
     named = LANDSAT | {"output": {"name": "mine"}}
     machine.planned(named)
 
@@ -86,14 +86,14 @@ def test_plan_gather_refuses_a_place_that_another_request_holds(machine: StateMa
 
 
 def test_every_refusal_is_one_that_operators_are_not_told_of(machine: StateMachine) -> None:
-    """Who asked is told; the notice of failed gathers leaves these errors out, and no others."""
+    """The notice of failed gathers leaves out these errors and no others."""
     refused = {error.__name__ for error in get_args(get_type_hints(machine.plan._refused)["error"])}
 
     assert refused == set(REFUSALS)
 
 
 def test_plan_gather_counts_refusals(machine: StateMachine, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a metric, which says nothing of whose they were."""
+    """Refusals are a metric without the names of gathers."""
     machine.planned({})
 
     [record] = records(capsys.readouterr().out, with_="_aws")
@@ -103,7 +103,7 @@ def test_plan_gather_counts_refusals(machine: StateMachine, capsys: pytest.Captu
 def test_plan_gather_lowers_a_requests_limits_to_the_deployments(
     s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks for more gets what there is."""
+    """A request for more gets the deployment's limits."""
     del s3
     limits = '{"usd": 10, "files": 3, "workers": 5, "failed_shards": 0.1}'
     with cold_start(monkeypatch, "plan_gather", PIXEL_GATHER_LIMITS=limits) as module:
@@ -122,7 +122,7 @@ def test_plan_gather_lowers_a_requests_limits_to_the_deployments(
 
 
 def test_a_request_that_names_no_workers_asks_for_no_number(machine: StateMachine) -> None:
-    """So that the plan may choose fewer than there may be: those beyond would wait, and be paid for it."""
+    """The plan may choose fewer workers than allowed. Others would only wait and be billed."""
     module = machine.plan
     settings = module.settings
 
@@ -135,8 +135,9 @@ def test_a_request_that_names_no_workers_asks_for_no_number(machine: StateMachin
     assert asked == [None, 3, 500]
 
 
+@pytest.mark.slow
 def test_plan_gather_reads_an_uploaded_list(machine: StateMachine) -> None:
-    """Which lies in the control bucket, where no source may lie; relative hrefs were another machine's."""
+    """A list in the control bucket is read, but no source there. It may not have relative hrefs."""
     hrefs = ["s3://sources/landsat/" + name for name in _names(machine.s3)]
     machine.s3.put_object(Bucket="control", Key="lists/ab.txt", Body="\n".join(hrefs).encode())
     machine.s3.put_object(Bucket="control", Key="lists/relative.txt", Body=b"a.tif\n")
@@ -149,7 +150,7 @@ def test_plan_gather_reads_an_uploaded_list(machine: StateMachine) -> None:
 
 
 def test_plan_gather_raises_what_another_try_can_mend(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bucket that refuses is the deployment's fault, not the request's."""
+    """A bucket that refuses is an error to retry, not a refusal of the request."""
     del s3
     with (
         cold_start(monkeypatch, "plan_gather", PIXEL_GATHER_CONTROL_BUCKET="not-there") as module,

@@ -21,7 +21,7 @@ from support.lambda_functions import ENVIRONMENT, Context, cold_start
 
 ROOT = "https://api.example.org/v1"
 LARGEST_NBYTES = 6 * 1024 * 1024
-"""What Lambda answers at most."""
+"""Lambda's limit for an answer."""
 
 COPENHAGEN = item("copenhagen", box=(12.0, 55.0, 13.0, 56.0), time="2024-06-03T10:00:00Z", eo__cloud_cover=7)
 MALMO = item(
@@ -56,7 +56,7 @@ def function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Module
 
 
 def ask(function: ModuleType, target: str, *, body: Any = None, **more: str) -> dict[str, Any]:
-    """Ask by GET, or by POST if there is a body; return the answer as the function gives it."""
+    """Send a GET, or a POST if there is a body. Return the function's answer."""
     text = None if body is None else json.dumps(body)
     asked = event("GET" if body is None else "POST", target, body=text, **more)
     answer: dict[str, Any] = function.handler(asked, Context(left_s=29))
@@ -90,7 +90,7 @@ def test_area_of_one_point(function: ModuleType, where: str) -> None:
 
 
 def test_area_takes_times_clouds_and_assets(function: ModuleType) -> None:
-    """Links are of the assets that are asked for, by key or by common name; newest scenes first."""
+    """Links are of the requested assets, by key or by common name, newest scenes first."""
     both = "/area?lat1=55.5&lng1=12.95&lat2=55.6&lng2=12.96"
 
     assert body_of(ask(function, f"{both}&assets=nir,red")) == [
@@ -103,7 +103,7 @@ def test_area_takes_times_clouds_and_assets(function: ModuleType) -> None:
 
 
 def test_scenes_says_a_few_fields(function: ModuleType) -> None:
-    """Scenes come with their time, box, clouds and links."""
+    """Scenes have their time, box, clouds and links."""
     answer = body_of(ask(function, "/scenes?point=12.5,55.5"))
 
     assert answer == {
@@ -149,7 +149,7 @@ def test_scenes_says_a_few_fields(function: ModuleType) -> None:
     ],
 )
 def test_wrong_parameters_are_problems_that_name_them(function: ModuleType, target: str, field: str) -> None:
-    """STAC API asks for 400."""
+    """The status is 400, as STAC API requires."""
     answer = ask(function, target)
 
     assert answer["statusCode"] == 400
@@ -183,7 +183,7 @@ def test_wrong_bodies_are_problems_that_name_the_field(function: ModuleType, bod
 
 
 def test_a_body_that_is_no_json_is_a_problem(function: ModuleType) -> None:
-    """It is refused, and the function lives."""
+    """The body is refused, and the function keeps running."""
     answer = function.handler(event("POST", "/search", body="{"), Context(left_s=29))
 
     assert answer["statusCode"] == 400
@@ -191,7 +191,7 @@ def test_a_body_that_is_no_json_is_a_problem(function: ModuleType) -> None:
 
 
 def test_item_search_finds_by_each_parameter(function: ModuleType) -> None:
-    """GET and POST answer alike."""
+    """GET and POST give the same answer."""
     polygon = {"type": "Polygon", "coordinates": [[[12.1, 55.1], [12.2, 55.1], [12.2, 55.2], [12.1, 55.1]]]}
     for body, ids in (
         ({}, ["copenhagen", "malmo", "fiji", "no collection"]),
@@ -222,7 +222,7 @@ def test_item_search_finds_by_each_parameter(function: ModuleType) -> None:
 
 
 def test_items_link_to_themselves(function: ModuleType) -> None:
-    """A scene's own link answers the same scene."""
+    """A scene's own link returns the same scene."""
     scene = body_of(ask(function, "/search?ids=no%20collection"))["features"][0]
     own = next(link["href"] for link in scene["links"] if link["rel"] == "self")
 
@@ -232,7 +232,7 @@ def test_items_link_to_themselves(function: ModuleType) -> None:
 
 
 def test_collections_say_where_and_when(function: ModuleType) -> None:
-    """Each has an extent; one across the antimeridian has west > east."""
+    """Each collection has an extent. Across the antimeridian, west > east."""
     answer = body_of(ask(function, "/collections"))
     by_id = {each["id"]: each for each in answer["collections"]}
 
@@ -251,7 +251,7 @@ def test_collections_say_where_and_when(function: ModuleType) -> None:
     ["/collections/nosuch", "/collections/nosuch/items", "/collections/landsat/items/malmo", "/nosuch"],
 )
 def test_what_is_not_there_is_a_problem(function: ModuleType, target: str) -> None:
-    """404 says what was looked for."""
+    """The 404 names what was not found."""
     answer = ask(function, target)
 
     assert answer["statusCode"] == 404
@@ -259,7 +259,7 @@ def test_what_is_not_there_is_a_problem(function: ModuleType, target: str) -> No
 
 
 def test_landing_page_leads_to_everything(function: ModuleType) -> None:
-    """Every link of the landing page that this function answers is answered."""
+    """The function answers each of its links on the landing page."""
     page = body_of(ask(function, "/"))
 
     assert page["conformsTo"] == body_of(ask(function, "/conformance"))["conformsTo"]
@@ -273,7 +273,7 @@ def test_landing_page_leads_to_everything(function: ModuleType) -> None:
 
 @pytest.mark.parametrize("target", ["/", "/search", "/collections/landsat"])
 def test_a_domain_of_ones_own_has_links_of_its_own(function: ModuleType, target: str) -> None:
-    """Behind a base path, paths are found and links begin with it."""
+    """Behind a base path, routes are found and links begin with it."""
     answer = ask(function, target, base="/gather")
 
     assert answer["statusCode"] == 200
@@ -283,7 +283,7 @@ def test_a_domain_of_ones_own_has_links_of_its_own(function: ModuleType, target:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_pages_follow_one_another(function: ModuleType, tmp_path: Path, method: str) -> None:
-    """Each scene comes once, though the catalog is replaced between pages."""
+    """Each scene comes once, although the catalog is replaced between pages."""
     scenes = [item(f"s{n:03}", time=f"2024-01-{1 + n % 28:02}T00:00:00Z") for n in range(100)]
     write(tmp_path, *scenes)
     function.catalog._catalog = None
@@ -311,7 +311,7 @@ def test_pages_follow_one_another(function: ModuleType, tmp_path: Path, method: 
 def test_pages_of_links_and_scenes_follow_one_another(
     function: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A header leads on from /area, a token from /scenes."""
+    """The next page is named by a header in /area, and by a token in /scenes."""
     monkeypatch.setattr(function, "MOST_SCENES", 4)
     write(tmp_path, *(item(f"s{n}") for n in range(10)))
     expected = sorted(f"s3://bucket/s{n}/red.tif" for n in range(10))
@@ -333,12 +333,13 @@ def test_pages_of_links_and_scenes_follow_one_another(
     assert sorted(hrefs) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filler", ["a", '"', "\\", "é", "\U0001f30d"])
 @pytest.mark.parametrize("path", ["/search?limit=10000", "/scenes?limit=10000", "/area?lat=46.5&lng=11.5"])
 def test_no_answer_is_larger_than_lambda_allows(
     function: ModuleType, tmp_path: Path, filler: str, path: str
 ) -> None:
-    """Whatever the scenes hold, a page ends before 6 MB, and no scene is left out."""
+    """A page ends before 6 MB, and no scene is left out."""
     scenes = [
         item(f"s{n}", assets={"red": {"href": f"s3://bucket/{n}/{filler * 100_000}"}}) for n in range(40)
     ]
@@ -370,7 +371,7 @@ def _token(answer: dict[str, Any], page: Any) -> str | None:
 
 
 def test_a_scene_larger_than_an_answer_is_said_to_be_one(function: ModuleType, tmp_path: Path) -> None:
-    """It is not left out in silence."""
+    """A scene that is too large is an error, not left out silently."""
     write(tmp_path, item("large", assets={"red": {"href": "s3://bucket/" + "a" * 5_100_000}}))
 
     answer = ask(function, "/search")
@@ -380,7 +381,7 @@ def test_a_scene_larger_than_an_answer_is_said_to_be_one(function: ModuleType, t
 
 
 def test_a_large_geometry_is_not_repeated_in_the_next_link(function: ModuleType, tmp_path: Path) -> None:
-    """The caller merges the token into the body that it has."""
+    """The caller merges the token into its own body."""
     write(tmp_path, *(item(f"s{n}") for n in range(3)))
     ring = [[11 + n / 10_000, 46.0] for n in range(10_000)]
     shape = {"type": "Polygon", "coordinates": [[*ring, [12.0, 47.0], ring[0]]]}
@@ -408,7 +409,7 @@ def test_every_answer_has_the_catalogs_etag(function: ModuleType, tmp_path: Path
 
 
 def test_a_warm_function_looks_for_a_new_version_now_and_then(tmp_path: Path) -> None:
-    """It reads the columns again if they have changed, and not otherwise."""
+    """The columns are read again only if they have changed."""
     write(tmp_path, COPENHAGEN)
     now = 0.0
     environment = {**ENVIRONMENT, "PIXEL_GATHER_CATALOG": f"file://{tmp_path}/catalog.parquet"}
@@ -427,7 +428,7 @@ def test_a_warm_function_looks_for_a_new_version_now_and_then(tmp_path: Path) ->
 
 
 def test_a_catalog_replaced_twice_is_searched_all_the_same(tmp_path: Path) -> None:
-    """The items of the version that was open are gone; the function opens the newest one."""
+    """If the items of the open version are gone, the function opens the newest one."""
     environment = {**ENVIRONMENT, "PIXEL_GATHER_CATALOG": f"file://{tmp_path}/catalog.parquet"}
     opened = OpenCatalog(Settings.from_environment(environment), clock=lambda: 0.0)
     write(tmp_path, COPENHAGEN)
@@ -453,7 +454,7 @@ def test_a_deployment_without_a_catalog_says_so(monkeypatch: pytest.MonkeyPatch,
 def test_a_catalog_that_is_not_there_is_told_to_the_log_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where it lies is nothing for callers."""
+    """Only the log has the catalog's location."""
     href = f"file://{tmp_path}/{quote('nosuch.parquet')}"
     with cold_start(monkeypatch, "search", PIXEL_GATHER_CATALOG=href) as module:
         answer = ask(module, "/search")

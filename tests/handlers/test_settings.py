@@ -1,9 +1,9 @@
-"""What a cold start refuses."""
+"""A cold start refuses wrong settings."""
 
 import pytest
 
 from handlers.settings import Settings, SettingsError, SourceBucket
-from handlers.steps.memory import gdal_settings
+from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.estimate.worker_memory import max_task_nbytes
 from support.lambda_functions import ENVIRONMENT, cold_start
 
@@ -19,7 +19,7 @@ MIB = 2**20
     ],
 )
 def test_settings_name_the_variable_that_is_missing(name: str) -> None:
-    """So that a deployment can be mended from the log's first line."""
+    """The error names the missing variable, so that the deployment can be repaired."""
     environment = {each: value for each, value in ENVIRONMENT.items() if each != name}
 
     with pytest.raises(SettingsError, match=name):
@@ -41,17 +41,17 @@ def test_settings_name_the_variable_that_is_missing(name: str) -> None:
     ],
 )
 def test_settings_name_the_variable_that_is_wrong(name: str, value: str) -> None:
-    """And what it is."""
+    """The error has the variable's name and value."""
     with pytest.raises(SettingsError, match=name):
         Settings.from_environment({**ENVIRONMENT, name: value})
 
 
 def test_source_buckets_are_told_without_what_is_usual() -> None:
-    """The environment holds 4,096 bytes: a bucket of the function's own Region is its name alone."""
-    told = (
+    """A bucket may have only a name, because the environment is limited to 4,096 bytes."""
+    variable = (
         '[{"name":"a"},{"name":"b","region":"us-west-2","requester_pays":true},{"name":"c","unsigned":true}]'
     )
-    settings = Settings.from_environment({**ENVIRONMENT, "PIXEL_GATHER_SOURCE_BUCKETS": told})
+    settings = Settings.from_environment({**ENVIRONMENT, "PIXEL_GATHER_SOURCE_BUCKETS": variable})
 
     assert settings.source_buckets == (
         SourceBucket(name="a"),
@@ -61,7 +61,7 @@ def test_source_buckets_are_told_without_what_is_usual() -> None:
 
 
 def test_output_prefix_may_be_empty() -> None:
-    """Cubes then lie at the bucket's top."""
+    """Without a prefix, cubes lie at the top of the bucket."""
     settings = Settings.from_environment({**ENVIRONMENT, "PIXEL_GATHER_OUTPUT_PREFIX": ""})
 
     assert settings.cube_href("mine") == "s3://cubes/mine.zarr"
@@ -69,7 +69,7 @@ def test_output_prefix_may_be_empty() -> None:
 
 @pytest.mark.parametrize("name", ["submit", "status"])
 def test_cold_start_fails_without_the_state_machine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the functions that need it."""
+    """Functions that need the state machine's ARN fail without it."""
     with (
         pytest.raises(SettingsError, match="PIXEL_GATHER_STATE_MACHINE_ARN"),
         cold_start(monkeypatch, name, PIXEL_GATHER_STATE_MACHINE_ARN=None),
@@ -78,19 +78,19 @@ def test_cold_start_fails_without_the_state_machine(name: str, monkeypatch: pyte
 
 
 def test_smallest_worker_holds_as_large_a_shard_as_one_process() -> None:
-    """So that a window that is read in strips has the same strips, and the same digest."""
+    """Windows that are read in strips have the same strips and digest on AWS and in process."""
     assert max_task_nbytes(1769) == 512 * MIB
 
 
 def test_largest_worker_holds_no_more_than_it_can_store_in_time() -> None:
-    """A shard is one PUT, which has a minute."""
+    """A shard is at most 1 GiB, because its one PUT may take a minute."""
     assert max_task_nbytes(10_240) == 1024 * MIB
 
 
 @pytest.mark.parametrize("memory_mib", [1769, 2048, 3538, 10_240])
 def test_shards_and_gdal_fit_the_workers_memory(memory_mib: int) -> None:
-    """A shard decoded and compressed, Python, and all of GDAL's children at their limits."""
-    gdal = gdal_settings(memory_mib, holds_a_shard=True)
+    """A decoded and compressed shard, Python, and all of GDAL's children at their limits fit."""
+    gdal = GdalSettings.within_memory(memory_mib, holds_a_shard=True)
     shard_mib = max_task_nbytes(memory_mib) // MIB
 
     assert 2 * shard_mib + 300 + gdal.max_children * gdal.child_memory_mib <= memory_mib

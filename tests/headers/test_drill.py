@@ -1,4 +1,4 @@
-"""A pixel of every source, and an index of them: what each tells of how many are read at a time."""
+"""Drills and indexes report to the limiter which sources were read."""
 
 import asyncio
 
@@ -10,18 +10,18 @@ from pixel_gather.headers.indexing import index_sources
 from pixel_gather.model.source import Cost, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import WindowRule
-from support.fakes import FakeImage, FakeProjector, FakeReader, FakeSlots
+from support.fakes import FakeImage, FakeLimiter, FakeProjector, FakeReader
 
 A = np.arange(50 * 40, dtype="uint16").reshape(1, 50, 40)
 SOURCES = (Source(href="a"), Source(href="missing"), Source(href="b"))
 MISSING = SourceError("no such object", href="missing", status=Status.MISSING)
 
 
-class _Teller:
-    """A ``HeaderTeller`` that needs one request for each source, and another where the first was late."""
+class _HeaderPacker:
+    """Packs headers. Each source takes three requests: a needed one, a retry and a hedge."""
 
     async def packed_header_of(self, href: str, *, overview: int | None, cost: Cost) -> bytes | None:
-        """Tell of all but one."""
+        """Count the requests and return a packed header, unless the source is missing."""
         del overview
         cost.requests += 3
         cost.retries, cost.hedges = 1, 1
@@ -31,8 +31,8 @@ class _Teller:
 
 
 def test_drill_says_which_sources_were_read() -> None:
-    """How long the others took is no measure of how many to read at a time."""
-    slots = FakeSlots()
+    """Only sources that were read are reported. The time of others is no measure."""
+    limiter = FakeLimiter()
     reader = FakeReader({"a": A, "missing": FakeImage(pixels=A, open_error=MISSING), "b": A})
 
     async def run() -> list[Status]:
@@ -42,24 +42,24 @@ def test_drill_says_which_sources_were_read() -> None:
             bands=None,
             reader=reader,
             projector=FakeProjector(),
-            slots=slots,
+            limiter=limiter,
             most_ahead=8,
         )
         return [pixel.status async for pixel in pixels]
 
     assert asyncio.run(run()) == [Status.OK, Status.MISSING, Status.OK]
-    assert sorted(slots.read) == [("a", 2), ("b", 2)]
+    assert sorted(limiter.read) == [("a", 2), ("b", 2)]
 
 
 def test_index_sources_says_which_sources_were_opened() -> None:
-    """As a gather does; what was sent twice counts once."""
-    slots = FakeSlots()
+    """Only opened sources are reported. A request that was hedged counts once."""
+    limiter = FakeLimiter()
 
     async def run() -> list[Status]:
         indexed = index_sources(
-            SOURCES, overview=None, reader=_Teller(), slots=slots, most_ahead=8, source_timeout_s=5
+            SOURCES, overview=None, reader=_HeaderPacker(), limiter=limiter, most_ahead=8, source_timeout_s=5
         )
         return [each.status async for each in indexed]
 
     assert asyncio.run(run()) == [Status.OK, Status.MISSING, Status.OK]
-    assert sorted(slots.read) == [("a", 1), ("b", 1)]
+    assert sorted(limiter.read) == [("a", 1), ("b", 1)]

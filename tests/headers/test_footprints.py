@@ -1,4 +1,4 @@
-"""Where images lie on the Earth, by their headers."""
+"""Footprints on the Earth, computed from headers."""
 
 import math
 from dataclasses import replace
@@ -45,7 +45,7 @@ def scene(header: Header, **source: object) -> dict[str, object]:
 
 
 def test_the_footprint_follows_the_image_and_holds_what_it_shows() -> None:
-    """Every corner and the centre of the image lie in the scene, a place beside it does not."""
+    """All corners and the centre of the image lie in the footprint, and a point beside it does not."""
     item = scene(HEADER)
     footprint = shape(item["geometry"])
     assert footprint.is_valid
@@ -61,7 +61,7 @@ def test_the_footprint_follows_the_image_and_holds_what_it_shows() -> None:
 
 
 def test_an_image_across_the_antimeridian_is_one_scene_of_its_own_width() -> None:
-    """It is found on both sides of 180 degrees, and not on the other side of the Earth."""
+    """The scene is found on both sides of 180 degrees, and not on the other side of the Earth."""
     header = replace(HEADER, crs="EPSG:32601", transform=Transform(1000, 0, 120_000, 0, -1000, 100_000))
     item = scene(header)
     west, _, east, _ = scene_key(item, name="item").box
@@ -81,7 +81,7 @@ def test_an_image_across_the_antimeridian_is_one_scene_of_its_own_width() -> Non
     ],
 )
 def test_an_image_without_a_place_says_why(changes: dict[str, Any], said: str) -> None:
-    """The reason goes into the list of what was left out."""
+    """An image without a georeference gets a reason."""
     reason = footprint_of(replace(HEADER, **changes), PROJECTOR)
     assert isinstance(reason, str)
     assert said in reason
@@ -89,13 +89,13 @@ def test_an_image_without_a_place_says_why(changes: dict[str, Any], said: str) -
 
 @pytest.mark.parametrize("west", [-180, 0])
 def test_an_image_that_covers_the_earth_covers_all_of_it(west: int) -> None:
-    """Whether its longitudes begin at -180 or, as those of many models, at 0."""
+    """This holds whether longitudes begin at -180 or, as in many models, at 0."""
     header = replace(HEADER, crs="EPSG:4326", transform=Transform(3.6, 0, west, 0, -1.8, 90))
     assert scene(header)["bbox"] == pytest.approx([-180, -90, 180, 90])
 
 
 def test_files_of_the_same_name_have_ids_of_their_own() -> None:
-    """The id stays the same from run to run."""
+    """Files of one name get different ids, the same in every run."""
     one, other = (scene(replace(HEADER, href=f"s3://bucket/{folder}/x.1.tif"))["id"] for folder in "ab")
     assert one != other
     assert str(one).startswith("x.1-")

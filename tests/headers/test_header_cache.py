@@ -22,9 +22,9 @@ from support.fakes import (
     FakeControl,
     FakeCube,
     FakeImage,
+    FakeLimiter,
     FakeProjector,
     FakeReader,
-    FakeSlots,
     FakeTable,
     table_of,
 )
@@ -92,7 +92,7 @@ class Gather:
             plan=plan,
             reader=self.reader,
             projector=FakeProjector(),
-            slots=FakeSlots(),
+            limiter=FakeLimiter(),
             buffers=ShardBuffers(plan),
             cube=self.cube,
             control=self.control.below(plan.claim),
@@ -263,10 +263,10 @@ def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:
                 task=tasks[0],
                 reader=second.reader,
                 projector=FakeProjector(),
-                slots=FakeSlots(),
+                limiter=FakeLimiter(),
                 source_timeout_s=0.05,
                 on_source=ignore,
-                packed_header=list(table.packed_headers(0, 2)),
+                packed_headers=list(table.packed_headers(0, 2)),
             )
         return rows[0][0]
 

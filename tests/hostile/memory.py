@@ -1,10 +1,10 @@
-"""Peak memory of processes, from Linux's own accounts."""
+"""Peak memory of processes, as Linux reports it."""
 
 from pathlib import Path
 
 
 def reset_peak() -> None:
-    """Start this process's peak anew, where the kernel allows it."""
+    """Reset this process's peak, if the kernel allows it."""
     clear = Path("/proc/self/clear_refs")
     try:
         clear.write_text("5")
@@ -13,7 +13,7 @@ def reset_peak() -> None:
 
 
 def peak_rss_mib(pid: int | str) -> float:
-    """Return the largest resident set of a process so far, 0 where it is gone or not Linux."""
+    """Return the peak resident memory of a process in MiB; 0 if it is gone or this is not Linux."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

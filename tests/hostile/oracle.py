@@ -1,4 +1,4 @@
-"""Run as a process of its own: what rasterio reads of each file named on standard input."""
+"""A separate process that prints what rasterio reads of each file named on standard input."""
 
 import sys
 import warnings

@@ -23,19 +23,19 @@ from pixel_gather.ports import OpenedSource
 
 _MAX_REQUESTS: Final = 120
 _MAX_GROWTH_MIB: Final = 256
-"""Of the process that reads, beyond what it held before the first broken file."""
+"""Most memory that the reading process may need beyond what it held before the first broken file."""
 
 _MAX_CHILD_RSS_MIB: Final = 256
 
 _BROKEN: Final = frozenset({Status.CORRUPT, Status.UNSUPPORTED})
 _GOOD_TILES: Final = "good tiles as gdal, the broken tile an error"
 _VRT: Final = "hostile/public/gdal-autotest__IMAGERY.TIF"
-"""The one file that is deliberately not read as rasterio reads it: a VRT can name any other file."""
+"""The only file that is not read as rasterio does, on purpose: a VRT can name any other file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hostile:
-    """One broken file and what is expected of it."""
+    """A broken file, and the expected result."""
 
     file: str
     path: Path

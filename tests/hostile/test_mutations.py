@@ -1,4 +1,4 @@
-"""Real files with flipped bytes: an answer that rasterio would give, or an error, and never a hang."""
+"""Real files with flipped bytes give rasterio's pixels or an error, and never a hang."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from pixel_gather.model.window import Window
 _N_MUTANTS: Final = int(os.environ.get("PIXEL_GATHER_MUTANTS", "150"))
 _LARGEST_NBYTES: Final = 60_000
 _ZEROED_MEMORY: Final = {"MALLOC_PERTURB_": "255"}
-"""Where a tile inflates short, GDAL shows whatever its memory held: zeros in our child, and so here."""
+"""If a tile inflates short, GDAL shows its memory. It is zeroed in our child and in the oracle."""
 
 _SEED: Final = 20261121
 
@@ -59,7 +59,7 @@ def _mutants(folder: Path) -> list[Path]:
         last = min(len(content), chance.choice((512, len(content))))
         for _ in range(chance.choice((1, 1, 2, 8))):
             content[chance.randrange(4, last)] = chance.randrange(256)
-        is_jp2 = base.told["driver"] == "JP2OpenJPEG"
+        is_jp2 = base.answers["driver"] == "JP2OpenJPEG"
         paths.append(folder / f"{number}-{base.path.stem}.{'jp2' if is_jp2 else 'tif'}")
         paths[-1].write_bytes(content)
     return paths
@@ -84,7 +84,7 @@ def _ask_rasterio(read: dict[Path, tuple[str, int, int]]) -> dict[Path, str]:
     waiting = list(read)
     while waiting:
         asked = "".join(f"{path} {read[path][1]} {read[path][2]}\n" for path in waiting)
-        told = subprocess.run(  # noqa: S603 # our own script
+        oracle = subprocess.run(  # noqa: S603 # our own script
             [sys.executable, str(Path(__file__).with_name("oracle.py"))],
             input=asked,
             capture_output=True,
@@ -93,9 +93,9 @@ def _ask_rasterio(read: dict[Path, tuple[str, int, int]]) -> dict[Path, str]:
             timeout=120,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **_ZEROED_MEMORY},
         )
-        lines = told.stdout.splitlines()
+        lines = oracle.stdout.splitlines()
         answers.update(zip(waiting, lines, strict=False))
         if len(lines) < len(waiting):
-            answers[waiting[len(lines)]] = f"crash {told.returncode}: {told.stderr[-300:]}"
+            answers[waiting[len(lines)]] = f"crash {oracle.returncode}: {oracle.stderr[-300:]}"
         waiting = waiting[len(lines) + 1 :]
     return answers

@@ -1,4 +1,4 @@
-"""What the tests of the stack share: the command lines that run on Node, at their pinned versions."""
+"""Fixtures of the stack's tests: command lines on Node, at their pinned versions."""
 
 from pathlib import Path
 
@@ -9,5 +9,5 @@ from infra.node_tools import node_tools
 
 @pytest.fixture(scope="session")
 def node_commands() -> Path:
-    """The folder of ``cdk`` and ``asl-validator``, set up from the lock where they are missing."""
+    """The folder of ``cdk`` and ``asl-validator``. They are installed from the lock if they are missing."""
     return node_tools()

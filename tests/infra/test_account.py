@@ -1,4 +1,4 @@
-"""The account's concurrency is asked for, unless somebody has said it."""
+"""Lambda is asked for the account's concurrency unless it is set."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from infra.settings import Settings
 
 
 def test_lambda_says_what_the_account_may_run() -> None:
-    """By its limit, not by what others have left of it at the moment."""
+    """The account's limit is used, not what is free at the moment."""
     client = boto3.client(
         "lambda",
         region_name="eu-central-1",
@@ -36,7 +36,7 @@ def test_lambda_says_what_the_account_may_run() -> None:
     ],
 )
 def test_nobody_is_asked_where_it_is_said(arguments: list[str], context: Any, tmp_path: Path) -> None:
-    """What is set by hand stays."""
+    """A setting by hand is used without a request."""
     (tmp_path / "cdk.context.json").write_text(json.dumps(context))
 
     assert account.main(arguments, folder=tmp_path) == ""
@@ -45,7 +45,7 @@ def test_nobody_is_asked_where_it_is_said(arguments: list[str], context: Any, tm
 def test_without_an_answer_a_sentence_says_what_is_assumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No credentials, no right, no such profile: the deployment goes on, and the CDK says the rest."""
+    """Without credentials, right or profile, the deployment continues with an assumption."""
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
 
     assert account.main(["deploy", "--profile", "nobody"], folder=tmp_path) == ""

@@ -1,4 +1,4 @@
-"""The buckets: private, encrypted, and kept for as long as they should be."""
+"""The buckets are private and encrypted, and their objects are kept as long as needed."""
 
 import pytest
 
@@ -10,12 +10,12 @@ REDRIVE_WINDOW_DAYS = 14
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
-    """The stack as it is by default."""
+    """The stack with default settings."""
     return synthesized()
 
 
 def bucket(stack: Synthesized, name: str) -> dict[str, object]:
-    """Return the arrays' bucket or the control bucket, as a whole resource."""
+    """Return the whole resource of the array bucket or the control bucket."""
     (found,) = [
         each for id_, each in stack.of("AWS::S3::Bucket").items() if stack.show({"Ref": id_}) == f"<{name}>"
     ]
@@ -23,7 +23,7 @@ def bucket(stack: Synthesized, name: str) -> dict[str, object]:
 
 
 def test_buckets_are_private_and_encrypted(stack: Synthesized) -> None:
-    """No public access, no ACLs, encryption by default."""
+    """There is no public access and no ACL. Encryption is on by default."""
     for properties in stack.properties("AWS::S3::Bucket"):
         assert set(properties["PublicAccessBlockConfiguration"].values()) == {True}
         assert properties["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
@@ -35,7 +35,7 @@ def test_buckets_are_private_and_encrypted(stack: Synthesized) -> None:
 
 
 def test_buckets_refuse_whatever_is_not_tls(stack: Synthesized) -> None:
-    """Both policies deny everything over plain HTTP and old TLS, and allow nobody anything."""
+    """Both policies deny plain HTTP and old TLS, and allow nothing."""
     policies = stack.properties("AWS::S3::BucketPolicy")
 
     assert {stack.show(each["Bucket"]) for each in policies} == {"<arrays>", "<control>"}
@@ -50,7 +50,7 @@ def test_buckets_refuse_whatever_is_not_tls(stack: Synthesized) -> None:
 
 
 def test_arrays_are_versioned_and_outlive_the_stack(stack: Synthesized) -> None:
-    """A cube that is overwritten or whose stack is removed can be had back; only old versions expire."""
+    """Overwritten cubes, and cubes of a removed stack, can be restored. Only old versions expire."""
     arrays = bucket(stack, "arrays")
     (rule,) = arrays["Properties"]["LifecycleConfiguration"]["Rules"]  # type: ignore[index] # a template
 
@@ -61,7 +61,7 @@ def test_arrays_are_versioned_and_outlive_the_stack(stack: Synthesized) -> None:
 
 
 def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None:
-    """All of it goes, and nothing that a gather which can still be redriven would miss."""
+    """All control files expire, but not while their gather can be redriven."""
     control = bucket(stack, "control")
     (rule,) = control["Properties"]["LifecycleConfiguration"]["Rules"]  # type: ignore[index] # a template
 
@@ -72,5 +72,5 @@ def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None
 
 
 def test_arrays_go_with_the_stack_where_the_deployment_says_so() -> None:
-    """A deployment for a test need not leave a bucket behind."""
+    """A deployment for a test can remove its bucket."""
     assert bucket(synthesized(retain_arrays=False), "arrays")["DeletionPolicy"] == "Delete"

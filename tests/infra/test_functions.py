@@ -1,4 +1,4 @@
-"""The functions: what they run, how large they are, what they are told."""
+"""The functions: their modules, sizes and environments."""
 
 import json
 from typing import Any
@@ -19,12 +19,12 @@ STEPS = ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather")
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
-    """The stack as it is by default."""
+    """The stack with default settings."""
     return synthesized()
 
 
 def test_functions_are_those_eight_on_arm_and_python_3_13(stack: Synthesized) -> None:
-    """Each runs its own module, zipped."""
+    """Each runs its own module from a zipped package."""
     functions = stack.functions()
 
     assert functions.keys() == {*API_FUNCTIONS, *STEPS}
@@ -36,7 +36,7 @@ def test_functions_are_those_eight_on_arm_and_python_3_13(stack: Synthesized) ->
 
 
 def test_functions_behind_the_api_end_when_it_stops_waiting(stack: Synthesized) -> None:
-    """API Gateway waits 29 seconds; what runs longer would be paid for and thrown away."""
+    """API Gateway waits 29 seconds. A longer run would be billed in vain."""
     functions = stack.functions()
 
     assert {functions[name]["Timeout"] for name in API_FUNCTIONS} == {29}
@@ -44,7 +44,7 @@ def test_functions_behind_the_api_end_when_it_stops_waiting(stack: Synthesized) 
 
 
 def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
-    """The list is sorted on disk, in /tmp; nobody else pays for more than is free."""
+    """The list is sorted in /tmp. Other functions have only the free size."""
     disks = {
         module: function.get("EphemeralStorage", {"Size": 512})["Size"]
         for module, function in stack.functions().items()
@@ -59,7 +59,7 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
 
 
 def test_worker_is_as_large_as_the_deployment_says() -> None:
-    """The key sets the worker's memory alone; the planners are told of it, as they size the shards."""
+    """The key sets only the worker's memory. The planners know it, because they size the shards."""
     small, large = synthesized().functions(), synthesized(worker_memory_mib=3008).functions()
 
     assert small["gather_shard"]["MemorySize"] == 1769
@@ -74,7 +74,7 @@ def test_worker_is_as_large_as_the_deployment_says() -> None:
 
 
 def reserved(stack: Synthesized) -> dict[str, int]:
-    """Return what functions reserve of the account's concurrency."""
+    """Return the concurrency that functions reserve."""
     return {
         name: each["ReservedConcurrentExecutions"]
         for name, each in stack.functions().items()
@@ -83,7 +83,7 @@ def reserved(stack: Synthesized) -> dict[str, int]:
 
 
 def test_a_running_gather_can_always_be_stopped(stack: Synthesized) -> None:
-    """Status and submit have environments that no worker can take; workers have none reserved."""
+    """Status and submit have reserved concurrency that workers cannot take. Workers have none."""
     assert reserved(stack) == {"submit": 10, "status": 10}
 
 
@@ -94,7 +94,7 @@ def test_a_running_gather_can_always_be_stopped(stack: Synthesized) -> None:
 def test_workers_leave_room_in_the_account(
     account_concurrency: int, workers: int, *, is_reserved: bool
 ) -> None:
-    """Whatever the account may run at one time, gathers take nine tenths at most.
+    """Gathers take at most nine tenths of the account's concurrency.
 
     Lambda refuses a reservation that leaves fewer than 100 unreserved, so small accounts have none.
     """
@@ -106,7 +106,7 @@ def test_workers_leave_room_in_the_account(
 
 
 def test_as_many_threads_compute_as_the_memory_has_vcpus() -> None:
-    """Lambda shows two CPUs to functions that get the time of one; Python counts by this variable."""
+    """Lambda shows two CPUs to functions of one vCPU. Python takes the number from this variable."""
     for memory_mib, n_threads in ((1769, 1), (2048, 1), (3008, 2), (3538, 2), (10_240, 6)):
         functions = synthesized(worker_memory_mib=memory_mib).functions()
         shown = {name: each["Environment"]["Variables"] for name, each in functions.items()}
@@ -115,14 +115,14 @@ def test_as_many_threads_compute_as_the_memory_has_vcpus() -> None:
 
 
 def test_environment_tells_the_deployment(stack: Synthesized) -> None:
-    """Every function is told the same; only those that work with executions know the machine."""
+    """All functions have the same variables. Only those that use executions have the state machine's ARN."""
     for module, function in stack.functions().items():
-        told = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
-        machine = told.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
+        variables = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
+        machine = variables.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
         assert machine == ("<machine>" if module in ("submit", "status") else None)
-        assert json.loads(told.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
-        assert json.loads(told.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []
-        assert json.loads(told.pop("PIXEL_GATHER_LIMITS")) == {
+        assert json.loads(variables.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
+        assert json.loads(variables.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []
+        assert json.loads(variables.pop("PIXEL_GATHER_LIMITS")) == {
             "usd": 10,
             "files": 1_000_000,
             "pixels": None,
@@ -130,7 +130,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
             "workers": 500,
             "failed_shards": 0.1,
         }
-        assert told == {
+        assert variables == {
             "PIXEL_GATHER_STAGE": "main",
             "PIXEL_GATHER_ARRAY_BUCKET": "<arrays>",
             "PIXEL_GATHER_OUTPUT_PREFIX": "",
@@ -146,11 +146,11 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
 
 
 def test_functions_are_told_of_the_catalog_where_there_is_one(stack: Synthesized) -> None:
-    """Without one, the variable is not there."""
+    """Without a catalog the variable is missing."""
     href = "s3://catalogs/europe.parquet"
-    told = synthesized(catalog=href).functions()["search"]["Environment"]["Variables"]
+    variables = synthesized(catalog=href).functions()["search"]["Environment"]["Variables"]
 
-    assert HandlerSettings.from_environment(_settled(told)).catalog == href
+    assert HandlerSettings.from_environment(_settled(variables)).catalog == href
     assert "PIXEL_GATHER_CATALOG" not in stack.functions()["search"]["Environment"]["Variables"]
 
 
@@ -180,22 +180,24 @@ def test_functions_that_read_sources_may_read_the_earthdata_token() -> None:
     assert granted.count(":secret:earthdata/token-??????") == 4
 
 
-def _settled(told: dict[str, Any]) -> dict[str, str]:
-    """Return an environment with names of buckets, and with what Lambda adds."""
-    known = {name: value if isinstance(value, str) else "bucket" for name, value in told.items()}
+def _settled(variables: dict[str, Any]) -> dict[str, str]:
+    """Return an environment with real bucket names and Lambda's own variables."""
+    known = {name: value if isinstance(value, str) else "bucket" for name, value in variables.items()}
     return known | {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769"}
 
 
 def test_environment_holds_dozens_of_buckets_as_functions_read_them() -> None:
-    """Without a word too many, as Lambda holds 4,096 bytes; the longest names of the rest fit, too."""
+    """Dozens of buckets with long names fit into 4,096 bytes."""
     names = [f"sentinel-scenes-of-the-year-{year}" for year in range(1984, 2034)]
     functions = synthesized(source_buckets=[{"name": each} for each in names]).functions()
-    told = functions["submit"]["Environment"]["Variables"]
-    nbytes = sum(len(name) + (len(told[name]) if isinstance(told[name], str) else 63) for name in told)
-    buckets = json.loads(told["PIXEL_GATHER_SOURCE_BUCKETS"])
+    variables = functions["submit"]["Environment"]["Variables"]
+    nbytes = sum(
+        len(name) + (len(variables[name]) if isinstance(variables[name], str) else 63) for name in variables
+    )
+    buckets = json.loads(variables["PIXEL_GATHER_SOURCE_BUCKETS"])
 
     assert nbytes + 142 - 63 <= 4096  # the machine's ARN is longer than a bucket's name
-    assert " " not in told["PIXEL_GATHER_SOURCE_BUCKETS"] + told["PIXEL_GATHER_LIMITS"]
+    assert " " not in variables["PIXEL_GATHER_SOURCE_BUCKETS"] + variables["PIXEL_GATHER_LIMITS"]
     assert [HandlerBucket(**each) for each in buckets] == [HandlerBucket(name=each) for each in names]
 
 
@@ -208,20 +210,20 @@ def test_environment_holds_dozens_of_buckets_as_functions_read_them() -> None:
     ],
 )
 def test_more_buckets_than_an_environment_holds_are_refused_at_synth(key: str, value: Any) -> None:
-    """By a sentence that names the key, and not by Lambda in the middle of a deployment."""
+    """The error names the key. Otherwise Lambda would fail the deployment."""
     with pytest.raises(SettingsError, match=rf"context key {key}: .*60.* should be .* 4,096 bytes"):
         synthesized(**{key: value})
 
 
 def test_caps_are_limits_that_requests_understand(stack: Synthesized) -> None:
-    """What the deployment caps goes by the names, and within the bounds, of a request's own limits."""
+    """The caps have the names and bounds of a request's limits."""
     caps = json.loads(stack.functions()["submit"]["Environment"]["Variables"]["PIXEL_GATHER_LIMITS"])
 
     assert Limits.model_validate(caps).model_dump(exclude_unset=True) == caps
 
 
 def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
-    """Each function writes to its own log group, which forgets after a while and goes with the stack."""
+    """Each function has a log group. It expires and is removed with the stack."""
     logs = stack.of("AWS::Logs::LogGroup")
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
 

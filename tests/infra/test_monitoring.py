@@ -1,4 +1,4 @@
-"""Dashboard and alarms: on metrics that functions write, and heard by somebody."""
+"""The dashboard and the alarms use metrics that functions write, and alarms reach somebody."""
 
 import json
 import re
@@ -15,12 +15,12 @@ from support.synthesized import Synthesized, synthesized
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
-    """A stack of a stage of its own that tells somebody."""
+    """A stack with its own stage and an address for alarms."""
     return synthesized(stage="test", alarm_email="operator@example.org")
 
 
 def alarms(stack: Synthesized) -> dict[str, dict[str, Any]]:
-    """Return the alarms by the first words of what they say."""
+    """Return the alarms by the first words of their descriptions."""
     return {
         each["AlarmDescription"].partition(":")[0]: each
         for each in stack.properties("AWS::CloudWatch::Alarm")
@@ -32,7 +32,7 @@ PLAIN = (
     ("A worker", " came near its time-out"),
     ("Workers", " ran for $25 in a day"),
 )
-"""The alarms on one metric of a function that fills shards: what they say before and after its size."""
+"""The alarms on one metric of a worker: their descriptions before and after its size."""
 
 
 def names_of_metrics() -> set[str]:
@@ -42,7 +42,7 @@ def names_of_metrics() -> set[str]:
 
 
 def test_metrics_have_one_name_each_and_every_failure_has_one() -> None:
-    """No two metrics share a name; a status that is a failure is counted, and no other."""
+    """Names are unique. Each status that is a failure has a metric, and no other status has one."""
     assert len(names_of_metrics()) == len(SOURCES_FAILED_BY_STATUS) + sum(
         isinstance(each, Metric) for each in vars(metric_names).values()
     )
@@ -51,7 +51,7 @@ def test_metrics_have_one_name_each_and_every_failure_has_one() -> None:
 
 
 def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
-    """Sources, throttles, time-outs, errors, the API and dollars: nothing else calls."""
+    """There are alarms on sources, throttles, time-outs, errors, the API and dollars, and no others."""
     assert alarms(stack).keys() == {
         "5 % of sources gave no pixels",
         "Lambda throttles workers of 1,024 MiB",
@@ -73,7 +73,7 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
     ("size", "function"), [("1,024 MiB", "small_gather_shard"), ("1,769 MiB", "gather_shard")]
 )
 def test_each_function_that_fills_shards_is_watched(stack: Synthesized, size: str, function: str) -> None:
-    """A gather calls one of them: its throttles, time, errors and dollars are its own."""
+    """Each worker function has its own alarms on throttles, time, errors and dollars."""
     found = alarms(stack)
     slow = found[f"A worker of {size} came near its time-out"]
     failing = found[f"10 % of tries by workers of {size} fail"]
@@ -95,7 +95,7 @@ def test_each_function_that_fills_shards_is_watched(stack: Synthesized, size: st
 
 
 def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> None:
-    """An error of plan or finish is none that a user made."""
+    """Errors of plan and finish are alarms, because users cannot cause them."""
     watched = {
         words: (each["MetricName"], stack.show(each["Dimensions"][0]["Value"]))
         for words, each in alarms(stack).items()
@@ -110,7 +110,7 @@ def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> Non
 
 
 def test_a_day_that_costs_more_than_was_said_is_an_alarm() -> None:
-    """By what workers say that they spent, and by how long Lambda says that they ran: some say nothing."""
+    """The alarm counts the dollars that workers report, and the time that Lambda reports."""
     found = alarms(synthesized(alarm_usd_per_day=7, worker_memory_mib=2048))
     spent = found["Gathers cost $7 in a day by our model"]
 
@@ -124,7 +124,7 @@ def test_a_day_that_costs_more_than_was_said_is_an_alarm() -> None:
 
 
 def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
-    """By its own name, so that whoever is told can look it up; refusals and children are not told."""
+    """The notice has the gather's name. There is none for refusals and for children of the map."""
     (rule,) = stack.properties("AWS::Events::Rule")
     (target,) = rule["Targets"]
     pattern = rule["EventPattern"]
@@ -164,7 +164,7 @@ def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
 def test_notice_is_of_gathers_that_failed_or_timed_out(
     stack: Synthesized, machine: str, told: dict[str, Any], *, is_told: bool
 ) -> None:
-    """The rule's own pattern, held against events by the emulator's EventBridge."""
+    """The rule's own pattern is tested with events in the emulator's EventBridge."""
     (rule,) = stack.properties("AWS::Events::Rule")
     pattern = json.loads(json.dumps(rule["EventPattern"]))
     pattern["detail"]["stateMachineArn"] = ["m"]
@@ -178,7 +178,7 @@ def test_notice_is_of_gathers_that_failed_or_timed_out(
 
 
 def expressions(stack: Synthesized) -> dict[str, dict[str, str]]:
-    """Return the metric names of each alarm that calculates, by id, and its expression as ``""``."""
+    """Return the metric names by id of each alarm that calculates, and its expression under ``""``."""
     found = {}
     for words, alarm in alarms(stack).items():
         queries = {each["Id"]: each for each in alarm.get("Metrics", ())}
@@ -194,7 +194,10 @@ def expressions(stack: Synthesized) -> dict[str, dict[str, str]]:
 
 
 def test_alarms_calculate_with_metrics_that_are_written_together_alone(stack: Synthesized) -> None:
-    """A sum in which one metric has no point has none itself, and FILL fills none that was never written."""
+    """An expression has no value if one of its metrics has none.
+
+    FILL does not fill a metric that was never written.
+    """
     found = expressions(stack)
 
     assert {frozenset(names.values()) - {names[""]} for names in found.values()} == {
@@ -205,14 +208,14 @@ def test_alarms_calculate_with_metrics_that_are_written_together_alone(stack: Sy
 
 
 def test_dashboard_shows_throttles_of_every_function_by_itself(stack: Synthesized) -> None:
-    """A function that nobody called has no metric; the others are shown all the same."""
+    """A function that was never called has no metric. The others are still shown."""
     (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
 
     assert stack.show(dashboard["DashboardBody"]).count('"Throttles"') == len(stack.functions())
 
 
 def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:
-    """Each tells the topic, whose address is the deployment's; no data is no alarm."""
+    """Each alarm notifies the topic. Missing data raises no alarm."""
     (subscription,) = stack.properties("AWS::SNS::Subscription")
 
     assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "operator@example.org")
@@ -222,7 +225,7 @@ def test_alarms_are_told_and_quiet_without_gathers(stack: Synthesized) -> None:
 
 
 def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Synthesized) -> None:
-    """The topic takes alarms and events of this account and nothing over plain HTTP."""
+    """The topic accepts alarms and events of this account only, and nothing over plain HTTP."""
     (policy,) = stack.properties("AWS::SNS::TopicPolicy")
     statements = policy["PolicyDocument"]["Statement"]
     (denied,) = (each for each in statements if each["Effect"] == "Deny")
@@ -240,12 +243,12 @@ def test_cloudwatch_and_eventbridge_may_tell_the_topic_and_only_by_tls(stack: Sy
 
 
 def test_nobody_is_told_where_no_address_is_given() -> None:
-    """The topic is there for other subscribers."""
+    """The topic exists without a subscriber."""
     assert not synthesized().of("AWS::SNS::Subscription")
 
 
 def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesized) -> None:
-    """Each of our metrics is one of ours, by service and this stage; most of them are shown."""
+    """Each custom metric has our namespace, service and stage. Most of them are shown."""
     (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
     shown = re.findall(rf'\["{NAMESPACE}",("[^\]{{]*)', stack.show(dashboard["DashboardBody"]))
     told = [json.loads(f"[{each.rstrip(',')}]") for each in shown]
@@ -263,7 +266,7 @@ def test_dashboard_and_alarms_read_metrics_that_functions_write(stack: Synthesiz
 
 
 def test_dashboard_shows_room_and_cost(stack: Synthesized) -> None:
-    """Throughput, latency, failures, concurrency, throttles and dollars are all on the one page."""
+    """Throughput, latency, failures, concurrency, throttles and dollars are on one page."""
     (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
     body = stack.show(dashboard["DashboardBody"])
 

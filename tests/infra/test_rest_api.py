@@ -1,4 +1,4 @@
-"""The API: who may call what, what is checked, and what it answers by itself."""
+"""The API: who may call which method, what is checked, and the answers of API Gateway itself."""
 
 import json
 import re
@@ -32,18 +32,18 @@ ROUTES = {
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
-    """The stack as it is by default."""
+    """The stack with default settings."""
     return synthesized()
 
 
 @pytest.fixture(scope="module")
 def by_key() -> Synthesized:
-    """A stack whose API asks for a key."""
+    """A stack whose API uses API keys."""
     return synthesized(api_auth="api-key")
 
 
 def methods(stack: Synthesized) -> dict[str, dict[str, Any]]:
-    """Return methods by what is called."""
+    """Return the API's methods by verb and path."""
     return {
         f"{each['HttpMethod']} {path_of(stack, each['ResourceId'])}": each
         for each in stack.properties("AWS::ApiGateway::Method")
@@ -59,7 +59,7 @@ def path_of(stack: Synthesized, resource: dict[str, Any]) -> str:
 
 
 def test_routes_lead_to_their_functions(stack: Synthesized) -> None:
-    """The API is these calls, each answered by one function."""
+    """The API has exactly these routes, and each leads to one function."""
     found = {
         name: stack.show(each["Integration"]["Uri"]).rpartition("functions/")[2].removesuffix("/invocations")
         for name, each in methods(stack).items()
@@ -70,13 +70,13 @@ def test_routes_lead_to_their_functions(stack: Synthesized) -> None:
 
 
 def test_every_method_asks_for_a_signature(stack: Synthesized) -> None:
-    """By default nothing is answered without IAM, the description of the API included."""
+    """By default every method needs IAM, also the one of the description."""
     assert {each["AuthorizationType"] for each in methods(stack).values()} == {"AWS_IAM"}
     assert not stack.of("AWS::ApiGateway::ApiKey")
 
 
 def test_every_method_asks_for_the_key_where_the_deployment_says_so(by_key: Synthesized) -> None:
-    """With a key, every method asks for it, and a usage plan holds it to a rate and a quota."""
+    """Every method needs the key. A usage plan has a rate and a quota."""
     (plan,) = by_key.properties("AWS::ApiGateway::UsagePlan")
 
     assert {each["ApiKeyRequired"] for each in methods(by_key).values()} == {True}
@@ -88,7 +88,7 @@ def test_every_method_asks_for_the_key_where_the_deployment_says_so(by_key: Synt
 
 
 def test_api_may_invoke_what_its_routes_name_and_no_more(stack: Synthesized) -> None:
-    """API Gateway may invoke these functions, each for its own methods of this API alone."""
+    """API Gateway may invoke each function only for its own methods."""
     permissions = stack.properties("AWS::Lambda::Permission")
     found = {
         (stack.show(each["FunctionName"]), stack.show(each["SourceArn"]).partition("<stage>/")[2])
@@ -103,7 +103,7 @@ def test_api_may_invoke_what_its_routes_name_and_no_more(stack: Synthesized) -> 
 
 
 def test_bodies_are_checked_before_a_function_runs(stack: Synthesized) -> None:
-    """Requests and lists are held against their schemas; so are parameters."""
+    """Bodies are checked by their schemas, and parameters are checked, too."""
     models = {each["Name"]: each["Schema"] for each in stack.properties("AWS::ApiGateway::Model")}
     names = {id_: each["Properties"]["Name"] for id_, each in stack.of("AWS::ApiGateway::Model").items()}
     checked = {
@@ -126,7 +126,7 @@ def test_bodies_are_checked_before_a_function_runs(stack: Synthesized) -> None:
 
 
 def test_api_is_deployed_again_when_a_schema_changes(stack: Synthesized) -> None:
-    """A stage serves what was deployed, so another schema has to be another deployment."""
+    """A changed schema makes a new deployment. Otherwise the stage would serve the old one."""
     (before,) = stack.of("AWS::ApiGateway::Deployment")
     (after,) = synthesized(request_schema={"type": "object"}).of("AWS::ApiGateway::Deployment")
 
@@ -134,7 +134,7 @@ def test_api_is_deployed_again_when_a_schema_changes(stack: Synthesized) -> None
 
 
 def rendered(template: str) -> str:
-    """Return a gateway response as API Gateway makes it: variables are put in as they are, unescaped."""
+    """Return a gateway response as API Gateway renders it, with variables inserted without escaping."""
     message = 'it should have been\n"GET\n/v1"'
     variables = {
         "$context.error.messageString": " " + json.dumps(message),
@@ -146,7 +146,7 @@ def rendered(template: str) -> str:
 
 
 def test_what_api_gateway_refuses_is_a_problem_too(stack: Synthesized) -> None:
-    """Every answer that no function makes is RFC 9457, with a stable type and a sentence."""
+    """Every answer of API Gateway itself is RFC 9457, with a stable type and a sentence."""
     answers = {each["ResponseType"]: each for each in stack.properties("AWS::ApiGateway::GatewayResponse")}
 
     assert {"DEFAULT_4XX", "DEFAULT_5XX", "BAD_REQUEST_BODY", "THROTTLED"} <= answers.keys()
@@ -161,7 +161,7 @@ def test_what_api_gateway_refuses_is_a_problem_too(stack: Synthesized) -> None:
 
 
 def test_stage_is_throttled_and_logged(stack: Synthesized) -> None:
-    """All methods share one rate; who called what is in the access log, errors are in another."""
+    """All methods share one rate. The access log has the callers, and another log has the errors."""
     (stage,) = stack.properties("AWS::ApiGateway::Stage")
     (setting,) = stage["MethodSettings"]
 
@@ -178,7 +178,7 @@ def test_stage_is_throttled_and_logged(stack: Synthesized) -> None:
 
 
 def test_accounts_log_role_is_set_unless_the_account_has_one(stack: Synthesized) -> None:
-    """It is shared by all APIs of the account: kept when the stack goes, and left alone where asked."""
+    """All APIs of the account share the role. It outlives the stack, and can be left unchanged."""
     (account,) = stack.of("AWS::ApiGateway::Account").values()
 
     assert account["DeletionPolicy"] == "Retain"

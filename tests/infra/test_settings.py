@@ -1,4 +1,4 @@
-"""Settings: what a deployment may be, and what is said of a key that is wrong."""
+"""Settings: valid values, and the errors of wrong keys."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ def settings_of(**context: Any) -> Settings:
 
 
 def test_settings_need_no_key() -> None:
-    """A deployment without any key is complete, reads no bucket, and is capped."""
+    """Without any key the deployment is complete, reads no bucket, and has caps."""
     settings = settings_of()
 
     assert settings == Settings()
@@ -28,7 +28,7 @@ def test_settings_need_no_key() -> None:
 
 
 def test_settings_are_the_same_from_the_command_line_and_from_cdk_json() -> None:
-    """The command line gives texts, cdk.json gives values; they mean the same."""
+    """Texts from the command line and values from cdk.json give the same settings."""
     as_text = settings_of(
         source_buckets='[{"name": "scenes", "requester_pays": true}]',
         https_hosts='["data.example.org"]',
@@ -68,7 +68,7 @@ KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890
 
 
 def test_more_workers_than_the_account_runs_are_refused_with_what_it_runs() -> None:
-    """What was asked for by name is not lowered without a word; the default is."""
+    """An explicit number is refused with the account's limit. The default is lowered."""
     assert settings_of(account_concurrency="10").caps.workers == 8
 
     with pytest.raises(SettingsError, match=r"context key max_workers: 9 should be at most 8: .*account"):
@@ -77,16 +77,16 @@ def test_more_workers_than_the_account_runs_are_refused_with_what_it_runs() -> N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """A value that a key may not have."""
+    """A wrong value of a key."""
 
     key: str
     value: Any
     named: str | None = None
-    """What the sentence names, where it is not the key itself."""
+    """What the error names, if it is not the key itself."""
 
     @property
     def id(self) -> str:
-        """Name of the case."""
+        """Return the name of the case."""
         return f"{self.key}={self.value}"
 
 
@@ -171,7 +171,7 @@ WRONG = (
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.id)
 def test_settings_name_the_key_that_is_wrong(wrong: Wrong) -> None:
-    """A wrong value is refused at synth, by a sentence that names its key and says what it should be."""
+    """The error names the key and what its value should be."""
     expected = rf"context key {re.escape(wrong.named or wrong.key)}: .* should be "
 
     with pytest.raises(SettingsError, match=expected):
@@ -179,7 +179,7 @@ def test_settings_name_the_key_that_is_wrong(wrong: Wrong) -> None:
 
 
 def test_deploy_page_names_every_setting() -> None:
-    """The table has each key of the context, but the one that is the emulation's own, and no other."""
+    """The table has exactly the keys of the context, except the emulator's own."""
     source = Path(infra.settings.__file__).read_text(encoding="utf-8")
     keys = set(re.findall(r'context\.\w+\(\s*"(\w+)"', source)) - {"emulated"}
     page = (Path(__file__).parents[2] / "docs/deploy.md").read_text(encoding="utf-8")
@@ -194,13 +194,13 @@ def test_deploy_page_names_every_setting() -> None:
     [("max_used", "max_usd is one"), ("source_bucket", "source_buckets is one"), ("x", "a setting")],
 )
 def test_settings_refuse_a_key_that_nothing_reads(key: str, says: str) -> None:
-    """A cap that is misspelled must not be one that is not there."""
+    """A misspelled cap is an error, because otherwise there would be no cap."""
     with pytest.raises(SettingsError, match=says):
         settings_of(**{key: 5})
 
 
 def test_settings_leave_the_cdks_own_keys_alone() -> None:
-    """Flags, and what the CDK looked up."""
+    """The CDK's feature flags and lookups are accepted."""
     own = {
         "@aws-cdk/core:x": True,
         "aws:cdk:enable": [],

@@ -1,4 +1,4 @@
-"""The stack as a whole: it stands alone, beside others, emulated, and before every checker."""
+"""The whole stack passes all checkers, works beside others, and can be emulated."""
 
 import json
 import os
@@ -46,7 +46,7 @@ app.synth()
 
 @pytest.mark.parametrize("context", VARIANTS.values(), ids=VARIANTS.keys())
 def test_stack_passes_cdk_nag(context: Mapping[str, Any], tmp_path: Path) -> None:
-    """No finding of AWS Solutions' rules is left that we have not acknowledged with a reason."""
+    """Every finding of AWS Solutions' rules is acknowledged with a reason."""
     app = app_of(tmp_path / "assembly", **context)
     add_stack(app, stub_in(tmp_path))
 
@@ -54,7 +54,7 @@ def test_stack_passes_cdk_nag(context: Mapping[str, Any], tmp_path: Path) -> Non
 
 
 def test_cdk_nag_would_say_so(tmp_path: Path) -> None:
-    """The check above is no formality: one more wildcard is a finding."""
+    """One more wildcard is a finding. This shows that the check above works."""
     from aws_cdk import aws_iam as iam  # noqa: PLC0415 # after `synthesized` has put Node on the path
 
     app = app_of(tmp_path / "assembly")
@@ -67,7 +67,7 @@ def test_cdk_nag_would_say_so(tmp_path: Path) -> None:
 
 
 def test_templates_pass_cfn_lint(tmp_path: Path) -> None:
-    """The templates are valid; W3005 is about dependencies that CDK states twice."""
+    """The templates are valid. W3005 is ignored, because CDK repeats dependencies."""
     paths = [tmp_path / f"{name}.json" for name in VARIANTS]
     for path, context in zip(paths, VARIANTS.values(), strict=True):
         path.write_text(json.dumps(synthesized(**context).template))
@@ -81,7 +81,7 @@ def test_templates_pass_cfn_lint(tmp_path: Path) -> None:
 
 
 def test_two_stages_live_in_one_account(tmp_path: Path) -> None:
-    """Two stages are two stacks, no physical name or metric of which is the other's."""
+    """Two stages share no physical name and no metric."""
     app = app_of(tmp_path / "assembly")
     stacks = [add_stack(app, stub_in(tmp_path / stage), stage=stage) for stage in ("blue", "green")]
     app.synth()
@@ -93,7 +93,7 @@ def test_two_stages_live_in_one_account(tmp_path: Path) -> None:
 
 
 def names_in(template: Mapping[str, Any]) -> set[str]:
-    """Return what resources are called, but for those whose names only their parent shares."""
+    """Return the physical names of resources that are unique in an account."""
     return {
         str(value)
         for resource in template["Resources"].values()
@@ -106,7 +106,7 @@ def names_in(template: Mapping[str, Any]) -> set[str]:
 
 
 def test_stack_has_no_resources_that_run_code_of_others() -> None:
-    """No custom resources and no nested stacks: what CloudFormation makes is all in the template."""
+    """There are no custom resources and no nested stacks."""
     types = {each["Type"] for each in synthesized().template["Resources"].values()}
 
     assert not any(type_.startswith(("Custom::", "AWS::CloudFormation::")) for type_ in types)
@@ -114,7 +114,7 @@ def test_stack_has_no_resources_that_run_code_of_others() -> None:
 
 
 def test_everything_that_can_be_tagged_is() -> None:
-    """Costs are told apart by application and stage."""
+    """All resources have tags for application and stage."""
     stack = synthesized(stage="blue")
     wanted = [{"Key": "application", "Value": "pixel-gather"}, {"Key": "stage", "Value": "blue"}]
     kinds = {"Lambda::Function", "S3::Bucket", "StepFunctions::StateMachine", "Logs::LogGroup", "SNS::Topic"}
@@ -126,7 +126,7 @@ def test_everything_that_can_be_tagged_is() -> None:
 
 
 def test_outputs_are_what_the_command_line_looks_for() -> None:
-    """These names are an interface."""
+    """The command line finds outputs by these names."""
     assert synthesized().template["Outputs"].keys() == {
         "ApiUrl",
         "StateMachineArn",
@@ -139,7 +139,7 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
 
 
 def test_emulated_stack_differs_in_runtime_architecture_and_code_alone(tmp_path: Path) -> None:
-    """What runs on one machine is the stack that runs on AWS, but for what executes a function."""
+    """The emulated stack differs from the one on AWS only in what executes the functions."""
     real, emulated = (
         Template.from_stack(add_stack(app_of(tmp_path / name, emulated=name == "emulated"), code)).to_json()
         for name, code in (
@@ -157,7 +157,7 @@ def test_emulated_stack_differs_in_runtime_architecture_and_code_alone(tmp_path:
 
 
 def without_execution(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a template without what executes its functions."""
+    """Return a template without runtimes, architectures and code."""
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
             for name in ("Runtime", "Architectures", "Code"):
@@ -171,7 +171,7 @@ def without_execution(template: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def test_wrong_context_stops_the_synthesis_with_its_key(node_commands: Path, tmp_path: Path) -> None:
-    """The sentence about a wrong key reaches whoever deploys."""
+    """The user gets the error about the wrong key."""
     done = synthesize(node_commands, tmp_path, "-c", "max_workers=0")
 
     assert done.returncode != 0
@@ -179,7 +179,7 @@ def test_wrong_context_stops_the_synthesis_with_its_key(node_commands: Path, tmp
 
 
 def test_synthesis_needs_no_credentials_and_no_network(node_commands: Path, tmp_path: Path) -> None:
-    """The pinned command line synthesizes with no account, no Region and nowhere to ask for them."""
+    """The pinned command line works without an account, a Region and a network."""
     done = synthesize(node_commands, tmp_path)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -187,7 +187,7 @@ def test_synthesis_needs_no_credentials_and_no_network(node_commands: Path, tmp_
 
 
 def synthesize(node_commands: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `cdk synth` of our stack with stubs for code, in an environment that knows nothing of AWS."""
+    """Run `cdk synth` of our stack with empty packages, in an environment without AWS."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     nowhere = "http://127.0.0.1:9"
     environment |= {

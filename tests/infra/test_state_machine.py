@@ -1,4 +1,4 @@
-"""The state machine: its flow, what it retries, and what a request decides."""
+"""The state machine: its flow, its retries, and the parts that a plan decides."""
 
 import json
 import re
@@ -15,23 +15,23 @@ from pixel_gather.estimate.worker_count import MOST_TASKS_PER_CHILD
 from support.synthesized import Synthesized, synthesized
 
 WORKERS: Final = ("small_gather_shard", "gather_shard")
-"""The functions that fill shards, by the size that a plan gives its map."""
+"""The worker functions, by the size in the plan's answer."""
 
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
-    """The stack as it is by default."""
+    """The stack with default settings."""
     return synthesized()
 
 
 @pytest.fixture(scope="module")
 def definition(stack: Synthesized) -> dict[str, Any]:
-    """Its state machine."""
+    """The state machine's definition."""
     return stack.definition()
 
 
 def tasks_of(states: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every Task, those of Maps too."""
+    """Yield every Task, also those inside Maps."""
     for name, state in states.items():
         if state["Type"] == "Task":
             yield name, state
@@ -51,14 +51,17 @@ PLANNED: Final = {
     "late_shard_s": 240,
     "tolerated_failure_percentage": 2.5,
 }
-"""What plan answers, in small."""
+"""A small answer of plan."""
 
 ITEM: Final = [{"index": 4}, {"index": 5}]
-"""One item of a manifest: the shards of one child."""
+"""An item of a manifest: the shards of one child."""
 
 
 def filled(template: Any, given: Any, context: Any = None) -> Any:
-    """Return what Step Functions makes of a template: paths are looked up in the input or the context."""
+    """Return a template as Step Functions fills it.
+
+    Paths are replaced by values of the input or the context.
+    """
     if not isinstance(template, dict):
         return template
     return {
@@ -70,33 +73,33 @@ def filled(template: Any, given: Any, context: Any = None) -> Any:
 
 
 def looked_up(path: str, given: Any, context: Any = None) -> Any:
-    """Return what a path leads to, such as ``$.a.b``, or ``$$.a`` of the context; or an item of an array."""
+    """Return the value at a path, such as ``$.a.b``, or ``$$.a`` of the context, or an item of an array."""
     if chosen := re.fullmatch(r"States\.ArrayGetItem\(States\.Array\((.+)\), (\$\S+)\)", path):
         return re.findall(r"'([^']+)'", chosen[1])[looked_up(chosen[2], given, context)]
     root, *names = path.split(".")
     return reduce(lambda value, name: value[name], names, context if root == "$$" else given)
 
 
-def told(task: dict[str, Any], given: Any, context: Any = None) -> tuple[str, Any]:
-    """Return which function a Task calls, and the event that it gets."""
+def called_with(task: dict[str, Any], given: Any, context: Any = None) -> tuple[str, Any]:
+    """Return the function that a Task calls, and its event."""
     parameters = filled(task["Parameters"], given, context)
     return parameters["FunctionName"].strip("<>"), parameters["Payload"]
 
 
 @pytest.fixture
 def shards(definition: dict[str, Any]) -> dict[str, Any]:
-    """Its only map."""
+    """The only Map."""
     (found,) = (state for state in definition["States"].values() if state["Type"] == "Map")
     return dict(found)
 
 
 def test_input_is_the_plain_request(definition: dict[str, Any]) -> None:
-    """What is given in the console reaches plan as it is, beside the execution's name; its answer decides."""
+    """The execution's input reaches plan unchanged, with the execution's name."""
     plan = definition["States"][definition["StartAt"]]
 
     execution = {"Input": REQUEST, "Name": "by-hand"}
 
-    assert told(plan, REQUEST, {"Execution": execution}) == (
+    assert called_with(plan, REQUEST, {"Execution": execution}) == (
         "plan_gather",
         {"request": REQUEST, "execution": "by-hand"},
     )
@@ -104,7 +107,7 @@ def test_input_is_the_plain_request(definition: dict[str, Any]) -> None:
 
 
 def test_refused_request_ends_in_a_failure_with_plans_own_words(definition: dict[str, Any]) -> None:
-    """The verdict decides: refused fails with plan's error and cause, complete succeeds with its result."""
+    """A refusal fails with plan's error and cause. A complete gather succeeds with its result."""
     states = definition["States"]
     verdict = states[states[definition["StartAt"]]["Next"]]
     choices = [choice for choice in verdict["Choices"] if "StringEquals" in choice]
@@ -119,7 +122,7 @@ def test_refused_request_ends_in_a_failure_with_plans_own_words(definition: dict
 
 
 def test_gather_of_which_no_shard_is_missing_goes_straight_to_finish(definition: dict[str, Any]) -> None:
-    """As after a failure of Finish alone; asked last, as only a plan says how many are missing."""
+    """Without missing shards the Map is skipped, as after a failure of Finish alone."""
     states = definition["States"]
     verdict = states[states[definition["StartAt"]]["Next"]]
     *_, nothing_to_do = verdict["Choices"]
@@ -128,11 +131,11 @@ def test_gather_of_which_no_shard_is_missing_goes_straight_to_finish(definition:
     assert looked_up(nothing_to_do["Variable"], PLANNED | {"n_missing": 0}) == nothing_to_do["NumericEquals"]
     assert looked_up(nothing_to_do["Variable"], PLANNED) != nothing_to_do["NumericEquals"]
     assert nothing_to_do["Next"] == states[verdict["Default"]]["Next"]
-    assert told(after, PLANNED)[0] == "finish_gather"
+    assert called_with(after, PLANNED)[0] == "finish_gather"
 
 
 def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(shards: dict[str, Any]) -> None:
-    """One STANDARD child for each item; plan says how many at a time, and how many may fail."""
+    """Each item is a STANDARD child. The plan sets the concurrency and the tolerated failures."""
     reader = shards["ItemReader"]
 
     assert shards["ItemProcessor"]["ProcessorConfig"] == {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}
@@ -145,9 +148,9 @@ def test_map_takes_manifest_concurrency_and_tolerance_from_the_plan(shards: dict
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_child_is_told_its_item_and_its_limit_and_leaves_no_output(shards: dict[str, Any], size: int) -> None:
-    """Both tries call the function whose size the plan has chosen; each has a limit of its own.
+    """Both tries call the function of the plan's size, each with its own limit.
 
-    A child's history is as short as can be: its result is the sidecars, and the plan goes on to finish.
+    A child has no output, because its results are sidecars.
     """
     states = shards["ItemProcessor"]["States"]
     first = states[shards["ItemProcessor"]["StartAt"]]
@@ -156,20 +159,20 @@ def test_child_is_told_its_item_and_its_limit_and_leaves_no_output(shards: dict[
     given = filled(shards["ItemSelector"], planned, {"Map": {"Item": {"Value": ITEM}}})
     payload = {"gather": {"name": "a"}, "tasks": ITEM}
 
-    assert told(first, given) == (WORKERS[size], payload | {"limit_s": 60})
-    assert told(late, given) == (WORKERS[size], payload | {"late_s": 240})
+    assert called_with(first, given) == (WORKERS[size], payload | {"limit_s": 60})
+    assert called_with(late, given) == (WORKERS[size], payload | {"late_s": 240})
     assert looked_up(first["TimeoutSecondsPath"], given) == 60
     assert all(state["OutputPath"] is None and state["End"] is True for state in states.values())
     assert shards["ResultPath"] is None
 
 
 def test_map_is_never_retried_or_caught(shards: dict[str, Any]) -> None:
-    """A Retry would run all shards again; a Catch would leave nothing to redrive."""
+    """A Retry would run all shards again. A Catch would leave nothing to redrive."""
     assert not {"Retry", "Catch", "ResultWriter", "ItemBatcher"} & shards.keys()
 
 
 def test_late_shard_gets_a_fresh_worker_at_once(shards: dict[str, Any]) -> None:
-    """One try within the plan's limit, then one that may take its time, with the same input."""
+    """The first try has the plan's limit. A second try with the same input may take longer."""
     states = shards["ItemProcessor"]["States"]
     first = states[shards["ItemProcessor"]["StartAt"]]
     (caught,) = first["Catch"]
@@ -183,7 +186,10 @@ def test_late_shard_gets_a_fresh_worker_at_once(shards: dict[str, Any]) -> None:
 
 
 def test_second_try_goes_on_with_what_it_had_no_time_for(definition: dict[str, Any]) -> None:
-    """At once, and as often as a child may have shards: each of its tries fills one at least."""
+    """The second try is repeated at once, as often as a child may have shards.
+
+    Each time fills at least one.
+    """
     again = retriers_of(dict(tasks_of(definition["States"]))["GatherLateShard"])["ShardsLeftError"]
 
     assert (again["MaxAttempts"], again["IntervalSeconds"], again["BackoffRate"]) == (
@@ -196,21 +202,21 @@ def test_second_try_goes_on_with_what_it_had_no_time_for(definition: dict[str, A
 def test_finish_is_told_what_it_needs_and_its_result_is_the_gathers(
     definition: dict[str, Any], shards: dict[str, Any]
 ) -> None:
-    """Finish gets the gather and the tolerance, and what it returns is the execution's output."""
+    """Finish gets the gather and the tolerance. Its answer is the execution's output."""
     finish = definition["States"][shards["Next"]]
 
-    assert told(finish, PLANNED) == ("finish_gather", {"gather": {"name": "a"}, "failed_shards": 2.5})
+    assert called_with(finish, PLANNED) == ("finish_gather", {"gather": {"name": "a"}, "failed_shards": 2.5})
     assert looked_up(finish["OutputPath"], {"Payload": {"digest": "1"}}) == {"digest": "1"}
     assert finish["End"] is True
 
 
 def retriers_of(task: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return a Task's retriers by each error that they are for."""
+    """Return a Task's retriers by error."""
     return {error: retrier for retrier in task["Retry"] for error in retrier["ErrorEquals"]}
 
 
 def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[str, Any]) -> None:
-    """Each error once, all with full jitter and a longest pause."""
+    """Each error has one retrier, with full jitter and a longest pause."""
     tasks = dict(tasks_of(definition["States"]))
 
     assert len(tasks) == 4
@@ -245,7 +251,7 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
 
 
 def test_tasks_wait_out_throttling_for_most_of_a_gathers_time(definition: dict[str, Any]) -> None:
-    """For hours, where an account may run few workers; within the events that a history holds."""
+    """Throttled tasks wait for hours, within the events that a history can hold."""
     for _, task in tasks_of(definition["States"]):
         throttled = retriers_of(task)["Lambda.TooManyRequestsException"]
         waits_s = throttled["MaxAttempts"] * throttled["MaxDelaySeconds"] / 2
@@ -255,7 +261,7 @@ def test_tasks_wait_out_throttling_for_most_of_a_gathers_time(definition: dict[s
 
 
 def test_crashes_are_tried_again_twice(definition: dict[str, Any]) -> None:
-    """What ran out of memory in an environment that had run before may not in a fresh one."""
+    """A fresh environment may have enough memory where a used one had not."""
     for _, task in tasks_of(definition["States"]):
         for error in ("Lambda.Unknown", "Runtime.OutOfMemory"):
             assert retriers_of(task)[error]["MaxAttempts"] == 2
@@ -265,7 +271,7 @@ def test_crashes_are_tried_again_twice(definition: dict[str, Any]) -> None:
 def test_time_outs_of_a_quarter_of_an_hour_are_not_repeated_for_long(
     name: str, tries: int, definition: dict[str, Any]
 ) -> None:
-    """What a list took so long once it takes every time; shards of a second try end by themselves."""
+    """A long time-out is retried once at most, because the next try would take as long."""
     task = dict(tasks_of(definition["States"]))[name]
 
     for error in ("Sandbox.Timedout", "States.Timeout"):
@@ -275,7 +281,7 @@ def test_time_outs_of_a_quarter_of_an_hour_are_not_repeated_for_long(
 def test_tasks_wait_a_little_longer_than_their_functions(
     stack: Synthesized, definition: dict[str, Any]
 ) -> None:
-    """A function's own time-out is what is reported; the Task's only catches an answer that never comes."""
+    """The function's own time-out is reported. The Task's only catches a missing answer."""
     functions = stack.functions()
 
     for name, task in tasks_of(definition["States"]):
@@ -288,13 +294,16 @@ def test_tasks_wait_a_little_longer_than_their_functions(
 
 
 def test_definition_is_jsonpath_all_over(definition: dict[str, Any]) -> None:
-    """No state asks for JSONata, so that the same definition runs emulated."""
+    """No state uses JSONata, so that the definition runs in the emulator."""
     assert "QueryLanguage" not in json.dumps(definition)
     assert "{%" not in json.dumps(definition)
 
 
 def test_machine_logs_errors_without_payloads_and_is_traced(stack: Synthesized) -> None:
-    """Errors go to a log group that is not kept for ever; requests may name private buckets and stay out."""
+    """Errors go to a log group that expires.
+
+    Requests are not logged, because they may name private buckets.
+    """
     (machine,) = stack.properties("AWS::StepFunctions::StateMachine")
 
     assert machine["LoggingConfiguration"]["Level"] == "ERROR"
@@ -306,7 +315,7 @@ def test_machine_logs_errors_without_payloads_and_is_traced(stack: Synthesized) 
 def test_definition_is_valid_amazon_states_language(
     definition: dict[str, Any], node_commands: Path, tmp_path: Path
 ) -> None:
-    """The validator of the language has nothing to say."""
+    """The language's validator reports nothing."""
     arn = "arn:aws:lambda:eu-central-1:123456789012:function:"
     text = json.dumps(definition).replace("<partition>", "aws")
     for name in ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather"):

@@ -17,8 +17,9 @@ import rasterio
 import xarray as xr
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
-from pixel_gather import Progress, Settings, dry_run, gather, gather_async
+from pixel_gather import Progress, Settings, dry_run, gather_async
 from pixel_gather.errors import StoreError
+from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
@@ -29,7 +30,7 @@ def test_gather_works_where_a_loop_is_running(tmp_path: Path) -> None:
     """It works inside a running event loop, as in a notebook."""
 
     async def cell() -> str:
-        return gather(REQUEST, to=tmp_path / "sync").report.digest
+        return gather_undrawn(REQUEST, to=tmp_path / "sync").report.digest
 
     async def other_cell() -> str:
         return (await gather_async(REQUEST, to=tmp_path / "async")).report.digest
@@ -40,7 +41,7 @@ def test_gather_works_where_a_loop_is_running(tmp_path: Path) -> None:
 def test_dry_run_prices_what_gather_then_does(tmp_path: Path) -> None:
     """The plan has the same shape and number of requests as the gather."""
     plan = dry_run(REQUEST)
-    report = gather(REQUEST, to=tmp_path / "cube").report
+    report = gather_undrawn(REQUEST, to=tmp_path / "cube").report
 
     assert plan.shape == report.shape
     assert plan.estimate.n_gets == report.requests
@@ -54,7 +55,7 @@ def test_progress_counts_every_source(tmp_path: Path) -> None:
         seen.append((progress.n_done, progress.n_failed))
 
     request = {"sources": [*REQUEST["sources"], "gone.tif"], "window": "centre"}
-    gather(request, to=tmp_path / "cube", on_progress=note)
+    gather_undrawn(request, to=tmp_path / "cube", on_progress=note)
 
     assert seen[-1] == (len(FILES) + 1, 1)
     assert seen == sorted(seen)
@@ -73,7 +74,7 @@ def test_progress_counts_a_source_once_though_its_window_is_cut_into_strips(tmp_
         "output": {"layout": {"chunk": [1, 45, 360]}},
     }
     settings = Settings(max_task_nbytes=70_000, draws_report=False)
-    report = gather(request, to=tmp_path / "cube", settings=settings, on_progress=note).report
+    report = gather_undrawn(request, to=tmp_path / "cube", settings=settings, on_progress=note).report
 
     assert report.n_shards == 4 * (len(FILES) + 1)
     assert seen[-1] == (len(FILES) + 1, 1)
@@ -83,7 +84,7 @@ def test_progress_counts_a_source_once_though_its_window_is_cut_into_strips(tmp_
 def test_gather_raises_what_it_promises_where_the_cube_cannot_be_written(tmp_path: Path) -> None:
     """The error is a StoreError that names the location, not a group. After a repair the run resumes."""
     to = tmp_path / "cube"
-    gather(REQUEST, to=to, settings=Settings(draws_report=False))
+    gather_undrawn(REQUEST, to=to)
     root = json.loads((to / "zarr.json").read_text())
     shutil.rmtree(to)
     (to / "band_1").mkdir(parents=True)
@@ -95,10 +96,10 @@ def test_gather_raises_what_it_promises_where_the_cube_cannot_be_written(tmp_pat
 
     claimed()
     with pytest.raises(StoreError, match=f"^{re.escape(str(to))} could not be written"):
-        gather(REQUEST, to=to)
+        gather_undrawn(REQUEST, to=to)
 
     (to / "band_1" / "c").unlink()
-    assert gather(REQUEST, to=to).report.status_counts == {"ok": len(FILES)}
+    assert gather_undrawn(REQUEST, to=to).report.status_counts == {"ok": len(FILES)}
 
 
 def test_an_interrupt_ends_reading_a_list(tmp_path: Path) -> None:
@@ -149,9 +150,9 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_pixels(server: LoopbackServ
 
     assert not xr.open_zarr(killed, consolidated=False).attrs["complete"]
     before = server.log()
-    continued = gather(request, to=killed)
+    continued = gather_undrawn(request, to=killed)
     n_requests = len(server.log().requests) - len(before.requests)
-    uninterrupted = gather(request, to=whole)
+    uninterrupted = gather_undrawn(request, to=whole)
 
     assert continued.report.digest == uninterrupted.report.digest
     assert n_requests <= 2 * (len(hrefs) - 3 * 4)
@@ -169,8 +170,8 @@ def test_rows_with_another_scaling_stay_raw_and_say_so(tmp_path: Path) -> None:
             dataset.scales, dataset.offsets = (0.0001,), (offset,)
     both = [str(tmp_path / f"{number}.tif") for number in range(2)]
 
-    mixed = gather({"sources": both, "window": "centre"}, to=tmp_path / "mixed")
-    alike = gather({"sources": both[1:], "window": "centre"}, to=tmp_path / "alike")
+    mixed = gather_undrawn({"sources": both, "window": "centre"}, to=tmp_path / "mixed")
+    alike = gather_undrawn({"sources": both[1:], "window": "centre"}, to=tmp_path / "alike")
 
     raw, scaled = xr.open_zarr(mixed.place), xr.open_zarr(alike.place)
     assert (raw.band_1.values == 1100).all()

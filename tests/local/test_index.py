@@ -12,11 +12,12 @@ import rasterio
 import xarray as xr
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
-from pixel_gather import gather, index
+from pixel_gather import index
 from pixel_gather.adapters.cube.header_index import read_index
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.errors import RequestError
 from pixel_gather.local.gather import Settings
+from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
@@ -54,9 +55,9 @@ def test_gather_takes_two_requests_a_tile_and_with_its_index_one(
 ) -> None:
     """The plan still opens a sample of the sources."""
     sample = min(len(FILES), 16)
-    cold = gather(request_of(server), to=tmp_path / "cold")
+    cold = gather_undrawn(request_of(server), to=tmp_path / "cold")
     cold_gets = n_gets(server)
-    warm = gather(request_of(server, index=str(tmp_path / "cold" / HEADERS)), to=tmp_path / "warm")
+    warm = gather_undrawn(request_of(server, index=str(tmp_path / "cold" / HEADERS)), to=tmp_path / "warm")
 
     assert cold.report.requests == 2 * len(FILES)
     assert cold_gets == 2 * len(FILES) + sample
@@ -80,8 +81,10 @@ def test_index_of_a_list_serves_as_well_as_one_of_a_gather(server: LoopbackServe
     made = index(hrefs, to=tmp_path / "i.parquet")
     of_index = n_gets(server)
     window = {"pixels": [3, 5, 40, 30]}
-    cold = gather(request_of(server, window=window), to=tmp_path / "cold")
-    warm = gather(request_of(server, window=window, index=str(tmp_path / "i.parquet")), to=tmp_path / "warm")
+    cold = gather_undrawn(request_of(server, window=window), to=tmp_path / "cold")
+    warm = gather_undrawn(
+        request_of(server, window=window, index=str(tmp_path / "i.parquet")), to=tmp_path / "warm"
+    )
 
     assert (made.n_indexed, made.n_failed, made.requests) == (len(FILES), 0, len(FILES))
     assert of_index == len(FILES)
@@ -93,16 +96,16 @@ def test_index_of_a_list_serves_as_well_as_one_of_a_gather(server: LoopbackServe
 def test_a_gather_with_an_index_is_the_same_gather(server: LoopbackServer, tmp_path: Path) -> None:
     """With an index the request has the same digest, so it finds the complete cube."""
     to = tmp_path / "cube"
-    gather(request_of(server), to=to)
+    gather_undrawn(request_of(server), to=to)
 
-    assert gather(request_of(server, index=str(to / HEADERS)), to=to).was_complete
+    assert gather_undrawn(request_of(server, index=str(to / HEADERS)), to=to).was_complete
 
 
 def test_an_object_that_was_replaced_is_read_anew(
     server: LoopbackServer, folder: Path, tmp_path: Path
 ) -> None:
     """Pixels, header and the next index are of the current version. The report counts stale entries."""
-    gather(request_of(server), to=tmp_path / "cold")
+    gather_undrawn(request_of(server), to=tmp_path / "cold")
     replaced = folder / FILES[1].name
     with rasterio.open(replaced) as dataset:
         profile, pixels = dataset.profile, dataset.read() + 1
@@ -110,11 +113,11 @@ def test_an_object_that_was_replaced_is_read_anew(
     with rasterio.open(replaced, "w", **profile | {"compress": "deflate"}) as dataset:
         dataset.write(pixels)
     old = str(tmp_path / "cold" / HEADERS)
-    fresh = gather(request_of(server), to=tmp_path / "fresh")
+    fresh = gather_undrawn(request_of(server), to=tmp_path / "fresh")
     n_gets(server)
 
-    warm = gather(request_of(server, index=old), to=tmp_path / "warm")
-    again = gather(request_of(server, index=str(tmp_path / "warm" / HEADERS)), to=tmp_path / "again")
+    warm = gather_undrawn(request_of(server, index=old), to=tmp_path / "warm")
+    again = gather_undrawn(request_of(server, index=str(tmp_path / "warm" / HEADERS)), to=tmp_path / "again")
 
     assert (warm.report.n_known, warm.report.n_stale) == (len(FILES) - 1, 1)
     assert "1 of its entries were stale" in warm.report.to_text()
@@ -126,10 +129,10 @@ def test_an_object_that_was_replaced_is_read_anew(
 
 def test_an_object_that_was_removed_is_missing(server: LoopbackServer, folder: Path, tmp_path: Path) -> None:
     """A deleted source fails, even if the index has its header."""
-    gather(request_of(server), to=tmp_path / "cold")
+    gather_undrawn(request_of(server), to=tmp_path / "cold")
     (folder / FILES[2].name).unlink()
 
-    warm = gather(request_of(server, index=str(tmp_path / "cold" / HEADERS)), to=tmp_path / "warm")
+    warm = gather_undrawn(request_of(server, index=str(tmp_path / "cold" / HEADERS)), to=tmp_path / "warm")
 
     assert warm.report.status_counts == {"ok": len(FILES) - 1, "missing": 1}
 
@@ -137,10 +140,10 @@ def test_an_object_that_was_removed_is_missing(server: LoopbackServer, folder: P
 def test_local_files_have_an_index_too(folder: Path, tmp_path: Path) -> None:
     """A file with a new modification time is read again."""
     request: dict[str, Any] = {"sources": [str(folder / file.name) for file in FILES], "window": "centre"}
-    cold = gather(request, to=tmp_path / "cold")
+    cold = gather_undrawn(request, to=tmp_path / "cold")
     os.utime(folder / FILES[0].name)
 
-    warm = gather(request | {"index": str(tmp_path / "cold" / HEADERS)}, to=tmp_path / "warm")
+    warm = gather_undrawn(request | {"index": str(tmp_path / "cold" / HEADERS)}, to=tmp_path / "warm")
 
     assert warm.report.digest == cold.report.digest
     assert (warm.report.n_known, warm.report.n_stale) == (len(FILES) - 1, 1)
@@ -152,7 +155,7 @@ def test_a_wrong_index_is_refused_before_anything_is_written(folder: Path, tmp_p
 
     for wrong in (str(tmp_path / "gone.parquet"), str(folder / FILES[0].name)):
         with pytest.raises(RequestError, match="index"):
-            gather(request | {"index": wrong}, to=tmp_path / "cube")
+            gather_undrawn(request | {"index": wrong}, to=tmp_path / "cube")
     assert not list((tmp_path / "cube").glob("*")) if (tmp_path / "cube").exists() else True
 
 
@@ -215,7 +218,9 @@ def test_settings_with_which_nothing_would_be_read_are_refused(number: Any) -> N
 
 def test_first_read_stays_as_the_user_says(server: LoopbackServer, tmp_path: Path) -> None:
     """A given size is used exactly. Without one, it adapts to the files."""
-    gather(request_of(server), to=tmp_path / "cube", settings=Settings(header_nbytes=5000))
+    gather_undrawn(
+        request_of(server), to=tmp_path / "cube", settings=Settings(header_nbytes=5000, draws_report=False)
+    )
 
     ranges = {
         each.range for each in server.log().requests if each.range and each.range.startswith("bytes=0-")

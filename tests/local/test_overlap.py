@@ -1,4 +1,4 @@
-"""Shards in one process: one is stored while the next is read, and no more than two are held."""
+"""In one process, one shard is stored while the next is read. At most two are in memory."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import plan_gather
-from support.fakes import FakeControl, FakeCube, FakeOpened, FakeProjector, FakeReader, FakeSlots, table_of
+from support.fakes import FakeControl, FakeCube, FakeLimiter, FakeOpened, FakeProjector, FakeReader, table_of
 
 N_SHARDS = 4
 NAMES = tuple(f"s3://b/{n}.tif" for n in range(N_SHARDS))
@@ -27,7 +27,7 @@ REQUEST = {
 
 @dataclass
 class Log:
-    """What happened, in order."""
+    """Events in order."""
 
     events: list[str] = field(default_factory=list)
     opened: list[asyncio.Event] = field(default_factory=lambda: [asyncio.Event() for _ in range(N_SHARDS)])
@@ -35,7 +35,7 @@ class Log:
 
 @dataclass
 class LoggingReader(FakeReader):
-    """Notes when a shard's source is opened."""
+    """A reader that records when a shard's source is opened."""
 
     log: Log = field(default_factory=Log)
 
@@ -51,14 +51,14 @@ class LoggingReader(FakeReader):
 
 @dataclass
 class SlowCube(FakeCube):
-    """Stores a shard only once the next one is being read."""
+    """A cube that stores a shard only when the next one is being read."""
 
     log: Log = field(default_factory=Log)
 
     async def write_shard(
         self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
     ) -> int:
-        """Wait for the next shard's first source, then put the shard in its place."""
+        """Wait for the next shard's first source, then store the shard."""
         self.log.events.append(f"store {key[0]}")
         if key[0] + 1 < N_SHARDS:
             await asyncio.wait_for(self.log.opened[key[0] + 1].wait(), timeout=10)
@@ -68,7 +68,7 @@ class SlowCube(FakeCube):
 
 
 def test_shard_is_stored_while_the_next_is_read() -> None:
-    """A store that dawdles until then would otherwise wait for ever; a third shard waits for its memory."""
+    """Otherwise this store would wait for ever. A third shard waits for memory."""
     log = Log()
 
     async def run() -> SlowCube:
@@ -88,7 +88,7 @@ def test_shard_is_stored_while_the_next_is_read() -> None:
             settings=SimpleNamespace(source_timeout_s=10.0),
             reader=reader,
             projector=FakeProjector(),
-            slots=FakeSlots(1),
+            limiter=FakeLimiter(1),
         )
         shards: Any = cube
         controls: Any = control
@@ -104,5 +104,5 @@ def test_shard_is_stored_while_the_next_is_read() -> None:
 
 
 def _ignore(progress: Progress) -> None:
-    """Let a source be done unseen."""
+    """Do nothing when a source is done."""
     assert progress.n_failed == 0

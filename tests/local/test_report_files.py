@@ -19,7 +19,7 @@ NAMES = ("report.json", "report.txt", "report.html", "quicklooks.npz")
 
 
 def test_gather_leaves_its_report_beside_the_arrays(tmp_path: Path) -> None:
-    """As figures for programs, as text and as a page; and says where the page is."""
+    """The report is there as JSON, text and HTML, and the result names the page."""
     gathered = gather(REQUEST, to=tmp_path / "cube")
 
     assert gathered.page == str(tmp_path / "cube/report.html")
@@ -29,7 +29,7 @@ def test_gather_leaves_its_report_beside_the_arrays(tmp_path: Path) -> None:
 
 
 def test_gather_asked_for_again_leaves_its_report_as_it_is(tmp_path: Path) -> None:
-    """What is there is not drawn anew."""
+    """An existing report is not drawn again."""
     first = gather(REQUEST, to=tmp_path / "cube")
     page = tmp_path / "cube/report.html"
     page.write_text("kept")
@@ -42,7 +42,7 @@ def test_gather_asked_for_again_leaves_its_report_as_it_is(tmp_path: Path) -> No
 
 
 def test_complete_cube_without_a_page_gets_one_when_it_is_asked_for_again(tmp_path: Path) -> None:
-    """As after a machine that was switched off just before; no pixel is read."""
+    """After a stop before the drawing, the same call draws the page and reads no pixel."""
     first = gather(REQUEST, to=tmp_path / "cube")
     for name in NAMES[:3]:
         (tmp_path / "cube" / name).unlink()
@@ -57,7 +57,7 @@ def test_complete_cube_without_a_page_gets_one_when_it_is_asked_for_again(tmp_pa
 def test_gather_whose_report_cannot_be_drawn_is_complete_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told of, and the next who asks has another try."""
+    """The failure is logged, and the next call tries again."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError
@@ -78,7 +78,7 @@ def test_gather_whose_report_cannot_be_drawn_is_complete_all_the_same(
 def test_report_that_cannot_be_written_is_told_of_in_one_sentence(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A place that refuses it is no fault of ours, and nobody's to look for in a trace."""
+    """The log has one sentence and no traceback."""
     gather(REQUEST, to=tmp_path / "cube", settings=Settings(draws_report=False))
     (tmp_path / "cube/report.txt").mkdir()
 
@@ -91,7 +91,7 @@ def test_report_that_cannot_be_written_is_told_of_in_one_sentence(
 
 
 def test_gather_told_not_to_draws_none(tmp_path: Path) -> None:
-    """For programs that gather many small cubes; the cube itself holds all that is drawn."""
+    """Without a report, the cube still has all the data to draw one."""
     gathered = gather(REQUEST, to=tmp_path / "cube", settings=Settings(draws_report=False))
 
     assert gathered.page is None

@@ -12,9 +12,10 @@ from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from pixel_gather import Settings, gather
+from pixel_gather import Settings
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather_cli.main import main
+from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
@@ -23,7 +24,7 @@ REGION = "eu-central-1"
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An S3 with a bucket of sources and an empty one."""
+    """An S3 server with a bucket of sources and an empty bucket."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
@@ -46,11 +47,13 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: Path) -> None:
-    """The same digest, the same cube, wherever it lies; one object per shard."""
+    """Digest and cube do not depend on where they lie. Each shard is one object."""
     settings = Settings(stores=StoreSettings(endpoint=endpoint))
-    local = gather({"sources": [str(file) for file in FILES], "window": "centre"}, to=tmp_path / "cube")
+    local = gather_undrawn(
+        {"sources": [str(file) for file in FILES], "window": "centre"}, to=tmp_path / "cube"
+    )
 
-    remote = gather(
+    remote = gather_undrawn(
         {"sources": {"prefix": "s3://sources/heat", "glob": "*.tif"}, "window": "centre"},
         to="s3://cubes/some/where.zarr",
         settings=settings,
@@ -74,10 +77,10 @@ def _bare(cube: xr.Dataset) -> xr.DataArray:
 
 
 def test_missing_key_on_s3_is_one_missing_row(endpoint: str, tmp_path: Path) -> None:
-    """The others are read."""
+    """The other rows are read."""
     hrefs = [*(f"s3://sources/heat/{file.name}" for file in FILES), "s3://sources/heat/gone.tif"]
 
-    gathered = gather(
+    gathered = gather_undrawn(
         {"sources": hrefs, "window": "centre"},
         to=tmp_path / "cube",
         settings=Settings(stores=StoreSettings(endpoint=endpoint)),
@@ -89,7 +92,7 @@ def test_missing_key_on_s3_is_one_missing_row(endpoint: str, tmp_path: Path) -> 
 def test_the_command_reaches_another_endpoint(
     endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ls, then run, by options alone."""
+    """``ls`` and ``run`` use another endpoint by their options."""
     with pytest.raises(SystemExit) as listed:
         main(["ls", "s3://sources/", "--regex", "heat/.*tif$", "--endpoint", endpoint])
     hrefs = tmp_path / "list.txt"
@@ -106,14 +109,14 @@ def test_the_command_reaches_another_endpoint(
 def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
     endpoint: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Plain http included, for reading and for writing; the more special variable counts."""
+    """The more specific variable overrides the others. Plain http works for reading and writing."""
     hrefs = [f"s3://sources/heat/{file.name}" for file in FILES]
     for other in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
         monkeypatch.setenv(other, "http://127.0.0.1:9")
     monkeypatch.delenv("AWS_ENDPOINT_URL") if variable == "AWS_ENDPOINT" else None
     monkeypatch.setenv(variable, endpoint)
 
-    gathered = gather({"sources": hrefs, "window": {"tile": [0, 0]}}, to="s3://cubes/by-environment")
+    gathered = gather_undrawn({"sources": hrefs, "window": {"tile": [0, 0]}}, to="s3://cubes/by-environment")
 
     assert gathered.report.n_failed == 0
 
@@ -134,7 +137,7 @@ def test_an_endpoint_in_the_environment_is_as_good_as_the_option(
 def test_a_bucket_that_is_not_there_is_refused_in_one_sentence(
     arguments: list[str], endpoint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 2, and nothing to clean up."""
+    """The exit code is 2, and nothing is left to clean up."""
     here, there = tmp_path / "here.txt", tmp_path / "there.txt"
     here.write_text(f"{FILES[0]}\n")
     there.write_text("s3://no-such-bucket/a.tif\n")

@@ -1,4 +1,4 @@
-"""Whole gathers of real series, held bit for bit against the stacks that rasterio reads."""
+"""Whole gathers of real series equal the stacks that rasterio reads, bit by bit."""
 
 import asyncio
 import hashlib
@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pixel_gather import gather
 from pixel_gather.local.gather import drill_async
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.request import Sources
+from support.undrawn import gather_undrawn
 
 PROJECT = Path(__file__).parents[2]
 OURS = PROJECT / "tests/data/series"
@@ -47,7 +47,7 @@ def _hrefs(folder: Path, series: Series) -> list[str]:
 
 
 def _stack(place: str) -> np.ndarray[Any, Any]:
-    """Return (row, band, y, x) as it is stored."""
+    """Return the stored pixels as (row, band, y, x)."""
     cube = xr.open_zarr(place, mask_and_scale=False)
     return np.stack([cube[name].values for name in cube.data_vars], axis=1)
 
@@ -61,7 +61,7 @@ def _sha256(pixels: np.ndarray[Any, Any]) -> str:
 def test_gather_of_a_series_equals_the_stack_that_rasterio_reads(
     folder: Path, name: str, series: Series, tmp_path: Path
 ) -> None:
-    """Every window of every series, bit for bit, tiles and overhang among them."""
+    """This holds for every window of every series, also for tiles and overhang."""
     for window_name, truth in series["stacks"].items():
         window: Any = {
             "pixels": [truth[each] for each in ("col_off", "row_off", "width", "height")],
@@ -70,7 +70,7 @@ def test_gather_of_a_series_equals_the_stack_that_rasterio_reads(
             window = "centre"
         request = {"sources": _hrefs(folder, series), "window": window}
 
-        gathered = gather(request, to=tmp_path / window_name)
+        gathered = gather_undrawn(request, to=tmp_path / window_name)
 
         stack = _stack(gathered.place)
         assert list(stack.shape) == truth["shape"], f"{name} {window_name}"
@@ -83,7 +83,7 @@ def test_gather_of_a_series_equals_the_stack_that_rasterio_reads(
 def test_drill_of_a_series_equals_the_points_that_rasterio_reads(
     folder: Path, name: str, series: Series
 ) -> None:
-    """By pixel and, where the series is on the map, by longitude and latitude."""
+    """This holds by pixel and, with a georeference, by longitude and latitude."""
     for point in series["points"]:
         rules = [WindowRule(pixels=(point["col"], point["row"], 1, 1))]
         if "lon" in point:
@@ -105,11 +105,13 @@ async def _drilled(hrefs: list[str], rule: WindowRule) -> list[list[Any]]:
 def test_gather_of_a_box_holds_at_least_the_pixels_that_it_was_made_from(
     folder: Path, name: str, series: Series, tmp_path: Path
 ) -> None:
-    """A box is every pixel that it touches."""
+    """A box has every pixel that it touches."""
     box, truth = series["lonlat_box"], series["stacks"]["random"]
     bbox = [box[each] for each in ("west", "south", "east", "north")]
-    gathered = gather({"sources": _hrefs(folder, series), "window": {"bbox": bbox}}, to=tmp_path / "box")
-    whole = gather(
+    gathered = gather_undrawn(
+        {"sources": _hrefs(folder, series), "window": {"bbox": bbox}}, to=tmp_path / "box"
+    )
+    whole = gather_undrawn(
         {
             "sources": _hrefs(folder, series),
             "window": {"pixels": [truth[each] for each in ("col_off", "row_off", "width", "height")]},
@@ -127,12 +129,12 @@ def test_gather_of_a_box_holds_at_least_the_pixels_that_it_was_made_from(
 def test_gather_of_unlike_sources_says_how_they_are_reconciled(
     folder: Path, name: str, series: Series, tmp_path: Path
 ) -> None:
-    """Other grids make an unaligned stack, in words; other dtypes and shapes are unlike, never mixed in."""
+    """Other grids make an unaligned stack with a warning. Other dtypes and shapes get the status unlike."""
     truth_width, truth_height = min(64, series["width"]), min(64, series["height"])
     request = {"sources": _hrefs(folder, series), "window": {"pixels": [0, 0, truth_width, truth_height]}}
 
-    any_grid = gather(request, to=tmp_path / "any")
-    same_grid = gather(request | {"grid": "same"}, to=tmp_path / "same")
+    any_grid = gather_undrawn(request, to=tmp_path / "any")
+    same_grid = gather_undrawn(request | {"grid": "same"}, to=tmp_path / "same")
 
     if series["same_dtype_and_bands"]:
         assert not any_grid.report.is_aligned, name

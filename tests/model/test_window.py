@@ -15,7 +15,7 @@ positions = st.integers(-1000, 1000)
 
 @given(transform=transforms(), col=positions, row=positions)
 def test_colrow_undoes_xy(transform: Transform, col: int, row: int) -> None:
-    """Pixel to map and back is the same pixel."""
+    """A pixel that is converted to map coordinates and back is the same."""
     found = transform.colrow(*transform.xy(col, row))
 
     assert found == pytest.approx((col, row), abs=1e-4)
@@ -23,7 +23,7 @@ def test_colrow_undoes_xy(transform: Transform, col: int, row: int) -> None:
 
 @given(transform=transforms())
 def test_to_gdal_and_from_gdal_undo_each_other(transform: Transform) -> None:
-    """No coefficient changes its place."""
+    """A round trip keeps every coefficient."""
     c, a, b, f, d, e = transform.to_gdal()
 
     assert Transform.from_gdal((c, a, b, f, d, e)) == transform
@@ -34,7 +34,7 @@ def test_to_gdal_and_from_gdal_undo_each_other(transform: Transform) -> None:
 def test_shifted_counts_from_the_windows_corner(
     transform: Transform, window: Window, col: int, row: int
 ) -> None:
-    """A pixel of the window has the place that it has on the raster."""
+    """A pixel of the window has the same map coordinates as on the raster."""
     shifted = transform.shifted(window.col_off, window.row_off)
 
     expected = transform.xy(window.col_off + col, window.row_off + row)
@@ -64,14 +64,14 @@ def test_scaled_keeps_the_corner_and_enlarges_pixels(transform: Transform, col: 
 def test_transform_tells_whether_it_can_be_used(
     transform: Transform, *, is_usable: bool, is_rectilinear: bool
 ) -> None:
-    """What cannot be inverted places nothing."""
+    """A transform without an inverse cannot be used."""
     assert transform.is_usable == is_usable
     assert transform.is_rectilinear == is_rectilinear
 
 
 @given(transform=transforms(), window=windows())
 def test_aligns_with_allows_a_thousandth_of_a_pixel(transform: Transform, window: Window) -> None:
-    """Rounding is no other grid; a fiftieth of a pixel is."""
+    """Rounding errors do not make another grid, but a fiftieth of a pixel does."""
     side = math.hypot(transform.a, transform.d)
     near = transform._replace(c=transform.c + 5e-4 * side)
     far = transform._replace(c=transform.c + 0.02 * side)
@@ -81,7 +81,7 @@ def test_aligns_with_allows_a_thousandth_of_a_pixel(transform: Transform, window
 
 
 def test_aligns_with_adds_up_a_pixel_size_that_differs() -> None:
-    """Two pixel sizes may agree at the corner and part a thousand pixels on."""
+    """Grids whose pixel sizes differ are aligned at the corner but not a thousand pixels on."""
     one = Transform(10.0, 0, 0, 0, -10.0, 0)
     other = Transform(10.0001, 0, 0, 0, -10.0, 0)
 
@@ -91,7 +91,7 @@ def test_aligns_with_adds_up_a_pixel_size_that_differs() -> None:
 
 @given(window=windows(), width=st.integers(1, 40), height=st.integers(1, 40))
 def test_clipped_holds_exactly_the_pixels_on_both(window: Window, width: int, height: int) -> None:
-    """Clipping is the intersection, and None where that is empty."""
+    """Clipping is the intersection, or None if it is empty."""
     cols = set(range(window.col_off, window.col_stop)) & set(range(width))
     rows = set(range(window.row_off, window.row_stop)) & set(range(height))
 
@@ -106,7 +106,7 @@ def test_clipped_holds_exactly_the_pixels_on_both(window: Window, width: int, he
 
 @given(window=windows(), cut=st.integers(1, 39))
 def test_rows_cut_a_window_in_two_that_meet(window: Window, cut: int) -> None:
-    """Strips share no line and leave none out."""
+    """Two strips share no line and leave none out."""
     cut = min(cut, window.height)
     above = window.rows(0, cut)
     below = window.rows(cut, window.height) if cut < window.height else None
@@ -125,6 +125,6 @@ def test_rows_cut_a_window_in_two_that_meet(window: Window, cut: int) -> None:
     ],
 )
 def test_window_without_pixels_is_refused(make: Callable[[], Window]) -> None:
-    """No step has to ask whether there is a pixel."""
+    """A window has at least one pixel, so that no later step has to check that."""
     with pytest.raises(ValueError, match="at least one pixel"):
         make()

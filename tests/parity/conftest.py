@@ -1,4 +1,4 @@
-"""The readers under test, each open once for all files."""
+"""The readers under test, opened once for all files."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The two readers that have to give rasterio's answers, callable from plain tests."""
+"""The two readers that must agree with rasterio, with synchronous methods."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from pixel_gather.model.window import Window
 from pixel_gather.ports import OpenedSource
 
 READERS: Final = ("joined", "gdal")
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 60.0
 
 
 class Readings:
-    """Reads on an event loop of its own."""
+    """Reads on its own event loop."""
 
     def __init__(self, runner: asyncio.Runner, kind: str) -> None:
         self.runner = runner
@@ -34,7 +34,7 @@ class Readings:
         )
 
     async def aclose(self) -> None:
-        """End what the reader started."""
+        """End the reader's child processes."""
         await self.reader.aclose()
 
     def children(self) -> list[int]:

@@ -19,7 +19,7 @@ _LARGEST_NBYTES = 64 * 2**20
 
 @pytest.fixture(scope="module")
 def joined() -> Iterator[Readings]:
-    """Read with the reader of production."""
+    """The reader of production."""
     with asyncio.Runner() as runner:
         opened = Readings(runner, "joined")
         yield opened
@@ -28,7 +28,7 @@ def joined() -> Iterator[Readings]:
 
 @pytest.mark.parametrize("truth", CASES)
 def test_a_file_that_is_known_reads_as_one_that_is_not(joined: Readings, truth: Truth) -> None:
-    """This holds for each overview, too. With a packed header the header is not read."""
+    """This holds for each overview, too. With a packed header no header is read."""
     for overview in (None, *range(truth.n_overviews)[:1]):
         cold = joined.open_(truth.href, overview=overview)
         packed_header, cost = _known_of(joined, truth, overview), Cost()

@@ -1,4 +1,4 @@
-"""Every kind of mask that GDAL knows hides the very pixels that GDAL hides, on both paths, bit for bit."""
+"""Every kind of mask hides the same pixels as in GDAL, on both paths, bit by bit."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +12,8 @@ import xarray as xr
 
 from parity.readers import Readings
 from parity.truth import AS_FOR_THE_TRUTH
-from pixel_gather import gather
 from pixel_gather.model.window import Window
+from support.undrawn import gather_undrawn
 
 type Array = np.ndarray[Any, Any]
 
@@ -49,7 +49,7 @@ def text_tag(tag: int, text: str) -> tuple[Any, ...]:
 def plain(
     image: Array, *, nodata: str | None = None, metadata: str = "", **options: Any
 ) -> Callable[..., None]:
-    """Return what writes an image, with nodata and GDAL's metadata as text."""
+    """Return a function that writes an image with nodata and GDAL's metadata as text."""
     tags = [text_tag(_METADATA, f"<GDALMetadata>{metadata}</GDALMetadata>")] if metadata else []
     tags += [text_tag(_NODATA, nodata)] if nodata is not None else []
 
@@ -61,7 +61,7 @@ def plain(
 
 
 def with_mask(image: Array, shown: Array, *, nodata: str | None = None) -> Callable[..., None]:
-    """Return what writes an image and its internal mask, of one band or of as many."""
+    """Return a function that writes an image with an internal mask, of one band or of all."""
     tags = [text_tag(_NODATA, nodata)] if nodata is not None else []
 
     def write(path: Path) -> None:
@@ -78,7 +78,7 @@ def with_mask(image: Array, shown: Array, *, nodata: str | None = None) -> Calla
 
 
 def around(nodata: float, dtype: str) -> Array:
-    """Return nodata and its neighbours among the numbers of a dtype."""
+    """Return nodata and its nearest neighbours in a dtype."""
     kind = np.dtype(dtype).type
     with np.errstate(over="ignore"):
         values = [kind(nodata), np.nan, np.inf, -np.inf, kind(0), kind(-nodata)]
@@ -93,7 +93,7 @@ def around(nodata: float, dtype: str) -> Array:
 
 
 def half_imaginary(image: Array) -> Array:
-    """Return complex numbers of which every second one has an imaginary part."""
+    """Return complex numbers, every second one with an imaginary part."""
     complexes: Array = (image + 1j * (np.arange(image.size).reshape(image.shape) % 2)).astype("complex64")
     return complexes
 
@@ -137,7 +137,7 @@ KINDS: Final = {
     },
     "complex": plain(half_imaginary(around(-9999, "float32"))[:, :, :], nodata="-9999"),
 }
-"""What writes a file of each kind."""
+"""Functions that write a file of each kind."""
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def filled(dataset: Any, bands: list[int], nodata: float | None) -> Array:
-    """Return what GDAL shows, and nodata where it hides; 0 where there is no nodata."""
+    """Return GDAL's pixels, with nodata where they are hidden, or 0 without a nodata value."""
     pixels: Array = dataset.read(bands)
     with np.errstate(over="ignore"):
         fill = np.array(0 if nodata is None else nodata).astype(pixels.dtype)
@@ -160,7 +160,7 @@ def filled(dataset: Any, bands: list[int], nodata: float | None) -> Array:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reader_hides_what_gdal_hides(readings: Readings, made: dict[str, Path], kind: str) -> None:
-    """All bands, and some in another order; what is hidden stays as it was before, which is nodata."""
+    """This holds for all bands and for some in another order. Hidden pixels keep the value of the buffer."""
     source = readings.open_(f"file://{made[kind]}")
     header = source.header
     whole = Window(col_off=0, row_off=0, width=SIDE, height=SIDE)
@@ -178,7 +178,7 @@ def test_reader_hides_what_gdal_hides(readings: Readings, made: dict[str, Path],
 
 
 def test_kinds_are_all_that_gdal_has(made: dict[str, Path]) -> None:
-    """None of its flags is left untried, alone and together as GDAL sets them."""
+    """The kinds cover each of GDAL's mask flags and their usual combinations."""
     seen = set()
     for path in made.values():
         with rasterio.Env(**AS_FOR_THE_TRUTH), rasterio.open(path) as dataset:
@@ -195,7 +195,7 @@ def test_kinds_are_all_that_gdal_has(made: dict[str, Path]) -> None:
 
 
 def test_gather_hides_what_each_bands_own_mask_hides(made: dict[str, Path], tmp_path: Path) -> None:
-    """The cube holds nodata there, and counts the pixels as not valid."""
+    """Hidden pixels hold nodata in the cube and do not count as valid."""
     path = made["mask of each band"]
     request = {
         "sources": [path.as_uri()],
@@ -205,7 +205,7 @@ def test_gather_hides_what_each_bands_own_mask_hides(made: dict[str, Path], tmp_
         "bands": [1, 2, 3],
     }
 
-    gather(request, to=tmp_path / "cube")
+    gather_undrawn(request, to=tmp_path / "cube")
 
     with rasterio.open(path) as dataset:
         expected = filled(dataset, [1, 2, 3], 7)

@@ -1,4 +1,4 @@
-"""Held bit for bit against rasterio, on real files: header, windows, whole arrays, points and masks."""
+"""Headers, windows, whole arrays, points and masks of real files equal rasterio's, bit by bit."""
 
 from collections.abc import Callable
 from typing import Final
@@ -13,11 +13,11 @@ from parity.truth import AS_FOR_THE_TRUTH, SMALL, Truth, full_data, sha256, trut
 from pixel_gather.model.window import Window
 
 _LARGEST_NBYTES: Final = 64 * 2**20
-"""Of a raster that is read whole."""
+"""Largest raster that is read whole, in bytes."""
 
 
 def _cases(wanted: Callable[[Truth], bool] = lambda _: True) -> list[object]:
-    """Return the project's own files, then the rest of the collection."""
+    """Return the project's files, then the rest of the collection."""
     small = truths(SMALL)
     known = {truth.file for truth in small}
     folder = full_data()
@@ -39,13 +39,13 @@ def test_reader_gives_rasterios_header(readings: Readings, truth: Truth) -> None
     header = readings.open_(truth.href).header
 
     assert (header.n_bands, header.height, header.width) == truth.shape
-    assert header.driver == truth.told["driver"]
+    assert header.driver == truth.answers["driver"]
     assert header.dtype == truth.dtype.name
     np.testing.assert_equal(header.nodata, _fitting(truth))
     np.testing.assert_equal(header.transform, truth.transform)
-    assert (header.crs is None) == (truth.told["crs_wkt"] is None)
+    assert (header.crs is None) == (truth.answers["crs_wkt"] is None)
     if header.crs is not None:
-        assert CRS.from_user_input(header.crs) == CRS.from_wkt(truth.told["crs_wkt"])
+        assert CRS.from_user_input(header.crs) == CRS.from_wkt(truth.answers["crs_wkt"])
 
 
 @pytest.mark.parametrize("truth", CASES)
@@ -63,20 +63,20 @@ def test_reader_gives_rasterios_pixels(readings: Readings, truth: Truth) -> None
         read["whole"] = sha256(pixels)
     points = [
         readings.read_into(source, np.zeros((len(bands), 1, 1), truth.dtype), _pixel(point), bands).ravel()
-        for point in truth.told["points"]
+        for point in truth.answers["points"]
     ]
 
     expected = {name: digest for name, (_, digest) in truth.windows.items()}
-    expected["whole"] = truth.told["array_sha256"]
+    expected["whole"] = truth.answers["array_sha256"]
     assert read == {name: expected[name] for name in read}
-    for values, point in zip(points, truth.told["points"], strict=True):
+    for values, point in zip(points, truth.answers["points"], strict=True):
         np.testing.assert_equal(values, np.array(point["values"]).astype(truth.dtype))
 
 
 @pytest.mark.parametrize("truth", _cases(lambda truth: truth.has_mask))
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_reader_leaves_masked_pixels_as_they_are(readings: Readings, truth: Truth) -> None:
-    """Where a band's own mask or alpha is 0, ``out`` keeps what it held; elsewhere it has the pixels."""
+    """Where a band's mask or alpha is 0, ``out`` is unchanged. Elsewhere it has the pixels."""
     with rasterio.Env(**AS_FOR_THE_TRUTH), rasterio.open(truth.path) as dataset:
         expected = dataset.read()
         expected[dataset.read_masks() == 0] = 77
@@ -112,8 +112,8 @@ def test_reader_gives_rasterios_overviews(readings: Readings, truth: Truth) -> N
 
 
 def _fitting(truth: Truth) -> float | int | None:
-    """Return the first band's nodata, None where the dtype cannot hold it."""
-    nodata = truth.told["nodata"][0]
+    """Return the first band's nodata, or None if the dtype cannot hold it."""
+    nodata = truth.answers["nodata"][0]
     if nodata is None:
         return None
     value = float(nodata)
@@ -128,9 +128,9 @@ def _pixel(point: dict[str, int]) -> Window:
 
 
 def test_project_holds_every_way_of_storing_pixels() -> None:
-    """The files in the project are enough to run the suite without the full collection."""
+    """The project's own files cover all ways, without the full collection."""
     known = truths(SMALL)
 
-    assert {truth.told["driver"] for truth in known} == {"GTiff", "JP2OpenJPEG"}
+    assert {truth.answers["driver"] for truth in known} == {"GTiff", "JP2OpenJPEG"}
     assert len({truth.dtype for truth in known}) >= 11
     assert all(truth.path.is_file() for truth in known)

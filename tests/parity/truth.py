@@ -1,4 +1,4 @@
-"""What rasterio reads of each real file, from ``ground_truth.json`` and ``catalog.csv``."""
+"""Rasterio's answers for each real file, from ``ground_truth.json`` and ``catalog.csv``."""
 
 import csv
 import hashlib
@@ -17,11 +17,11 @@ SMALL: Final = Path(__file__).resolve().parents[1] / "data"
 
 
 AS_FOR_THE_TRUTH: Final = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": False}
-"""GDAL's options when the answers were made: no sidecar files."""
+"""GDAL's options of these answers: no sidecar files."""
 
 
 def full_data() -> Path | None:
-    """Return the folder of the whole collection, or None where it is not at hand."""
+    """Return the folder of the whole collection, or None if it is missing."""
     named = os.environ.get("PIXEL_GATHER_DATA")
     folder = Path(named) if named else SMALL.parents[2] / "shared" / "data"
     return folder if (folder / "ground_truth.json").is_file() else None
@@ -33,27 +33,27 @@ class Truth:
 
     file: str
     path: Path
-    told: dict[str, Any]
+    answers: dict[str, Any]
     has_mask: bool
-    """Whether a mask or an alpha band of its own hides pixels."""
+    """Whether a mask or an alpha band hides pixels."""
 
     n_overviews: int
 
     @property
     def href(self) -> str:
-        """Name it as a source."""
+        """Return the file's href."""
         return f"file://{self.path}"
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Return the dtype that rasterio gives."""
-        dtype: np.dtype[Any] = np.dtype(self.told["array_dtype"])
+        dtype: np.dtype[Any] = np.dtype(self.answers["array_dtype"])
         return dtype
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Return (band, y, x) of the whole raster."""
-        return self.told["count"], self.told["height"], self.told["width"]
+        return self.answers["count"], self.answers["height"], self.answers["width"]
 
     @property
     def nbytes(self) -> int:
@@ -62,8 +62,8 @@ class Truth:
 
     @property
     def transform(self) -> Transform | None:
-        """Return the transform, None where rasterio shows the identity."""
-        transform = Transform(*self.told["transform"])
+        """Return the transform, or None where rasterio has the identity."""
+        transform = Transform(*self.answers["transform"])
         return None if transform == Transform(1, 0, 0, 0, 1, 0) else transform
 
     @property
@@ -72,12 +72,12 @@ class Truth:
         names = ("col_off", "row_off", "width", "height")
         return {
             name: (Window(**{key: window[key] for key in names}), window["sha256"])
-            for name, window in self.told["windows"].items()
+            for name, window in self.answers["windows"].items()
         }
 
     def filled(self, window: Window) -> np.ndarray[Any, Any]:
-        """Return an array for a window, holding what stands for pixels beyond the raster."""
-        fill = np.array(self.told["windows"]["overhang"]["fill"]).astype(self.dtype)
+        """Return an array for a window, filled with the value of pixels beyond the raster."""
+        fill = np.array(self.answers["windows"]["overhang"]["fill"]).astype(self.dtype)
         out = np.empty((self.shape[0], window.height, window.width), self.dtype)
         out[...] = fill[:, None, None]
         return out
@@ -85,18 +85,18 @@ class Truth:
 
 def truths(folder: Path) -> list[Truth]:
     """Read all answers of a folder."""
-    told = json.loads((folder / "ground_truth.json").read_text())
+    all_answers = json.loads((folder / "ground_truth.json").read_text())
     with (folder / "catalog.csv").open(newline="") as lines:
         catalogue = {row["file"]: row for row in csv.DictReader(lines)}
     return [
         Truth(
             file=file,
             path=folder / file,
-            told=one,
+            answers=one,
             has_mask="per_dataset" in catalogue[file]["mask"],
             n_overviews=len(catalogue[file]["overviews"].split()),
         )
-        for file, one in told["files"].items()
+        for file, one in all_answers["files"].items()
     ]
 
 

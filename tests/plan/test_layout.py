@@ -76,6 +76,7 @@ def test_plan_layout_keeps_its_promises(
         assert layout.chunk == tuple(map(min, wanted.chunk, shape))
 
 
+@pytest.mark.slow
 @given(shape=shapes, itemsize=itemsizes, n_measurements=st.integers(1, 12), wanted=names)
 def test_plan_layout_refuses_nothing_that_fits(
     shape: tuple[int, int, int], itemsize: int, n_measurements: int, wanted: LayoutName

@@ -20,7 +20,7 @@ PROJECTOR = FakeProjector()
 
 
 def place(rule: WindowRule, header: Header = HEADER) -> Window:
-    """Place with a projector that changes nothing."""
+    """Locate a window with a projector that changes nothing."""
     return locate_window(rule, header, projector=PROJECTOR)
 
 
@@ -122,7 +122,7 @@ def test_place_window_tells_why_there_is_none(
 
 
 def test_place_window_passes_on_that_there_is_no_way_between_crss() -> None:
-    """The projector's own words reach the caller."""
+    """The error has the projector's message."""
     projector = FakeProjector(unknown=frozenset({"EPSG:1"}))
 
     with pytest.raises(RequestError, match="no way to EPSG:1"):

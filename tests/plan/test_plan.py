@@ -389,7 +389,7 @@ def test_plan_cube_prices_whole_tiles() -> None:
     placed=st.booleans(),
 )
 def test_plan_survives_msgpack(nodata: float | None, codec: str, *, placed: bool) -> None:
-    """What the workers read is what was planned, NaN included."""
+    """Workers read the same plan that was written, also with NaN."""
     image = FakeImage(
         pixels=A.astype("float64"),
         header={"nodata": nodata, "scales": (0.1, 1.0)} | ({} if placed else {"transform": None}),

@@ -1,4 +1,4 @@
-"""The plan decides whether long ranges are fetched in parts, by who will read them and how many at a time."""
+"""The plan decides whether long ranges are fetched in parts, by the machine and by the concurrent sources."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ WHOLE = {"pixels": [0, 0, 40, 50]}
 
 
 def planned_over(n: int, *, nbytes: int, deployment: WorkerPool | None = None) -> CubePlan:
-    """Plan to read all of so many files of one size."""
+    """Plan to read this many whole files of one size."""
     hrefs = [f"s3://b/{index}" for index in range(n)]
     reader = FakeReader(
         {
@@ -39,46 +39,46 @@ def planned_over(n: int, *, nbytes: int, deployment: WorkerPool | None = None) -
     )
 
 
-def told(plan: CubePlan) -> str:
-    """Return what the estimate says of it."""
+def parts_in_estimate(plan: CubePlan) -> str:
+    """Return the estimate's sentence about parts."""
     [how_much] = [each.how_much for each in plan.estimate.figures if each.what == "parts"]
     return how_much
 
 
 def test_one_large_source_in_process_is_fetched_in_parts() -> None:
-    """Eight side by side, and the estimate says that a worker on AWS would not."""
+    """It is fetched in eight parts. The estimate says that a worker on AWS would use one."""
     plan = planned_over(1, nbytes=64 * MIB)
 
     assert plan.part_nbytes == 8 * MIB
     assert plan.to_json()["part_bytes"] == 8 * MIB
-    assert told(plan) == "single (8 of 8.4 MB in process)"
+    assert parts_in_estimate(plan) == "single (8 of 8.4 MB in process)"
 
 
 @pytest.mark.parametrize(("n", "nbytes"), [(64, 64 * MIB), (1, 400_000), (64, 400_000)])
 def test_many_or_small_sources_stay_with_single_ranges(n: int, nbytes: int) -> None:
-    """As they were before there were parts."""
+    """Many sources, or small ones, are fetched in single ranges."""
     plan = planned_over(n, nbytes=nbytes)
 
     assert plan.part_nbytes is None
-    assert told(plan) == "single"
+    assert parts_in_estimate(plan) == "single"
 
 
 def test_a_worker_on_lambda_stays_with_single_ranges() -> None:
-    """One connection takes all of its bandwidth."""
+    """One connection uses the whole network of a worker."""
     plan = planned_over(1, nbytes=64 * MIB, deployment=WorkerPool(is_deployed=True))
 
     assert plan.part_nbytes is None
 
 
 def test_fewer_sources_in_flight_leave_more_for_each() -> None:
-    """Not the list counts but how many are read at one time."""
+    """The number of concurrent sources counts, not the length of the list."""
     plan = planned_over(64, nbytes=64 * MIB, deployment=WorkerPool(in_flight=2))
 
     assert plan.part_nbytes is not None
 
 
 def test_plans_of_earlier_versions_have_single_ranges() -> None:
-    """They say nothing of parts."""
+    """A plan without the field has single ranges."""
     old = msgspec.to_builtins(planned_over(1, nbytes=64 * MIB))
     del old["part_nbytes"]
 

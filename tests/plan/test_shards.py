@@ -1,4 +1,4 @@
-"""Tasks share the cube out among themselves and leave nothing."""
+"""The tasks cover the cube completely, without overlap."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ PLAN = planned(FakeReader({"a": np.zeros((1, 8, 8), "uint8")}), table_of("a"))
 
 @given(data=st.data(), shape=st.tuples(st.integers(1, 40), st.integers(1, 30), st.integers(1, 30)))
 def test_cut_tasks_partitions_the_plan(data: st.DataObject, shape: tuple[int, int, int]) -> None:
-    """Every row and line is in exactly one task, and every task has its own place in the grid."""
+    """Every row and line is in exactly one task, and every task has its own position in the grid."""
     layout = data.draw(layouts(shape))
     plan = replace(PLAN, n_rows=shape[0], height=shape[1], width=shape[2], layout=layout)
     stops = [10 * (n + 1) for n, _ in enumerate(row_ranges(plan))]
@@ -39,7 +39,7 @@ def test_cut_tasks_partitions_the_plan(data: st.DataObject, shape: tuple[int, in
 def test_cut_tasks_gives_each_range_of_rows_its_bytes_of_the_list(
     data: st.DataObject, shape: tuple[int, int, int]
 ) -> None:
-    """Strips of the same rows read the same bytes; the ranges follow one another without a gap."""
+    """Strips of the same rows read the same bytes. The ranges follow each other without a gap."""
     layout = data.draw(layouts(shape))
     plan = replace(PLAN, n_rows=shape[0], height=shape[1], width=shape[2], layout=layout)
     ranges = list(row_ranges(plan))
@@ -54,7 +54,7 @@ def test_cut_tasks_gives_each_range_of_rows_its_bytes_of_the_list(
 
 
 def test_tasks_survive_json() -> None:
-    """A task travels through a state machine as JSON."""
+    """A task passes through the state machine as JSON and is the same."""
     tasks = cut_tasks(PLAN, [12])
 
     assert msgspec.json.decode(msgspec.json.encode(tasks), type=tuple[ShardTask, ...]) == tasks

@@ -1,4 +1,4 @@
-"""Reading one shard: every pixel where NumPy has it, and every failure in its own row."""
+"""A shard's pixels equal those of NumPy, and each failure stays in its own row."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from pixel_gather.model.window import Window
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.read.read_shard import Pixels, ShardBuffers, read_shard
-from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from support.fakes import UTM, FakeImage, FakeLimiter, FakeProjector, FakeReader, FakeTable, table_of
 from support.plans import planned
 from support.strategies import COMPLEXES, FLOATS, INTEGERS, images, layouts, windows_touching
 
@@ -27,7 +27,7 @@ WINDOW = {"pixels": [3, 4, 6, 5]}
 
 
 def tasks_of(plan: CubePlan) -> tuple[ShardTask, ...]:
-    """Return the tasks of a plan, whatever the bytes of its list."""
+    """Return the tasks of a plan. Their ranges of the list are arbitrary."""
     return cut_tasks(plan, [0 for _ in row_ranges(plan)])
 
 
@@ -37,12 +37,12 @@ def read(
     reader: FakeReader,
     *,
     task: ShardTask | None = None,
-    slots: FakeSlots | None = None,
+    limiter: FakeLimiter | None = None,
     projector: FakeProjector | None = None,
     timeout_s: float = 5.0,
     left_s: float = inf,
 ) -> tuple[list[Pixels], list[list[Outcome]]]:
-    """Read one task into buffers that hold rubbish before."""
+    """Read one task into buffers that hold arbitrary values before."""
     task = task or tasks_of(plan)[0]
     with ShardBuffers(plan).borrowed(task) as buffers:
         for buffer in buffers:
@@ -61,7 +61,7 @@ def read(
             task=task,
             reader=reader,
             projector=projector or FakeProjector(),
-            slots=slots or FakeSlots(),
+            limiter=limiter or FakeLimiter(),
             source_timeout_s=timeout_s,
             on_source=note,
             read_until=asyncio.get_running_loop().time() + left_s,
@@ -78,7 +78,7 @@ def read(
 
 
 def test_shard_buffers_lend_the_same_memory_again() -> None:
-    """A smaller task borrows a part of it; two at a time have each their own."""
+    """A smaller task borrows a part of the memory. Two concurrent tasks have separate memory."""
     reader, table = FakeReader(dict.fromkeys("abc", A)), table_of("a", "b", "c")
     plan = planned(reader, table)
     plan = replace(plan, layout=replace(plan.layout, shard=(2, *plan.layout.shard[1:])))
@@ -93,7 +93,7 @@ def test_shard_buffers_lend_the_same_memory_again() -> None:
 
 
 def test_read_shard_tells_each_source_the_plans_parts() -> None:
-    """What the plan has decided is what the reader does."""
+    """Each source is read in the parts that the plan decided on."""
     reader, table = FakeReader(dict.fromkeys("ab", A)), table_of("a", "b")
     plan = planned(reader, table)
 
@@ -104,7 +104,7 @@ def test_read_shard_tells_each_source_the_plans_parts() -> None:
 
 
 def sliced(image: Pixels, window: Window, fill: Any) -> Pixels:
-    """Return a window of an image by NumPy alone: what overhangs is fill."""
+    """Return a window of an image by NumPy alone, with fill outside of the image."""
     n_bands, height, width = image.shape
     rows = np.arange(window.row_off, window.row_stop)
     cols = np.arange(window.col_off, window.col_stop)
@@ -115,12 +115,13 @@ def sliced(image: Pixels, window: Window, fill: Any) -> Pixels:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=150)
 @given(data=st.data(), dtype=st.sampled_from(INTEGERS + FLOATS + COMPLEXES), declares_nodata=st.booleans())
 def test_read_then_assemble_is_numpy_slicing(
     data: st.DataObject, dtype: str, *, declares_nodata: bool
 ) -> None:
-    """For any window, overhang, choice of bands, nodata and strips, every pixel is where NumPy has it."""
+    """This holds for any window, overhang, choice of bands, nodata and strips."""
     shape = data.draw(st.tuples(st.integers(1, 3), st.integers(1, 12), st.integers(1, 12)), label="shape")
     first, second = data.draw(images(shape, (dtype,))), data.draw(images(shape, (dtype,)))
     window = data.draw(windows_touching(shape[2], shape[1]), label="window")
@@ -150,7 +151,7 @@ def test_read_then_assemble_is_numpy_slicing(
 
 
 def test_read_shard_keeps_the_other_rows_when_one_source_fails() -> None:
-    """One bad COG costs one row, which is filled with nodata, not the shard."""
+    """One bad COG costs only its row, which is filled with nodata."""
     sound = FakeImage(pixels=A, header={"nodata": 9})
     reader = FakeReader({"a": sound, "c": sound})
     table = table_of("a", "b", "c")
@@ -170,7 +171,7 @@ def test_read_shard_keeps_the_other_rows_when_one_source_fails() -> None:
     [("uint8", 0), ("int32", 0), ("float32", np.nan), ("float64", np.nan), ("complex64", np.nan)],
 )
 def test_read_shard_fills_failed_rows_with_what_is_no_pixel(dtype: str, fill: float) -> None:
-    """Without nodata a failed row is NaN where the dtype has it, else 0 beside its status."""
+    """Without nodata, a failed row is NaN, or 0 for integers."""
     reader = FakeReader({"a": A.astype(dtype)})
     table = table_of("a", "b")
     plan = planned(reader, table, window=WINDOW)
@@ -182,7 +183,7 @@ def test_read_shard_fills_failed_rows_with_what_is_no_pixel(dtype: str, fill: fl
 
 @pytest.mark.parametrize(("dtype", "fill"), [("uint16", 0), ("float32", np.nan)])
 def test_read_shard_fills_what_overhangs_with_what_is_no_pixel(dtype: str, fill: float) -> None:
-    """A source without nodata gets the cube's; where the cube has none either, NaN or an integer's 0."""
+    """Pixels outside a source hold its nodata, or the cube's, or NaN, or 0."""
     reader = FakeReader({"a": FakeImage(pixels=A.astype(dtype), header={"nodata": 9}), "b": A.astype(dtype)})
     table = table_of("a", "a", "b")
     with_nodata = planned(reader, table, window={"pixels": [-2, 0, 4, 3]})
@@ -197,13 +198,13 @@ def test_read_shard_fills_what_overhangs_with_what_is_no_pixel(dtype: str, fill:
 
 
 def failing(status: Status) -> SourceError:
-    """Return what a reader raises."""
+    """Return the error that a reader raises."""
     return SourceError("because", href="s3://b/x", status=status)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A source that fails, and its code in the cube."""
+    """A source that fails, and its status in the cube."""
 
     id: str
     image: FakeImage
@@ -239,7 +240,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_read_shard_gives_each_failure_its_code(case: Case) -> None:
-    """Every code that a reader or a header can cause reaches the cube, with a sentence."""
+    """Every failure of a reader or of a header gets its status and a reason."""
     reader = FakeReader({"a": A, "x": case.image})
     table = table_of("a", "x")
     window: Any = {"point": [500_055, 4_599_945], "crs": "EPSG:4326"}
@@ -259,7 +260,7 @@ TOO_LATE: Final = "not read before the worker's time was up"
 
 
 def test_read_shard_gives_up_at_its_end_what_has_not_been_read() -> None:
-    """A slow source times out then, whatever one source may take; the others are read."""
+    """At the shard's time limit a slow source times out, and the others are read."""
     reader = FakeReader({"a": A, "slow": FakeImage(pixels=A, delay_s=60)})
     table = table_of("a", "slow")
     plan = planned(FakeReader({"a": A}), table_of("a", "a"), window=WINDOW)
@@ -272,7 +273,7 @@ def test_read_shard_gives_up_at_its_end_what_has_not_been_read() -> None:
 
 
 def test_read_shard_asks_for_no_source_after_its_end() -> None:
-    """No request is sent that nobody waits for."""
+    """No request is sent after the shard's time limit."""
     reader = FakeReader({"a": A})
     table = table_of("a", "a")
     plan = planned(reader, table, window=WINDOW)
@@ -285,7 +286,7 @@ def test_read_shard_asks_for_no_source_after_its_end() -> None:
 
 
 def test_read_shard_tells_a_sources_time_out_from_the_end() -> None:
-    """A source that takes too long by itself says how long it was given."""
+    """The reason of a slow source says how long it was given."""
     reader = FakeReader({"slow": FakeImage(pixels=A, delay_s=60)})
     plan = planned(FakeReader({"a": A}), table_of("a"), window=WINDOW)
 
@@ -295,7 +296,10 @@ def test_read_shard_tells_a_sources_time_out_from_the_end() -> None:
 
 
 def test_read_shard_calls_another_grid_unlike_only_where_one_grid_is_wanted() -> None:
-    """Half a pixel is a failure if the request says so, else a row that is not aligned."""
+    """A grid that is off by half a pixel fails if the request wants one grid.
+
+    Otherwise the row is not aligned.
+    """
     reader = FakeReader({"a": A, "b": FakeImage(pixels=A, header={"transform": UTM._replace(c=UTM.c + 5)})})
     table = table_of("a", "b")
     strict = planned(reader, table, window=WINDOW, grid="same")
@@ -310,7 +314,7 @@ def test_read_shard_calls_another_grid_unlike_only_where_one_grid_is_wanted() ->
 
 
 def test_read_shard_records_where_each_window_lies() -> None:
-    """Each row keeps its own transform, CRS, version and part on the raster."""
+    """Each row keeps its own transform, CRS, ETag and extent."""
     reader = FakeReader({"a": FakeImage(pixels=A, etags=['"7"'])})
     plan = planned(reader, table_of("a"), window={"pixels": [-2, 45, 6, 9]})
 
@@ -322,7 +326,7 @@ def test_read_shard_records_where_each_window_lies() -> None:
 
 
 def test_read_shard_adds_up_what_each_source_cost() -> None:
-    """Requests, bytes and times come from the reader, of failures too."""
+    """Each source's requests, bytes and times are recorded, also if it failed."""
     reader = FakeReader({"a": A, "b": FakeImage(pixels=A, read_error=failing(Status.CORRUPT))})
     table = table_of("a", "b")
     plan = planned(reader, table, window=WINDOW)
@@ -334,33 +338,33 @@ def test_read_shard_adds_up_what_each_source_cost() -> None:
     assert (second.cost.requests, second.cost.open_s) == (1, 0.25)
 
 
-def test_read_shard_reads_no_more_sources_at_a_time_than_there_are_slots() -> None:
-    """The slots bound opening and reading together."""
+def test_read_shard_reads_no_more_sources_at_a_time_than_there_are_permits() -> None:
+    """The limiter's permits cover opening and reading together."""
     names = [f"s3://b/{n}" for n in range(20)]
     reader = FakeReader({name: FakeImage(pixels=A, delay_s=0.001) for name in names})
     plan = planned(reader, table_of(*names), window=WINDOW)
     reader.most_in_flight = 0
-    slots = FakeSlots(3)
+    limiter = FakeLimiter(3)
 
-    read(plan, table_of(*names), reader, slots=slots)
+    read(plan, table_of(*names), reader, limiter=limiter)
 
     assert reader.most_in_flight == 3
-    assert slots.most_held == 3
-    assert slots.asked == [(name, 1) for name in names]
+    assert limiter.most_held == 3
+    assert limiter.asked == [(name, 1) for name in names]
 
 
-def test_read_shard_asks_for_a_place_per_row_of_tiles() -> None:
-    """Which is how many requests a source sends at a time, about: neighbours are joined."""
+def test_read_shard_weighs_a_source_by_its_rows_of_tiles() -> None:
+    """The weight of a source is its rows of tiles, because neighbours in a row are one request."""
     image = FakeImage(pixels=np.zeros((1, 100, 40), "uint8"), header={"tile_width": 16, "tile_height": 16})
-    reader, table, slots = FakeReader({"a": image}), table_of("a"), FakeSlots()
+    reader, table, limiter = FakeReader({"a": image}), table_of("a"), FakeLimiter()
 
-    read(planned(reader, table, window={"pixels": [0, 10, 40, 40]}), table, reader, slots=slots)
+    read(planned(reader, table, window={"pixels": [0, 10, 40, 40]}), table, reader, limiter=limiter)
 
-    assert slots.asked == [("a", 4)]
+    assert limiter.asked == [("a", 4)]
 
 
 def test_read_shard_says_which_sources_were_read() -> None:
-    """Only they lead how many are read at a time: what is missing or unlike is answered too soon."""
+    """Only sources that were read are reported. Others are answered too fast to be a measure."""
     images: dict[str, Any] = {
         "a": A,
         "missing": FakeImage(pixels=A, open_error=failing(Status.MISSING)),
@@ -368,16 +372,16 @@ def test_read_shard_says_which_sources_were_read() -> None:
         "unlike": A.astype("float32"),
         "b": A,
     }
-    table, slots = table_of(*images), FakeSlots()
+    table, limiter = table_of(*images), FakeLimiter()
     plan = planned(FakeReader({"a": A}), table_of(*"aaaaa"), window=WINDOW)
 
-    read(plan, table, FakeReader(images), slots=slots)
+    read(plan, table, FakeReader(images), limiter=limiter)
 
-    assert sorted(slots.read) == [("a", 2), ("b", 2)]
+    assert sorted(limiter.read) == [("a", 2), ("b", 2)]
 
 
 def test_read_shard_masks_pixels_only_where_that_is_asked_for() -> None:
-    """Hidden pixels are nodata if the request says masked, else as they are stored."""
+    """Hidden pixels are nodata if the request has ``masked``. Otherwise they are as stored."""
     hidden = np.zeros((50, 40), dtype=bool)
     hidden[5] = True
     reader = FakeReader({"a": FakeImage(pixels=A, hidden=hidden)})
@@ -392,7 +396,7 @@ def test_read_shard_masks_pixels_only_where_that_is_asked_for() -> None:
 
 
 def test_read_shard_records_absent_sources_without_reading() -> None:
-    """A scene without one of its bands keeps the others."""
+    """A scene that lacks one band keeps its other bands."""
     rows = (
         CubeRow(time_us=None, sources=(Source(href="a", band="red"), Source(href="a", band="nir"))),
         CubeRow(time_us=None, sources=(None, Source(href="a", band="nir"))),
@@ -414,7 +418,7 @@ def test_read_shard_records_absent_sources_without_reading() -> None:
 
 
 def test_read_shard_stops_at_a_fault_of_our_own() -> None:
-    """What is no source's fault is no row's status: the shard fails, and loudly."""
+    """An unexpected exception fails the shard and is not a row's status."""
     reader = FakeReader(
         {"a": FakeImage(pixels=A, delay_s=2), "b": FakeImage(pixels=A, read_error=KeyError("bug"))}
     )

@@ -1,4 +1,4 @@
-"""What a finished gather cost, by its report."""
+"""The cost of a finished gather, computed from its report."""
 
 from dataclasses import fields
 from typing import Any
@@ -12,7 +12,7 @@ from pixel_gather.report.report import Report
 
 
 def report(**counted: Any) -> Report:
-    """Return a report of which only what is given was counted."""
+    """Return a report with these counts and no others."""
     nothing: dict[str, Any] = {each.name: 0 for each in fields(Report)}
     return Report(
         **nothing | {"measurements": ("band_1",), "shape": (100, 16, 16), "n_sources": 100} | counted
@@ -20,7 +20,7 @@ def report(**counted: Any) -> Report:
 
 
 def test_usd_counts_what_the_report_counts() -> None:
-    """Every request at its price, every second of a worker by its memory."""
+    """Each request has its price, and each second of a worker costs by its memory."""
     usd, more = (
         usd_by_service(report(n_shards=10, **counted), worker_memory_mib=2048, max_workers=5)
         for counted in ({}, {"requests": 1000, "worker_s": 100.0})
@@ -32,7 +32,7 @@ def test_usd_counts_what_the_report_counts() -> None:
 
 
 def test_usd_counts_a_start_for_each_worker_not_for_each_shard() -> None:
-    """A worker that is warm starts no more."""
+    """A warm worker has no further start."""
     few, many = (
         usd_by_service(report(n_shards=1000), worker_memory_mib=1024, max_workers=n)["lambda"]
         for n in (10, 500)

@@ -1,4 +1,4 @@
-"""What a report says of a gather, in words and by rank."""
+"""The texts and rankings of a report."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ from pixel_gather.report.evidence import (
     ],
 )
 def test_window_is_said_as_one_asks_for_it(window: Any, said: str) -> None:
-    """Rows and columns of tiles as the published report writes them."""
+    """Rows and columns of tiles are written as in the published report."""
     assert window_in_words(window) == said
 
 
@@ -42,20 +42,20 @@ def test_window_is_said_as_one_asks_for_it(window: Any, said: str) -> None:
     [("s3://b/p/bolzano.zarr", "bolzano"), ("/out/cube/", "cube"), ("cube.zarr", "cube"), ("/", "/")],
 )
 def test_cube_is_called_by_the_end_of_its_place(place: str, name: str) -> None:
-    """Never by nothing."""
+    """A cube's name is never empty."""
     assert name_of(place) == name
 
 
 @given(totals=st.lists(st.floats(0, 100), max_size=50), n=st.integers(1, 12))
 def test_slowest_first_agrees_with_sorting(totals: list[float], n: int) -> None:
-    """Without sorting all of them."""
+    """The result equals sorting all sources."""
     found = [totals[place] for place in slowest_first(totals, n)]
 
     assert found == sorted(totals, reverse=True)[:n]
 
 
 def test_worst_is_the_least_valid_and_of_those_the_slowest() -> None:
-    """However slow the others are."""
+    """Validity counts before time."""
     assert worst_of(np.array([1.0, 0.2, 0.2, 0.5]), np.array([9.0, 1.0, 2.0, 8.0])) == 2
 
 
@@ -93,12 +93,12 @@ def test_reason_for_the_worst_claims_neither_all_nor_nothing_falsely(
 def test_pixels_are_values_unless_they_are_nodata_or_nan(
     pixels: Any, nodata: float | None, shown: list[bool]
 ) -> None:
-    """Of any dtype."""
+    """This holds for every dtype."""
     assert is_shown(pixels, nodata).tolist() == shown
 
 
 def test_quicklooks_of_other_lengths_are_refused() -> None:
-    """A picture without its row would be shown under another's name."""
+    """Each picture needs a row. Otherwise it would be shown under another name."""
     pixels = np.zeros((2, 8, 8))
 
     with pytest.raises(ValueError, match="1 quicklooks"):

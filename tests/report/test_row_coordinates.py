@@ -35,7 +35,7 @@ ABSENT = Outcome(status=Status.ABSENT)
 def scenes(
     *, columns: tuple[ListColumn, ...] = (), has_time: bool = False
 ) -> tuple[CubePlan, tuple[CubeRow, ...]]:
-    """Return a plan of two scenes of two bands, of which the second has no red."""
+    """Return a plan of two scenes of two bands. The second scene has no red."""
     red = Source(href="a", band="red", scene="1", time_us=10, columns={"n": 1, "f": 0.5, "s": "x", "b": True})
     nir = Source(
         href="b", band="nir", scene="1", time_us=20, columns={"n": 2, "f": 1.5, "s": "y", "b": False}
@@ -62,7 +62,7 @@ def values_of(plan: CubePlan, rows: tuple[CubeRow, ...], *outcomes: list[Outcome
 
 
 def test_coordinates_of_one_measurement_have_one_dimension() -> None:
-    """Only the transform has a second, its six coefficients."""
+    """Only the transform has a second dimension, its six coefficients."""
     plan = planned(FakeReader({"a": A}), table_of("a"), bands=[1])
 
     dims = {each.name: each.dims for each in coordinates_of(plan)}
@@ -176,7 +176,7 @@ def test_coordinate_values_of_gaps_in_a_column_are_its_fill(dtype: str) -> None:
 
 
 def test_coordinate_values_hold_the_outcomes_evidence() -> None:
-    """Statistics, shares, timings and counts as they were measured."""
+    """The values are the measured statistics, shares, timings and counts."""
     plan = planned(FakeReader({"a": A}), table_of("a"), bands=[1])
     outcome = Outcome(
         status=Status.OK,
@@ -223,7 +223,7 @@ def test_scaling_values_are_the_rows_own_or_the_templates() -> None:
 
 
 def test_no_column_of_a_list_can_collide_with_a_coordinate() -> None:
-    """Whatever the cube stores of its own is refused when the list is read."""
+    """A column with the name of one of the cube's coordinates is refused when the list is read."""
     plan, _ = scenes(has_time=True)
     ours = {each.name for each in coordinates_of(plan)} | {
         "nodata",
@@ -240,7 +240,7 @@ def test_no_column_of_a_list_can_collide_with_a_coordinate() -> None:
 
 
 def test_no_column_of_a_list_can_collide_with_a_measurement() -> None:
-    """A column called band_1 would be written over the pixels."""
+    """A column called band_1 would overwrite the pixels."""
     with pytest.raises(ValueError, match="rename"):
         check_name("band_1", what="column")
 

@@ -100,7 +100,7 @@ def test_table_says_whether_pixels_are_equal(digests: tuple[str, ...], said: tup
 
 
 def test_text_stands_in_columns_and_shortens_long_names() -> None:
-    """Every cell starts at the same position as the head of its column."""
+    """Every cell starts at the position of its column's head."""
     long_name = replace(RUN, name="a" * 30 + "b" * 30)
 
     lines = text_of(columns_of([long_name, RUN], with_published=False)).splitlines()

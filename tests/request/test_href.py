@@ -138,7 +138,7 @@ def test_check_href_says_what_to_write_instead(case: Case) -> None:
 
 
 def test_href_policy_refuses_what_no_store_serves() -> None:
-    """A deployment's mistake shows when its settings are read, not at the first request."""
+    """A wrong policy is an error when settings are read, not at the first request."""
     with pytest.raises(ValueError, match="scheme gs"):
         HrefPolicy(schemes=frozenset({"gs"}))
     with pytest.raises(ValueError, match="is relative"):
@@ -147,7 +147,7 @@ def test_href_policy_refuses_what_no_store_serves() -> None:
 
 @given(path=paths)
 def test_check_href_keeps_local_names(path: str) -> None:
-    """Whatever a file is called, the store is asked for just that name."""
+    """Any file name reaches the store unchanged."""
     href = check_href(f"/data/{path}", policy=IN_PROCESS)
 
     assert split_href(href) == ("file://", f"data/{path}")
@@ -157,7 +157,7 @@ def test_check_href_keeps_local_names(path: str) -> None:
 
 @given(path=paths)
 def test_check_href_keeps_s3_keys(path: str) -> None:
-    """Whatever an object is called, the store is asked for just that key."""
+    """Any key reaches the store unchanged."""
     href = check_href(f"s3://bucket/{path}", policy=IN_PROCESS)
 
     assert split_href(href) == ("s3://bucket", path)

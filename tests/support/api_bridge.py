@@ -1,6 +1,6 @@
-"""An HTTP server on loopback that asks a function as API Gateway does: a request becomes an event.
+"""An HTTP server on loopback that calls a function as API Gateway does.
 
-One request at a time, as one environment of a function answers.
+Each request becomes an event. It handles one request at a time, like one environment of a function.
 """
 
 import json

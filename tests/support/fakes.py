@@ -1,4 +1,4 @@
-"""One in-memory implementation of each port; they record their calls and fail or dawdle when told to."""
+"""One in-memory implementation of each port. They record their calls and can be made slow or to fail."""
 
 import asyncio
 from collections import Counter
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pixel_gather.claim import check_found_claim
 from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
 from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.model.status import Status
@@ -18,7 +19,7 @@ from pixel_gather.read.quicklook import Quicklooks
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.stores import FoundCube, checked_claim
+from pixel_gather.stores import FoundCube
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 
@@ -49,22 +50,22 @@ def header_of(pixels: Pixels, href: str, **changes: Any) -> Header:
 
 @dataclass(kw_only=True)
 class FakeImage:
-    """One source: its pixels, what its header says otherwise, and how it misbehaves."""
+    """One source: its pixels, changes to its header, and its failures."""
 
     pixels: Pixels
     """Shape (band, y, x)."""
 
     header: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the header that are not as `header_of` has them."""
+    """Fields of the header that differ from those of `header_of`."""
 
     hidden: np.ndarray[Any, np.dtype[np.bool_]] | None = None
-    """Shape (y, x): what the source's own mask hides."""
+    """Shape (y, x): the pixels that the source's own mask hides."""
 
     open_error: BaseException | None = None
     read_error: BaseException | None = None
     delay_s: float = 0.0
     etags: list[str] = field(default_factory=list)
-    """One for each time that it is opened, the last one staying."""
+    """One ETag for each open. The last one repeats."""
 
 
 @dataclass
@@ -76,17 +77,17 @@ class FakeReader:
     opened: list[str] = field(default_factory=list)
     windows: list[tuple[str, Window, tuple[int, ...]]] = field(default_factory=list)
     part_nbytes: list[int | None] = field(default_factory=list)
-    """Of each window, in which parts it was to be read."""
+    """For each window, the size of the parts in which it was to be read."""
 
     entries: dict[bytes, dict[str, Any]] = field(default_factory=dict)
-    """What is remembered by `FakeOpened.known`."""
+    """Packed headers by name, as `FakeOpened.packed_header` returns them."""
 
     _in_flight: int = 0
 
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
     ) -> "FakeOpened":
-        """Open an image, or raise what it was told to."""
+        """Open an image, or raise its configured error."""
         assert overview is None
         if packed_header is not None and packed_header in self.entries:
             return FakeOpened(**self.entries[packed_header], reader=self, cost=cost, from_packed_header=True)
@@ -109,7 +110,7 @@ class FakeReader:
             return FakeOpened(header=header, image=image, reader=self, cost=cost)
 
     def etag_of(self, href: str) -> str | None:
-        """Return the version of an image that is there now."""
+        """Return the image's current version."""
         image = self.images[href]
         changes = image.header if isinstance(image, FakeImage) else {}
         etag: str | None = changes.get("etag", '"1"')
@@ -137,7 +138,7 @@ class FakeOpened:
 
     @property
     def packed_header(self) -> bytes | None:
-        """Return a name of this version, under which the reader remembers it."""
+        """Return a name under which the reader remembers this version."""
         if self.header.etag is None:
             return None
         name = f"{self.header.href} {self.header.etag}".encode()
@@ -153,7 +154,7 @@ class FakeOpened:
         masked: bool,
         part_nbytes: int | None = None,
     ) -> None:
-        """Copy what lies on the image, after the delay."""
+        """Copy the pixels on the image after the configured delay."""
         self.reader.part_nbytes.append(part_nbytes)
         self.reader.windows.append((self.header.href, window, tuple(bands)))
         async with self.reader._at_work():
@@ -182,20 +183,20 @@ class FakeOpened:
             self.cost.decode_s += 0.125
 
 
-class FakePlace:
-    """A ``ReadPermit`` that tells its slots of what was read."""
+class FakePermit:
+    """A ``ReadPermit`` that tells its limiter which sources were read."""
 
     def __init__(self, href: str, read: list[tuple[str, int]]) -> None:
         self._href = href
         self._read = read
 
     def was_read(self, *, n_requests: int) -> None:
-        """Take note."""
+        """Record it."""
         self._read.append((self._href, n_requests))
 
 
-class FakeSlots:
-    """``SourceLimiter`` that also tell how many were held at most."""
+class FakeLimiter:
+    """A ``SourceLimiter`` that also counts the most permits held at one time."""
 
     def __init__(self, n: int = 8) -> None:
         self._semaphore = asyncio.Semaphore(n)
@@ -208,19 +209,19 @@ class FakeSlots:
         """(href, requests) of the sources that were read."""
 
     @asynccontextmanager
-    async def permit(self, href: str, *, weight: int) -> AsyncIterator[FakePlace]:
-        """Wait for a free place and hold it."""
+    async def permit(self, href: str, *, weight: int) -> AsyncIterator[FakePermit]:
+        """Wait for a free permit and hold it."""
         self.asked.append((href, weight))
         async with self._semaphore:
             self._held += 1
             self.most_held = max(self.most_held, self._held)
-            yield FakePlace(href, self.read)
+            yield FakePermit(href, self.read)
             self._held -= 1
 
 
 @dataclass
 class FakeProjector:
-    """A ``Projector`` for which every CRS is the other one, moved by ``shift`` in x; some are unknown."""
+    """A ``Projector`` that shifts x by ``shift`` between any two CRSs. Some CRSs are unknown."""
 
     shift: float = 0.0
     unknown: frozenset[str] = frozenset()
@@ -247,7 +248,7 @@ class FakeProjector:
         return DescribedCrs(wkt2=f"WKT of {crs}", code=crs, is_geographic=crs == "EPSG:4326")
 
     def check(self, crs: str, *, field: str) -> None:
-        """Refuse the unknown ones."""
+        """Refuse the unknown CRSs."""
         if crs in self.unknown:
             raise RequestError(f"{crs} is not known", field=field)
 
@@ -267,7 +268,7 @@ class FakeTable:
     columns: tuple[ListColumn, ...] = ()
     digest: str = "0123456789abcdef" * 4
     index: Mapping[str, bytes] = field(default_factory=dict)
-    """What a header index tells, by href."""
+    """Packed headers by href, as from a header index."""
 
     notes: tuple[str, ...] = ()
     found: bytes | None = None
@@ -278,17 +279,17 @@ class FakeTable:
 
     @property
     def n_known(self) -> int:
-        """Sources of which the index tells."""
+        """Number of sources with a packed header."""
         return sum(each is not None for row in self.packed_headers(0, self.n_rows) for each in row)
 
     def packed_headers(self, start: int, stop: int) -> Iterator[tuple[bytes | None, ...]]:
-        """Yield what the index tells of rows [start, stop)."""
+        """Yield the packed headers of rows [start, stop)."""
         for row in self.all_rows[start:stop]:
             yield tuple(None if each is None else self.index.get(each.href) for each in row.sources)
 
     @property
     def n_sources(self) -> int:
-        """Sources that are there."""
+        """Number of sources."""
         return sum(source is not None for row in self.all_rows for source in row.sources)
 
     def found_list(self) -> bytes | None:
@@ -297,19 +298,19 @@ class FakeTable:
 
     @property
     def n_repeated(self) -> int:
-        """Sources whose href is another's too."""
+        """Number of sources whose href another source has, too."""
         hrefs = [each.href for row in self.all_rows for each in row.sources if each is not None]
         return len(hrefs) - len(set(hrefs))
 
     @property
     def n_by_bucket(self) -> Mapping[str, int]:
-        """Sources in each bucket of S3."""
+        """Number of sources in each S3 bucket."""
         hrefs = [each.href for row in self.all_rows for each in row.sources if each is not None]
         return Counter(href.split("/")[2] for href in hrefs if href.startswith("s3://"))
 
     @property
     def n_rows(self) -> int:
-        """Rows of the cube."""
+        """Number of rows."""
         return len(self.all_rows)
 
     def rows(self, start: int, stop: int) -> Iterator[CubeRow]:
@@ -332,12 +333,12 @@ def table_of(*hrefs: str, **changes: Any) -> FakeTable:
 
 @dataclass
 class FakeControl:
-    """A ``ControlStore`` in memory; ``keys_put`` is in order."""
+    """A ``ControlStore`` in memory. ``keys_put`` has the order of the puts."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     keys_put: list[str] = field(default_factory=list)
     failing: list[str] = field(default_factory=list)
-    """Putting the last part of one of these keys fails, once."""
+    """Writing one of these keys fails once."""
 
     folder: str = ""
 
@@ -378,7 +379,7 @@ class FakeControl:
 
 @dataclass
 class FakeCube:
-    """A ``CubeStore`` whose arrays are NumPy's; ``calls`` names what was done, in order."""
+    """A ``CubeStore`` with NumPy arrays. ``calls`` has the order of the calls."""
 
     calls: list[str] = field(default_factory=list)
     pixels: dict[str, Pixels] = field(default_factory=dict)
@@ -391,7 +392,7 @@ class FakeCube:
     report: Report | None = None
 
     async def found(self) -> FoundCube | None:
-        """Return the claim."""
+        """Return the cube at the location, if it was created."""
         if self.claimed is None:
             return None
         report = None if self.report is None else self.report.to_json()
@@ -403,7 +404,7 @@ class FakeCube:
         )
 
     async def create(self, plan: CubePlan) -> CubePlan:
-        """Claim, and make room full of the fill value."""
+        """Claim the location and make arrays of the fill value."""
         self.calls.append("create")
         if self.claimed is not None:
             if self.claimed.digest != plan.digest:
@@ -417,7 +418,7 @@ class FakeCube:
     async def write_shard(
         self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
     ) -> int:
-        """Put a shard in its place."""
+        """Store the pixels at the shard's position."""
         self.calls.append(f"shard {measurement.name} {key}")
         rows, lines = (place * side for place, side in zip(key[:2], plan.layout.shard[:2], strict=True))
         target = self.pixels[measurement.name]
@@ -425,7 +426,7 @@ class FakeCube:
         return pixels.nbytes
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
-        """Make room for coordinates."""
+        """Make arrays for the coordinates."""
         assert self.claimed == plan
         self.calls.append("coordinates")
         for each in coordinates:
@@ -434,12 +435,12 @@ class FakeCube:
             self.coordinates[each.name] = np.full(each.shape, each.fill, dtype=dtype)
 
     async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
-        """Fill a run of rows."""
+        """Store the rows."""
         for name, rows in values.items():
             self.coordinates[name][start : start + len(rows)] = rows
 
     async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
-        """Keep them."""
+        """Keep the entries."""
         async for some in entries:
             self.headers.update(some)
 
@@ -448,36 +449,36 @@ class FakeCube:
         self.found_list = content
 
     async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> None:
-        """Keep them."""
+        """Keep the quicklooks."""
         self.calls.append("quicklooks")
         self.quicklooks = tuple(quicklooks)
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
-        """Note the report, unless the cube is another's."""
-        checked_claim(await self.found(), plan)
+        """Keep the report, unless the cube belongs to another plan."""
+        check_found_claim(await self.found(), plan)
         self.calls.append("complete")
         self.report = report
 
 
 @dataclass
 class FakePace:
-    """A ``Pace`` that never waits and remembers what it was told, in order."""
+    """A ``Pace`` that never waits. It records its calls in order."""
 
-    told: list[tuple[str, str]] = field(default_factory=list)
-    """(what, root)"""
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    """(method, root)"""
 
     answers: list[tuple[float, int]] = field(default_factory=list)
     """(first_byte_s, nbytes)"""
 
     async def turn(self, root: str) -> None:
-        """Let the request go."""
-        self.told.append(("turn", root))
+        """Record the call and do not wait."""
+        self.calls.append(("turn", root))
 
     def answered(self, root: str, *, first_byte_s: float, nbytes: int) -> None:
-        """Remember an answer."""
-        self.told.append(("answered", root))
+        """Record an answer."""
+        self.calls.append(("answered", root))
         self.answers.append((first_byte_s, nbytes))
 
     def throttled(self, root: str) -> None:
-        """Remember a refusal."""
-        self.told.append(("throttled", root))
+        """Record a 503."""
+        self.calls.append(("throttled", root))

@@ -41,7 +41,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Context:
-    """What Lambda tells a handler of its invocation."""
+    """The context of an invocation, as Lambda gives it to a handler."""
 
     left_s: float = 900.0
     function_name: str = "function"
@@ -50,13 +50,13 @@ class Context:
     aws_request_id: str = "request-1"
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return how long the invocation may go on."""
+        """Return how long the invocation may still run."""
         return int(self.left_s * 1000)
 
 
 @contextmanager
 def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | None) -> Iterator[ModuleType]:
-    """Import a handler's module as if for the first time; None takes a variable away."""
+    """Import a handler's module as if for the first time. None removes a variable."""
     for variable, value in (dict(ENVIRONMENT) | environment).items():
         if value is None:
             monkeypatch.delenv(variable, raising=False)
@@ -79,7 +79,7 @@ def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | 
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """Serve an empty S3 on loopback; gives its address."""
+    """Serve an empty S3 on loopback. Yields its address."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
@@ -88,7 +88,7 @@ def s3_server() -> Iterator[str]:
 
 
 def emptied(url: str) -> Any:
-    """Return boto3's client of an S3 that has a deployment's buckets and nothing in them."""
+    """Return boto3's client of an S3 with the empty buckets of a deployment."""
     with urlopen(Request(f"{url}/moto-api/reset", method="POST")):  # noqa: S310 # our own server
         client = boto3.client("s3", endpoint_url=url, region_name=REGION)
     for bucket in ("sources", "cubes", "control"):
@@ -98,17 +98,17 @@ def emptied(url: str) -> Any:
 
 @dataclass
 class StateMachine:
-    """Runs the handlers as the state machine does, one shard after another."""
+    """Calls the handlers as the state machine does, one child after another."""
 
     plan: ModuleType
     shard: ModuleType
     finish: ModuleType
     s3: Any
     lost: set[int] = field(default_factory=set)
-    """Shards whose worker never comes to anything."""
+    """Indexes of shards whose worker always fails."""
 
     def run(self, request: Any) -> dict[str, Any]:
-        """Return the verdict of the plan where it ends there, else what the finish answers."""
+        """Return the verdict of the plan if it is final, else the answer of finish."""
         verdict = self.planned(request)
         if verdict["verdict"] != "planned":
             return verdict
@@ -120,13 +120,13 @@ class StateMachine:
         return self.finished(verdict)
 
     def planned(self, request: Any) -> dict[str, Any]:
-        """Plan."""
+        """Call plan and return its verdict."""
         answer = self.plan.handler({"request": request, "execution": "by-hand"}, Context())
         verdict: dict[str, Any] = json.loads(json.dumps(answer))
         return verdict
 
     def items(self, verdict: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
-        """Read the manifest as the map does: the tasks of each child."""
+        """Return the items of the manifest: the tasks of each child."""
         place = verdict["manifest"]
         answer = self.s3.get_object(Bucket=place["bucket"], Key=place["key"])
         items: list[list[dict[str, Any]]] = json.loads(answer["Body"].read())
@@ -137,7 +137,7 @@ class StateMachine:
         return [task for item in self.items(verdict) for task in item]
 
     def finished(self, verdict: Mapping[str, Any]) -> dict[str, Any]:
-        """Finish."""
+        """Call finish and return its answer."""
         event = {"gather": verdict["gather"], "failed_shards": verdict["tolerated_failure_percentage"]}
         answer: dict[str, Any] = json.loads(json.dumps(self.finish.handler(event, Context())))
         return answer

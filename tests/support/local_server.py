@@ -1,4 +1,4 @@
-"""A tiny HTTP server that answers as a test's script says, and records what it was asked."""
+"""A small HTTP server with configured answers. It records the requests."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import Any, override
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request as it came in."""
+    """One request as the server received it."""
 
     path: str
     range_: str | None
@@ -19,7 +19,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer, sent as it is."""
+    """One answer, sent unchanged."""
 
     status: int = 206
     body: bytes = b""
@@ -35,7 +35,7 @@ type Script = Callable[[Asked], Answer]
 
 @dataclass
 class LocalServer:
-    """A server that is running."""
+    """A running server."""
 
     root: str
     """``http://host:port``."""
@@ -46,7 +46,7 @@ class LocalServer:
 
 @contextmanager
 def serving(script: Script) -> Iterator[LocalServer]:
-    """Serve on loopback for as long as the context lasts."""
+    """Serve on loopback until the context ends."""
     asked: list[Asked] = []
     stopping = threading.Event()
 
@@ -69,7 +69,7 @@ def serving(script: Script) -> Iterator[LocalServer]:
 
         @override
         def log_message(self, format: str, *args: Any) -> None:
-            """Keep quiet."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -87,7 +87,7 @@ def serving(script: Script) -> Iterator[LocalServer]:
 def ranged(
     content: bytes, asked: Asked, *, etag: str | None = '"1"', ignores_if_match: bool = False
 ) -> Answer:
-    """Answer as a good server does: the range, a refusal, or that the version is another."""
+    """Answer correctly: with the range, with a refusal, or with a changed version."""
     headers = {} if etag is None else {"ETag": etag}
     if asked.if_match is not None and asked.if_match != etag and not ignores_if_match:
         return Answer(status=412)

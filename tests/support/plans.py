@@ -20,7 +20,7 @@ def planned(
     projector: Projector | None = None,
     **request: Any,
 ) -> CubePlan:
-    """Plan a gather; the centre tile unless the request says otherwise."""
+    """Plan a gather. The default window is the centre tile."""
     given = {"sources": "list.csv", "window": "centre"} | request
     return asyncio.run(
         plan_cube(

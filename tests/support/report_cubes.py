@@ -1,4 +1,4 @@
-"""Finished cubes made by hand, so that every number in them is known; no source is read for them."""
+"""Finished cubes made without sources, so that every number in them is known."""
 
 import json
 from collections.abc import Mapping
@@ -52,24 +52,24 @@ REPORT = Report(
 
 @dataclass(kw_only=True)
 class MadeCube:
-    """What a cube is made of; of each source one row, unless ``n_abreast`` says otherwise."""
+    """The content of a cube. Each source has one row, unless ``n_abreast`` says otherwise."""
 
     n_rows: int = 10
     failed: frozenset[int] = frozenset()
     """Rows whose source is missing."""
 
     hrefs: Mapping[int, str] = field(default_factory=dict)
-    """Of some rows; the others are ``s3://b/NUMBER``."""
+    """Hrefs of some rows. The others are ``s3://b/NUMBER``."""
 
     valid: Mapping[int, float] = field(default_factory=dict)
-    """Valid share of some rows; that of the others is 1."""
+    """Valid share of some rows. The others have 1."""
 
     has_times: bool = True
     has_quicklooks: bool = True
-    """A gather of very small windows writes none."""
+    """Whether it has quicklooks. Gathers of very small windows have none."""
 
     bands: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Measurements with a source each, and the rows in which it is missing; none stands for ``band_1``."""
+    """Measurements with a source each, and the rows where it is missing. Without any, there is ``band_1``."""
 
     dtype: str = "uint16"
     report: Report = REPORT
@@ -78,7 +78,7 @@ class MadeCube:
     shard: tuple[int, int, int] = (4, 16, 32)
 
     def stored(self) -> Any:
-        """Return a store in memory that holds it as a gather writes it."""
+        """Return a store in memory with the cube, as a gather writes it."""
         store = MemoryStore()
         self._put_pixels(store)
         self._put_coordinates(store)
@@ -88,12 +88,12 @@ class MadeCube:
         return store
 
     def quicklook_rows(self) -> list[int]:
-        """Return at most 239 rows that have been read."""
+        """Return at most 239 rows that were read."""
         read = [row for row in range(self.n_rows) if row not in self.failed]
         return read if len(read) <= 239 else [read[n * (len(read) - 1) // 238] for n in range(239)]
 
     def pixels(self, rows: int) -> np.ndarray[Any, np.dtype[Any]]:
-        """Return the first rows: a ramp along x, nodata in the upper left corner."""
+        """Return the first rows: a ramp along x, with nodata in the upper left corner."""
         ramp = np.broadcast_to(np.arange(100, 132), (rows, 16, 32)).astype(self.dtype).copy()
         ramp[:, :4, :4] = NODATA
         return ramp

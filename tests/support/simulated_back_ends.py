@@ -1,4 +1,4 @@
-"""Back ends that take virtual time to answer, and a gather from them: see `virtual_time`."""
+"""Back ends that answer in virtual time, and gathers from them; see `virtual_time`."""
 
 import asyncio
 import random
@@ -12,15 +12,15 @@ ROOT = "s3://bucket"
 
 
 class BackEnd(Protocol):
-    """Reads one source."""
+    """A back end that sources are read from."""
 
-    async def read(self, slots: AdaptiveLimiter) -> int | None:
+    async def read(self, limiter: AdaptiveLimiter) -> int | None:
         """Take as long as it takes; return the requests needed, or None where the source was not read."""
 
 
 @dataclass
-class Counters:
-    """So many at a time are served, each for so long; all others queue."""
+class QueueingStore:
+    """Serves ``n`` sources at one time, each for ``service_s``. All others wait."""
 
     n: int
     service_s: float
@@ -31,36 +31,37 @@ class Counters:
     def __post_init__(self) -> None:
         self._free = asyncio.Semaphore(self.n)
 
-    async def read(self, slots: AdaptiveLimiter) -> int:
-        """Queue, be served."""
+    async def read(self, limiter: AdaptiveLimiter) -> int:
+        """Wait for a free server and be served."""
         async with self._free:
             await asyncio.sleep(self.service_s * self._random.uniform(1 - self.spread, 1 + self.spread))
-        slots.answered(ROOT, first_byte_s=0.01, nbytes=1)
+        limiter.answered(ROOT, first_byte_s=0.01, nbytes=1)
         return 1
 
 
 @dataclass
-class Crowded:
-    """Answers all at once, but beyond ``n`` each one takes longer than in proportion: throughput falls."""
+class OverloadedStore:
+    """Answers all sources at once. Above ``n`` at one time, throughput falls."""
 
     n: int
     service_s: float
     _held: int = 0
 
-    async def read(self, slots: AdaptiveLimiter) -> int:
-        """Take the longer the more there are."""
+    async def read(self, limiter: AdaptiveLimiter) -> int:
+        """Take longer if more sources are read at one time."""
         self._held += 1
         await asyncio.sleep(self.service_s * max(1.0, (self._held / self.n) ** 1.5))
         self._held -= 1
-        slots.answered(ROOT, first_byte_s=0.01, nbytes=1)
+        limiter.answered(ROOT, first_byte_s=0.01, nbytes=1)
         return 1
 
 
 @dataclass
 class Store:
-    """Two requests a source over a wire, then a decoder per core; some answers are late, some are 503.
+    """Two requests per source over a network, then a decoder per core.
 
-    Some sources are missing, which one answer tells. Of some the header is known: they need one request.
+    Some answers are late, and some are 503. Some sources are missing, which one request finds out. Sources
+    with a known header need one request.
     """
 
     ttfb_s: float
@@ -73,7 +74,7 @@ class Store:
     missing_share: float = 0.0
     known_share: float = 0.0
     spread: float = 0.0
-    """Answers take up to so much longer than the quickest."""
+    """Answers take up to this share longer than the fastest one."""
 
     seed: int = 1
     n_requests: int = 0
@@ -88,7 +89,7 @@ class Store:
         self._throttle = Throttle(self.max_rate) if self.max_rate else None
         self._random = random.Random(self.seed)  # noqa: S311 # as above
 
-    async def read(self, slots: AdaptiveLimiter) -> int | None:
+    async def read(self, limiter: AdaptiveLimiter) -> int | None:
         """Get the header, get the tile, decode."""
         if self._random.random() < self.missing_share:
             self.n_requests += 1
@@ -96,7 +97,7 @@ class Store:
             return None
         n_requests = 1 if self._random.random() < self.known_share else 2
         for _ in range(n_requests):
-            if not await self._get(slots):
+            if not await self._get(limiter):
                 self.n_failed += 1
                 return None
         async with self._cores:
@@ -106,34 +107,34 @@ class Store:
     def _answer_s(self) -> float:
         return self.ttfb_s * (1 + self._random.uniform(0, self.spread))
 
-    async def _get(self, slots: AdaptiveLimiter) -> bool:
+    async def _get(self, limiter: AdaptiveLimiter) -> bool:
         loop = asyncio.get_running_loop()
         for attempt in range(self.max_retries + 1):
-            await slots.turn(ROOT)
+            await limiter.turn(ROOT)
             self.n_requests += 1
             is_granted = self._throttle is None or self._throttle.grants(loop.time())
             is_slow = self._random.random() < self.slow_share
             answer_s = self._answer_s() + is_slow * self.slow_s
             await asyncio.sleep(answer_s)
             if is_granted:
-                slots.answered(ROOT, first_byte_s=answer_s, nbytes=1)
+                limiter.answered(ROOT, first_byte_s=answer_s, nbytes=1)
                 return True
             self.n_refused += 1
-            slots.throttled(ROOT)
+            limiter.throttled(ROOT)
             await asyncio.sleep(self._random.uniform(0, min(5.0, 0.1 * 2**attempt)))
         return False
 
 
-async def gather_from(back_end: BackEnd, slots: AdaptiveLimiter, *, n_sources: int) -> float:
-    """Read so many sources; return how many a second."""
+async def gather_from(back_end: BackEnd, limiter: AdaptiveLimiter, *, n_sources: int) -> float:
+    """Read this many sources. Return the sources per second."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
 
     async def read_one(index: int) -> None:
-        async with slots.permit(f"{ROOT}/{index}", weight=1) as place:
-            n_requests = await back_end.read(slots)
+        async with limiter.permit(f"{ROOT}/{index}", weight=1) as permit:
+            n_requests = await back_end.read(limiter)
             if n_requests is not None:
-                place.was_read(n_requests=n_requests)
+                permit.was_read(n_requests=n_requests)
 
     async with asyncio.TaskGroup() as group:
         for index in range(n_sources):

@@ -1,4 +1,4 @@
-"""What Hypothesis draws: the nouns of Pixel Gather, plain and odd."""
+"""Hypothesis strategies for the types of Pixel Gather, with usual and unusual values."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ finite = st.floats(-1e7, 1e7, allow_nan=False).map(lambda value: round(value, 3)
 
 
 def windows(reach: int = 40) -> st.SearchStrategy[Window]:
-    """Windows near the origin; they may lie left of it, above it or anywhere."""
+    """Windows near the origin, also with negative offsets."""
     offsets, sizes = st.integers(-reach, reach), st.integers(1, reach)
     return st.builds(Window, col_off=offsets, row_off=offsets, width=sizes, height=sizes)
 
 
 @st.composite
 def windows_touching(draw: st.DrawFn, width: int, height: int) -> Window:
-    """Windows that share at least one pixel with a raster, overhanging it on any side."""
+    """Windows that share at least one pixel with a raster. They may overhang it on any side."""
     size = draw(st.integers(1, 2 * width)), draw(st.integers(1, 2 * height))
     return Window(
         col_off=draw(st.integers(1 - size[0], width - 1)),
@@ -66,7 +66,7 @@ def headers(draw: st.DrawFn) -> Header:
 
 @st.composite
 def layouts(draw: st.DrawFn, shape: tuple[int, int, int]) -> Layout:
-    """Cuts of a cube whose shards and chunks may overhang its end; shards are as wide as it."""
+    """Layouts of a cube. Shards and chunks may overhang its end, and shards are as wide as it."""
     chunk = tuple(draw(st.integers(1, length + 2)) for length in shape)
     per_shard = draw(st.integers(1, 3)), draw(st.integers(1, 3)), -(-shape[2] // chunk[2])
     return Layout(
@@ -76,7 +76,7 @@ def layouts(draw: st.DrawFn, shape: tuple[int, int, int]) -> Layout:
 
 
 def images(shape: Any, dtypes: tuple[str, ...] = INTEGERS + FLOATS + COMPLEXES) -> st.SearchStrategy[Pixels]:
-    """Arrays of any bits at all: NaNs with payloads, -0.0, infinities."""
+    """Arrays of arbitrary bits: NaNs with payloads, -0.0, infinities."""
 
     def of_bits(dtype: str) -> st.SearchStrategy[Pixels]:
         kind = np.dtype(dtype)
@@ -117,7 +117,7 @@ _outputs = st.one_of(
 
 
 def requests() -> st.SearchStrategy[GatherRequest]:
-    """Valid requests of every kind, made as users make them."""
+    """Valid requests of every kind, as users write them."""
     given = st.fixed_dictionaries(
         {
             "sources": st.one_of(

@@ -1,4 +1,4 @@
-"""The stack as CloudFormation would get it, with a stub for each function's code."""
+"""The stack's CloudFormation template, with empty packages for the functions."""
 
 import json
 import os
@@ -48,17 +48,20 @@ class Synthesized:
         return [each["Properties"] for each in self.of(type_).values()]
 
     def functions(self) -> dict[str, dict[str, Any]]:
-        """Return the functions' properties by the module that they run; of two that run the same, both."""
+        """Return the functions' properties by the module that they run.
+
+        Two functions of one module are both there.
+        """
         return {_name_of(each): each for each in self.properties("AWS::Lambda::Function")}
 
     def definition(self) -> dict[str, Any]:
-        """Return the state machine's definition, with the module of ``handlers`` for a function's ARN."""
+        """Return the state machine's definition. Modules of ``handlers`` replace the functions' ARNs."""
         (machine,) = self.properties("AWS::StepFunctions::StateMachine")
         definition: dict[str, Any] = json.loads(self.show(machine["DefinitionString"]))
         return definition
 
     def show(self, value: Any) -> str:
-        """Return a resolved text with what it refers to in angle brackets, by purpose and not by id."""
+        """Return a resolved text with its references in angle brackets, named by purpose."""
         match value:
             case {"Ref": name}:
                 return self._named(name)
@@ -85,14 +88,14 @@ class Synthesized:
 
 
 def _name_of(function: Mapping[str, Any]) -> str:
-    """Return the module that a function runs; ``small_`` stands before the smaller one of the same."""
+    """Return the module that a function runs. The smaller one of two has the prefix ``small_``."""
     module: str = function["Handler"].split(".")[1]
     is_small = module == "gather_shard" and function["MemorySize"] == SMALL_WORKER_MIB
     return f"small_{module}" if is_small else module
 
 
 def synthesized(request_schema: Mapping[str, Any] = REQUEST_SCHEMA, **context: Any) -> Synthesized:
-    """Return the stack of a context; the same one is made once."""
+    """Return the stack of a context. The same context is synthesized once."""
     return _synthesized(json.dumps(request_schema), json.dumps(context, sort_keys=True))
 
 
@@ -105,7 +108,7 @@ def _synthesized(request_schema: str, context: str) -> Synthesized:
 
 
 def app_of(assembly: Path, **context: Any) -> App:
-    """Return an app with the context of cdk.json and more, which cdk-nag checks when it is synthesized."""
+    """Return an app with the context of cdk.json and these keys. cdk-nag checks it when it is synthesized."""
     standard = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = App(context=standard | {"source_buckets": SOURCES} | context, outdir=str(assembly))
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
@@ -133,7 +136,7 @@ def add_stack(
 
 
 def stub_in(folder: Path, *, content: str = "") -> lambda_.Code:
-    """Return code that does nothing, as bundling takes minutes."""
+    """Return an empty package, because real ones take minutes."""
     stub = folder / "stub"
     stub.mkdir(parents=True)
     (stub / "stub.py").write_text(content)

@@ -1,4 +1,4 @@
-"""An event loop whose time passes only where everybody sleeps: hours in milliseconds, the same every time."""
+"""An event loop in virtual time: time passes only while all tasks sleep, so hours take milliseconds."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -24,6 +24,6 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtually[T](work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; ``asyncio.get_running_loop().time()`` is the clock. For sleeps, not for sockets."""
+    """Run until the end. ``asyncio.get_running_loop().time()`` is the clock. For sleeps, not for sockets."""
     with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
         return runner.run(work)

@@ -40,7 +40,7 @@ def openapi_text() -> str:
 
 
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document; whoever serves it fills in the server."""
+    """Return the OpenAPI document without its server, which the function that serves it adds."""
     request = request_schema()
     parts = request.pop("$defs")
     del request["$schema"]
@@ -61,7 +61,7 @@ def openapi_document() -> dict[str, Any]:
             "schemas": _renamed(schemas) | SEARCH_SCHEMAS,
             "responses": {
                 "Problem": {
-                    "description": "Why not, and what to do instead.",
+                    "description": "Why it was refused, and what to do instead.",
                     "content": {MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}},
                 }
             },
@@ -85,11 +85,11 @@ def openapi_document() -> dict[str, Any]:
 
 
 def request_model_schema() -> dict[str, Any]:
-    """Return what API Gateway holds requests to: an object that has the fields which no request does without.
+    """Return the schema that API Gateway checks requests by: an object with all required fields.
 
-    No more, as its models are of draft 4 of JSON Schema, of which API Gateway does not take all and does not
-    say what it leaves out. A schema that it refuses ends a deployment, one that it reads otherwise refuses
-    right requests; and what it refuses itself, it cannot say which field is wrong. The functions can.
+    It checks no more. API Gateway supports a part of JSON Schema, draft 4, and does not document which. A
+    schema that it refuses would end a deployment. A schema that it understands differently would refuse
+    right requests. And its refusals do not name the wrong field, as those of the functions do.
     """
     return {
         "$schema": "http://json-schema.org/draft-04/schema#",

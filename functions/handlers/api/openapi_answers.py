@@ -1,4 +1,4 @@
-"""Schemas of what the API answers, and of the one small body beside the request. Times in seconds."""
+"""Schemas of the API's answers, and of the body of POST /lists. Times in seconds."""
 
 from typing import Any, Final
 
@@ -168,4 +168,4 @@ ANSWERS: Final[dict[str, _Schema]] = {
     ),
     "Document": {"type": "object"},
 }
-"""By name; they refer to one another as the parts of the request's schema do."""
+"""Schemas by name. Their references are relative to this mapping, as in the request's schema."""

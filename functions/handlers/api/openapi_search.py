@@ -1,4 +1,4 @@
-"""The paths of the search function in the OpenAPI document, and schemas of what they answer."""
+"""The paths of the search function in the OpenAPI document, and the schemas of their answers."""
 
 from typing import Any, Final
 
@@ -129,7 +129,7 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "/search": (*_STAC, "collections"),
     "/collections/{name}/items": _STAC,
 }
-"""Parameters of each path that has some."""
+"""Query parameters by path."""
 
 
 def search_paths() -> dict[str, _Schema]:

@@ -56,7 +56,7 @@ class Kind:
 
     status: HTTPStatus
     title: str
-    is_told: bool = True
+    is_shown: bool = True
     """Whether the caller sees the error's own message. Otherwise it is only logged."""
 
 
@@ -70,14 +70,16 @@ KINDS: Final[Mapping[type[GatherError], Kind]] = {
     NotRedrivableError: Kind(HTTPStatus.CONFLICT, "The gather cannot be redriven"),
     ArrayExistsError: Kind(HTTPStatus.CONFLICT, "Another cube is there"),
     ThrottledError: Kind(HTTPStatus.TOO_MANY_REQUESTS, "Too many requests"),
-    UnreachableError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "AWS did not answer", is_told=False),
-    StoreError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "A store did not answer", is_told=False),
-    BusyError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "It cannot be done just now", is_told=False),
-    TooSlowError: Kind(HTTPStatus.GATEWAY_TIMEOUT, "It took longer than an answer may"),
+    UnreachableError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "AWS did not answer", is_shown=False),
+    StoreError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "A store did not answer", is_shown=False),
+    BusyError: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "It cannot be done now", is_shown=False),
+    TooSlowError: Kind(HTTPStatus.GATEWAY_TIMEOUT, "The answer took too long"),
     DeniedError: Kind(
-        HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment may not do what it has to", is_told=False
+        HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment lacks a right that it needs", is_shown=False
     ),
-    DeploymentError: Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment is not in order", is_told=False),
+    DeploymentError: Kind(
+        HTTPStatus.INTERNAL_SERVER_ERROR, "The deployment is wrongly configured", is_shown=False
+    ),
 }
 STAC_KINDS: Final[Mapping[type[GatherError], Kind]] = {
     **KINDS,
@@ -85,7 +87,9 @@ STAC_KINDS: Final[Mapping[type[GatherError], Kind]] = {
 }
 """STAC API asks for 400 where a search's parameters are wrong."""
 
-_UNEXPECTED: Final = Kind(HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on our side", is_told=False)
+_UNEXPECTED: Final = Kind(
+    HTTPStatus.INTERNAL_SERVER_ERROR, "Something went wrong on our side", is_shown=False
+)
 
 
 def answer_with_problems(
@@ -95,7 +99,7 @@ def answer_with_problems(
 
     def answer(error: Exception) -> Response[Any]:
         kind = next((kinds[each] for each in type(error).__mro__ if each in kinds), _UNEXPECTED)
-        if not kind.is_told:
+        if not kind.is_shown:
             logger.error("request failed", exc_info=error)
         return _problem(error, kind, request_id=app.lambda_context.aws_request_id)
 
@@ -106,8 +110,8 @@ def answer_with_problems(
 def _problem(error: Exception, kind: Kind, *, request_id: str) -> Response[Any]:
     detail = (
         str(error)
-        if kind.is_told
-        else f"Try again; if it fails again, the function's log tells more about request {request_id}"
+        if kind.is_shown
+        else f"Try again; if it fails again, see the function's log for request {request_id}"
     )
     body: dict[str, Any] = {
         "type": TYPE_PREFIX + getattr(error, "code", INTERNAL_ERROR),

@@ -21,7 +21,7 @@ _CORNERS: Final = ("lat1", "lng1", "lat2", "lng2")
 
 
 def area_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
-    """Return what ``/area`` looks for, and of which assets it answers links.
+    """Return the search of ``/area``, and the names of the assets whose links it returns.
 
     Takes two corners (lat1, lng1, lat2, lng2) in any order, or one point (lat, lng).
 
@@ -36,7 +36,7 @@ def area_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
 
 
 def scenes_query(given: Mapping[str, str]) -> tuple[SceneQuery, tuple[str, ...]]:
-    """Return what ``/scenes`` looks for, and of which assets it answers links.
+    """Return the search of ``/scenes``, and the names of the assets whose links it returns.
 
     Raises:
         RequestError: As `area_query`.

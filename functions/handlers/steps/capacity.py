@@ -1,25 +1,20 @@
 """Describes a deployment's workers for estimates and prices. Pure."""
 
 from handlers.settings import Settings
-from pixel_gather.estimate.worker_memory import max_task_nbytes
-from pixel_gather.estimate.workload import FarBucket, WorkerPool, WorkerSize
+from pixel_gather.estimate.workload import FarBucket, WorkerPool
 
 
 def workers_of(settings: Settings) -> WorkerPool:
-    """Return how many workers there may be, their sizes, and how many sources each reads at the same time."""
-    most = settings.limits.get("workers")
-    *smaller, largest = settings.shard_memories_mib
-    return WorkerPool(
-        is_deployed=True,
-        max_workers=WorkerPool().max_workers if most is None else int(most),
-        worker_memory_mib=largest,
-        smaller=tuple(WorkerSize(memory_mib=each, max_task_nbytes=max_task_nbytes(each)) for each in smaller),
-        in_flight=min(settings.concurrency, WorkerPool().in_flight),
+    """Return the deployment's workers."""
+    return WorkerPool.deployed(
+        max_workers=settings.limits.get("workers"),
+        memories_mib=settings.shard_memories_mib,
+        concurrency=settings.concurrency,
         region=settings.region,
-        far_buckets={
+        buckets={
             each.name: FarBucket(region=each.region, is_charged=not each.unsigned)
             for each in settings.source_buckets
-            if each.region is not None and settings.region is not None and each.region != settings.region
+            if each.region is not None
         },
     )
 

@@ -1,7 +1,7 @@
 """Makes the reader of sources for the functions that read them."""
 
-from handlers.steps.memory import gdal_settings
 from handlers.wiring import Deployment
+from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.source_reader import CogReader
 
@@ -17,7 +17,9 @@ class Readers:
             holds_a_shard: Whether most of the memory is needed for the pixels of a shard.
         """
         self._deployment = deployment
-        self._fall_back = gdal_settings(deployment.settings.memory_mib, holds_a_shard=holds_a_shard)
+        self._fall_back = GdalSettings.within_memory(
+            deployment.settings.memory_mib, holds_a_shard=holds_a_shard
+        )
         self._readers: dict[str, CogReader] = {}
 
     def of(self, sign: str) -> CogReader:

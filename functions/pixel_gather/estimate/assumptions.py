@@ -33,7 +33,7 @@ NETWORK_HERE: Final = Figure(1.25e9, "B/s", "assumed: 10 Gbit/s, as many machine
 CONNECTION: Final = Figure(85e6, "B/s", "AWS: one request at a time for each 85-90 MB/s that is wanted")
 FIRST_BYTE: Final = Figure(0.030, "s", "report of 2018: median time to open a file, one thread")
 GETS_UNTIL_LATE: Final = Figure(1278, "GETs", "report of 2018: how many had one such answer")
-LATE: Final = Figure(0.1, "s", "measured: bench_tail, at most 0.06 s with hedged requests; 1 s without")
+LATE: Final = Figure(0.1, "s", "measured: bench_peers, at most 0.06 s with hedged requests; 1 s without")
 S3_GETS: Final = Figure(5500, "GETs/s", "AWS: of one prefix, more only gradually")
 
 CHILDREN: Final = Figure(100, "children/s", "AWS: a Distributed Map of STANDARD children")
@@ -50,8 +50,8 @@ DECODING: Final = Figure(400e6, "B/s", "measured: DEFLATE with predictor 2, one 
 CPU_PER_GET: Final = Figure(0.2e-3, "s", "measured: bench_peers, one vCPU of x86")
 CPU_PER_SOURCE: Final = Figure(0.4e-3, "s", "measured: bench_peers, Python around a source")
 TLS: Final = Figure(370e6, "B/s", "measured: TLS costs 1.1 ms of CPU for 406 KB")
-COMPRESSING: Final = Figure(420e6, "B/s", "measured: bench_layout, blosc-lz4, one vCPU of x86")
-RATIO: Final = Figure(1.37, "times smaller", "measured: bench_layout, blosc-lz4 of Landsat-like tiles")
+COMPRESSING: Final = Figure(420e6, "B/s", "measured: decision 0003, blosc-lz4, one vCPU of x86")
+RATIO: Final = Figure(1.37, "times smaller", "measured: decision 0003, blosc-lz4 of Landsat-like tiles")
 MEASURING: Final = Figure(3.1e9, "B/s", "measured: statistics and digest, one vCPU of x86")
 
 PLAN_PER_SOURCE: Final = Figure(26e-6, "s", "measured: bench_scale")

@@ -14,7 +14,7 @@ from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.explain import figures_of
 from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
 from pixel_gather.estimate.worker import Share, Worker
-from pixel_gather.estimate.worker_count import HARDLY_LONGER, fewest_workers, share_of, staff, worker_of
+from pixel_gather.estimate.worker_count import SLIGHTLY_LONGER, fewest_workers, share_of, staff, worker_of
 from pixel_gather.estimate.workload import WorkerPool, Workload
 
 BESIDE: Final = "plan and finish"
@@ -59,7 +59,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         work,
         deployment,
         beside_s=beside_s,
-        longest_s=(all_of_them.course.seconds + beside_s) * HARDLY_LONGER,
+        longest_s=(all_of_them.course.seconds + beside_s) * SLIGHTLY_LONGER,
     )
     chosen = found.deployment
     usd = pricing.usd_on_aws(

@@ -37,8 +37,8 @@ def figures_of(
 
 
 def _work(work: Workload) -> list[_Line]:
-    known = f" except {work.n_indexed:,} that are in an index" if work.n_indexed else ""
-    gets = f"one for each header{known}, one for each row of tiles that the window touches"
+    indexed = f" except {work.n_indexed:,} that are in an index" if work.n_indexed else ""
+    gets = f"one for each header{indexed}, one for each row of tiles that the window touches"
     puts = f"a shard: one object per measurement, two sidecars; {pricing.PUTS_BESIDE} others; coordinates"
     return [
         *_search(work),

@@ -16,7 +16,7 @@ MOST_PARTS: Final = 8
 SMALLEST_PART: Final = 256 << 10
 """Smallest part in bytes. Fetching them costs about as much as one more request."""
 
-_HARDLY_LONGER: Final = 1.05
+_SLIGHTLY_LONGER: Final = 1.05
 """Fewer parts are chosen if they take at most this many times as long as the fastest number."""
 
 
@@ -87,7 +87,7 @@ def choose_parts(nbytes: float, *, link: Link, n_in_flight: int, most: int = MOS
     """
     counts = range(1, max(min(most, int(nbytes) // SMALLEST_PART), 1) + 1)
     seconds = [link.transfer_s(nbytes, n_parts=n, n_in_flight=n_in_flight) for n in counts]
-    longest_s = min(seconds) * _HARDLY_LONGER
+    longest_s = min(seconds) * _SLIGHTLY_LONGER
     n = next(n for n, each in zip(counts, seconds, strict=True) if each <= longest_s)
     return Parts(n=n, part_nbytes=None if n == 1 else -(-int(nbytes) // n))
 

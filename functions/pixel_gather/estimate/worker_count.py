@@ -17,7 +17,7 @@ from pixel_gather.estimate.workload import WorkerPool, Workload
 MOST_TASKS_PER_CHILD: Final = 11
 """Most shards of a child. More would save almost no transitions."""
 
-HARDLY_LONGER: Final = 1.05
+SLIGHTLY_LONGER: Final = 1.05
 """A smaller worker is chosen if the whole gather takes at most this many times as long."""
 
 _AS_FAST: Final = 1.01
@@ -50,7 +50,7 @@ def staff(work: Workload, deployment: WorkerPool, *, beside_s: float) -> Staffed
         beside_s: Seconds of the gather without workers: plan and finish.
     """
     of_sizes = [_with_all_workers(work, each) for each in _sizes(work, deployment)]
-    wanted_s = min(each.course.seconds + beside_s for each in of_sizes) * HARDLY_LONGER
+    wanted_s = min(each.course.seconds + beside_s for each in of_sizes) * SLIGHTLY_LONGER
     found = next(each for each in of_sizes if each.course.seconds + beside_s <= wanted_s)
     if deployment.asked_workers is not None:
         return found

@@ -1,7 +1,8 @@
 """Inputs of a forecast: the work and the workers. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from pixel_gather.estimate import assumptions
 from pixel_gather.estimate.worker_memory import max_task_nbytes
@@ -94,6 +95,43 @@ class WorkerPool:
     far_buckets: Mapping[str, FarBucket] = field(default_factory=dict)
     in_flight: int = 64
     """Sources that a worker reads at one time."""
+
+    @classmethod
+    def deployed(
+        cls,
+        *,
+        max_workers: float | None,
+        memories_mib: Sequence[int],
+        concurrency: int,
+        region: str | None,
+        buckets: Mapping[str, FarBucket],
+    ) -> Self:
+        """Return the workers of a real deployment.
+
+        Args:
+            max_workers: Most workers of one gather; None for the default.
+            memories_mib: Memory of each size of worker, the smallest first.
+            concurrency: Most sources that a worker reads at one time from one bucket or host.
+            region: Region of the workers; None if unknown.
+            buckets: Region of each bucket that declares one.
+        """
+        default = cls()
+        *smaller, largest = memories_mib
+        return cls(
+            is_deployed=True,
+            max_workers=default.max_workers if max_workers is None else int(max_workers),
+            worker_memory_mib=largest,
+            smaller=tuple(
+                WorkerSize(memory_mib=each, max_task_nbytes=max_task_nbytes(each)) for each in smaller
+            ),
+            in_flight=min(concurrency, default.in_flight),
+            region=region,
+            far_buckets={
+                name: bucket
+                for name, bucket in buckets.items()
+                if region is not None and bucket.region != region
+            },
+        )
 
     @property
     def n_workers(self) -> int:

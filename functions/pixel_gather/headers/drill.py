@@ -45,7 +45,7 @@ async def drill(
     bands: Sequence[int] | None,
     reader: SourceReader,
     projector: Projector,
-    slots: SourceLimiter,
+    limiter: SourceLimiter,
     most_ahead: int,
 ) -> AsyncGenerator[DrilledPixel]:
     """Yield one pixel of every source, in the order of the sources.
@@ -56,16 +56,16 @@ async def drill(
         bands: Bands to read, from 1; None for all of each source.
         reader: Shared by all reads.
         projector: For points in another CRS.
-        slots: Limits how many sources are read at one time.
+        limiter: Limits how many sources are read at one time.
         most_ahead: Most sources started before the first of them has been yielded.
     """
 
     async def read_one(source: Source) -> DrilledPixel:
         cost = Cost()
-        async with slots.permit(source.href, weight=1) as place:
+        async with limiter.permit(source.href, weight=1) as permit:
             pixel = await _drill_one(source, rule, bands, reader, projector, cost=cost)
             if pixel.status is Status.OK:
-                place.was_read(n_requests=cost.needed_requests)
+                permit.was_read(n_requests=cost.needed_requests)
         return pixel
 
     async with aclosing(in_order(sources, read_one, most_ahead=most_ahead)) as pixels:

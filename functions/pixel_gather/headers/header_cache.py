@@ -18,7 +18,7 @@ from pixel_gather.plan.shards import ShardTask, row_ranges
 from pixel_gather.ports import SourceTable
 from pixel_gather.stores import ControlStore
 
-PACKED_HEADERS_KEY: Final = "known.msgpack"
+PACKED_HEADERS_KEY: Final = "packed_headers.msgpack"
 _HEADERS: Final = "headers/shards/"
 _FEWEST_AHEAD, _MOST_AHEAD = 8, 32
 """Number of shards whose headers are read at one time."""
@@ -31,7 +31,7 @@ type PackedHeaders = Sequence[Sequence[bytes | None]]
 """Packed headers of each row's sources. Empty if there is none for the whole shard."""
 
 
-def known_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
+def headers_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:
     """Yield the packed headers shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for start, stop in row_ranges(plan):
@@ -51,9 +51,9 @@ def _within_limit(rows: Iterator[tuple[bytes | None, ...]]) -> Iterator[tuple[by
 
 async def load_packed_headers(task: ShardTask, control: ControlStore) -> PackedHeaders:
     """Return the packed headers of a task's sources."""
-    if task.known_start == task.known_stop:
+    if task.headers_start == task.headers_stop:
         return ()
-    part = await control.get_range(PACKED_HEADERS_KEY, task.known_start, task.known_stop)
+    part = await control.get_range(PACKED_HEADERS_KEY, task.headers_start, task.headers_stop)
     return msgspec.msgpack.decode(part, type=list[list[bytes | None]])
 
 

@@ -52,7 +52,7 @@ async def index_sources(
     *,
     overview: int | None,
     reader: HeaderTeller,
-    slots: SourceLimiter,
+    limiter: SourceLimiter,
     most_ahead: int,
     source_timeout_s: float,
 ) -> AsyncGenerator[IndexedSource]:
@@ -62,7 +62,7 @@ async def index_sources(
         sources: Consumed when needed, so a long list is never in memory.
         overview: The overview that gathers will read from; None for full resolution.
         reader: Opens the sources.
-        slots: Limits how many sources are opened at one time.
+        limiter: Limits how many sources are opened at one time.
         most_ahead: Most sources started before the first of them has been yielded.
         source_timeout_s: Longest time for one source, retries included.
     """
@@ -70,9 +70,9 @@ async def index_sources(
     async def index_one(source: Source) -> IndexedSource:
         cost = Cost()
         try:
-            async with slots.permit(source.href, weight=1) as place, asyncio.timeout(source_timeout_s):
+            async with limiter.permit(source.href, weight=1) as permit, asyncio.timeout(source_timeout_s):
                 packed_header = await reader.packed_header_of(source.href, overview=overview, cost=cost)
-                place.was_read(n_requests=cost.needed_requests)
+                permit.was_read(n_requests=cost.needed_requests)
         except SourceError as error:
             return IndexedSource(source=source, status=error.status, reason=error.reason, cost=cost)
         except TimeoutError:

@@ -331,7 +331,7 @@ async def _headers(sources: Iterable[Source], job: Job) -> AsyncGenerator[tuple[
 
     async def open_one(source: Source) -> tuple[Source, Header | str]:
         try:
-            async with job.slots.permit(source.href, weight=1):
+            async with job.limiter.permit(source.href, weight=1):
                 opened = await job.reader.open_(source.href, overview=None, cost=Cost())
         except SourceError as error:
             return source, error.reason

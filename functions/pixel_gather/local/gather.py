@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,10 +32,12 @@ from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.claim import find_cube
 from pixel_gather.errors import RequestError
 from pixel_gather.estimate import worker_memory
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
+from pixel_gather.local.cleanup import folders_removed_on_failure
 from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Source
@@ -121,7 +123,7 @@ class _Counter:
     """Positions of the failed sources. Only used if sources are read in several strips."""
 
     def skip(self, task: ShardTask) -> None:
-        """Count a shard that an earlier run has committed. SourceLimiter without a source count as well."""
+        """Count a shard that an earlier run has committed. Slots without a source count as well."""
         self._add_parts(task.n_rows * len(self.plan.slots))
 
     def note(self, row: int, slot: int, outcome: Outcome) -> None:
@@ -245,7 +247,7 @@ async def gather_async(
     """Gather one window of every source into one cube; see `gather`."""
     place, request = check_place(os.fspath(to)), parse_request(request)
     settings = settings or Settings()
-    async with no_empty_folders(place), AsyncExitStack() as stack:
+    async with folders_removed_on_failure(place), AsyncExitStack() as stack:
         store = open_place(place, settings.stores)
         cube = ZarrCube(store, shown(place))
         controls = ObjectControlStore(store, CONTROL_FOLDER)
@@ -254,13 +256,11 @@ async def gather_async(
             opened_job(request.sources, settings, request=request, found_list=found_list)
         )
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
-        found = await cube.found()
-        if found is not None:
-            found.check_is_of(gather_digest(request, job.table))
-            if (report := found.complete_report()) is not None:
-                return await _ended(
-                    cube, report, was_complete=True, settings=job.settings, on_complete=on_complete
-                )
+        found = await find_cube(cube, gather_digest(request, job.table))
+        if found is not None and (report := found.complete_report()) is not None:
+            return await _ended(
+                cube, report, was_complete=True, settings=job.settings, on_complete=on_complete
+            )
         plan, tasks = await plan_gather(
             request,
             table=job.table,
@@ -312,7 +312,7 @@ async def drill_async(
                 bands=bands,
                 reader=job.reader,
                 projector=job.projector,
-                slots=job.slots,
+                limiter=job.limiter,
                 most_ahead=job.most_ahead,
             )
             async with aclosing(pixels):
@@ -335,7 +335,7 @@ class Job:
     table: SqliteSourceTable
     reader: CogReader
     projector: RasterioProjector
-    slots: AdaptiveLimiter
+    limiter: AdaptiveLimiter
 
     @property
     def most_ahead(self) -> int:
@@ -359,8 +359,8 @@ async def opened_job(
         request: The request; None where there is no window.
         found_list: What an earlier run of the request found; it is read instead of searching.
     """
-    slots = AdaptiveLimiter(fixed=settings.concurrency)
-    objects = Objects(settings.stores, pace=slots)
+    limiter = AdaptiveLimiter(fixed=settings.concurrency)
+    objects = Objects(settings.stores, pace=limiter)
     policy = IN_PROCESS.within(str(Path.cwd()))
     signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
     reader = CogReader.over(signed, fast=settings.fast_path, fall_back=GdalSettings())
@@ -402,7 +402,7 @@ async def opened_job(
             table=table,
             reader=await stack.enter_async_context(reader),
             projector=RasterioProjector(),
-            slots=slots,
+            limiter=limiter,
         )
 
 
@@ -442,21 +442,6 @@ def _checked_index(place: str, policy: HrefPolicy) -> str:
         raise RequestError(str(error), field="index") from error
 
 
-@asynccontextmanager
-async def no_empty_folders(place: str) -> AsyncIterator[None]:
-    """Remove new local folders that are still empty if the work inside fails."""
-    root, path = split_href(place)
-    folder = Path(f"/{path}")
-    new = [each for each in (folder, *folder.parents) if not each.exists()] if root == "file://" else []
-    try:
-        yield
-    except BaseException:
-        for each in new:
-            with suppress(OSError):  # it was not made, or is no longer empty
-                each.rmdir()
-        raise
-
-
 def check_place(to: str) -> str:
     """Return the href of an output folder. ``~/`` is the user's home."""
     if to.startswith("~/"):  # shells do not expand it in --to=~/x
@@ -489,7 +474,7 @@ async def _gather_shards(
                 plan=plan,
                 reader=job.reader,
                 projector=job.projector,
-                slots=job.slots,
+                limiter=job.limiter,
                 buffers=buffers,
                 cube=cube,
                 control=controls.below(plan.claim),

@@ -18,12 +18,12 @@ from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store, open_place
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.headers.indexing import IndexedSource, index_sources
+from pixel_gather.local.cleanup import folders_removed_on_failure
 from pixel_gather.local.gather import (
     Progress,
     Settings,
     check_place,
     listed,
-    no_empty_folders,
     opened_job,
     shown,
 )
@@ -98,7 +98,7 @@ async def index_async(
     started = time.perf_counter()
     checked = parse_sources(sources)
     _check_is_file(place, checked)
-    async with no_empty_folders(folder), opened_job(checked, settings) as job:
+    async with folders_removed_on_failure(folder), opened_job(checked, settings) as job:
         store = open_place(folder, settings.stores)
         await _check_is_free(store, name, place)
         tally = _Tally(Progress(n_sources=job.table.n_sources), on_progress)
@@ -107,7 +107,7 @@ async def index_async(
                 in_order,
                 overview=overview,
                 reader=job.reader,
-                slots=job.slots,
+                limiter=job.limiter,
                 most_ahead=job.most_ahead,
                 source_timeout_s=settings.source_timeout_s,
             )

@@ -103,8 +103,7 @@ class Outcome:
 class ShardResult:
     """Result of one task: its sidecar file. It commits the task's objects, which do not count without it.
 
-    The outcomes' packed headers (``known``) are in a file of their own: they are large and few readers need
-    them.
+    The outcomes' packed headers are in another file, because they are large and few readers need them.
     """
 
     index: int

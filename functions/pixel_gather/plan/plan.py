@@ -157,7 +157,7 @@ def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
 
 
 def _of_transfer(table: SourceTable, estimate: Estimate, deployment: WorkerPool) -> Sequence[str]:
-    """Warn about buckets in another Region than the workers, whoever pays for the transfer."""
+    """Warn about buckets in another Region than the workers, also if their owner pays for the transfer."""
     warnings = []
     for bucket, n_sources in table.n_by_bucket.items():
         if (far := deployment.far_buckets.get(bucket)) is None:

@@ -143,10 +143,10 @@ def warnings_of_places(
     if over:
         share, most = max(outside, key=lambda pair: pair[0])
         has_nan = np.dtype(slot.dtype).kind in "fc"
-        is_told = has_nan or nodata is not None or all(each.nodata is not None for each in over)
+        is_marked = has_nan or nodata is not None or all(each.nodata is not None for each in over)
         said.append(
             f"{PARTLY_OUTSIDE} {len(over)} of {len(alike)} sampled sources{of_band}, of "
-            f"{most.href} {in_percent(share)} of it: {OVERHANG_IS_NODATA if is_told else OVERHANG_IS_ZERO}"
+            f"{most.href} {in_percent(share)} of it: {OVERHANG_IS_NODATA if is_marked else OVERHANG_IS_ZERO}"
         )
     return said
 

@@ -29,9 +29,9 @@ class ShardTask:
     list_stop: int
     """Bytes [list_start, list_stop) of the list file, with this task's rows."""
 
-    known_start: int = 0
-    known_stop: int = 0
-    """Bytes [known_start, known_stop) of the packed headers' file. Empty if there are none."""
+    headers_start: int = 0
+    headers_stop: int = 0
+    """Bytes [headers_start, headers_stop) of the packed headers' file. Empty if there are none."""
 
     @property
     def n_rows(self) -> int:
@@ -50,20 +50,20 @@ def row_ranges(plan: CubePlan) -> Iterator[tuple[int, int]]:
 
 
 def cut_tasks(
-    plan: CubePlan, list_stops: list[int], known_stops: list[int] | None = None
+    plan: CubePlan, list_stops: list[int], header_stops: list[int] | None = None
 ) -> tuple[ShardTask, ...]:
     """Return every task of a plan.
 
     Args:
         plan: The cube.
         list_stops: For each range of rows, the end of its part of the list file.
-        known_stops: The same for the file of packed headers, if there is one.
+        header_stops: The same for the file of packed headers, if there is one.
     """
     tasks: list[ShardTask] = []
-    list_start = known_start = 0
-    known_stops = known_stops or [0] * len(list_stops)
-    for (row_start, row_stop), list_stop, known_stop in zip(
-        row_ranges(plan), list_stops, known_stops, strict=True
+    list_start = headers_start = 0
+    header_stops = header_stops or [0] * len(list_stops)
+    for (row_start, row_stop), list_stop, headers_stop in zip(
+        row_ranges(plan), list_stops, header_stops, strict=True
     ):
         for y_start in range(0, plan.height, plan.layout.shard[1]):
             task = ShardTask(
@@ -74,9 +74,9 @@ def cut_tasks(
                 y_stop=min(y_start + plan.layout.shard[1], plan.height),
                 list_start=list_start,
                 list_stop=list_stop,
-                known_start=known_start,
-                known_stop=known_stop,
+                headers_start=headers_start,
+                headers_stop=headers_stop,
             )
             tasks.append(task)
-        list_start, known_start = list_stop, known_stop
+        list_start, headers_start = list_stop, headers_stop
     return tuple(tasks)

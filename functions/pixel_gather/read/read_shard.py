@@ -69,10 +69,10 @@ async def read_shard(
     task: ShardTask,
     reader: SourceReader,
     projector: Projector,
-    slots: SourceLimiter,
+    limiter: SourceLimiter,
     source_timeout_s: float,
     on_source: OnSource,
-    packed_header: Sequence[Sequence[bytes | None]] = (),
+    packed_headers: Sequence[Sequence[bytes | None]] = (),
     read_until: float = inf,
 ) -> list[list[Outcome]]:
     """Read all windows of a shard concurrently.
@@ -87,10 +87,10 @@ async def read_shard(
         task: Which part of the cube to read.
         reader: Reads all sources.
         projector: Transforms boxes and points.
-        slots: Limits how many sources are read at the same time.
+        limiter: Limits how many sources are read at the same time.
         source_timeout_s: How long one source may take, retries included.
         on_source: Called after each source. For a window in several strips, called once for each strip.
-        packed_header: The packed header of each source of each row, from an index; empty without an index.
+        packed_headers: The packed header of each source of each row, from an index; empty without an index.
         read_until: When to stop, by the event loop's clock. Sources that are not read by then time out.
 
     Returns:
@@ -103,7 +103,7 @@ async def read_shard(
             outcome = Outcome(status=Status.ABSENT)
         else:
             view = _View(plan=plan, slot_index=slot_index, task=task, projector=projector)
-            async with slots.permit(source.href, weight=view.n_tile_rows) as place:
+            async with limiter.permit(source.href, weight=view.n_tile_rows) as permit:
                 outcome = await _read_source(
                     source,
                     out,
@@ -111,10 +111,10 @@ async def read_shard(
                     reader=reader,
                     timeout_s=source_timeout_s,
                     read_until=read_until,
-                    packed_header=packed_header[index][slot_index] if packed_header else None,
+                    packed_header=packed_headers[index][slot_index] if packed_headers else None,
                 )
                 if outcome.status is Status.OK:
-                    place.was_read(n_requests=outcome.cost.needed_requests)
+                    permit.was_read(n_requests=outcome.cost.needed_requests)
         if outcome.status is not Status.OK:
             out[...] = plan.fill_value(slot_index)
         on_source(task.row_start + index, slot_index, outcome)
@@ -153,7 +153,7 @@ class _View:
         height = self.slot.grid.tile_height
         return max((part.row_stop - 1) // height - part.row_off // height + 1, 1)
 
-    def place(self, header: Header, outcome: Outcome) -> Window:
+    def locate(self, header: Header, outcome: Outcome) -> Window:
         """Check a source against the slot's template. Note in the outcome, and return, where its window lies.
 
         Raises:
@@ -213,7 +213,7 @@ async def _read_source(
                     outcome.lookup = Lookup.STALE if is_stale else Lookup.UNFIT
                 elif packed_header is not None:
                     outcome.lookup = Lookup.UNFIT
-                window = view.place(opened.header, outcome)
+                window = view.locate(opened.header, outcome)
                 await _fill(opened, out, window, view, outcome)
             outcome.packed_header = opened.packed_header
     except SourceError as error:
@@ -240,7 +240,7 @@ async def _fill_from_packed_header(opened: OpenedSource, out: Pixels, view: _Vie
     Where the window cannot be placed by a cached header, the current version may still have it.
     """
     try:
-        window = view.place(opened.header, outcome)
+        window = view.locate(opened.header, outcome)
     except (SourceError, RequestError):
         return False
     try:

@@ -318,8 +318,8 @@ class Tally:
         if outcome.extent != (0, 0, self.plan.width, self.plan.height):
             self.n_overhanging += 1
             fill = self.plan.fill_value(slot)
-            is_told = outcome.nodata is not None or ours is not None or fill != fill  # noqa: PLR0124 # as above
-            self.n_filled_with_zero += not is_told
+            is_marked = outcome.nodata is not None or ours is not None or fill != fill  # noqa: PLR0124 # as above
+            self.n_filled_with_zero += not is_marked
 
     def _add_failure(self, href: str, outcome: Outcome) -> None:
         cause = (outcome.status.name.lower(), outcome.reason or "")

@@ -1,1 +1,1 @@
-"""The area service: links of a box, by many clients at one time, and folders listed by a pool."""
+"""Measures the area service: links of a box for many clients, and folders listed by a pool."""

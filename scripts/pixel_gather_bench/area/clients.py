@@ -1,10 +1,10 @@
-"""Asks a server on loopback for the links of a box, by many clients at one time."""
+"""Many clients ask a server on this machine for the links of a box, all at one time."""
 
 import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,12 +20,12 @@ from pixel_gather.errors import GatherError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What became of one request of each client."""
+    """The result of one request by each client."""
 
     n_clients: int
     n_errors: int
     n_links: int
-    """Of all answers together."""
+    """Links in all answers together."""
 
     nbytes: int
     wall_s: float
@@ -60,7 +60,7 @@ def measure_load(port: int, n_clients: int) -> Load:
             if answer.status == http.HTTPStatus.OK:
                 found.append((time.perf_counter() - began, len(content), len(json.loads(content))))
         except OSError:
-            return  # counted by its absence
+            return  # missing in ``found``, and so counted as an error
         finally:
             connection.close()
 
@@ -86,15 +86,15 @@ def measure_load(port: int, n_clients: int) -> Load:
 
 
 @contextmanager
-def serving(answer: "Answerer") -> Iterator[int]:
-    """Serve ``/area`` on loopback; gives the port. One search at a time, as in one warm function."""
+def serving(answer: Callable[[str], bytes]) -> Iterator[int]:
+    """Serve on loopback what a function answers to a path; gives the port."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:  # the base class's name for it
-            content = answer()
+            content = answer(self.path)
             self.send_response(http.HTTPStatus.OK)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -104,31 +104,22 @@ def serving(answer: "Answerer") -> Iterator[int]:
         def log_message(self, format: str, *args: object) -> None:
             """Keep quiet."""
 
-    with running(Handler) as port:
-        yield port
-
-
-@contextmanager
-def running(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    """Run a server of many connections on loopback; gives its port."""
-
     class Server(ThreadingHTTPServer):
         request_queue_size = 1024
         daemon_threads = True
 
-    server = Server(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class Answerer:
-    """Answers one search after another, whichever thread asks."""
+    """Answers one search after another, as one warm function does. Any thread may ask."""
 
     def __init__(self, catalog: Catalog, area: Area) -> None:
         """Search this catalog for this area."""
@@ -137,7 +128,7 @@ class Answerer:
         self._lock = threading.Lock()
         self._runner = open_runner()
 
-    def __call__(self) -> bytes:
-        """Return the answer."""
+    def __call__(self, _: str) -> bytes:
+        """Return the answer to any path."""
         with self._lock:
             return self._runner.run(answer_of(self._catalog, self._area))

@@ -1,11 +1,8 @@
-"""Lists folders of images by a pool of workers, from an S3 on loopback that takes its time."""
+"""A pool of workers lists folders of images. The store is a slow S3 server on this machine."""
 
-import http
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
-from typing import override
 from urllib.parse import parse_qs, urlsplit
 
 import obstore
@@ -13,7 +10,7 @@ import obstore
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
 from pixel_gather.task_group import all_of
-from pixel_gather_bench.area.clients import running
+from pixel_gather_bench.area.clients import serving
 from pixel_gather_bench.area.published import LISTING_S, N_FOLDERS, N_IMAGES
 
 
@@ -26,27 +23,13 @@ def measure_pool(store: Store, n_workers: int) -> tuple[float, int]:
 
 @contextmanager
 def slow_store(listing_s: float = LISTING_S) -> Iterator[Store]:
-    """Serve a bucket whose every listing takes as long as the published ones."""
+    """Serve a bucket. Each listing takes as long as the published ones did."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+    def answer(path: str) -> bytes:
+        time.sleep(listing_s)
+        return _listing(parse_qs(urlsplit(path).query)["prefix"][0]).encode()
 
-        def do_GET(self) -> None:  # the base class's name for it
-            folder = parse_qs(urlsplit(self.path).query)["prefix"][0]
-            time.sleep(listing_s)
-            content = _listing(folder).encode()
-            self.send_response(http.HTTPStatus.OK)
-            self.send_header("Content-Type", "application/xml")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        @override
-        def log_message(self, format: str, *args: object) -> None:
-            """Keep quiet."""
-
-    with running(Handler) as port:
+    with serving(answer) as port:
         endpoint = f"http://127.0.0.1:{port}"
         yield open_place(
             "s3://folders", StoreSettings(endpoint=endpoint, region="eu-central-1", unsigned=True)

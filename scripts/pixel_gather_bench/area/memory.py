@@ -1,4 +1,4 @@
-"""What one search takes of time and memory, and where."""
+"""The time and memory of one search, and which lines hold the memory."""
 
 import json
 import time
@@ -17,11 +17,11 @@ _N_SITES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request."""
+    """What one request took."""
 
     n_links: int
     seconds: float
-    """Median of 20 in a warm process, without tracing, JSON included."""
+    """Median of 20 requests in a warm process. Writing JSON is included, tracing is not."""
 
     peak_nbytes: int
     n_held: int
@@ -32,7 +32,7 @@ class Request:
 
 
 def measure_request(catalog: Catalog, area: Area) -> Request:
-    """Search for an area: timed first, then traced."""
+    """Search for an area. The time is measured first, the memory after it."""
     with open_runner() as runner:
         times = []
         for _ in range(_N_TIMED):

@@ -7,7 +7,7 @@ BOX: Final = (12.584670, 55.660797, 12.5896, 55.663369)
 
 N_FOLDERS: Final = 120
 N_IMAGES: Final = 13
-"""Of one folder. 120 folders have 1,560 links; the published answer had 1,563."""
+"""Images in one folder. 120 folders have 1,560 links; the published answer had 1,563."""
 
 LISTING_S: Final = 0.45
 

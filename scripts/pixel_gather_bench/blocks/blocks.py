@@ -1,6 +1,6 @@
-"""``pixel-gather bench blocks``: every setting in turn, round after round; then table and figures."""
+"""``pixel-gather bench blocks``: measures every setting in rounds, and writes table and figures."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from pixel_gather_bench.blocks.report import BlocksReport, put_records, put_repo
 from pixel_gather_bench.blocks.setting import BlockRecord, BlockSetting
 from pixel_gather_bench.blocks.sweep import Sweep, left_out, settings_of
 from pixel_gather_bench.blocks.trial import Trials, emptied
+from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.machine import about_machine
 
 
@@ -66,7 +67,7 @@ def bench_blocks(
             records=(),
         )
         with emptied(place, request.stores):
-            for number, (round_index, setting) in enumerate(_rounds(settings, request.times), 1):
+            for number, (round_index, setting) in enumerate(rounds(settings, request.times), 1):
                 on_trial(setting, number, len(settings) * request.times)
                 result = trials.measure(setting)
                 record = BlockRecord(setting=setting, round_index=round_index, result=result)
@@ -74,14 +75,6 @@ def bench_blocks(
                 put_records(folder, report)
     put_report(folder, report)
     return report
-
-
-def _rounds(settings: Sequence[BlockSetting], times: int) -> Iterator[tuple[int, BlockSetting]]:
-    """Yield every setting once in each round; who comes first moves on, so that none is always warm."""
-    for round_index in range(times):
-        first = round_index * len(settings) // times
-        for setting in (*settings[first:], *settings[:first]):
-            yield round_index, setting
 
 
 @contextmanager

@@ -1,7 +1,6 @@
-"""Speed against block size, number in flight and number of processes, with the plan's default marked."""
+"""Figures of ``bench blocks``: speed against block size, number in flight and number of processes."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -9,14 +8,14 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pixel_gather.adapters.report.plots import DARK, LIGHT, Theme, finish_axes, new_figure
+from pixel_gather.adapters.report.plots import Theme, finish_axes, new_figure
 from pixel_gather.adapters.report.plots.axes import WIDTH_IN
 from pixel_gather.adapters.report.plots.theme import LINES, MARKERS
 from pixel_gather_bench.blocks.setting import CODECS, DEFAULT_CODEC, BlockRecord, BlockSetting
 from pixel_gather_bench.blocks.summary import Medians, medians_of
 from pixel_gather_bench.blocks.sweep import SWEEPS, curve, is_default
 from pixel_gather_bench.blocks.text import basis
-from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_themed
+from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_in_both_themes
 
 _HEIGHT_IN: Final = 7.6
 _PANELS: Final = {
@@ -33,27 +32,28 @@ _X_LABELS: Final = {
 _DEFAULT: Final = "the plan's default"
 _HEADROOM: Final = 0.12
 _SPREAD: Final = 10
-"""From this ratio of the fastest to the slowest on, an axis is logarithmic."""
+"""An axis is logarithmic from this ratio of the fastest to the slowest on."""
 
 
 def write_figures(records: Sequence[BlockRecord], folder: Path) -> list[Path]:
-    """Write each sweep's figure as PNG and SVG, light and dark; a sweep of one point has none."""
+    """Write each sweep's figure as PNG and SVG, light and dark. A sweep of one point has no figure."""
     medians = medians_of(records)
     files: list[Path] = []
     for sweep in SWEEPS:
         codecs = [codec for codec in CODECS if len(curve(list(medians), sweep, codec)) > 1]
-        for theme_name, theme in (("light", LIGHT), ("dark", DARK)) if codecs else ():
-            figure = draw_sweep(medians, sweep, codecs, theme)
-            files += put_themed(figure, folder, f"blocks-{sweep}", theme_name)
+        if codecs:
+            files += put_in_both_themes(
+                partial(draw_sweep, medians, sweep, codecs), folder, f"blocks-{sweep}"
+            )
     return files
 
 
 def draw_sweep(medians: Medians, sweep: str, codecs: Sequence[str], theme: Theme) -> Figure:
     """Draw four panels, one for each way of using a cube, with a line for each codec."""
     figure, axes = new_figure(theme, n_rows=2, n_columns=2, size_in=(WIDTH_IN, _HEIGHT_IN))
-    lines = list(_lines(medians, sweep, codecs, theme))
     for ax, (way, (title, y_label)) in zip(axes.flat, _PANELS.items(), strict=True):
-        xs, ys = _draw(ax, lines, medians, theme, x_of=partial(_x, sweep=sweep, way=way), way=way)
+        drawn = [_draw(ax, medians, sweep=sweep, way=way, codec=codec, theme=theme) for codec in codecs]
+        xs, ys = ([value for values in each for value in values] for each in zip(*drawn, strict=True))
         ax.set_xscale("log")
         if max(ys) > _SPREAD * min(ys):
             ax.set_yscale("log")
@@ -67,70 +67,39 @@ def draw_sweep(medians: Medians, sweep: str, codecs: Sequence[str], theme: Theme
     return figure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    label: str
-    colour: str
-    marker: str
-    style: object
-    points: tuple[BlockSetting, ...]
-    default: BlockSetting | None
-
-
-def _lines(medians: Medians, sweep: str, codecs: Sequence[str], theme: Theme) -> Iterator[_Line]:
-    for codec in codecs:
-        points = curve(list(medians), sweep, codec)
-        place = CODECS.index(codec)
-        tolerance = points[0].zfp_tolerance
-        yield _Line(
-            label=codec if tolerance is None else f"{codec}, {points[0].dtype} within {tolerance:g}",
-            colour=theme.series[place],
-            marker=MARKERS[place],
-            style=LINES[place],
-            points=tuple(sorted(points, key=lambda each: _x(each, sweep=sweep, way="write_mb_per_s"))),
-            default=next((each for each in medians if each.codec == codec and is_default(each)), None),
-        )
-
-
 def _draw(
-    ax: Axes,
-    lines: Sequence[_Line],
-    medians: Medians,
-    theme: Theme,
-    *,
-    x_of: Callable[[BlockSetting], float],
-    way: str,
+    ax: Axes, medians: Medians, *, sweep: str, way: str, codec: str, theme: Theme
 ) -> tuple[list[float], list[float]]:
-    all_xs, all_ys = [], []
-    for line in lines:
-        xs = [x_of(each) for each in line.points]
-        ys = [getattr(medians[each], way) for each in line.points]
+    """Draw one codec's line and the star of its default; return all that was drawn."""
+    points = sorted(curve(list(medians), sweep, codec), key=lambda each: _x(each, sweep=sweep, way=way))
+    default = next((each for each in medians if each.codec == codec and is_default(each)), None)
+    tolerance, place = points[0].zfp_tolerance, CODECS.index(codec)
+    xs = [_x(each, sweep=sweep, way=way) for each in points]
+    ys = [getattr(medians[each], way) for each in points]
+    ax.plot(
+        xs,
+        ys,
+        label=codec if tolerance is None else f"{codec}, {points[0].dtype} within {tolerance:g}",
+        color=theme.series[place],
+        marker=MARKERS[place],
+        markersize=4.5,
+        linestyle=LINES[place],
+    )
+    if default is not None:
+        is_plans = codec == DEFAULT_CODEC
+        ys.append(getattr(medians[default], way))
         ax.plot(
-            xs,
-            ys,
-            label=line.label,
-            color=line.colour,
-            marker=line.marker,
-            markersize=4.5,
-            linestyle=line.style,
+            _x(default, sweep=sweep, way=way),
+            ys[-1],
+            label=_DEFAULT if is_plans else None,
+            color=theme.text if is_plans else theme.series[place],
+            marker="*",
+            markersize=15 if is_plans else 10,
+            markeredgecolor=theme.background,
+            linestyle="none",
+            zorder=5,
         )
-        all_xs += xs
-        all_ys += ys
-        if line.default is not None:
-            is_plans = line.default.codec == DEFAULT_CODEC
-            ax.plot(
-                x_of(line.default),
-                getattr(medians[line.default], way),
-                label=_DEFAULT if is_plans else None,
-                color=theme.text if is_plans else line.colour,
-                marker="*",
-                markersize=15 if is_plans else 10,
-                markeredgecolor=theme.background,
-                linestyle="none",
-                zorder=5,
-            )
-            all_ys.append(getattr(medians[line.default], way))
-    return all_xs, all_ys
+    return xs, ys
 
 
 def _x(setting: BlockSetting, *, sweep: str, way: str) -> float:

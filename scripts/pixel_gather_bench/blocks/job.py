@@ -1,25 +1,18 @@
-"""What one process of one measurement is told, and what it answers; both go through pipes as JSON."""
+"""The job of one process of ``bench blocks``, and its answers."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from dataclasses import dataclass
 
-from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather_bench.blocks.setting import BlockSetting
-
-type Phase = Literal["write", "read"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockJob:
     """One process's share of writing or reading a cube."""
 
-    phase: Phase
     setting: BlockSetting
     worker: int
-    """From 0; shards are shared out in runs of equal length."""
+    """From 0; each gets a run of shards, all of the same length."""
 
     place: str
     """Checked href of the cube's array."""
@@ -41,23 +34,10 @@ class BlockJob:
         depth = self.setting.shard[0]
         return slice(self.shards.start * depth, min(self.shards.stop * depth, self.setting.shape[0]))
 
-    def to_line(self) -> str:
-        """Return one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_line(cls, line: str) -> Self:
-        """Restore what ``to_line`` wrote."""
-        values: dict[str, Any] = json.loads(line)
-        return cls(
-            **values
-            | {"setting": BlockSetting.from_json(values["setting"]), "stores": _stores(values["stores"])}
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteAnswer:
-    """What writing one share took; moments on the clock that all processes of a machine share."""
+    """What writing one share took; moments are on the clock that all processes of a machine share."""
 
     began_s: float
     ended_s: float
@@ -68,7 +48,7 @@ class WriteAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAnswer:
-    """What reading one share took, three times in three ways."""
+    """What reading one share took, in each of three ways."""
 
     began_s: float
     ended_s: float
@@ -77,8 +57,3 @@ class ReadAnswer:
     series_per_s: float
     largest_error: float
     peak_rss_mib: float
-
-
-def _stores(values: Mapping[str, Any]) -> StoreSettings:
-    hedging = values["hedging"]
-    return StoreSettings(**{**values, "hedging": hedging and HedgeSettings(**hedging)})

@@ -11,16 +11,16 @@ from pixel_gather.plan.layout import SHARD_NBYTES, Layout, plan_layout
 from pixel_gather.request.request import ExplicitLayout
 
 MB: Final = 1_000_000
-"""Block sizes and speeds are counted in these, as in the figures of 2018 and by every disk's maker."""
+"""Block sizes and speeds are given in units of so many bytes."""
 
 _MAX_TASK_NBYTES: Final = 2**30
-"""No bound that matters: a block of 50 MB fits many times."""
+"""So large that it limits nothing."""
 
 type Shape = tuple[int, int, int]
 
 
 def default_layout(shape: Shape, *, itemsize: int) -> Layout:
-    """Return what a gather of (rows, y, x) pixels is cut into when the request says nothing."""
+    """Return the layout of a gather of (rows, y, x) pixels if the request names none."""
     return plan_layout(
         shape, itemsize=itemsize, n_measurements=1, wanted="balanced", max_task_nbytes=_MAX_TASK_NBYTES
     )
@@ -70,6 +70,6 @@ def _chunks(block_nbytes: int, shape: Shape, itemsize: int) -> list[Shape]:
 
 
 def _worst_share(chunk: Shape, shape: Shape) -> float:
-    """Return which part of the cube the worse of the two ways of reading decodes."""
+    """Return the share of the cube that the worse of the two ways of reading decodes."""
     series = math.prod(chunk[1:]) / math.prod(shape[1:])
     return max(chunk[0] / shape[0], series)

@@ -1,6 +1,6 @@
-"""The pixels that are written: a field made for it, or those of a cube that is there already.
+"""The pixels that are written: a generated field, or those of an existing cube.
 
-They are kept as one ``.npy`` file below the output, so that every process begins with the same.
+They are kept as one ``.npy`` file, so that every process begins with the same pixels.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class BlockPixels:
     shape: Shape
     dtype: str
     about: str
-    """One sentence for whoever reads the figures."""
+    """One sentence for readers of the figures."""
 
 
 def make_field(file: Path, *, dtype: str, total_mb: float) -> BlockPixels:

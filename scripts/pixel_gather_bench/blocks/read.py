@@ -1,7 +1,8 @@
-"""Reading one share of a cube as its users do, by zarr-python: whole, slice by slice, series by series."""
+"""Reads one share of a cube by zarr-python: whole, slice by slice, series by series."""
 
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -9,30 +10,37 @@ import numpy as np
 import zarr
 from zarr.buffer import cpu
 
+from pixel_gather.errors import StoreError
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.usage import cpu_s, peak_rss_mib
 from pixel_gather_bench.blocks.job import BlockJob, ReadAnswer
 from pixel_gather_bench.blocks.pixels import zarr_store
 from pixel_gather_bench.blocks.setting import ARRAY
+from pixel_gather_bench.blocks.write import load
 
 _LONGEST_S: Final = 0.4
-"""Slices and series are read one after the other for so long, ..."""
+"""Slices and series are read one after the other for so many seconds,"""
 
 _FEWEST: Final = 2
-"""... but so many at least, ..."""
+"""but at least so many,"""
 
 _MOST: Final = 32
-"""... and no more than these, at places spread over the cube."""
+"""and at most so many, at places spread over the cube."""
 
 _GOLDEN: Final = 0.6180339887498949
-"""Multiples of it, modulo 1, fall everywhere and never twice on one place."""
+"""Its multiples, modulo 1, are spread evenly and never repeat."""
+
+
+def ready_to_read(job: BlockJob) -> Callable[[], ReadAnswer]:
+    """Load the share's pixels and return what reads the cube and compares it with them."""
+    return partial(read, job, load(job))
 
 
 def read(job: BlockJob, pixels: Pixels) -> ReadAnswer:
-    """Read a share three times and compare it with what was written, which does not count.
+    """Read a share three times and compare it with what was written; comparing does not count.
 
     Raises:
-        ValueError: A codec without loss gave other pixels back.
+        StoreError: A codec without loss gave other pixels back.
     """
     if job.setting.codec == "zfp":
         from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # the others come without imagecodecs
@@ -71,11 +79,11 @@ def _rate(read_at: Callable[[float], object]) -> float:
 
 
 def _largest_error(job: BlockJob, read_back: Pixels, written: Pixels) -> float:
-    """Return how far a pixel is off at most; what is not a number must be so in both."""
+    """Return the largest error of a pixel. What is not a number must be so in both."""
     if read_back.tobytes() == written.tobytes():
         return 0.0
     if job.setting.codec != "zfp":
-        raise ValueError(f"{job.setting.codec} gave other pixels back than were written")
+        raise StoreError(f"{job.setting.codec} gave other pixels back than were written")
     with np.errstate(invalid="ignore"):
         off = np.abs(read_back.astype("float64") - written)
     return float(np.max(off, where=np.isfinite(written), initial=0.0))

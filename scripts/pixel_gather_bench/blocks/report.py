@@ -1,10 +1,11 @@
-"""What a run of the benchmark leaves in its folder, and how several runs become one table."""
+"""The files of ``bench blocks``, and how several runs become one table."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
+
+import msgspec
 
 from pixel_gather.errors import RequestError
 from pixel_gather_bench.bench_folder import put_text
@@ -19,37 +20,23 @@ TEXT: Final = "blocks.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlocksReport:
-    """All measurements of one run, or of several that are to be seen together."""
+    """All measurements of one run, or of several runs together."""
 
     machine: dict[str, Any]
     """From `about_machine`."""
 
     pixels: tuple[str, ...]
-    """What was written, a sentence each."""
+    """What was written: one sentence for each kind of pixels."""
 
     places: tuple[str, ...]
-    """Where to: checked hrefs."""
+    """Checked hrefs of where it was written to."""
 
     records: tuple[BlockRecord, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {
-            "machine": self.machine,
-            "pixels": list(self.pixels),
-            "places": list(self.places),
-            "records": [record.to_json() for record in self.records],
-        }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Restore what ``to_json`` and JSON made."""
-        return cls(
-            machine=values["machine"],
-            pixels=tuple(values["pixels"]),
-            places=tuple(values["places"]),
-            records=tuple(BlockRecord.from_json(record) for record in values["records"]),
-        )
+        values: dict[str, Any] = msgspec.to_builtins(self)
+        return values
 
     def to_text(self) -> str:
         """Return what standard output and ``blocks.txt`` say."""
@@ -57,8 +44,8 @@ class BlocksReport:
 
 
 def put_records(folder: Path, report: BlocksReport) -> None:
-    """Keep what has been measured until now, whole or not at all."""
-    put_text(folder / RECORDS, json.dumps(report.to_json(), indent=1))
+    """Write what has been measured until now."""
+    put_text(folder / RECORDS, msgspec.json.format(msgspec.json.encode(report), indent=1).decode())
 
 
 def put_report(folder: Path, report: BlocksReport) -> None:
@@ -69,7 +56,7 @@ def put_report(folder: Path, report: BlocksReport) -> None:
 
 
 def joined(folders: Sequence[Path]) -> BlocksReport:
-    """Return what several runs have measured as if it were one.
+    """Return several runs as one report.
 
     Raises:
         RequestError: A folder holds no such run, or they are of different machines or pixels.
@@ -92,8 +79,8 @@ def joined(folders: Sequence[Path]) -> BlocksReport:
 
 def _read(folder: Path) -> BlocksReport:
     try:
-        report = BlocksReport.from_json(json.loads((folder / RECORDS).read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        report = msgspec.json.decode((folder / RECORDS).read_bytes(), type=BlocksReport)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RequestError(f"no {RECORDS} of bench blocks can be read there", field=str(folder)) from error
     if not report.records:
         raise RequestError("nothing was measured there", field=str(folder))

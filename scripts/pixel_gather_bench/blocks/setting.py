@@ -1,8 +1,7 @@
 """What is measured, block by block, and what came out."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Self
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -67,11 +66,6 @@ class BlockSetting:
         """Objects of the cube."""
         return -(-self.shape[0] // self.shard[0])
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Restore what ``asdict`` and JSON made."""
-        return cls(**{**values, **{name: tuple(values[name]) for name in ("shape", "chunk", "shard")}})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockResult:
@@ -108,16 +102,3 @@ class BlockRecord:
     setting: BlockSetting
     round_index: int
     result: BlockResult
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Restore what ``to_json`` and JSON made."""
-        return cls(
-            setting=BlockSetting.from_json(values["setting"]),
-            round_index=values["round_index"],
-            result=BlockResult(**values["result"]),
-        )

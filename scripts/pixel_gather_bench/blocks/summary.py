@@ -10,25 +10,25 @@ from pixel_gather_bench.blocks.setting import BlockRecord, BlockResult, BlockSet
 from pixel_gather_bench.blocks.sweep import curve, is_default
 
 WAYS: Final = ("write_mb_per_s", "whole_mb_per_s", "slices_per_s", "series_per_s")
-"""What a compromise is between: each counts as much as the others."""
+"""The speeds that a compromise is made of. They have equal weight."""
 
 type Medians = dict[BlockSetting, BlockResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The default's block beside the one of the same codec that serves the four ways best together."""
+    """The default's block compared with the best compromise of the same codec."""
 
     codec: str
     best: BlockSetting
     share: float
-    """The default's compromise as a part of the best one's: the geometric mean of the four speeds."""
+    """Compromise of the default divided by the best. It is the geometric mean of the four speeds."""
 
     shares: dict[str, float]
-    """By way, the default's speed as a part of the fastest block's in that way alone."""
+    """For each way, the default's speed divided by that of the fastest block."""
 
     worst_elsewhere: dict[str, tuple[float, float]]
-    """By way, the block in MB that is slowest in it and that block's part of the fastest."""
+    """For each way, the slowest block in MB, and its speed divided by that of the fastest."""
 
 
 def medians_of(records: Sequence[BlockRecord]) -> Medians:
@@ -40,7 +40,7 @@ def medians_of(records: Sequence[BlockRecord]) -> Medians:
 
 
 def verdicts(medians: Medians) -> list[Verdict]:
-    """Return one for each codec whose block sizes were varied."""
+    """Return a verdict for each codec whose block sizes were varied."""
     found = []
     for codec in dict.fromkeys(each.codec for each in medians):
         points = curve(list(medians), "sizes", codec)

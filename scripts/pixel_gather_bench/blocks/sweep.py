@@ -1,4 +1,4 @@
-"""Which settings are measured: the plan's default, and away from it along one line at a time. Pure."""
+"""Which settings are measured: the plan's default, and one value changed at a time. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from pixel_gather_bench.blocks.setting import BlockSetting
 SWEEPS: Final = ("sizes", "in-flight", "workers")
 
 READS_IN_FLIGHT: Final = 10
-"""zarr-python's own ``async.concurrency``, which nobody has to set."""
+"""zarr-python's default of ``async.concurrency``."""
 
 WRITES_IN_FLIGHT: Final = 2
 """Shards that a gather in process works on at one time; a worker on AWS has one."""

@@ -1,13 +1,14 @@
 """The table and the sentences below it. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from pixel_gather.local.gather import shown
 from pixel_gather.plan.layout import CHUNK_NBYTES, CHUNK_SIDE, SHARD_NBYTES
 from pixel_gather_bench.blocks.setting import DEFAULT_CODEC, BlockRecord, BlockResult, BlockSetting
-from pixel_gather_bench.blocks.summary import Medians, Verdict, medians_of, verdicts
+from pixel_gather_bench.blocks.summary import Verdict, medians_of, verdicts
 from pixel_gather_bench.blocks.sweep import READS_IN_FLIGHT, WRITES_IN_FLIGHT, is_default
+from pixel_gather_bench.text_table import aligned
 
 _COLUMNS: Final = (
     "codec",
@@ -43,14 +44,14 @@ def as_text(
 
     Args:
         records: All measurements.
-        pixels: What was written, a sentence each.
-        places: Where to: checked hrefs.
+        pixels: What was written: one sentence for each kind of pixels.
+        places: Checked hrefs of where it was written to.
         machine: From `about_machine`.
     """
     medians = medians_of(records)
     n_rounds = 1 + max(each.round_index for each in records)
     lines = [
-        *_table(medians),
+        *aligned([_COLUMNS, *(_row(setting, result) for setting, result in medians.items())]),
         "",
         *([_ONE_ROUND] if n_rounds == 1 else []),
         f"medians of {n_rounds}; every process is fresh; * the plan's default",
@@ -75,7 +76,7 @@ _PAGE_CACHE: Final = (
 
 
 def basis() -> str:
-    """Return on what the defaults rest."""
+    """Return why the defaults are what they are."""
     return (
         f"The plan's default ({CHUNK_NBYTES // 1024} KiB blocks of about {CHUNK_SIDE} pixels a side, objects "
         f"of {SHARD_NBYTES // 2**20} MiB, {DEFAULT_CODEC}) rests on "
@@ -84,14 +85,6 @@ def basis() -> str:
         f"{WRITES_IN_FLIGHT} shards at one time, a worker on AWS on one; zarr-python reads {READS_IN_FLIGHT} "
         "chunks at one time."
     )
-
-
-def _table(medians: Medians) -> Iterator[str]:
-    rows = [_COLUMNS, *(_row(setting, result) for setting, result in medians.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    for row in rows:
-        first, *others = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join((first.strip().ljust(widths[0]), *others))
 
 
 def _row(setting: BlockSetting, result: BlockResult) -> tuple[str, ...]:

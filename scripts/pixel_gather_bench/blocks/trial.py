@@ -1,25 +1,33 @@
-"""One measurement: a cube described, written, read and deleted, by processes made for it."""
+"""One measurement: fresh processes write a cube and read it. Then it is deleted."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
 import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, split_href
-from pixel_gather.errors import StoreError
-from pixel_gather_bench.blocks.job import BlockJob, Phase, ReadAnswer, WriteAnswer
+from pixel_gather.errors import GatherError, StoreError
+from pixel_gather_bench.blocks.job import BlockJob, ReadAnswer, WriteAnswer
 from pixel_gather_bench.blocks.layout import MB
 from pixel_gather_bench.blocks.pixels import BlockPixels
-from pixel_gather_bench.blocks.processes import run_together
 from pixel_gather_bench.blocks.setting import BlockResult, BlockSetting
 from pixel_gather_bench.blocks.write import describe
+from pixel_gather_bench.child import RunCrashedError, run_together
 
-type RunTogether = Callable[[Sequence[BlockJob]], list[dict[str, Any]]]
+_WRITE: Final = "pixel_gather_bench.blocks.write:ready_to_write"
+_READ: Final = "pixel_gather_bench.blocks.read:ready_to_read"
+
+
+class RunTogether(Protocol):
+    """Does jobs in processes of their own, as `run_together` does."""
+
+    def __call__(self, function: str, jobs: Mapping[str, BlockJob], answer: type[Any], /) -> list[Any]:
+        """Return their answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +49,14 @@ class Trials:
         """
         with emptied(self.place, self.stores):
             describe(open_place(self.place, self.stores), setting)
-            written = [WriteAnswer(**each) for each in self._run("write", setting)]
-            read = [ReadAnswer(**each) for each in self._run("read", setting)]
+            written: list[WriteAnswer] = self._run(_WRITE, setting, WriteAnswer)
+            read: list[ReadAnswer] = self._run(_READ, setting, ReadAnswer)
         return _result(setting, written, read)
 
-    def _run(self, phase: Phase, setting: BlockSetting) -> list[dict[str, Any]]:
-        jobs = [
-            BlockJob(
-                phase=phase,
+    def _run(self, function: str, setting: BlockSetting, answer: type[Any]) -> list[Any]:
+        of = f"of {setting.n_workers} ({setting.codec}, blocks of {setting.block_mb:.2f} MB)"
+        jobs = {
+            f"worker {worker + 1} {of}": BlockJob(
                 setting=setting,
                 worker=worker,
                 place=self.place,
@@ -56,8 +64,13 @@ class Trials:
                 stores=self.stores,
             )
             for worker in range(setting.n_workers)
-        ]
-        return self.run_together(jobs)
+        }
+        try:
+            return self.run_together(function, jobs, answer)
+        except RunCrashedError as error:
+            raise GatherError(
+                f"{error}; try fewer --workers, smaller --sizes or a lower --total-mb"
+            ) from error
 
 
 @contextmanager

@@ -1,7 +1,9 @@
-"""Writing one share of a cube as a worker of a gather does: one PUT for each shard."""
+"""Writes one share of a cube as a worker of a gather does: one PUT for each shard."""
 
 import asyncio
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import obstore
@@ -38,6 +40,11 @@ def describe(store: Store, setting: BlockSetting) -> None:
         )
     except (BaseError, OSError) as error:
         raise _refused(error) from error
+
+
+def ready_to_write(job: BlockJob) -> Callable[[], WriteAnswer]:
+    """Load the share's pixels and return what writes them."""
+    return partial(write, job, load(job))
 
 
 def load(job: BlockJob) -> Pixels:

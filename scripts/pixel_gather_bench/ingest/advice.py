@@ -1,4 +1,4 @@
-"""Which way to read follows from what was measured, by how the data is used. Pure."""
+"""Recommends a way for each pattern of use, from what was measured. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ PATTERNS: Final = {
     "one-window": "a single range of each object",
 }
 _AS_FAST: Final = 1.05
-"""Ways that take up to so many times as long as the fastest are as fast: what they cost decides."""
+"""Ways that take at most so many times as long as the fastest count as equally fast. Then CPU decides."""
 
 _NEARLY_AS_FAST: Final = 1.10
-"""Where each sample is used as it comes: an early first one is worth a little."""
+"""The same if each sample is used as it comes. Then the first sample's time decides."""
 
 _SINGLE: Final = ("one-stream", "pipe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to do for one pattern."""
+    """The way to use for one pattern."""
 
     pattern: str
     way: str
@@ -107,7 +107,7 @@ def _beside(pattern: str, best: Summary, summaries: Sequence[Summary]) -> Iterat
 
 
 def reads_until_download_pays(summaries: Sequence[Summary]) -> int | None:
-    """Return from how many random reads on a whole download is the faster start, or None if never."""
+    """Return from how many random reads on a whole download is faster; None if never."""
     ranged = [each for each in summaries if each.random_s is not None and not each.way.downloads]
     whole = [each for each in summaries if each.random_s is not None and each.way.downloads]
     if not ranged or not whole:
@@ -128,7 +128,7 @@ def planned_parts(nbytes: int, *, href: str, n_in_flight: int) -> Parts:
 def beside_the_plan(
     summaries: Sequence[Summary], parts: Parts, *, nbytes: int, href: str, n_objects: int
 ) -> str:
-    """Say what the plan would do with all of an object, and what was measured to be faster."""
+    """Say what the plan would do with a whole object, and which was measured to be faster."""
     rule = (
         "in a single range"
         if parts.part_nbytes is None
@@ -159,5 +159,5 @@ def _resting_on(href: str) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Return a duration with a unit that suits it."""
+    """Return a duration in ms or s."""
     return f"{seconds * 1000:,.3g} ms" if seconds < 1 else f"{seconds:,.2f} s"

@@ -1,16 +1,17 @@
-"""The ways side by side: a panel for each measure, a bar for each way."""
+"""The figure of ``bench ingest``: a panel for each measure, a bar for each way."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pixel_gather.adapters.report.plots import DARK, LIGHT, Theme, finish_axes, new_figure
+from pixel_gather.adapters.report.plots import Theme, finish_axes, new_figure
 from pixel_gather.adapters.report.plots.axes import NOTE_PT, TEXT_PT, WIDTH_IN
 from pixel_gather.adapters.report.plots.labels import plain_number
-from pixel_gather_bench.figure_files import log_ticks, put_themed
+from pixel_gather_bench.figure_files import log_ticks, put_in_both_themes
 from pixel_gather_bench.ingest.summary import Summary
 
 type _Value = Callable[[Summary], float | None]
@@ -36,20 +37,19 @@ _WINDOWS: Final[dict[str, tuple[str, _Value]]] = {
     "Memory": ("MiB", lambda each: each.peak_rss_mib),
 }
 _SPREAD: Final = 10
-"""From this ratio of the largest to the smallest on, an axis is logarithmic."""
+"""An axis is logarithmic from this ratio of the largest to the smallest value on."""
 
 _ROOM: Final = 1.35
-"""Of the longest bar, for the number beside it."""
+"""Length of the axis in lengths of the longest bar. The number needs room beside it."""
 
 
-def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> Iterator[Path]:
-    """Write the figure as PNG and SVG, light and dark, and yield the files."""
-    for name, theme in (("light", LIGHT), ("dark", DARK)):
-        yield from put_themed(draw(summaries, theme, n_objects=n_objects), folder, "ingest", name)
+def write_figure(summaries: Sequence[Summary], folder: Path, *, n_objects: int) -> list[Path]:
+    """Write the figure as PNG and SVG, light and dark, and return the files."""
+    return put_in_both_themes(partial(draw, summaries, n_objects=n_objects), folder, "ingest")
 
 
 def draw(summaries: Sequence[Summary], theme: Theme, *, n_objects: int) -> Figure:
-    """Draw the panels; the best bar of each stands out, and a way without a value has none."""
+    """Draw the panels. The best bar of each is coloured. A way without a value has no bar."""
     panels = _WHOLE if n_objects == 1 else _WINDOWS
     n_rows = len(panels) // 2
     height_in = n_rows * (1.1 + 0.26 * len(summaries))
@@ -94,7 +94,7 @@ def _draw(
         log_ticks(ax.xaxis, known)
         ax.set_xlim(lowest, highest * (highest / lowest) ** 0.22)
     else:
-        ax.set_xlim(0, highest * _ROOM or 1)  # a clock that saw no time pass has a place too
+        ax.set_xlim(0, highest * _ROOM or 1)  # also if the clock saw no time pass
     ax.set_yticks(range(len(summaries)), [each.way.name for each in summaries], fontsize=TEXT_PT)
     ax.set_ylim(len(summaries) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")

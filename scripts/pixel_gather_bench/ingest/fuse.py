@@ -1,11 +1,10 @@
-"""The ways of a FUSE mount: a program mounts the bucket, read-only, for as long as one measurement takes."""
+"""The ways of a FUSE mount. A program mounts the bucket, read-only, during one measurement."""
 
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final
@@ -13,10 +12,10 @@ from urllib.parse import unquote
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
 from pixel_gather.errors import StoreError
-from pixel_gather_bench.ingest.job import IngestJob, Read
+from pixel_gather_bench.ingest.job import IngestJob
 from pixel_gather_bench.ingest.local import MountWay
 from pixel_gather_bench.ingest.ways import found
-from pixel_gather_bench.ingest.whole import environment_of
+from pixel_gather_bench.ingest.whole import environment_of, options_of
 
 _LONGEST_S: Final = 60
 """Until a mount is there, or gone."""
@@ -24,8 +23,8 @@ _LONGEST_S: Final = 60
 _STEP_S: Final = 0.05
 
 
-class FuseWay:
-    """A `MountWay` on a mount of its own; what is cached is gone with it."""
+class FuseWay(MountWay):
+    """A `MountWay` on a mount of its own. What is cached is gone with it."""
 
     def __init__(self, job: IngestJob) -> None:
         """Mount, before the clock starts: a mount serves many objects."""
@@ -45,22 +44,11 @@ class FuseWay:
             replace(each, mounted=str(self._folder / key))
             for each, key in zip(job.objects, keys, strict=True)
         )
-        self._way = MountWay(replace(job, objects=objects))
+        super().__init__(replace(job, objects=objects))
 
-    def ready(self, index: int) -> None:
-        """Do nothing: the file is there."""
-
-    def stream(self, index: int) -> Iterator[bytes]:
-        """Yield all bytes in order."""
-        return self._way.stream(index)
-
-    def reads(self, reads: Sequence[Read]) -> Iterator[bytes]:
-        """Yield the bytes of each range."""
-        return self._way.reads(reads)
-
-    def unmount(self) -> None:
+    def end(self) -> None:
         """Take the mount away and wait until the program has ended."""
-        self._way.close()
+        super().end()
         program = shutil.which("fusermount3") or shutil.which("fusermount") or "fusermount3"
         until = time.monotonic() + _LONGEST_S
         while os.path.ismount(self._folder) and time.monotonic() < until:
@@ -94,29 +82,24 @@ def _command(job: IngestJob, folder: Path) -> tuple[list[str], dict[str, str]]:
     stores = job.stores
     bucket = split_href(job.objects[0].href)[0].removeprefix("s3://")
     environment = environment_of(stores)
+    place = [bucket, str(folder)]
     if job.way == "rclone-mount":
         options = ["mount", f":s3:{bucket}", str(folder), "--read-only", "--config", os.devnull]
-        return [found("rclone") or "rclone", *options], environment | _for_rclone(stores)
+        return [_program("rclone"), *options], environment | _for_rclone(stores)
     if job.way == "s3fs":
-        return [found("s3fs") or "s3fs", bucket, str(folder), "-f", *_for_s3fs(stores)], environment
-    options = ["--endpoint-url", stores.endpoint] if stores.endpoint else []
-    options += ["--region", stores.region] if stores.region else []
-    options += ["--profile", stores.profile] if stores.profile else []
-    if job.way == "mount-s3":
-        options += ["--no-sign-request"] if stores.unsigned else []
-        options += ["--requester-pays"] if stores.requester_pays else []
-        options += ["--force-path-style"] if stores.endpoint else []
-        return [
-            found("mount-s3") or "mount-s3",
-            "-f",
-            "--read-only",
-            *options,
-            bucket,
-            str(folder),
-        ], environment
-    options = ["--endpoint" if each == "--endpoint-url" else each for each in options]
-    options += ["--requester-pays"] if stores.requester_pays else []
-    return [found("goofys") or "goofys", "-f", "-o", "ro", *options, bucket, str(folder)], environment
+        return [_program("s3fs"), *place, "-f", *_for_s3fs(stores)], environment
+    payer = ["--requester-pays"] if stores.requester_pays else []
+    if job.way == "goofys":
+        options = options_of(stores, leaving_out=("--request-payer", "--no-sign-request")) + payer
+        options = ["--endpoint" if each == "--endpoint-url" else each for each in options]
+        return [_program("goofys"), "-f", "-o", "ro", *options, *place], environment
+    options = options_of(stores, leaving_out=("--request-payer",)) + payer
+    options += ["--force-path-style"] if stores.endpoint else []
+    return [_program("mount-s3"), "-f", "--read-only", *options, *place], environment
+
+
+def _program(name: str) -> str:
+    return found(name) or name
 
 
 def _for_rclone(stores: StoreSettings) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""The way of GDAL's virtual file system: the object's bytes as the rows of a raster without a header.
+"""The way of GDAL's virtual file system. The object's bytes are the rows of a raster without a header.
 
-So it can be any object, and what is measured is ``/vsis3`` and ``/vsicurl`` alone, no decoder.
+So any object can be read, and only ``/vsis3`` and ``/vsicurl`` are measured, no decoder.
 """
 
 import os
@@ -15,6 +15,7 @@ from rasterio.windows import Window
 
 from pixel_gather_bench.gdal_options import apply, gdal_options, gdal_path
 from pixel_gather_bench.ingest.job import IngestJob, Read, StoredObject
+from pixel_gather_bench.ingest.puller import Puller
 
 _ROW_NBYTES: Final = 64 * 1024
 _ANY_SOURCE: Final = "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE"
@@ -25,21 +26,18 @@ _VRT: Final = """<VRTDataset rasterXSize="{width}" rasterYSize="{height}">
 </VRTRasterBand></VRTDataset>"""
 
 
-class GdalWay:
+class GdalWay(Puller):
     """Reads by rasterio, one read after another."""
 
     def __init__(self, job: IngestJob) -> None:
         """Set GDAL's options for this process."""
-        self._job = job
+        super().__init__(job)
         self._opened: dict[int, _Rows] = {}
         options = gdal_options(
             [each.href for each in job.objects], job.stores, header_nbytes=None, environment=os.environ
         )
         apply(options | {_ANY_SOURCE: "ALL"})
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-
-    def ready(self, index: int) -> None:
-        """Do nothing: bytes are read where they are."""
 
     def stream(self, index: int) -> Iterator[bytes]:
         """Yield all bytes in order, a sample at a time."""

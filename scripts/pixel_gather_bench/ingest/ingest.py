@@ -1,22 +1,19 @@
-"""``bench ingest``: every way that there is, in fresh processes, interleaved; then what follows."""
+"""``bench ingest``: measures every way in fresh processes, and gives advice."""
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import Any, Final
 
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
-from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.errors import GatherError, RequestError, SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather_bench.bench_folder import new_folder, removed_if_empty
+from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.ingest.advice import PATTERNS, advise, beside_the_plan, planned_parts
 from pixel_gather_bench.ingest.job import (
     IngestJob,
@@ -32,18 +29,19 @@ from pixel_gather_bench.ingest.summary import check_contents, refused_of, summar
 from pixel_gather_bench.ingest.table import lines_of
 from pixel_gather_bench.ingest.ways import WAYS, Way, not_here
 from pixel_gather_bench.ingest.whole import free_nbytes
-from pixel_gather_bench.interleaving import turned
+from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.machine import about_machine, machine_in_words
 
-_LONGEST_S = 3600
+_LONGEST_S: Final = 3600
+_MEASURE: Final = "pixel_gather_bench.ingest.one:measure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestRequest:
-    """What is measured."""
+    """What the command was asked for."""
 
     hrefs: tuple[str, ...]
-    """Checked; one to be read whole and at random, several for one window of each."""
+    """Checked. One object is read whole and at random; of several, one window each is read."""
 
     stores: StoreSettings
     ways: tuple[str, ...]
@@ -58,12 +56,12 @@ class IngestRequest:
 
     patterns: tuple[str, ...] = tuple(PATTERNS)
     with_published: bool = False
-    """Lay the figures published in 2022 beside those of one object."""
+    """Whether the figures published in 2022 are shown beside those of one object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOutcome:
-    """What came out, written to a folder."""
+    """The result, which is also in a folder."""
 
     folder: Path
     text: str
@@ -93,7 +91,7 @@ def bench_ingest(
 def missing_ways(
     request: IngestRequest, objects: Sequence[StoredObject], *, free_nbytes: int
 ) -> dict[str, str]:
-    """Return why each way that is wanted cannot be measured here."""
+    """Return the wanted ways that cannot be measured here, each with the reason."""
     reasons = {
         way.name: not_here(way, objects, free_nbytes=free_nbytes, stores_pays=request.stores.requester_pays)
         for way in WAYS
@@ -126,7 +124,7 @@ async def _found(request: IngestRequest) -> tuple[StoredObject, ...]:
 
 
 def _check_mounted(path: str | None, object_nbytes: int) -> None:
-    """Refuse a path of something else: what is read there would be compared with the object.
+    """Refuse a mounted file that is not the object.
 
     Raises:
         RequestError: Its size is another.
@@ -148,35 +146,34 @@ def _measure(
     downloads: Path,
     on_trial: Callable[[Trial], None],
 ) -> list[Trial]:
-    """Measure each way once a round; who comes first moves on by one each round."""
+    """Measure each way once a round."""
+    one = len(objects) == 1
     reads = (
         random_reads(objects[0].nbytes, sample_nbytes=request.sample_nbytes, n=request.n_random)
-        if len(objects) == 1
+        if one
         else one_window_each(objects, sample_nbytes=request.sample_nbytes)
     )
     trials = []
-    for round_index in range(request.times):
-        for way in turned(ways, round_index):
-            with tempfile.TemporaryDirectory(dir=downloads) as own:
-                job = IngestJob(
-                    way=way.name,
-                    phase="whole" if len(objects) == 1 else "windows",
-                    objects=objects,
-                    sample_nbytes=request.sample_nbytes,
-                    reads=reads,
-                    most_ahead=request.most_ahead,
-                    stores=request.stores,
-                    folder=own,
-                )
-                trial = replace(_trial(job, way), round=round_index + 1)
-            trials.append(trial)
-            on_trial(trial)
+    for number, way in rounds(ways, request.times):
+        with tempfile.TemporaryDirectory(dir=downloads) as own:
+            job = IngestJob(
+                way=way.name,
+                phase="whole" if one else "windows",
+                objects=objects,
+                sample_nbytes=request.sample_nbytes,
+                reads=reads,
+                most_ahead=request.most_ahead,
+                stores=request.stores,
+                folder=own,
+            )
+            trials.append(replace(_trial(job, way), round=number + 1))
+        on_trial(trials[-1])
     order = [way.name for way in ways]
     return sorted(trials, key=lambda each: (order.index(each.way), each.round))
 
 
 def _trial(job: IngestJob, way: Way) -> Trial:
-    """Do a job and, where it leaves that open, read the random ranges in a process of their own."""
+    """Do a job. Read the random ranges in another process, unless the way has the object stored."""
     trial = run_job(job)
     if trial.measured is None or job.phase != "whole" or way.downloads or way.only_forward:
         return trial
@@ -189,20 +186,10 @@ def _trial(job: IngestJob, way: Way) -> Trial:
 def run_job(job: IngestJob) -> Trial:
     """Do a job in a fresh process, which ends with this call whatever happens."""
     try:
-        ended = subprocess.run(
-            [sys.executable, "-m", "pixel_gather_bench.ingest.one"],
-            input=msgspec.json.encode(job),
-            capture_output=True,
-            check=False,
-            timeout=_LONGEST_S,
-        )
-    except subprocess.TimeoutExpired:
-        return Trial(way=job.way, round=1, refused=f"not done within {_LONGEST_S:,} s")
-    if ended.returncode == 0:
-        measured = msgspec.json.decode(ended.stdout, type=Measured)
-        return Trial(way=job.way, round=1, measured=measured)
-    said = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    return Trial(way=job.way, round=1, refused=said or f"its process ended with {ended.returncode}")
+        measured = run_in_child(_MEASURE, job, Measured, name=job.way, longest_s=_LONGEST_S)
+    except GatherError as error:
+        return Trial(way=job.way, round=1, refused=str(error).removeprefix(f"{job.way}: "))
+    return Trial(way=job.way, round=1, measured=measured)
 
 
 def _write(
@@ -245,5 +232,5 @@ def _write(
     if summaries:
         from pixel_gather_bench.ingest.figure import write_figure  # noqa: PLC0415 # matplotlib, at the end
 
-        list(write_figure(summaries, folder, n_objects=n))
+        write_figure(summaries, folder, n_objects=n)
     return IngestOutcome(folder=folder, text=text, values=values)

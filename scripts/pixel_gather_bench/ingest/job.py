@@ -1,4 +1,4 @@
-"""What one process of ``bench ingest`` is told to read, and what it answers."""
+"""The job of one process of ``bench ingest``, and its answer."""
 
 from dataclasses import dataclass
 from random import Random
@@ -7,8 +7,8 @@ from typing import Literal
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 
 type Phase = Literal["whole", "random", "windows"]
-"""All of one object in order; random ranges of it, in a process that has read nothing before; or one range of
-each of several objects."""
+"""``whole``: one object in order. ``random``: random ranges of it, by a process that has read nothing before.
+``windows``: one range of each of several objects."""
 
 MIB = 2**20
 _ALIGNED = 4096
@@ -17,7 +17,7 @@ _ALIGNED = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """One object that is there."""
+    """One object of a store."""
 
     href: str
     """A checked href."""
@@ -47,47 +47,47 @@ class IngestJob:
     objects: tuple[StoredObject, ...]
     sample_nbytes: int
     reads: tuple[Read, ...]
-    """Random ones of the object; of several objects, one of each."""
+    """Random ranges of one object, or one range of each of several objects."""
 
     most_ahead: int
-    """Ranges in flight, for the way that reads ahead."""
+    """Ranges in flight of the way that reads ahead."""
 
     stores: StoreSettings
     folder: str
-    """For downloads; empty, and the process's own."""
+    """Empty folder of this process for downloads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one way took once. Times in seconds, from when the process was ready to start."""
+    """What one way took once. Times are in seconds since the process was ready."""
 
     digest: str
-    """Of all bytes in order; of several objects, of their windows in order."""
+    """Digest of all bytes that were read, in order."""
 
     first_sample_s: float
-    """Until the first sample was there; of several objects, the first one's window."""
+    """Time until the first sample, or the first window, was there."""
 
     total_s: float
-    """Until all was there: the object, or all ranges."""
+    """Time until the object, or all ranges, were there."""
 
     n_samples: int
     download_s: float = 0.0
-    """Of ``total_s``, what went by before anything could be read, where the way downloads first."""
+    """Part of ``total_s`` that a download took before anything could be read."""
 
     random_s: float | None = None
-    """A random read, on average, after any download; None where the way only goes forward."""
+    """Average of a random read, without the download; None if the way only goes forward."""
 
     random_digest: str | None = None
-    """Of the random ranges in order."""
+    """Digest of the random ranges, in order."""
 
     first_random_s: float | None = None
-    """Until a first random read is there where nothing was read before: with the download."""
+    """Time of the first random read, with the download."""
 
     cpu_s: float = 0.0
-    """Of the process and its children."""
+    """CPU time of the process and its children."""
 
     peak_rss_mib: float = 0.0
-    """Of the process, and of the largest of its children where that has more than the process itself."""
+    """Peak memory of the process. The largest child is added if it has more than the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +96,15 @@ class Trial:
 
     way: str
     round: int
-    """From 1."""
+    """Number of the round, from 1."""
 
     measured: Measured | None = None
     refused: str | None = None
-    """Why there is no measurement."""
+    """The reason if there is no measurement."""
 
 
 def random_reads(nbytes: int, *, sample_nbytes: int, n: int, seed: int = 1) -> tuple[Read, ...]:
-    """Return ranges of one object, each a sample long, the same for every way."""
+    """Return random ranges of one object, each as long as a sample. They are the same for every way."""
     draw = Random(seed)  # noqa: S311 # draws places, no secrets
     last = (nbytes - sample_nbytes) // _ALIGNED
     starts = [draw.randint(0, last) * _ALIGNED for _ in range(n)]
@@ -112,7 +112,7 @@ def random_reads(nbytes: int, *, sample_nbytes: int, n: int, seed: int = 1) -> t
 
 
 def one_window_each(objects: tuple[StoredObject, ...], *, sample_nbytes: int) -> tuple[Read, ...]:
-    """Return a range in the middle of every object, a sample long or as long as the object."""
+    """Return a range in the middle of every object. It is a sample long, or less if the object is."""
     reads = []
     for index, each in enumerate(objects):
         start = max(each.nbytes - sample_nbytes, 0) // 2

@@ -1,4 +1,4 @@
-"""The way of a mounted file system: the object is a file there."""
+"""The way of a mounted file system, where the object is a file."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import IO
 
 from pixel_gather_bench.ingest.job import IngestJob, Read
+from pixel_gather_bench.ingest.puller import Puller
 
 
-class MountWay:
-    """Reads by seek and read; what the system has cached of a file is dropped first, as far as it lets us."""
+class MountWay(Puller):
+    """Reads by seek and read. The system is first asked to drop what it has cached of the file."""
 
     def __init__(self, job: IngestJob) -> None:
         """Open nothing yet."""
-        self._job = job
+        super().__init__(job)
         self._files: dict[int, IO[bytes]] = {}
-
-    def ready(self, index: int) -> None:
-        """Do nothing: the file is there."""
 
     def stream(self, index: int) -> Iterator[bytes]:
         """Yield all bytes in order."""
@@ -34,7 +32,7 @@ class MountWay:
             file.seek(read.start)
             yield file.read(read.stop - read.start)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """Close what is open."""
         for file in self._files.values():
             file.close()

@@ -1,143 +1,34 @@
-"""One way, measured once in a process of its own: a job on standard input, a `Measured` on its output."""
+"""One way, measured once."""
 
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, runtime_checkable
+from importlib import import_module
 
-import msgspec
 import xxhash
 
 from pixel_gather import usage
-from pixel_gather.errors import GatherError
-from pixel_gather_bench.ingest.job import IngestJob, Measured, Read
-from pixel_gather_bench.ingest.ways import BY_NAME, FUSE_WAYS
-
-type Content = bytes | memoryview
+from pixel_gather_bench.ingest.job import IngestJob, Measured
+from pixel_gather_bench.ingest.puller import Puller
+from pixel_gather_bench.ingest.ways import BY_NAME
 
 
-class Puller(Protocol):
-    """A way at work on one job."""
-
-    def ready(self, index: int) -> None:
-        """Do what comes before an object can be read at all."""
-
-    def stream(self, index: int) -> Iterator[Content]:
-        """Yield all bytes of an object in order, in pieces of any size."""
-
-    def reads(self, reads: Sequence[Read]) -> Iterator[Content]:
-        """Yield the bytes of each range, in the order of the ranges."""
-
-
-@runtime_checkable
-class Mounted(Protocol):
-    """A way that has mounted something before the clock starts."""
-
-    def unmount(self) -> None:
-        """Take it away, and wait for the process that served it."""
-
-
-def _one_stream(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.whole import one_stream  # noqa: PLC0415 # each way has imports of its own
-
-    return one_stream(job)
-
-
-def _in_parts(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.whole import in_parts  # noqa: PLC0415 # as above
-
-    return in_parts(job)
-
-
-def _s5cmd(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.whole import s5cmd  # noqa: PLC0415 # as above
-
-    return s5cmd(job)
-
-
-def _one_thread(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.whole import in_parts  # noqa: PLC0415 # as above
-
-    return in_parts(job, is_threaded=False)
-
-
-def _aws_cp(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.whole import aws_cp  # noqa: PLC0415 # as above
-
-    return aws_cp(job)
-
-
-def _get_object(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.whole import GetObjectWay  # noqa: PLC0415 # as above
-
-    return GetObjectWay(job)
-
-
-def _pipe(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.pipe import PipeWay  # noqa: PLC0415 # as above
-
-    return PipeWay(job)
-
-
-def _one_by_one(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.ranged import RangedWay  # noqa: PLC0415 # as above
-
-    return RangedWay(job, most_ahead=1)
-
-
-def _ahead(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.ranged import RangedWay  # noqa: PLC0415 # as above
-
-    return RangedWay(job, most_ahead=job.most_ahead)
-
-
-def _gdal(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.gdal import GdalWay  # noqa: PLC0415 # as above
-
-    return GdalWay(job)
-
-
-def _mount(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.local import MountWay  # noqa: PLC0415 # as above
-
-    return MountWay(job)
-
-
-def _fuse(job: IngestJob) -> Puller:
-    from pixel_gather_bench.ingest.fuse import FuseWay  # noqa: PLC0415 # as above
-
-    return FuseWay(job)
-
-
-_PULLERS: Final[dict[str, Callable[[IngestJob], Puller]]] = {
-    "one-stream": _one_stream,
-    "in-parts": _in_parts,
-    "one-thread": _one_thread,
-    "s5cmd": _s5cmd,
-    "aws-cp": _aws_cp,
-    "get-object": _get_object,
-    "pipe": _pipe,
-    "one-by-one": _one_by_one,
-    "ahead": _ahead,
-    "gdal": _gdal,
-    "mount": _mount,
-    **dict.fromkeys(FUSE_WAYS, _fuse),
-}
-REFUSED: Final = 3
-"""Exit code where a way cannot read the object."""
+def _puller(job: IngestJob) -> Puller:
+    """Return the way. Its module is imported now, because each has imports of its own."""
+    module, _, name = BY_NAME[job.way].puller.partition(":")
+    made: Puller = getattr(import_module(f"pixel_gather_bench.ingest.{module}"), name)(job)
+    return made
 
 
 def measure(job: IngestJob) -> Measured:
-    """Do a job and tell how it went."""
-    way = _PULLERS[job.way](job)
+    """Do a job and return what it took."""
+    way = _puller(job)
     cpu_before_s = usage.cpu_s()
     try:
         found = _whole(job, way) if job.phase == "whole" else _ranges(job, way)
     finally:
-        if isinstance(way, Mounted):
-            way.unmount()  # its process has to end for its CPU to count
+        way.end()  # the process of a mount has to end for its CPU to count
     found = replace(found, cpu_s=usage.cpu_s() - cpu_before_s, peak_rss_mib=_peak_rss_mib())
     if job.phase == "whole" and BY_NAME[job.way].downloads:
         return with_random(found, _ranges(job, way))
@@ -145,7 +36,7 @@ def measure(job: IngestJob) -> Measured:
 
 
 def with_random(whole: Measured, random: Measured) -> Measured:
-    """Return what was measured of the whole object together with what was measured of its random ranges."""
+    """Return the measurement of the whole object together with that of its random ranges."""
     return replace(
         whole,
         random_s=random.total_s / random.n_samples,
@@ -200,21 +91,3 @@ def _peak_rss_mib() -> float:
     child_mib = of_children / (2**20 if sys.platform == "darwin" else 2**10)
     own_mib = usage.peak_rss_mib()
     return own_mib + (child_mib if child_mib > own_mib else 0.0)
-
-
-def main() -> None:
-    """Do the job that standard input describes; exit code 3 and a sentence where the way cannot."""
-    job = msgspec.json.decode(sys.stdin.buffer.read(), type=IngestJob)
-    try:
-        measured = measure(job)
-    except GatherError as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(REFUSED)
-    except Exception as error:  # noqa: BLE001 # boto3, urllib3 and GDAL each raise what they like
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        sys.exit(REFUSED)
-    sys.stdout.buffer.write(msgspec.json.encode(measured))
-
-
-if __name__ == "__main__":
-    main()

@@ -9,23 +9,22 @@ from urllib.parse import unquote
 from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
 from pixel_gather.errors import StoreError
 from pixel_gather_bench.ingest.job import MIB, IngestJob, Read, StoredObject
+from pixel_gather_bench.ingest.puller import Puller
 from pixel_gather_bench.ingest.ways import found, pipe_program
-from pixel_gather_bench.ingest.whole import aws_options, s3_client
+from pixel_gather_bench.ingest.whole import options_of, s3_client
 
 _PRESIGNED_S: Final = 3600
 _CHUNK: Final = MIB
 
 
-class PipeWay:
+class PipeWay(Puller):
     """Goes forward only: a range of another object is reached through all bytes before it."""
 
     def __init__(self, job: IngestJob) -> None:
         """Start nothing yet."""
+        super().__init__(job)
         program = pipe_program({each.href.partition("://")[0] for each in job.objects})
         self._commands = [_command(each, job.stores, program) for each in job.objects]
-
-    def ready(self, index: int) -> None:
-        """Do nothing: bytes are read as they come."""
 
     def stream(self, index: int) -> Iterator[bytes]:
         """Yield all bytes in order."""
@@ -67,7 +66,7 @@ def _command(stored: StoredObject, stores: StoreSettings, program: str | None) -
     if scheme == "file":
         return ["cat", "--", unquote(stored.href.removeprefix("file://"))], b""
     if program == "aws":
-        return [found("aws") or "aws", "s3", "cp", stored.href, "-", *aws_options(stores)], b""
+        return [found("aws") or "aws", "s3", "cp", stored.href, "-", *options_of(stores)], b""
     url = _presigned(stored, stores) if scheme == "s3" else stored.href
     quoted = url.replace("\\", "\\\\").replace('"', '\\"')
     return ["curl", "--silent", "--show-error", "--fail", "--config", "-"], f'url = "{quoted}"\n'.encode()

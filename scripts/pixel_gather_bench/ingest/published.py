@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pixel_gather_bench.ingest.summary import Summary
+from pixel_gather_bench.text_table import aligned
 
 NBYTES: Final = 2 * 2**30
 """Of the object."""
@@ -50,11 +51,8 @@ def lines_beside(summaries: Sequence[Summary], *, nbytes: int) -> Iterator[str]:
     names = [*(name for name in here if name in OF_2022 or name in _OTHER_MOUNTS)]
     names += [name for name in OF_2022 if name not in here]
     rows = [_HEADS, *(_row(name, here.get(name)) for name in names)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
     yield "beside the figures published in 2022 (2 GB in 2,048 samples, a local machine, averages of 10)"
-    for first, *others in rows:
-        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join((first.ljust(widths[0]), *cells)).rstrip()
+    yield from aligned(rows)
     if nbytes != NBYTES:
         yield f"the object here has {nbytes:,} bytes, not {NBYTES:,}: totals cannot be compared (see --make)"
     if here:

@@ -8,9 +8,20 @@ from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.model.source import Cost
 from pixel_gather_bench.ingest.job import IngestJob, Read
+from pixel_gather_bench.ingest.puller import Puller
 
 
-class RangedWay:
+def one_by_one(job: IngestJob) -> "RangedWay":
+    """Return the way of one range after the other."""
+    return RangedWay(job, most_ahead=1)
+
+
+def ahead(job: IngestJob) -> "RangedWay":
+    """Return the way of as many ranges in flight as the job says."""
+    return RangedWay(job, most_ahead=job.most_ahead)
+
+
+class RangedWay(Puller):
     """Reads as a gather does: pinned to one version of the object, late answers asked for again."""
 
     def __init__(self, job: IngestJob, *, most_ahead: int) -> None:
@@ -20,13 +31,10 @@ class RangedWay:
             job: What to read.
             most_ahead: Ranges in flight; 1 for one by one.
         """
-        self._job = job
+        super().__init__(job)
         self._most_ahead = most_ahead
         self._objects = Objects(job.stores)
         self._runner = open_runner()
-
-    def ready(self, index: int) -> None:
-        """Do nothing: ranges are read where they are."""
 
     def stream(self, index: int) -> Iterator[memoryview]:
         """Yield all bytes in order, a sample at a time."""

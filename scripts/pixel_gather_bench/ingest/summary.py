@@ -11,18 +11,18 @@ from pixel_gather_bench.ingest.ways import BY_NAME, Way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One way's medians; times in seconds."""
+    """Medians of one way. Times are in seconds."""
 
     way: Way
     n_times: int
     first_sample_s: float
     sample_s: float
-    """A sample after the other, on average, all that comes before included."""
+    """Average of one sample when all are read in order, with everything before the first."""
 
     total_s: float
     download_s: float
     random_s: float | None
-    """None where there is no random read."""
+    """None if the way has no random reads."""
 
     first_random_s: float | None
     cpu_s: float
@@ -30,7 +30,7 @@ class Summary:
     mb_per_s: float
 
     def random_total_s(self, n: int) -> float | None:
-        """Return how long so many random reads take from nothing, any download included."""
+        """Return the seconds of so many random reads, with the download if there is one."""
         return None if self.random_s is None else self.download_s + n * self.random_s
 
 
@@ -71,13 +71,13 @@ def _median_or_none(values: Sequence[float | None]) -> float | None:
 
 
 def refused_of(trials: Sequence[Trial]) -> dict[str, str]:
-    """Return, of each way that was never measured, what it said last."""
+    """Return each way that was never measured, with its last message."""
     measured = {trial.way for trial in trials if trial.measured is not None}
     return {trial.way: trial.refused or "" for trial in trials if trial.way not in measured}
 
 
 def check_contents(trials: Sequence[Trial]) -> None:
-    """Refuse to compare ways that read other bytes than each other.
+    """Refuse to compare ways that read different bytes.
 
     Raises:
         StoreError: Naming those that differ from the rest.

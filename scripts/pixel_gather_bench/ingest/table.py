@@ -1,20 +1,17 @@
-"""What was measured as text: a table of the ways, those that could not be measured, and the advice. Pure."""
+"""The result as text: a table of the ways, those that could not be measured, and the advice. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from pixel_gather.estimate.explain import size
 from pixel_gather_bench.ingest.advice import Advice
 from pixel_gather_bench.ingest.job import StoredObject
 from pixel_gather_bench.ingest.summary import Summary
 from pixel_gather_bench.ingest.ways import BY_NAME
+from pixel_gather_bench.text_table import aligned
 
-_WHOLE = (
-    "way", "first sample, ms", "MB/s", "a sample, ms", "total, s", "random read, ms",
-    "first random, ms", "CPU s", "MiB",
-)  # fmt: skip
-_WINDOWS = ("way", "first window, ms", "a window, ms", "total, s", "CPU s", "MiB")
 _SLOW = 10
-"""MB/s below which two digits are shown."""
+"""Below so many MB/s, two digits are shown."""
 
 
 def lines_of(
@@ -54,42 +51,8 @@ def _printable(text: str) -> str:
 
 def table_of(summaries: Sequence[Summary], *, n_objects: int) -> Iterator[str]:
     """Yield a table with a row per way."""
-    heads, rows = _rows(summaries, n_objects=n_objects)
-    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
-    for row in (heads, *rows):
-        first, *others = row
-        cells = [f"{first:<{widths[0]}}"]
-        cells += [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
-        yield "  ".join(cells)
-
-
-def _rows(summaries: Sequence[Summary], *, n_objects: int) -> tuple[Sequence[str], list[tuple[str, ...]]]:
-    if n_objects == 1:
-        return _WHOLE, [
-            (
-                each.way.title,
-                _ms(each.first_sample_s),
-                _pace(each.mb_per_s),
-                _ms(each.sample_s),
-                f"{each.total_s:,.3f}",
-                _ms(each.random_s),
-                _ms(each.first_random_s),
-                f"{each.cpu_s:.2f}",
-                f"{each.peak_rss_mib:,.0f}",
-            )
-            for each in summaries
-        ]
-    return _WINDOWS, [
-        (
-            each.way.title,
-            _ms(each.first_sample_s),
-            _ms(each.sample_s),
-            f"{each.total_s:,.3f}",
-            f"{each.cpu_s:.2f}",
-            f"{each.peak_rss_mib:,.0f}",
-        )
-        for each in summaries
-    ]
+    columns = _WHOLE if n_objects == 1 else _WINDOWS
+    return aligned([tuple(columns), *(tuple(of(each) for of in columns.values()) for each in summaries)])
 
 
 def _pace(mb_per_s: float) -> str:
@@ -98,3 +61,25 @@ def _pace(mb_per_s: float) -> str:
 
 def _ms(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1000:,.1f}"
+
+
+_COST: Final[dict[str, Callable[[Summary], str]]] = {
+    "total, s": lambda each: f"{each.total_s:,.3f}",
+    "CPU s": lambda each: f"{each.cpu_s:.2f}",
+    "MiB": lambda each: f"{each.peak_rss_mib:,.0f}",
+}
+_WHOLE: Final[dict[str, Callable[[Summary], str]]] = {
+    "way": lambda each: each.way.title,
+    "first sample, ms": lambda each: _ms(each.first_sample_s),
+    "MB/s": lambda each: _pace(each.mb_per_s),
+    "a sample, ms": lambda each: _ms(each.sample_s),
+    "random read, ms": lambda each: _ms(each.random_s),
+    "first random, ms": lambda each: _ms(each.first_random_s),
+    **_COST,
+}
+_WINDOWS: Final[dict[str, Callable[[Summary], str]]] = {
+    "way": lambda each: each.way.title,
+    "first window, ms": lambda each: _ms(each.first_sample_s),
+    "a window, ms": lambda each: _ms(each.sample_s),
+    **_COST,
+}

@@ -1,4 +1,4 @@
-"""The ways to pull an object that are measured, and which of them this machine and this object lack."""
+"""The ways to pull an object, and why some cannot be measured with this machine and object."""
 
 import os
 import shutil
@@ -18,29 +18,56 @@ class Way:
 
     name: str
     title: str
+    puller: str
+    """``module:name`` of its `pixel_gather_bench.ingest.puller.Puller`, within this package."""
+
     downloads: bool = False
-    """Whether all of an object is stored before any of it is read."""
+    """Whether the whole object is stored before it is read."""
 
     only_forward: bool = False
-    """Whether random ranges of one object are out of its reach."""
+    """Whether it cannot read random ranges."""
 
 
 WAYS: Final = (
-    Way(name="one-stream", title="whole download, one stream", downloads=True),
-    Way(name="in-parts", title="whole download, 10 parts of 8 MiB at a time (boto3)", downloads=True),
-    Way(name="one-thread", title="whole download, one part at a time (boto3)", downloads=True),
-    Way(name="s5cmd", title="whole download by s5cmd, 10 parts at a time", downloads=True),
-    Way(name="aws-cp", title="whole download by the AWS CLI (aws s3 cp)", downloads=True),
-    Way(name="pipe", title="stream through a pipe", only_forward=True),
-    Way(name="get-object", title="one GET read as it comes, ranged GETs at random (boto3)"),
-    Way(name="one-by-one", title="ranges one by one"),
-    Way(name="ahead", title="ranges in parallel, read ahead (this tool)"),
-    Way(name="gdal", title="GDAL's virtual file system"),
-    Way(name="rclone-mount", title="FUSE mount by rclone"),
-    Way(name="s3fs", title="FUSE mount by s3fs"),
-    Way(name="goofys", title="FUSE mount by goofys"),
-    Way(name="mount-s3", title="FUSE mount by Mountpoint for S3"),
-    Way(name="mount", title="file system mounted by somebody else"),
+    Way(name="one-stream", title="whole download, one stream", puller="whole:one_stream", downloads=True),
+    Way(
+        name="in-parts",
+        title="whole download, 10 parts of 8 MiB at a time (boto3)",
+        puller="whole:in_parts",
+        downloads=True,
+    ),
+    Way(
+        name="one-thread",
+        title="whole download, one part at a time (boto3)",
+        puller="whole:in_parts_one_by_one",
+        downloads=True,
+    ),
+    Way(
+        name="s5cmd",
+        title="whole download by s5cmd, 10 parts at a time",
+        puller="whole:s5cmd",
+        downloads=True,
+    ),
+    Way(
+        name="aws-cp",
+        title="whole download by the AWS CLI (aws s3 cp)",
+        puller="whole:aws_cp",
+        downloads=True,
+    ),
+    Way(name="pipe", title="stream through a pipe", puller="pipe:PipeWay", only_forward=True),
+    Way(
+        name="get-object",
+        title="one GET read as it comes, ranged GETs at random (boto3)",
+        puller="whole:GetObjectWay",
+    ),
+    Way(name="one-by-one", title="ranges one by one", puller="ranged:one_by_one"),
+    Way(name="ahead", title="ranges in parallel, read ahead (this tool)", puller="ranged:ahead"),
+    Way(name="gdal", title="GDAL's virtual file system", puller="gdal:GdalWay"),
+    Way(name="rclone-mount", title="FUSE mount by rclone", puller="fuse:FuseWay"),
+    Way(name="s3fs", title="FUSE mount by s3fs", puller="fuse:FuseWay"),
+    Way(name="goofys", title="FUSE mount by goofys", puller="fuse:FuseWay"),
+    Way(name="mount-s3", title="FUSE mount by Mountpoint for S3", puller="fuse:FuseWay"),
+    Way(name="mount", title="file system mounted by somebody else", puller="local:MountWay"),
 )
 BY_NAME: Final = {way.name: way for way in WAYS}
 
@@ -48,7 +75,7 @@ BY_NAME: Final = {way.name: way for way in WAYS}
 def not_here(
     way: Way, objects: Sequence[StoredObject], *, free_nbytes: int, stores_pays: bool = False
 ) -> str | None:
-    """Return why a way cannot be measured here, or None where it can.
+    """Return why a way cannot be measured here; None if it can.
 
     Args:
         way: Which.
@@ -80,7 +107,7 @@ def _reasons(
 
 
 def _lacking(way: Way, objects: Sequence[StoredObject]) -> Iterator[str]:
-    """Yield what another program's way lacks."""
+    """Yield what is missing for a way of another program."""
     if way.name in _PROGRAMS and not works(_PROGRAMS[way.name]):
         yield f"{_PROGRAMS[way.name]} is not on the PATH, or does not start"
     if way.name in FUSE_WAYS:
@@ -107,20 +134,20 @@ _S3_ONLY: Final = (*_PROGRAMS, "in-parts", "one-thread", "get-object")
 
 
 def pipe_program(schemes: set[str]) -> str | None:
-    """Return what streams such objects to its output: ``aws`` for S3 where it works, else ``curl``."""
+    """Return the program that streams such objects: ``aws`` for S3 if it works, else ``curl``."""
     if schemes == {"s3"} and works("aws"):
         return "aws"
     return "curl" if shutil.which("curl") else None
 
 
 def found(program: str) -> str | None:
-    """Return the path of a program: of those installed beside this Python, else of the PATH."""
+    """Return the path of a program that is installed beside this Python, or is on the PATH."""
     beside = sysconfig.get_path("scripts")
     return shutil.which(program, path=beside) or shutil.which(program)
 
 
 def works(program: str) -> bool:
-    """Whether a program is there and starts; a version manager's stand-in may be all there is."""
+    """Return whether a program starts. A version manager may have put only a stand-in there."""
     path = found(program)
     if path is None:
         return False

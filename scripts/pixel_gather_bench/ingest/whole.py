@@ -3,14 +3,15 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import unquote
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings, split_href
 from pixel_gather.errors import StoreError
 from pixel_gather_bench.ingest.job import MIB, IngestJob, Read, StoredObject
+from pixel_gather_bench.ingest.puller import Puller
 from pixel_gather_bench.ingest.ways import found
 
 _CHUNK: Final = MIB
@@ -19,19 +20,16 @@ _PART_NBYTES: Final = 8 * MIB
 """Both as the AWS CLI has them."""
 
 
-class Download(Protocol):
-    """Stores an object whole."""
-
-    def __call__(self, stored: StoredObject, path: Path) -> None:
-        """Write it to a file that is not there yet."""
+type Download = Callable[[StoredObject, Path], None]
+"""Stores an object whole, in a file that is not there yet."""
 
 
-class WholeWay:
+class WholeWay(Puller):
     """Reads from a file that each object is downloaded to at its first use."""
 
     def __init__(self, job: IngestJob, download: Download) -> None:
         """Download nothing yet."""
-        self._job = job
+        super().__init__(job)
         self._download = download
         self._files: dict[int, Path] = {}
 
@@ -98,25 +96,25 @@ def in_parts(job: IngestJob, *, is_threaded: bool = True) -> WholeWay:
     return WholeWay(job, download)
 
 
+def in_parts_one_by_one(job: IngestJob) -> WholeWay:
+    """Return the same way with one part at a time."""
+    return in_parts(job, is_threaded=False)
+
+
 def s5cmd(job: IngestJob) -> WholeWay:
-    """Return the way of s5cmd."""
-    stores = job.stores
-    options: list[str] = []
-    options += ["--endpoint-url", stores.endpoint] if stores.endpoint else []
-    options += ["--no-sign-request"] if stores.unsigned else []
-    options += ["--profile", stores.profile] if stores.profile else []
-    options += ["--request-payer", "requester"] if stores.requester_pays else []
+    """Return the way of s5cmd, which is told its Region by the environment."""
+    options = options_of(job.stores, leaving_out=("--region",))
+    parts = ["--concurrency", str(_PARTS_AT_A_TIME)]
 
     def download(stored: StoredObject, path: Path) -> None:
-        parts = ["--concurrency", str(_PARTS_AT_A_TIME)]
-        _run("s5cmd", [*options, "cp", "--raw", *parts, stored.href, str(path)], stores)
+        _run("s5cmd", [*options, "cp", "--raw", *parts, stored.href, str(path)], job.stores)
 
     return WholeWay(job, download)
 
 
 def aws_cp(job: IngestJob) -> WholeWay:
     """Return the way of the AWS CLI."""
-    options = aws_options(job.stores)
+    options = options_of(job.stores)
 
     def download(stored: StoredObject, path: Path) -> None:
         _run("aws", ["s3", "cp", "--only-show-errors", stored.href, str(path), *options], job.stores)
@@ -124,13 +122,21 @@ def aws_cp(job: IngestJob) -> WholeWay:
     return WholeWay(job, download)
 
 
-def aws_options(stores: StoreSettings) -> list[str]:
-    """Return how the AWS CLI is told of the same store."""
-    options = ["--endpoint-url", stores.endpoint] if stores.endpoint else []
-    options += ["--no-sign-request"] if stores.unsigned else []
-    options += ["--region", stores.region] if stores.region else []
-    options += ["--profile", stores.profile] if stores.profile else []
-    return options + (["--request-payer", "requester"] if stores.requester_pays else [])
+def options_of(stores: StoreSettings, *, leaving_out: Collection[str] = ()) -> list[str]:
+    """Return how the AWS CLI, and programs like it, are told of the same store."""
+    options: dict[str, list[str | None]] = {
+        "--endpoint-url": [stores.endpoint],
+        "--no-sign-request": [] if stores.unsigned else [None],
+        "--region": [stores.region],
+        "--profile": [stores.profile],
+        "--request-payer": ["requester" if stores.requester_pays else None],
+    }
+    return [
+        word
+        for name, values in options.items()
+        if None not in values and name not in leaving_out
+        for word in (name, *map(str, values))
+    ]
 
 
 def environment_of(stores: StoreSettings) -> dict[str, str]:
@@ -145,16 +151,13 @@ def _run(program: str, arguments: Sequence[str], stores: StoreSettings) -> None:
         raise StoreError(f"{program}: {ended.stderr.decode(errors='replace').strip()[-500:]}")
 
 
-class GetObjectWay:
+class GetObjectWay(Puller):
     """One GET whose body is read as it comes, and a GET for each range."""
 
     def __init__(self, job: IngestJob) -> None:
         """Send nothing yet."""
-        self._job = job
+        super().__init__(job)
         self._client = s3_client(job.stores)
-
-    def ready(self, index: int) -> None:
-        """Do nothing: bytes are read as they come."""
 
     def stream(self, index: int) -> Iterator[bytes]:
         """Yield all bytes in order."""

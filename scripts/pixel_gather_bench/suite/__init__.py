@@ -1,1 +1,1 @@
-"""Engines and concurrencies over a list of sources, every run in a process of its own."""
+"""The benchmark of a list: each engine at each concurrency, every run in its own process."""

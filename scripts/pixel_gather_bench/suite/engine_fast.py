@@ -1,7 +1,8 @@
-"""The engine ``fast``: this project's reader, through the ports that a shard's worker reads through."""
+"""The engine ``fast``: this project's reader, used as a worker uses it."""
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from typing import Any, Final
 
@@ -23,22 +24,30 @@ from pixel_gather_bench.suite.sheet import Lanes, Sheet
 from pixel_gather_bench.suite.target import Raster, Target
 
 _TIMEOUT_S: Final = 180.0
-"""Longest that one source may take, as in a gather."""
+"""Limit for one source, as in a gather."""
 
 
-def read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> dict[str, str]:
+def read_all(
+    job: Job, out: np.ndarray[Any, Any], sheet: Sheet, *, packed_headers: Mapping[str, bytes] | None = None
+) -> dict[str, str]:
     """Fill ``out``, shape (source, y, x), and the sheet.
+
+    Args:
+        job: What to read.
+        out: Gets the pixels.
+        sheet: Gets the times.
+        packed_headers: What a header index tells of sources, by href.
 
     Returns:
         Settings of GDAL, none here.
     """
-    run(_read_all(job, out, sheet))
+    run(_read_all(job, out, sheet, packed_headers or {}))
     sheet.count_cpu()
     return {}
 
 
 def raster_of(header: Header) -> Raster:
-    """Return what a header tells, as every engine knows it."""
+    """Return what every engine knows of a source, from its header."""
     return Raster(
         height=header.height,
         width=header.width,
@@ -49,10 +58,10 @@ def raster_of(header: Header) -> Raster:
     )
 
 
-async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
+async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet, headers: Mapping[str, bytes]) -> None:
     fixed = job.configuration.concurrency
     slots = AdaptiveLimiter(fixed=fixed)
-    # the slots' number is of each back end, a thread pool's is of all together
+    # a limiter counts each back end apart, a pool of threads counts all together
     together: AbstractAsyncContextManager[None] = asyncio.Semaphore(fixed) if fixed else nullcontext()
     lanes = Lanes()
     async with CogReader.over(
@@ -67,7 +76,14 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
         async def read_one(position: int) -> None:
             async with together, slots.permit(job.hrefs[position], weight=1) as place:
                 with lanes.taken() as lane, sheet.timed(position, lane):
-                    cost = await _read_source(job, position, out[position], reader, sheet)
+                    cost = await _read_source(
+                        job,
+                        position,
+                        out[position],
+                        reader,
+                        sheet,
+                        packed_header=headers.get(job.hrefs[position]),
+                    )
                     place.was_read(n_requests=cost.needed_requests)
 
         await all_of(read_one(position) for position in range(len(job.hrefs)))
@@ -75,7 +91,7 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> None:
 
 
 async def _warm_up(job: Job, reader: SourceReader) -> None:
-    """Read the last source, the one that caches have most likely dropped when its turn comes."""
+    """Read the last source. By the time of its turn, caches have most likely dropped it."""
     scratch = np.empty(job.target.shape, job.target.dtype)
     n_sources = len(job.hrefs)
     with suppress(SourceError):
@@ -83,13 +99,19 @@ async def _warm_up(job: Job, reader: SourceReader) -> None:
 
 
 async def _read_source(
-    job: Job, position: int, out: np.ndarray[Any, Any], reader: SourceReader, sheet: Sheet
+    job: Job,
+    position: int,
+    out: np.ndarray[Any, Any],
+    reader: SourceReader,
+    sheet: Sheet,
+    *,
+    packed_header: bytes | None = None,
 ) -> Cost:
     href, cost, columns = job.hrefs[position], Cost(), sheet.columns
     began_s = time.perf_counter()
     try:
         async with asyncio.timeout(_TIMEOUT_S):
-            source = await reader.open_(href, overview=None, cost=cost)
+            source = await reader.open_(href, overview=None, cost=cost, packed_header=packed_header)
             opened_s = time.perf_counter()
             columns.open_s[position] = opened_s - began_s
             await _fill(source, out, job.target)

@@ -1,4 +1,4 @@
-"""The engine ``rasterio``: threads, each opening and reading one file after another, as published."""
+"""The engine ``rasterio``: each of several threads opens and reads one file after another."""
 
 import os
 import threading
@@ -69,7 +69,7 @@ def _read_source(job: Job, position: int, out: np.ndarray[Any, Any], *, lane: in
 
 
 def _reason(error: RasterioError, href: str) -> str:
-    """Return GDAL's words without the file's name, so that one cause of many files reads the same."""
+    """Return GDAL's message without the file's name, so that one cause reads the same for all files."""
     said = str(error.__cause__ or error)
     for name in (gdal_path(href), href):
         said = said.replace(f"'{name}'", "the file").replace(f"{name}: ", "").replace(name, "the file")
@@ -90,7 +90,7 @@ def _raster_of(dataset: Any, band: int) -> Raster:
 
 
 def _stored_nbytes(dataset: Any, window: Window, band: int) -> int:
-    """Return the size of the tile in the file; 0 where the format does not tell."""
+    """Return the stored size of the tile; 0 if the format does not tell."""
     height, width = dataset.block_shapes[band - 1]
     name = f"BLOCK_SIZE_{window.col_off // width}_{window.row_off // height}"
     return int(dataset.get_tag_item(name, "TIFF", bidx=band) or 0)

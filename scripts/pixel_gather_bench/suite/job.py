@@ -1,4 +1,4 @@
-"""What the suite tells the process of one run: which engine, how many sources at a time, and of what."""
+"""The job of one run: which engine, how many sources at a time, and what to read."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -8,20 +8,20 @@ from pixel_gather_bench.suite.target import Target
 
 type EngineName = Literal["fast", "rasterio"]
 ENGINES: Final[tuple[EngineName, ...]] = ("fast", "rasterio")
-"""``fast`` is this project's reader; ``rasterio`` is GDAL in threads, with the published settings."""
+"""``fast`` is this project's reader. ``rasterio`` is GDAL in threads, with the settings published in 2018."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What runs of one suite differ in."""
+    """Engine and concurrency of a run."""
 
     engine: EngineName
     concurrency: int | None
-    """Sources read at one time: places, or threads; None where the engine finds it out."""
+    """Sources, or threads, at one time. None lets the engine find the number."""
 
     @property
     def name(self) -> str:
-        """As it stands in tables and legends: ``fast, 12``."""
+        """The name in tables and legends, such as ``fast, 12``."""
         return f"{self.engine}, {self.shown_concurrency}"
 
     @property
@@ -32,11 +32,11 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run, whole."""
+    """All that one run needs to know."""
 
     configuration: Configuration
     round: int
-    """Which of the repetitions, from 1."""
+    """Number of the repetition, from 1."""
 
     target: Target
     stores: StoreSettings
@@ -53,9 +53,9 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of its record's file, without ending: ``fast-12-1``."""
+        """Name of the record's file without its suffix, such as ``fast-12-1``."""
         return f"{self.configuration.engine}-{self.configuration.shown_concurrency}-{self.round}"
 
     def without_hrefs(self) -> "Job":
-        """Return the job as its record keeps it: the list stands in the folder once."""
+        """Return the job without the list, which the folder has once."""
         return replace(self, hrefs=())

@@ -1,4 +1,4 @@
-"""Concurrencies and engines as one writes them: ``1,2,4``, ``1-56``, ``1-56:5``, ``auto``. Pure."""
+"""Reads concurrencies such as ``1,2,4``, ``1-56``, ``1-56:5`` and ``auto``. Pure."""
 
 import re
 from typing import Final

@@ -1,18 +1,10 @@
-"""One run in a process of its own: a job on standard input, its record on standard output.
+"""One run: an engine reads all sources once."""
 
-The process ends with the one that started it: that one holds its standard input open.
-"""
-
-import os
-import sys
-import threading
-import traceback
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import msgspec
 import numpy as np
 import xxhash
 
@@ -23,15 +15,12 @@ from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.sheet import Sheet
 
-_CRASHED: Final = 1
-_ORPHANED: Final = 3
-
 
 def do(job: Job) -> Record:
-    """Read all sources and tell how it went."""
+    """Read all sources and return the record."""
     engine = import_module(f"pixel_gather_bench.suite.engine_{job.configuration.engine}")
     out = np.empty((len(job.hrefs), *job.target.shape), job.target.dtype)
-    out[:] = 0  # a virtual machine's first touch of a page costs as much as decoding a tile, whoever reads
+    out[:] = 0  # in a virtual machine a page's first touch costs as much as decoding a tile
     sheet = Sheet(len(job.hrefs))
     began = datetime.now(UTC)
     gdal = engine.read_all(job, out, sheet)
@@ -69,7 +58,7 @@ def digest_of_all(pixels: np.ndarray[Any, Any]) -> str:
 
 
 def _keep(pixels: np.ndarray[Any, Any], folder: Path, digest: str) -> None:
-    """Write the pixels once: runs of equal digest share the file."""
+    """Write the pixels. Runs with the same digest share one file."""
     file = folder / f"{digest}.npy"
     if file.exists():
         return
@@ -78,28 +67,3 @@ def _keep(pixels: np.ndarray[Any, Any], folder: Path, digest: str) -> None:
     with unfinished.open("wb") as opened:
         np.save(opened, pixels, allow_pickle=False)
     unfinished.replace(file)
-
-
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
-    os._exit(_ORPHANED)
-
-
-def main() -> None:
-    """Do the job that the first line of standard input describes."""
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    code = _CRASHED
-    try:
-        record = do(job)
-        sys.stdout.buffer.write(msgspec.json.encode(record))
-        sys.stdout.buffer.flush()
-        code = 0
-    except BaseException:  # noqa: BLE001 # whatever it is, the parent tells of it
-        traceback.print_exc()
-    sys.stderr.flush()
-    os._exit(code)  # the thread that waits for the parent holds standard input's lock, which an exit wants
-
-
-if __name__ == "__main__":
-    main()

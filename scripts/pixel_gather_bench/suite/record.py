@@ -1,4 +1,4 @@
-"""What one run of the suite leaves behind, and how it becomes a `pixel_gather.report.run.Run`."""
+"""The record of one run, and how it becomes a `pixel_gather.report.run.Run`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,39 +13,39 @@ from pixel_gather_bench.suite.sheet import Columns, Failure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """All that one run tells of itself. Times in seconds."""
+    """The record of one run. Times are in seconds."""
 
     job: Job
-    """Without its hrefs, which are the folder's ``list.txt``."""
+    """The job without its hrefs. They are in the folder's ``list.txt``."""
 
     machine: dict[str, Any]
     """See `pixel_gather_bench.machine.about_machine`."""
 
     gdal: dict[str, str]
-    """GDAL's options and version, where it was the engine."""
+    """GDAL's options and version; empty if the engine was another."""
 
     began: str
-    """ISO 8601, UTC."""
+    """Start of the run: ISO 8601, UTC."""
 
     n_sources: int
     digest: str
-    """Of all pixels in the list's order, as a cube's report has it; sources that failed count as zeros."""
+    """Digest of all pixels in the list's order, as in a cube's report. Failed sources count as zeros."""
 
     wall_s: float
-    """From the start of the clock, after imports and warm-up, until the last source was done."""
+    """Wall time of reading. Imports and warm-up are not included."""
 
     cpu_s: float
-    """User and system time meanwhile, of the process and its children."""
+    """User and system time of the process and its children during ``wall_s``."""
 
     peak_rss_mib: float
-    """Pixels included: all are held until the end, by every engine."""
+    """Peak memory. It includes all pixels, which every engine holds until the end."""
 
     columns: Columns
     failures: tuple[Failure, ...]
     """In the order of the list."""
 
     def to_run(self) -> Run:
-        """Return what tables and figures are drawn from: the sources that were read."""
+        """Return the run of the sources that were read, for tables and figures."""
         job, target = self.job, self.job.target
         timings = self._timings()
         return Run(

@@ -1,4 +1,4 @@
-"""The records in a suite's folder: written whole or not at all, read back as runs."""
+"""Writes the records of a suite to its folder, and reads them back as runs."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -9,6 +9,7 @@ import msgspec
 
 from pixel_gather.errors import RequestError
 from pixel_gather.report.run import Run
+from pixel_gather_bench.bench_folder import put_text
 from pixel_gather_bench.suite.job import ENGINES, Configuration
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.settings import BestBy, read_settings
@@ -17,16 +18,14 @@ _FOLDER: Final = "records"
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Put a record into a suite's folder."""
+    """Write a record to a suite's folder."""
     records = folder / _FOLDER
     records.mkdir(exist_ok=True)
-    unfinished = records / f"{record.job.name}.unfinished"
-    unfinished.write_bytes(msgspec.json.encode(record))
-    unfinished.replace(unfinished.with_suffix(".json"))
+    put_text(records / f"{record.job.name}.json", msgspec.json.encode(record).decode())
 
 
 def has_record(folder: Path, name: str) -> bool:
-    """Whether the run of this name has ended before."""
+    """Return whether the run of this name has a record."""
     return (folder / _FOLDER / f"{name}.json").exists()
 
 

@@ -1,4 +1,4 @@
-"""The report of a suite, in its folder: the page, its text and data, and every figure as PNG and SVG."""
+"""Writes the report of a suite to its folder: page, text, data, and figures as PNG and SVG."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from pixel_gather_bench.suite.records import runs_in
 
 
 def write_suite_report(folder: Path, *, with_published: bool) -> None:
-    """Draw the best run of each configuration; what an earlier report left is overwritten.
+    """Draw the best run of each configuration. An earlier report is overwritten.
 
     Args:
         folder: A suite's, with at least one record.

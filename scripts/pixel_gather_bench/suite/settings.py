@@ -1,4 +1,4 @@
-"""What a suite is to do, as its folder keeps it so that it can be resumed."""
+"""The settings of a suite. Its folder keeps them, so that the suite can be resumed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ import msgspec
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
+from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.suite.job import Configuration, EngineName, Job
 from pixel_gather_bench.suite.target import Target
 
@@ -20,11 +21,11 @@ _LIST: Final = "list.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteSettings:
-    """All that runs of one suite have in common, and which there are."""
+    """What the runs of one suite have in common, and which runs there are."""
 
     engines: tuple[EngineName, ...]
     concurrencies: tuple[int | None, ...]
-    """None is found out while reading, by those engines that can."""
+    """None lets the engine find the number while it reads, if it can."""
 
     times: int
     target: Target
@@ -37,7 +38,7 @@ class SuiteSettings:
     keep: bool
     best_by: BestBy
     machine: dict[str, Any]
-    """Where it was begun; each record has its own."""
+    """The machine on which the suite began. Each record has its own."""
 
     def configurations(self) -> Iterator[Configuration]:
         """Yield each engine at each concurrency, engines in turn."""
@@ -47,15 +48,9 @@ class SuiteSettings:
                     yield Configuration(engine=engine, concurrency=concurrency)
 
     def jobs(self, hrefs: tuple[str, ...], folder: Path) -> Iterator[Job]:
-        """Yield all runs in their order: a round of all configurations after another.
-
-        A store or network that changes with time so changes for all alike; every other round goes backwards,
-        so that none always follows the same one.
-        """
-        configurations = list(self.configurations())
-        for round_ in range(1, self.times + 1):
-            for configuration in configurations if round_ % 2 else reversed(configurations):
-                yield self.job(configuration, round_, hrefs, folder)
+        """Yield all runs in their order, round after round."""
+        for number, configuration in rounds(list(self.configurations()), self.times):
+            yield self.job(configuration, number + 1, hrefs, folder)
 
     def job(self, configuration: Configuration, round_: int, hrefs: tuple[str, ...], folder: Path) -> Job:
         """Return one run."""
@@ -72,14 +67,14 @@ class SuiteSettings:
 
 
 def write_settings(folder: Path, settings: SuiteSettings, hrefs: tuple[str, ...]) -> None:
-    """Write what a suite is to do, the list first."""
+    """Write the list and the settings of a suite."""
     (folder / _LIST).write_text("".join(f"{href}\n" for href in hrefs))
     content = msgspec.json.format(msgspec.json.encode(settings), indent=2)
     (folder / _SETTINGS).write_bytes(content + b"\n")
 
 
 def read_settings(folder: Path) -> SuiteSettings:
-    """Return what a suite was to do.
+    """Return the settings of a suite.
 
     Raises:
         RequestError: It is no suite's folder.

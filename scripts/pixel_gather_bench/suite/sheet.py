@@ -1,9 +1,9 @@
-"""What is noted of every source while a run is under way, in the same way for every engine."""
+"""The times of every source during a run. All engines note them in the same way."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from threading import Lock
 
 from pixel_gather.errors import SourceError
@@ -15,63 +15,55 @@ type Integers = list[int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A source that gave no pixels."""
+    """A source without pixels."""
 
     position: int
-    """In the list, from 0."""
+    """Place in the list, from 0."""
 
     status: str
-    """As in a cube; ``failed`` where the engine does not tell causes apart."""
+    """Status as in a cube. It is ``failed`` if the engine does not know more."""
 
     reason: str
 
 
 @dataclass(slots=True, kw_only=True)
 class Columns:
-    """One value per source, in the order of the list; times in seconds since the clock started."""
+    """One value for each source, in the order of the list. Times are in seconds since the clock started."""
 
     start_s: Floats
     end_s: Floats
     open_s: Floats
-    """Until the header was known."""
+    """Time until the header was known."""
 
     read_s: Floats
-    """From then until the pixels were there."""
+    """Time from then until the pixels were there."""
 
     nbytes: Integers
-    """Of the tile as stored, without the header."""
+    """Stored size of the tile, without the header."""
 
     header_nbytes: Integers
-    """Received until the header was known; 0 where the engine does not tell."""
+    """Bytes received until the header was known; 0 if the engine does not tell."""
 
     lane: Integers
-    """Which of the places, or threads, it was read in, from 0."""
+    """Number of the thread, or of the place among concurrent sources, from 0."""
 
     @classmethod
     def empty(cls, n_sources: int) -> "Columns":
         """Return columns of zeros."""
-        floats, integers = [0.0] * n_sources, [0] * n_sources
-        return cls(
-            start_s=floats.copy(),
-            end_s=floats.copy(),
-            open_s=floats.copy(),
-            read_s=floats.copy(),
-            nbytes=integers.copy(),
-            header_nbytes=integers.copy(),
-            lane=integers.copy(),
-        )
+        zeros = {field.name: [0.0 if field.type is Floats else 0] * n_sources for field in fields(cls)}
+        return cls(**zeros)  # type: ignore[arg-type] # each of its own kind
 
 
 @dataclass(slots=True)
 class Lanes:
-    """Numbers for what is going on at one time: the lowest that is free, first."""
+    """Gives each concurrent source the lowest free number."""
 
     _free: list[int] = field(default_factory=list)
     _n_made: int = 0
 
     @contextmanager
     def taken(self) -> Iterator[int]:
-        """Hold a number; belongs to one event loop."""
+        """Hold a number. Use it in one event loop only."""
         if not self._free:
             self._free.append(self._n_made)
             self._n_made += 1
@@ -84,7 +76,7 @@ class Lanes:
 
 
 class Sheet:
-    """Filled by an engine: from `start` to `stop` the clock runs."""
+    """The times of one run. The engine starts and stops the clock."""
 
     def __init__(self, n_sources: int) -> None:
         self.columns = Columns.empty(n_sources)
@@ -96,25 +88,25 @@ class Sheet:
         self._cpu_before_s = 0.0
 
     def start(self) -> None:
-        """Start the clock: what was imported, made and warmed up before does not count."""
+        """Start the clock. Imports and warm-up before do not count."""
         self._cpu_before_s = cpu_s()
         self._began_s = time.perf_counter()
 
     def stop(self) -> None:
-        """Stop the clock: the last source is done."""
+        """Stop the clock after the last source."""
         self.wall_s = self.now_s()
 
     def count_cpu(self) -> None:
-        """Note the CPU time since the start, once child processes, if any, have ended."""
+        """Note the CPU time since the start. Call it once child processes have ended."""
         self.cpu_s = cpu_s() - self._cpu_before_s
 
     def now_s(self) -> float:
-        """Return what the clock shows."""
+        """Return the seconds since the clock started."""
         return time.perf_counter() - self._began_s
 
     @contextmanager
     def timed(self, position: int, lane: int) -> Iterator[None]:
-        """Note when work on a source began and ended, and its failure, if it is one."""
+        """Note when the reading of a source began and ended, and whether it failed."""
         columns = self.columns
         columns.lane[position] = lane
         columns.start_s[position] = self.now_s()
@@ -126,6 +118,6 @@ class Sheet:
             columns.end_s[position] = self.now_s()
 
     def fail(self, position: int, status: str, reason: str) -> None:
-        """Note that a source gave no pixels."""
+        """Note that a source failed."""
         with self._lock:
             self.failures.append(Failure(position=position, status=status, reason=reason))

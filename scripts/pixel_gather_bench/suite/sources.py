@@ -1,4 +1,4 @@
-"""What a suite reads: the list, and the first good source of it, which fixes the windows' shape and dtype."""
+"""Reads a suite's list, and the first good source, which determines the windows' shape and dtype."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -23,7 +23,7 @@ _MOST_TRIED: Final = 20
 
 
 def hrefs_of(sources: Sources, *, first: int | None, stores: StoreSettings) -> tuple[str, ...]:
-    """Return the sources in the order in which they are named, or the first so many of them.
+    """Return the hrefs in the order of the list, or only the first ones.
 
     Raises:
         RequestError: The list cannot be read, or a line of it is wrong.
@@ -36,7 +36,7 @@ def hrefs_of(sources: Sources, *, first: int | None, stores: StoreSettings) -> t
 def find_target(
     hrefs: Sequence[str], *, tile: tuple[int, int] | None, band: int, stores: StoreSettings
 ) -> Target:
-    """Return what is to be read of every source, by the first one that has it.
+    """Return what to read from every source. The first source that has the tile decides.
 
     Raises:
         RequestError: None of those that were tried has.
@@ -66,7 +66,7 @@ async def _find_target(
 
 
 def check_memory(target: Target, n_sources: int) -> None:
-    """Refuse what would fill more than half of the memory that is free.
+    """Refuse a run that would fill more than half of the free memory.
 
     Raises:
         RequestError: All windows of a run, held until its end, would.

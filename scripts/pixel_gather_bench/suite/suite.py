@@ -1,11 +1,11 @@
-"""The suite: every run in a fresh process, round by round, its record kept as soon as it has ended."""
+"""Runs a suite, round by round. Every run has a fresh process, and its record is kept at once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pixel_gather.errors import GatherError
-from pixel_gather_bench.suite.child import RunCrashedError, run_in_child
+from pixel_gather_bench.child import RunCrashedError, run_in_child
 from pixel_gather_bench.suite.job import Configuration, Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.records import has_record, write_record
@@ -14,15 +14,24 @@ from pixel_gather_bench.suite.settings import SuiteSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One run that is over, or was over before."""
+    """One run that has ended."""
 
     name: str
     n_done: int
     n_runs: int
     record: Record | None
-    """None where it had a record already, or has none because it crashed."""
+    """None if the run crashed."""
 
     crash: str | None = None
+
+
+def run_job(job: Job) -> Record:
+    """Do one run in a fresh process.
+
+    Raises:
+        RunCrashedError: The process ended without a record.
+    """
+    return run_in_child("pixel_gather_bench.suite.one_run:do", job, Record, name=job.name)
 
 
 def run_suite(
@@ -31,7 +40,7 @@ def run_suite(
     hrefs: tuple[str, ...],
     *,
     on_step: Callable[[Step], None],
-    run_one: Callable[[Job], Record] = run_in_child,
+    run_one: Callable[[Job], Record] = run_job,
 ) -> None:
     """Do all runs that have no record in the folder yet.
 
@@ -66,7 +75,7 @@ def _run_and_keep(
 
 
 def _kept(said: str, file: Path) -> str:
-    """Keep what a process said before it crashed, and return where."""
+    """Keep the output of a process that crashed, and return where."""
     if not said:
         return ""
     file.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a suite found, a line for each engine and concurrency, and whether all pixels agree. Pure."""
+"""The result of a suite: a row for each engine and concurrency, digests and failures. Pure."""
 
 import statistics
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from pixel_gather_bench.suite.settings import BestBy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteRow:
-    """One configuration; the figures are those of its best run unless they say otherwise."""
+    """One configuration. The figures are those of its best run unless they say otherwise."""
 
     engine: str
     concurrency: str
@@ -20,7 +20,7 @@ class SuiteRow:
 
     n_runs: int
     typical_per_s: float
-    """Sources a second: sources done by elapsed time, its median over the run."""
+    """Median over the run of the sources done divided by the time until then."""
 
     median_typical_per_s: float
     """Of all its runs."""
@@ -46,7 +46,7 @@ class Cause:
     status: str
     reason: str
     positions: tuple[int, ...]
-    """In the list, from 0."""
+    """Places in the list, from 0."""
 
 
 def rows_of(records: Sequence[Record], best_by: BestBy) -> list[SuiteRow]:
@@ -55,7 +55,7 @@ def rows_of(records: Sequence[Record], best_by: BestBy) -> list[SuiteRow]:
 
 
 def digests_of(records: Sequence[Record]) -> dict[str, list[str]]:
-    """Return the runs' names by the digest of their pixels: more than one digest, and pixels differ."""
+    """Return the runs' names by the digest of their pixels. With more than one digest, pixels differ."""
     found: dict[str, list[str]] = {}
     for record in records:
         found.setdefault(record.digest, []).append(record.job.name)
@@ -79,7 +79,7 @@ def causes_of(records: Sequence[Record]) -> list[Cause]:
 def suite_to_json(
     records: Sequence[Record], best_by: BestBy, *, folder: str, crashes: Sequence[str]
 ) -> dict[str, Any]:
-    """Return all of it as plain values; times in seconds."""
+    """Return the whole result as plain values. Times are in seconds."""
     return {
         "folder": folder,
         "best_by": best_by,

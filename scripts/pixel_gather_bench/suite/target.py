@@ -1,4 +1,4 @@
-"""The tile that a suite reads of every source, and what a source must be like to give it. Pure."""
+"""The tile that a suite reads from every source, and which sources have it. Pure."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from pixel_gather.model.window import Window
 
 
 class Raster(NamedTuple):
-    """What an engine knows of a source once it is open; tiles of an image in strips are as wide as it."""
+    """What an engine knows of an open source. If an image has strips, its tiles are as wide as the image."""
 
     height: int
     width: int
@@ -21,28 +21,28 @@ class Raster(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is read of every source; the first good one has fixed shape and dtype."""
+    """What is read from every source. The first good source determines shape and dtype."""
 
     tile: tuple[int, int] | None
     """(row, column) in the source's own tiling; None for the tile that holds the middle pixel."""
 
     band: int
-    """From 1."""
+    """Number of the band, from 1."""
 
     shape: tuple[int, int]
-    """(height, width) in pixels; less than a tile at the image's lower and right edges."""
+    """(height, width) in pixels. At the lower and right edges it is less than a tile."""
 
     dtype: str
 
     @property
     def nbytes(self) -> int:
-        """Of one window, decoded."""
+        """Bytes of one decoded window."""
         import numpy as np  # noqa: PLC0415 # the command's help does without
 
         return self.shape[0] * self.shape[1] * np.dtype(self.dtype).itemsize
 
     def window_on(self, raster: Raster, *, href: str) -> Window:
-        """Return where the tile lies on a source, the same for every engine.
+        """Return the window of the tile in a source. It is the same for every engine.
 
         Raises:
             SourceError: It is outside, or its pixels do not fit between the others'.
@@ -64,7 +64,7 @@ class Target:
 
 
 def tile_window(raster: Raster, tile: tuple[int, int] | None) -> Window | None:
-    """Return the part of a tile that lies on the raster, or None where none does."""
+    """Return the part of a tile that lies on the raster, or None."""
     height, width = raster.tile_height, raster.tile_width
     row, column = (raster.height // 2 // height, raster.width // 2 // width) if tile is None else tile
     whole = Window(col_off=column * width, row_off=row * height, width=width, height=height)

@@ -1,29 +1,26 @@
 """Sources a second against sources at one time, a panel for each back end, what is found out marked on it."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pixel_gather.adapters.report.plots import DARK, LIGHT, Theme, finish_axes, new_figure
+from pixel_gather.adapters.report.plots import Theme, finish_axes, new_figure
 from pixel_gather.adapters.report.plots.axes import WIDTH_IN
-from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_themed
+from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below, put_in_both_themes
 from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEndCurve
 from pixel_gather_bench.threads.text import basis
 
 _HEIGHT_IN: Final = 4.2
 _HEADROOM: Final = 0.15
-_NAME: Final = "threads"
 
 
 def write_figure(curves: Sequence[BackEndCurve], folder: Path) -> list[Path]:
     """Write the figure as PNG and SVG, light and dark."""
-    files: list[Path] = []
-    for theme_name, theme in (("light", LIGHT), ("dark", DARK)):
-        files += put_themed(draw(curves, theme), folder, _NAME, theme_name)
-    return files
+    return put_in_both_themes(partial(draw, curves), folder, "threads")
 
 
 def draw(curves: Sequence[BackEndCurve], theme: Theme) -> Figure:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pixel_gather_bench.text_table import aligned
 from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEndCurve
 
 _THREADS: Final = (4, 8, 32)
@@ -47,11 +48,8 @@ def lines_beside(curves: Sequence[BackEndCurve]) -> Iterator[str]:
         )
         for each in OF_2016
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     yield "beside the figures published in 2016 (some 900 Landsat tiles, averages of warm calls)"
-    for first, *numbers, last in rows:
-        cells = [cell.rjust(width) for cell, width in zip(numbers, widths[1:-1], strict=True)]
-        yield "  ".join((first.ljust(widths[0]), *cells, last))
+    yield from aligned(rows)
     yield (
         "there each thread waits and decodes, and more threads than cores lose; here the number in flight "
         "and the number of decoders, one a core, part ways. Machines, tiles and stores differ."

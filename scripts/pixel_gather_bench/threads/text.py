@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from pixel_gather_bench.text_table import aligned
 from pixel_gather_bench.threads.numbers import BACK_ENDS, BackEnd, BackEndCurve, Point
 
 _COLUMNS: Final = ("at a time", "sources", "sources/s", "lowest", "highest", "CPU s per 1,000", "failed")
@@ -51,10 +52,8 @@ def _lines(curve: BackEndCurve) -> Iterator[str]:
     rows = [_COLUMNS, *(_row(str(point.at_a_time), point) for point in curve.fixed)]
     if curve.found is not None:
         rows.append(_row(f"auto, {curve.found.at_a_time}", curve.found))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     yield f"{BACK_ENDS[curve.back_end]}, runs of each: {len(curve.fixed[0].per_s)}; the median is quoted"
-    for row in rows:
-        yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+    yield from aligned(rows)
     yield verdict(curve)
     yield basis(curve)
 

@@ -10,13 +10,12 @@ from pixel_gather.adapters.object_store.object_store import StoreSettings, split
 from pixel_gather.errors import GatherError
 from pixel_gather_bench.bench_folder import put_text
 from pixel_gather_bench.machine import about_machine
-from pixel_gather_bench.suite.child import run_in_child
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.records import read_records
 from pixel_gather_bench.suite.settings import SuiteSettings, write_settings
 from pixel_gather_bench.suite.sources import check_memory, find_target
-from pixel_gather_bench.suite.suite import Step, run_suite
+from pixel_gather_bench.suite.suite import Step, run_job, run_suite
 from pixel_gather_bench.suite.target import Target
 from pixel_gather_bench.threads.figure import write_figure
 from pixel_gather_bench.threads.numbers import BackEnd, BackEndCurve, by_back_end, curve_of, shortened
@@ -83,7 +82,7 @@ def bench_threads(
     folder: Path,
     *,
     on_step: Callable[[BackEnd, Step], None],
-    run_one: Callable[[Job], Record] = run_in_child,
+    run_one: Callable[[Job], Record] = run_job,
     find: Callable[..., Target] = find_target,
 ) -> ThreadsReport:
     """Measure each back end, and write ``threads.json``, ``threads.txt`` and the figure.

@@ -1,4 +1,4 @@
-"""``pixel-gather bench``: benchmarks, of which the suite over a list is the one that is meant."""
+"""``pixel-gather bench``: benchmarks. By default, the suite over a list."""
 
 import click
 

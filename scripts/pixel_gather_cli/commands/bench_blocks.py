@@ -41,7 +41,7 @@ class Names(click.ParamType[tuple[str, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        """Return those that are wanted, in the order in which they are known."""
+        """Return the wanted names, in their usual order."""
         wanted = [part.strip() for part in str(value).split(",")]
         if unknown := [name for name in wanted if name not in self.known]:
             self.fail(f"{unknown[0]!r} is not one of {', '.join(self.known)}", param, ctx)

@@ -57,7 +57,7 @@ def drill_command(*, list_file: str, as_csv: bool, as_json: bool, **options: Any
 async def _print(
     pixels: AsyncGenerator[DrilledPixel], *, as_csv: bool, nodata: str | None, out_of_bounds: str
 ) -> int:
-    """Print every pixel as it comes, or all of them as a table; return how many files failed."""
+    """Print each pixel when it arrives, or all of them as a table. Return how many files failed."""
     n_failed = 0
     table = Table(*_COLUMNS)
     lines = csv.writer(sys.stdout, lineterminator="\n")
@@ -79,7 +79,7 @@ async def _print(
 
 
 async def _print_json(pixels: AsyncGenerator[DrilledPixel]) -> int:
-    """Print every pixel as it comes, one object for each; return how many files failed."""
+    """Print each pixel as a JSON object when it arrives. Return how many files failed."""
     n_failed = 0
     async with aclosing(pixels):
         async for pixel in pixels:
@@ -93,7 +93,7 @@ def _has_failed(pixel: DrilledPixel) -> bool:
 
 
 def _to_json(pixel: DrilledPixel) -> dict[str, Any]:
-    """Return a pixel as plain values; what JSON lacks, such as NaN and complex numbers, is a text."""
+    """Return a pixel as plain values. Numbers that JSON lacks, such as NaN and complex ones, become text."""
     source = pixel.source
     return {
         "href": source.href,

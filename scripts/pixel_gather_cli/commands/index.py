@@ -46,9 +46,7 @@ def _to_json(indexed: Indexed) -> dict[str, Any]:
 
 def _left_out(indexed: Indexed) -> dict[str, str]:
     n = indexed.n_sources - indexed.n_failed - indexed.n_indexed
-    return (
-        {"read as without it": f"{n:,}: only GDAL reads them, or their store tells no version"} if n else {}
-    )
+    return {"read as without it": f"{n:,}: only GDAL reads them, or their store has no versions"} if n else {}
 
 
 def _as_text(indexed: Indexed) -> str:

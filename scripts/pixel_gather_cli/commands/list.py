@@ -44,7 +44,7 @@ def list_command(*, state: str | None, limit: int, as_json: bool, **options: Any
 
 
 def _found(deployment: RemoteDeployment, *, limit: int, state: str | None) -> dict[str, Any]:
-    """Return so many gathers, page by page."""
+    """Return this many gathers, read page by page."""
     gathers: list[dict[str, Any]] = []
     token: str | None = None
     while len(gathers) < limit:

@@ -84,7 +84,7 @@ def ls_command(
 
 
 class _Timed:
-    """Finds the time of each object, and counts those that tell none."""
+    """Finds the time of each object, and counts those without one."""
 
     def __init__(self, find: Callable[[str], int | None]) -> None:
         self._find = find

@@ -1,4 +1,4 @@
-"""``pixel-gather redrive``: runs again what is missing of a gather."""
+"""``pixel-gather redrive``: runs the missing parts of a gather."""
 
 import json
 from typing import Any

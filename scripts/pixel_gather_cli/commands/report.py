@@ -18,7 +18,7 @@ from pixel_gather_cli.request_options import store_options, stores_of
 
 _CUBE = "zarr.json"
 _BENCHMARK = "settings.json"
-"""What tells a cube's folder, and a benchmark's."""
+"""Files that only a cube's folder has, and only a benchmark's."""
 
 _OTHER_BENCHMARKS = ("ingest.txt", "blocks.txt", "threads.txt")
 """What those beside the suite leave: a report already."""
@@ -26,7 +26,7 @@ _OTHER_BENCHMARKS = ("ingest.txt", "blocks.txt", "threads.txt")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What is at one place: a cube, or a benchmark's runs."""
+    """The content of one place: a cube, or the runs of a benchmark."""
 
     evidence: Evidence | None
     runs: tuple[Run, ...]

@@ -51,7 +51,7 @@ def run_command(*, to: str, no_report: bool, opens: bool, as_json: bool, quiet: 
 
 
 def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
-    """Return what became of a gather as plain values; times in seconds."""
+    """Return the result of a gather as plain values; times in seconds."""
     report = gathered.report
     return {
         "cube": gathered.place,

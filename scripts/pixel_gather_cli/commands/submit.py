@@ -77,7 +77,7 @@ def submit_command(
 def _with(
     request: GatherRequest, *, name: str | None, workers: int | None, failed_shards: float | None
 ) -> GatherRequest:
-    """Return the request with the options that only a gather on AWS has."""
+    """Return the request with the options that exist only on AWS."""
     given = request.to_json()
     output = {"name": name}
     limits = {"workers": workers, "failed_shards": failed_shards}

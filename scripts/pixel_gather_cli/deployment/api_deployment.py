@@ -112,16 +112,16 @@ class ApiDeployment:
         self._sign(request)
         with aws_errors_in_words():
             answer = self._http.send(request.prepare())
-        told = _object(answer.content)
+        document = _object(answer.content)
         if answer.status_code not in _OK:
             raise _refusal(
-                answer.status_code, answer.headers, told, text=answer.content.decode(errors="replace")
+                answer.status_code, answer.headers, document, text=answer.content.decode(errors="replace")
             )
-        if told is None:
+        if document is None:
             raise DeploymentError(
                 f"{self._url} answered {answer.status_code} without JSON: is it a deployment's API?"
             )
-        return told
+        return document
 
     def _sign(self, request: AWSRequest) -> None:
         """Sign the request by SigV4. With an API key, a caller may have no credentials."""
@@ -147,28 +147,28 @@ def _path(id_: str) -> str:
 def _object(content: bytes) -> dict[str, Any] | None:
     """Return the answer's JSON object; an empty answer is an empty object."""
     try:
-        told = json.loads(content or b"{}")
+        document = json.loads(content or b"{}")
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _refusal(
-    status: int, headers: Mapping[str, str], told: Mapping[str, Any] | None, *, text: str
+    status: int, headers: Mapping[str, str], document: Mapping[str, Any] | None, *, text: str
 ) -> GatherError:
     """Return the error for a problem detail (RFC 9457), for API Gateway's own answer, or for any text."""
-    texts = [text[:_LONGEST_TEXT]] if told is None else []
-    told = told or {}
-    code = str(told.get("type", "")).removeprefix(_PROBLEM)
-    texts += (str(told[name]) for name in ("detail", "message", "Message", "title") if told.get(name))
+    texts = [text[:_LONGEST_TEXT]] if document is None else []
+    document = document or {}
+    code = str(document.get("type", "")).removeprefix(_PROBLEM)
+    texts += (str(document[name]) for name in ("detail", "message", "Message", "title") if document.get(name))
     said = next(filter(None, map(_one_line, texts)), f"the API answered {status}")
     if status == 429:  # noqa: PLR2004 # too many requests, RFC 6585
         return ThrottledError(f"too many requests to the API: {said}", retry_after_s=_seconds(headers))
     if code == RequestError.code:
-        field = str(told.get("field") or "request")
+        field = str(document.get("field") or "request")
         return RequestError(said.removeprefix(f"{field}: "), field=field)
     kind = _BY_CODE.get(code) or _BY_STATUS.get(status) or DeploymentError
-    return kind(said if told.get("detail") else f"the API refused ({status}): {said}")
+    return kind(said if document.get("detail") else f"the API refused ({status}): {said}")
 
 
 def _one_line(text: str) -> str:

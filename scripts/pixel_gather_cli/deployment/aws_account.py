@@ -15,7 +15,7 @@ _TIMEOUT_S = 60
 
 
 class AwsAccount:
-    """The credentials and settings of whoever runs the command."""
+    """The credentials and settings of the user who runs the command."""
 
     def __init__(self, *, region: str | None, profile: str | None, endpoint: str | None) -> None:
         """Take the given settings. None: the environment and ~/.aws decide."""

@@ -8,12 +8,12 @@ _STATES = {"timed_out": "timed out"}
 
 
 def status_text(document: Mapping[str, Any]) -> str:
-    """Return one fact a line."""
+    """Return the document as text, one fact per line."""
     return "\n".join(f"{name:<13} {value}" for name, value in _facts(document))
 
 
 def list_text(lines: list[dict[str, Any]]) -> str:
-    """Return gathers as a table, one a line."""
+    """Return gathers as a table, one per line."""
     rows = [("gather", "state", "submitted", "took")]
     rows += [
         (each["id"], state_text(each), _moment(each["submitted_at"]), duration_text(each["seconds"]))
@@ -46,7 +46,7 @@ def sources_text(sources: Mapping[str, Any]) -> str:
 
 
 def usd_text(document: Mapping[str, Any]) -> str:
-    """Return dollars so far and planned, where known; after the end, both side by side."""
+    """Return the dollars so far and the planned dollars, where they are known. After the end, return both."""
     usd = document["usd"]
     so_far = "" if usd["so_far"] is None else f"about ${usd['so_far']:.4f}"
     planned = "" if usd["planned"] is None else f"${usd['planned']:.4f} planned"

@@ -1,4 +1,4 @@
-"""Gathers as executions: a fake of Step Functions for every state, moto for what it can play."""
+"""Gathers as executions of the state machine: a fake of Step Functions for every state, and moto."""
 
 import io
 import json
@@ -68,18 +68,18 @@ COUNTS = dict.fromkeys(
 
 
 def refusal(code: str, operation: str = "DescribeExecution", message: str = "no") -> ClientError:
-    """Return what boto3 raises where AWS answers with an error."""
+    """Return the exception that boto3 raises for an error of AWS."""
     return ClientError({"Error": {"Code": code, "Message": message}}, operation)
 
 
 @dataclass
 class FakeStepFunctions:
-    """Executions in memory; holds every call against the service's own model."""
+    """Executions in memory. Checks every call against the service's own model."""
 
     executions: dict[str, dict[str, Any]] = field(default_factory=dict)
     counts: dict[str, int] | None = None
     refusals: dict[str, Exception] = field(default_factory=dict)
-    """By operation, such as ``DescribeExecution``."""
+    """The error of an operation, such as ``DescribeExecution``."""
 
     calls: list[str] = field(default_factory=list)
     before_start: Callable[[str], None] = lambda _name: None
@@ -89,7 +89,7 @@ class FakeStepFunctions:
         self._model = botocore.session.get_session().get_service_model("stepfunctions")
 
     def add(self, name: str = NAME, status: str = "RUNNING", **more: Any) -> None:
-        """Put an execution there."""
+        """Add an execution."""
         ended = {} if status == "RUNNING" else {"stopDate": NOW}
         self.executions[f"{MACHINE.replace('stateMachine', 'execution')}:{name}"] = {
             "name": name,
@@ -180,7 +180,7 @@ class FakeBucket:
 def gathers(
     machine: FakeStepFunctions, *, summary: dict[str, Any] | None = None, of: str = NAME, **bucket: str
 ) -> Executions:
-    """Return what is tested, on fakes."""
+    """Return the code under test, on fakes."""
     objects = {} if summary is None else {summary_key(of): json.dumps(summary).encode()}
     return Executions(
         MACHINE,
@@ -193,7 +193,7 @@ def gathers(
 
 
 def test_submit_starts_a_gather_under_the_requests_name() -> None:
-    """Its input is the plain request, so that a console execution is the same thing."""
+    """The execution's input is the plain request, the same as when it is started from the console."""
     machine = FakeStepFunctions()
 
     answer = gathers(machine).submit(REQUEST, name=NAME)
@@ -209,7 +209,7 @@ def test_submit_starts_a_gather_under_the_requests_name() -> None:
 
 @pytest.mark.parametrize(("status", "state"), [("RUNNING", "running"), ("SUCCEEDED", "succeeded")])
 def test_submit_twice_is_the_same_gather(status: str, state: str) -> None:
-    """Nothing is started while it runs or after it has succeeded."""
+    """A second submit starts nothing while the gather runs or after it has succeeded."""
     machine = FakeStepFunctions()
     machine.add(status=status)
 
@@ -221,7 +221,7 @@ def test_submit_twice_is_the_same_gather(status: str, state: str) -> None:
 
 @pytest.mark.parametrize("status", ["FAILED", "TIMED_OUT", "ABORTED"])
 def test_submit_after_a_failure_is_a_next_attempt(status: str) -> None:
-    """Attempts are numbered from the second."""
+    """After a failure, submit starts a new attempt. Attempts are numbered from the second."""
     machine = FakeStepFunctions()
     machine.add(status=status)
     second = gathers(machine).submit(REQUEST, name=NAME)
@@ -233,7 +233,7 @@ def test_submit_after_a_failure_is_a_next_attempt(status: str) -> None:
 
 
 def test_submit_finds_the_later_attempt_that_runs() -> None:
-    """The first one's failure does not hide it."""
+    """A running second attempt is found, although the first one failed."""
     machine = FakeStepFunctions()
     machine.add(status="FAILED")
     machine.add(f"{NAME}-2")
@@ -244,7 +244,7 @@ def test_submit_finds_the_later_attempt_that_runs() -> None:
 
 
 def test_submit_at_the_same_moment_starts_one_gather() -> None:
-    """Whoever comes second finds the first one's."""
+    """Of two submits at the same moment, the second finds the gather of the first."""
     machine = FakeStepFunctions()
     machine.before_start = machine.add
 
@@ -255,7 +255,7 @@ def test_submit_at_the_same_moment_starts_one_gather() -> None:
 
 
 def test_submit_gives_up_after_many_failures() -> None:
-    """A sentence says what to do, and the name never grows beyond what Step Functions takes."""
+    """The error says what to do. The name never gets longer than Step Functions allows."""
     name = "n" * 60 + f"-{NAME}"
     machine = FakeStepFunctions()
     for attempt in ("", *(f"-{number}" for number in range(2, 100))):
@@ -267,7 +267,7 @@ def test_submit_gives_up_after_many_failures() -> None:
 
 
 def test_submit_refuses_an_input_that_step_functions_cannot_take() -> None:
-    """A list file is the way out."""
+    """The error of a request that is too long suggests a list file."""
     machine = FakeStepFunctions()
     hrefs = [f"s3://bucket/{number:040}.tif" for number in range(5000)]
 
@@ -280,7 +280,7 @@ def test_submit_refuses_an_input_that_step_functions_cannot_take() -> None:
 
 @pytest.mark.parametrize(("nbytes", "fits"), [(260_000, True), (260_001, False)])
 def test_submit_leaves_room_for_what_the_plan_is_told_beside_the_request(nbytes: int, *, fits: bool) -> None:
-    """The request and the execution's name are one payload, which may have 256 KiB, too."""
+    """The plan's payload is the request and the execution's name. Both together must stay below 256 KiB."""
     machine = FakeStepFunctions()
     empty = len('{"sources":["' + '"]}')
     request = {"sources": ["a" * (nbytes - empty)]}
@@ -294,7 +294,7 @@ def test_submit_leaves_room_for_what_the_plan_is_told_beside_the_request(nbytes:
 
 
 def test_submit_counts_the_inputs_bytes_and_not_its_characters() -> None:
-    """256 KiB is a size."""
+    """The limit of 256 KiB is in bytes, not in characters."""
     hrefs = ["s3://bucket/" + "ü" * 500 for _ in range(300)]
 
     with pytest.raises(RequestError, match="list file"):
@@ -302,7 +302,7 @@ def test_submit_counts_the_inputs_bytes_and_not_its_characters() -> None:
 
 
 def test_status_of_a_running_gather_counts_shards_and_estimates_the_rest() -> None:
-    """Sources and dollars follow the share of shards that are done."""
+    """Sources and dollars are estimated by the share of shards that are done."""
     machine = FakeStepFunctions(counts={"total": 10, "succeeded": 4, "running": 3, "pending": 2, "failed": 1})
     machine.add()
 
@@ -328,7 +328,7 @@ def test_status_of_a_running_gather_counts_shards_and_estimates_the_rest() -> No
 
 @pytest.mark.parametrize("missing", ["NoSuchKey", "AccessDenied"])
 def test_status_before_the_plan_is_there_says_what_is_known(missing: str) -> None:
-    """S3 answers 403 for a missing key to who may not list: that is not an error."""
+    """A missing summary is no error. S3 answers 403 for it, because the function may not list."""
     machine = FakeStepFunctions()
     machine.add()
 
@@ -340,7 +340,10 @@ def test_status_before_the_plan_is_there_says_what_is_known(missing: str) -> Non
 
 
 def test_status_counts_shards_where_the_map_run_counts_children_of_several() -> None:
-    """Ten shards for two workers are children of 4, 3, 1, 1 and 1, which end about in that order."""
+    """Ten shards for two workers are children of 4, 3, 1, 1 and 1 shards.
+
+    Status counts shards, not children.
+    """
     machine = FakeStepFunctions(counts={"total": 5, "succeeded": 2, "running": 2, "pending": 1})
     machine.add()
 
@@ -353,7 +356,7 @@ def test_status_counts_shards_where_the_map_run_counts_children_of_several() -> 
 
 
 def test_status_after_the_plan_has_all_shards_pending() -> None:
-    """Before the Map Run has begun."""
+    """All shards are pending until the Map Run begins."""
     machine = FakeStepFunctions()
     machine.add()
 
@@ -364,7 +367,7 @@ def test_status_after_the_plan_has_all_shards_pending() -> None:
 
 
 def test_status_of_a_next_attempt_counts_what_an_earlier_one_has_committed() -> None:
-    """Its Map Run has only the shards that were missing."""
+    """Shards of an earlier attempt count as done, although the Map Run does not have them."""
     machine = FakeStepFunctions(counts={"total": 3, "succeeded": 1, "running": 2})
     machine.add(f"{NAME}-2")
 
@@ -376,7 +379,7 @@ def test_status_of_a_next_attempt_counts_what_an_earlier_one_has_committed() -> 
 
 
 def test_status_counts_shards_that_the_map_run_has_not_read_yet_as_pending() -> None:
-    """Its total grows while it reads the manifest; what is not in it yet is not done."""
+    """The Map Run's total grows while it reads the manifest. Shards that it has not read yet are pending."""
     machine = FakeStepFunctions(counts={"total": 4, "succeeded": 1, "running": 2, "pending": 1})
     machine.add()
 
@@ -387,7 +390,7 @@ def test_status_counts_shards_that_the_map_run_has_not_read_yet_as_pending() -> 
 
 
 def test_status_of_a_gather_of_which_no_shard_is_missing_has_all_done() -> None:
-    """It has no Map Run."""
+    """Without missing shards there is no Map Run, and all shards are done."""
     machine = FakeStepFunctions()
     machine.add(f"{NAME}-2")
 
@@ -408,7 +411,7 @@ def test_status_without_a_summary_has_the_map_runs_shards() -> None:
 
 
 def test_status_of_a_gather_that_succeeded_is_its_result() -> None:
-    """Asked of nobody but Step Functions' one call and the plan's summary."""
+    """The result needs one call of Step Functions and the plan's summary, and no other call."""
     machine = FakeStepFunctions()
     machine.add(status="SUCCEEDED", output=json.dumps(RESULT))
 
@@ -433,7 +436,7 @@ def test_status_of_a_gather_that_succeeded_is_its_result() -> None:
     ],
 )
 def test_status_links_the_report_where_a_browser_opens_it(began: str, host: str) -> None:
-    """In the console, by the rights of whoever is signed in there: the function has none to lend."""
+    """The link leads to the S3 console, where the user's own rights apply."""
     page = "s3://arrays/out/a&b.zarr/report.html"
     found = execution(f"{began}:execution:Gather-1:{NAME}", RESULT | {"report_page": page})
 
@@ -457,7 +460,7 @@ def test_status_links_the_report_where_a_browser_opens_it(began: str, host: str)
     ids=["emulated", "not drawn", "not told"],
 )
 def test_status_links_no_console_that_would_not_show_the_page(arn: str, page: str | None) -> None:
-    """The emulation has no console, and a page that could not be drawn has no place."""
+    """There is no link in the emulation, nor where the page could not be drawn."""
     found = execution(arn, RESULT | {"report_page": page})
 
     links = status_document(found, counts=None, summary=None, now=NOW, links_from="")["links"]
@@ -467,7 +470,7 @@ def test_status_links_no_console_that_would_not_show_the_page(arn: str, page: st
 
 
 def execution(arn: str, result: dict[str, Any]) -> dict[str, Any]:
-    """Return what Step Functions tells of a gather that has succeeded."""
+    """Return Step Functions' description of a gather that has succeeded."""
     return {
         "executionArn": arn,
         "name": NAME,
@@ -479,7 +482,7 @@ def execution(arn: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_status_of_a_gather_whose_control_files_have_expired_is_still_its_result() -> None:
-    """The output of the execution outlives them."""
+    """The output of the execution outlives the control files."""
     machine = FakeStepFunctions()
     machine.add(status="SUCCEEDED", output=json.dumps(RESULT))
 
@@ -490,7 +493,7 @@ def test_status_of_a_gather_whose_control_files_have_expired_is_still_its_result
 
 
 def test_status_of_an_execution_with_another_output_has_no_result() -> None:
-    """Whatever somebody made the machine put out."""
+    """An output that no gather wrote is ignored."""
     machine = FakeStepFunctions()
     machine.add(status="SUCCEEDED", output="[1]")
 
@@ -499,7 +502,7 @@ def test_status_of_an_execution_with_another_output_has_no_result() -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """How an execution ended, and what is said of it."""
+    """How an execution ended, and the expected error of its status."""
 
     id: str
     status: str
@@ -537,7 +540,7 @@ ENDED = (
 
 @pytest.mark.parametrize("case", ENDED, ids=lambda case: case.id)
 def test_status_of_a_gather_that_failed_says_why(case: Ended) -> None:
-    """In the words of what failed, without a trace."""
+    """Status has the error's own message, without a traceback."""
     machine = FakeStepFunctions(
         counts={"total": 10, "succeeded": 6, "failed": 1, "timedOut": 1, "aborted": 2}
     )
@@ -553,7 +556,7 @@ def test_status_of_a_gather_that_failed_says_why(case: Ended) -> None:
 
 
 def test_status_finds_the_summary_whatever_the_execution_is_called() -> None:
-    """A console execution has a name of its own."""
+    """The summary of an execution from the console is found by the execution's name."""
     machine = FakeStepFunctions()
     machine.add("by-hand")
 
@@ -562,7 +565,7 @@ def test_status_finds_the_summary_whatever_the_execution_is_called() -> None:
 
 @pytest.mark.parametrize("input_", ["[]", "not json", "null", '{"output": 1}', '{"output": {"name": 1}}'])
 def test_status_of_an_execution_with_an_odd_input_is_no_error(input_: str) -> None:
-    """A console's user may type anything."""
+    """The input of an execution from the console may be any JSON."""
     machine = FakeStepFunctions()
     machine.add("by-hand", status="FAILED", input=input_, error="RequestError", cause="it must be an object")
 
@@ -571,7 +574,7 @@ def test_status_of_an_execution_with_an_odd_input_is_no_error(input_: str) -> No
 
 @pytest.mark.parametrize("id_", ["", "../x", "a/b", "-a", "a:b", "a b", "a" * 81, "a\n", "ä"])
 def test_an_id_that_is_none_is_refused_before_any_call(id_: str) -> None:
-    """It becomes part of an ARN."""
+    """An invalid id is refused before any call, because it becomes part of an ARN."""
     machine = FakeStepFunctions()
     executions = gathers(machine)
 
@@ -582,7 +585,7 @@ def test_an_id_that_is_none_is_refused_before_any_call(id_: str) -> None:
 
 
 def test_an_unknown_id_is_not_found() -> None:
-    """With the way to those that there are."""
+    """The error says how to list the gathers that exist."""
     executions = gathers(FakeStepFunctions())
 
     for ask in (executions.status, executions.stop, executions.redrive):
@@ -591,7 +594,7 @@ def test_an_unknown_id_is_not_found() -> None:
 
 
 def test_list_takes_one_call_a_page() -> None:
-    """However many gathers there are."""
+    """One page takes one call, even if there are many gathers."""
     machine = FakeStepFunctions()
     for number in range(5):
         machine.add(f"g{number}", status="SUCCEEDED" if number % 2 else "RUNNING")
@@ -616,7 +619,7 @@ def test_list_takes_one_call_a_page() -> None:
     ("state", "ids"), [("running", ["a"]), ("stopped", ["b"]), ("timed_out", ["c"]), ("failed", [])]
 )
 def test_list_of_one_state(state: str, ids: list[str]) -> None:
-    """By our words, not by Step Functions'."""
+    """States have our names, not those of Step Functions."""
     machine = FakeStepFunctions()
     machine.add("a")
     machine.add("b", status="ABORTED")
@@ -638,7 +641,7 @@ def test_list_refuses_what_it_cannot_answer(options: dict[str, Any], field_: str
 
 
 def test_list_refuses_a_token_that_is_none() -> None:
-    """It is the caller's mistake."""
+    """An invalid token is a RequestError."""
     machine = FakeStepFunctions(refusals={"ListExecutions": refusal("InvalidToken")})
 
     with pytest.raises(RequestError, match="token"):
@@ -646,7 +649,7 @@ def test_list_refuses_a_token_that_is_none() -> None:
 
 
 def test_stop_stops_what_runs() -> None:
-    """And says so at once."""
+    """A running gather is stopped, and the answer has its new state."""
     machine = FakeStepFunctions()
     machine.add()
 
@@ -658,7 +661,7 @@ def test_stop_stops_what_runs() -> None:
 
 
 def test_stop_leaves_alone_what_has_ended() -> None:
-    """A stopped gather stays what it was, and so does one that succeeded."""
+    """A gather that has ended keeps its state, whether it was stopped or succeeded."""
     machine = FakeStepFunctions()
     machine.add(status="SUCCEEDED")
 
@@ -668,7 +671,7 @@ def test_stop_leaves_alone_what_has_ended() -> None:
 
 @pytest.mark.parametrize("status", ["FAILED", "TIMED_OUT", "ABORTED"])
 def test_redrive_runs_again_what_ended_without_success(status: str) -> None:
-    """Under its own id; status offers it."""
+    """A failed gather is redriven under its own id. Its status links to the redrive."""
     machine = FakeStepFunctions()
     machine.add(status=status, error="States.ExceedToleratedFailureThreshold")
     offered = gathers(machine).status(NAME)["links"]
@@ -686,7 +689,7 @@ def test_redrive_runs_again_what_ended_without_success(status: str) -> None:
 )
 @pytest.mark.parametrize("status", ["RUNNING", "SUCCEEDED", "FAILED"])
 def test_redrive_of_an_attempt_that_has_a_later_one_names_that(first: str, second: str, status: str) -> None:
-    """Both would fill the same shards; one call tells, and no more than one."""
+    """The error names the later attempt. Both would fill the same shards. Finding it takes one call."""
     machine = FakeStepFunctions()
     machine.add(first, status="FAILED")
     machine.add(second, status=status)
@@ -699,7 +702,7 @@ def test_redrive_of_an_attempt_that_has_a_later_one_names_that(first: str, secon
 
 @pytest.mark.parametrize("name", ["by-hand", "by-hand-2", f"{NAME}-99"])
 def test_redrive_of_what_can_have_no_later_attempt_asks_for_none(name: str) -> None:
-    """An execution of the console has a name of its own, and its neighbours are other requests'."""
+    """An execution from the console has no attempts, so none are looked for."""
     machine = FakeStepFunctions()
     machine.add(name, status="FAILED")
     machine.add("by-hand-2" if name == "by-hand" else "by-hand-3")
@@ -710,7 +713,7 @@ def test_redrive_of_what_can_have_no_later_attempt_asks_for_none(name: str) -> N
 
 @dataclass(frozen=True)
 class Undrivable:
-    """An execution that Step Functions would not redrive."""
+    """An execution that Step Functions would refuse to redrive."""
 
     id: str
     told: dict[str, str]
@@ -744,7 +747,7 @@ UNDRIVABLE = (
 
 @pytest.mark.parametrize("case", UNDRIVABLE, ids=lambda case: case.id)
 def test_redrive_of_what_cannot_be_says_why_and_what_to_do(case: Undrivable) -> None:
-    """Nothing is asked of Step Functions, and status does not offer it."""
+    """Step Functions is not called, and the status has no link to the redrive."""
     machine = FakeStepFunctions()
     machine.add(**case.told)
 
@@ -756,7 +759,7 @@ def test_redrive_of_what_cannot_be_says_why_and_what_to_do(case: Undrivable) -> 
 
 
 def test_redrive_that_step_functions_refuses_is_in_words_too() -> None:
-    """Where it knows better than its own description."""
+    """A refusal that the description did not announce is one sentence, too."""
     too_old = refusal("ExecutionNotRedrivable", "RedriveExecution", "Execution redrivable period exceeded")
     machine = FakeStepFunctions(refusals={"RedriveExecution": too_old})
     machine.add(status="FAILED")
@@ -781,7 +784,7 @@ def test_redrive_that_step_functions_refuses_is_in_words_too() -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_what_aws_refuses_is_one_sentence(raised: Exception, kind: type[GatherError], sentence: str) -> None:
-    """Every call translates AWS's errors."""
+    """Every call turns an error of AWS into one sentence."""
     machine = FakeStepFunctions(refusals={"DescribeExecution": raised, "ListExecutions": raised})
 
     with pytest.raises(kind, match=sentence):
@@ -791,7 +794,7 @@ def test_what_aws_refuses_is_one_sentence(raised: Exception, kind: type[GatherEr
 
 
 def test_execution_name_is_the_digest_or_the_name_with_it() -> None:
-    """Limits do not count, what is asked for does."""
+    """The name depends on the requested pixels and not on the limits."""
     plain = parse_request(REQUEST)
     named = parse_request(REQUEST | {"output": {"name": "n" * 60}})
     limited = parse_request(REQUEST | {"limits": {"usd": 1}})
@@ -802,7 +805,7 @@ def test_execution_name_is_the_digest_or_the_name_with_it() -> None:
 
 @pytest.mark.parametrize("output", [{}, {"name": "alps"}, {"name": "n" * 60}])
 def test_forced_is_another_gather_every_time(output: dict[str, str]) -> None:
-    """By a name that is allowed; the pixels asked for are the same."""
+    """Each forced request has a new valid name and asks for the same pixels."""
     request = parse_request(REQUEST | {"output": output})
     one, other = forced(request), forced(request)
 
@@ -815,7 +818,7 @@ def test_forced_is_another_gather_every_time(output: dict[str, str]) -> None:
 
 @pytest.fixture
 def on_moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[Executions]:
-    """The same on moto's Step Functions and S3."""
+    """Return the code under test on moto's Step Functions and S3."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
@@ -834,7 +837,7 @@ def on_moto(monkeypatch: pytest.MonkeyPatch) -> Iterator[Executions]:
 
 
 def test_a_gathers_life_on_moto(on_moto: Executions) -> None:
-    """The real client takes every call, and reads every answer, as the fake does."""
+    """The real client accepts every call and understands every answer, as with the fake."""
     first = on_moto.submit(REQUEST, name=NAME)
     again = on_moto.submit(REQUEST, name=NAME)
     stopped = on_moto.stop(NAME)
@@ -853,7 +856,7 @@ def test_a_gathers_life_on_moto(on_moto: Executions) -> None:
 
 
 def test_a_function_that_only_looks_is_spared_the_requests_model() -> None:
-    """What imports this must start without pydantic, and without clients that it is handed."""
+    """The module imports neither pydantic nor boto3's clients."""
     program = "import sys, pixel_gather.adapters.aws.executions; print(*sys.modules)"
     answer = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

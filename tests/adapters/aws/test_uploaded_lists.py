@@ -12,7 +12,7 @@ from pixel_gather.adapters.aws.uploaded_lists import is_uploaded, key_of_list
 
 @dataclass
 class Bucket:
-    """A client of S3 that knows how old the one list is, or with what code it refuses."""
+    """An S3 client that has one list of a given age, or refuses with a given code."""
 
     age: timedelta | None = None
     code: str = "404"
@@ -37,11 +37,11 @@ class Bucket:
     ],
 )
 def test_a_list_is_uploaded_again_unless_it_is_young(bucket: Bucket, *, expected: bool) -> None:
-    """One that is there for 27 days may be gone before its gather is planned."""
+    """A list of 27 days is uploaded again, because it may expire before its gather is planned."""
     assert is_uploaded(bucket, "control", key_of_list("ab", "csv")) is expected
 
 
 def test_a_bucket_that_refuses_otherwise_is_an_error() -> None:
-    """A bucket that is not there is no list that is missing."""
+    """A missing bucket is an error and not a missing list."""
     with pytest.raises(ClientError):
         is_uploaded(Bucket(code="NoSuchBucket"), "control", "lists/ab.csv")

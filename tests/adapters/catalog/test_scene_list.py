@@ -24,6 +24,7 @@ from pixel_gather.local.search import search
 from pixel_gather.request.href import HrefPolicy
 from pixel_gather.request.request import parse_sources
 from pixel_gather.request.web_address import hosts_only
+from support.undrawn import gather_undrawn
 
 BARE = Settings(draws_report=False)
 DATES = ("2024-06-01", "2024-06-11", "2024-06-21")
@@ -106,12 +107,13 @@ def request_of(kind: str, place: str, **changes: Any) -> dict[str, Any]:
     return {"sources": {kind: asked}, "window": {"point": [11.3, 46.7]}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stac", "catalog"])
 def test_scenes_become_a_cube(kind: str, api: Server, catalog: str, tmp_path: Path) -> None:
     """One row a scene in the order of time, each asset a band; of two processings the latest counts."""
     place = api.url if kind == "stac" else catalog
 
-    gathered = gather(request_of(kind, place), to=tmp_path / "cube.zarr")
+    gathered = gather_undrawn(request_of(kind, place), to=tmp_path / "cube.zarr")
 
     with gathered.open() as cube:
         assert cube.time.values.astype("datetime64[D]").astype(str).tolist() == list(DATES)
@@ -214,16 +216,17 @@ def test_a_scene_whose_asset_may_not_be_read_is_refused(tmp_path: Path) -> None:
         dry_run(request)
 
 
+@pytest.mark.slow
 def test_another_answer_is_another_gather(scenes: list[dict[str, Any]], api: Server, tmp_path: Path) -> None:
     """The list that was found counts, so a cube is never gone on with after the catalog has changed."""
     request = request_of("stac", api.url, assets=["red"])
-    gather(request, to=tmp_path / "cube.zarr")
-    assert gather(request, to=tmp_path / "cube.zarr").was_complete
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    assert gather_undrawn(request, to=tmp_path / "cube.zarr").was_complete
 
     removed = scenes.pop()
     try:
         with pytest.raises(ArrayExistsError, match="of this request and another list"):
-            gather(request, to=tmp_path / "cube.zarr")
+            gather_undrawn(request, to=tmp_path / "cube.zarr")
     finally:
         scenes.append(removed)
 

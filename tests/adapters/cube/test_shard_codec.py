@@ -1,4 +1,4 @@
-"""A shard written here is, to the bit, what zarr-python reads."""
+"""zarr-python reads the encoded shards bit by bit."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ def encode(
 def read_back(
     pixels: Pixels, layout: Layout, codec: str, *, fill: float = 0, tolerance: float | None = None
 ) -> Pixels:
-    """Return what zarr-python reads of one shard that was encoded here."""
+    """Return the pixels that zarr-python reads of an encoded shard."""
     store = MemoryStore()
     array = zarr.create_array(
         store,
@@ -55,23 +55,24 @@ def read_back(
 
 
 def bits(pixels: Pixels) -> bytes:
-    """Return what two arrays must share to be equal in every bit."""
+    """Return the bytes of an array, to compare NaN and -0.0 exactly."""
     return np.ascontiguousarray(pixels).tobytes()
 
 
 @st.composite
 def shards(draw: st.DrawFn, dtypes: tuple[str, ...]) -> tuple[Pixels, Layout]:
-    """One shard's pixels and its cut, which may overhang them."""
+    """Draw one shard's pixels and its layout, which may be larger than the pixels."""
     shape = draw(st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(1, 9)))
     layout = draw(layouts(shape))
     shape = min(shape[0], layout.shard[0]), min(shape[1], layout.shard[1]), shape[2]
     return draw(images(shape, dtypes)), layout
 
 
-@settings(max_examples=120, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=120)
 @given(shard=shards(INTEGERS + FLOATS + COMPLEXES), codec=st.sampled_from(CODECS), fills=st.booleans())
 def test_encode_shard_is_read_back_to_the_bit(shard: tuple[Pixels, Layout], codec: str, fills: bool) -> None:  # noqa: FBT001 # Hypothesis draws it
-    """Every dtype, codec and cut keeps every bit: payloads of NaN, -0.0, infinities."""
+    """Every dtype, codec and layout keeps every bit: payloads of NaN, -0.0 and infinities."""
     pixels, layout = shard
     fill = float("nan") if fills and pixels.dtype.kind in "fc" else 0
 
@@ -80,10 +81,10 @@ def test_encode_shard_is_read_back_to_the_bit(shard: tuple[Pixels, Layout], code
     assert bits(found) == bits(pixels)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shard=shards(("float32", "float64")))
 def test_encode_shard_with_zfp_is_lossless_at_tolerance_0(shard: tuple[Pixels, Layout]) -> None:
-    """Tolerance 0 keeps every bit, also of what is no number."""
+    """Tolerance 0 keeps every bit, also of NaN."""
     pixels, layout = shard
 
     found = read_back(pixels, layout, "zfp", fill=float("nan"), tolerance=0.0)
@@ -91,7 +92,8 @@ def test_encode_shard_with_zfp_is_lossless_at_tolerance_0(shard: tuple[Pixels, L
     assert bits(found) == bits(pixels)
 
 
-@settings(max_examples=80, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=80)
 @given(
     data=st.data(),
     dtype=st.sampled_from(("float32", "float64")),
@@ -101,7 +103,7 @@ def test_encode_shard_with_zfp_is_lossless_at_tolerance_0(shard: tuple[Pixels, L
 def test_encode_shard_with_zfp_stays_within_tolerance_and_keeps_nodata(
     data: st.DataObject, dtype: str, nodata: float, tolerance: float
 ) -> None:
-    """No value moves further than was allowed, and no pixel becomes nodata or ceases to be it."""
+    """No value moves by more than the tolerance. Nodata stays nodata, and no other pixel becomes nodata."""
     shape = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(1, 9)))
     layout = data.draw(layouts(shape))
     shape = min(shape[0], layout.shard[0]), min(shape[1], layout.shard[1]), shape[2]
@@ -119,7 +121,7 @@ def test_encode_shard_with_zfp_stays_within_tolerance_and_keeps_nodata(
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_encode_shard_leaves_out_chunks_of_nothing_but_fill(codec: str) -> None:
-    """A shard of failed rows takes no more than its index."""
+    """A shard of failed rows has only its index."""
     layout = Layout(chunk=(1, 4, 4), shard=(2, 4, 8))
 
     content = encode(np.full((2, 4, 8), 7, "uint16"), layout, codec, fill=7)
@@ -128,7 +130,7 @@ def test_encode_shard_leaves_out_chunks_of_nothing_but_fill(codec: str) -> None:
 
 
 def test_encode_shard_keeps_minus_zero_where_zero_is_the_fill() -> None:
-    """A chunk is left out only if it is the fill to the bit."""
+    """A chunk is left out only if every bit equals the fill value."""
     pixels = np.full((1, 4, 4), -0.0, "float32")
 
     found = read_back(pixels, Layout(chunk=(1, 4, 4), shard=(1, 4, 4)), "none")
@@ -149,7 +151,7 @@ def test_encode_shard_is_the_same_whatever_the_order_in_memory() -> None:
 
 
 def test_encode_shard_leaves_the_event_loop_free_and_uses_every_core() -> None:
-    """Others are read meanwhile: the loop goes on while as many chunks as cores are compressed at once."""
+    """The loop runs on while chunks are compressed, as many at one time as there are cores."""
     n_cores = os.process_cpu_count() or 1
     pixels = np.ones((n_cores, 4, 4), "uint16")
     all_at_work, loop_went_on = threading.Barrier(n_cores), threading.Event()

@@ -35,7 +35,7 @@ from pixel_gather.read.read_shard import Pixels, ShardBuffers
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
-from support.fakes import FakeControl, FakeImage, FakeProjector, FakeReader, FakeSlots, FakeTable, table_of
+from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader, FakeTable, table_of
 from support.plans import planned
 
 A = np.arange(1, 401, dtype="uint16").reshape(1, 20, 20)
@@ -74,7 +74,7 @@ def gather(
                 plan=plan,
                 reader=reader,
                 projector=FakeProjector(),
-                slots=FakeSlots(),
+                limiter=FakeLimiter(),
                 buffers=ShardBuffers(plan),
                 cube=cube,
                 control=control,
@@ -92,13 +92,13 @@ def open_(folder: Path, **options: Any) -> xr.Dataset:
 
 
 def in_memory() -> Store:
-    """Return a store that is empty."""
+    """Return an empty store."""
     return MemoryStore()  # type: ignore[return-value] # serves as any other, in tests only
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd", "blosc-lz4", "blosc-zstd"])
 def test_cube_opens_in_xarray_with_its_pixels(tmp_path: Path, codec: str) -> None:
-    """Rows, coordinates and measurements as they were read."""
+    """Rows, coordinates and measurements equal those that were read."""
     gather(tmp_path, {"a": A, "b": A + 1}, output={"codec": codec})
 
     cube = open_(tmp_path)
@@ -117,7 +117,7 @@ def test_cube_opens_in_xarray_with_its_pixels(tmp_path: Path, codec: str) -> Non
 
 
 def test_cube_lies_on_the_map_for_rioxarray(tmp_path: Path) -> None:
-    """CRS, transform and pixel centres are the window's."""
+    """Its CRS, transform and pixel centres are the window's."""
     gather(tmp_path, {"a": A, "b": A})
 
     cube = open_(tmp_path)
@@ -142,7 +142,7 @@ def test_cube_of_a_crs_that_is_not_known_tells_of_none(tmp_path: Path) -> None:
 
 
 def test_cube_has_pictures_beside_its_arrays(tmp_path: Path) -> None:
-    """NumPy opens them without pickle; they are the cube's own pixels."""
+    """NumPy opens the quicklooks without pickle. They equal the cube's own pixels."""
     images = {"a": A, "b": A + 1, "c": A + 2}
     gather(tmp_path, images, window={"pixels": [2, 3, 16, 12]})
 
@@ -184,7 +184,7 @@ def test_cube_follows_geozarrs_conventions(tmp_path: Path) -> None:
 
 
 def test_rotated_cube_has_a_transform_but_no_axes(tmp_path: Path) -> None:
-    """X of a column does not exist where rows do not run along the axes."""
+    """A rotated grid has no x and y axes, only a transform."""
     gather(tmp_path, {"a": FakeImage(pixels=A, header={"transform": UTM_ROTATED})})
 
     cube = open_(tmp_path)
@@ -194,7 +194,7 @@ def test_rotated_cube_has_a_transform_but_no_axes(tmp_path: Path) -> None:
 
 
 def test_unaligned_cube_is_not_put_on_the_map_and_says_so(tmp_path: Path) -> None:
-    """Half a pixel is never shifted silently: each row keeps its own transform."""
+    """Rows that are half a pixel apart are not shifted. Each row keeps its own transform."""
     header = {"transform": Transform(10.0, 0.0, 500_005.0, 0.0, -10.0, 4_600_000.0)}
     report = gather(tmp_path, {"a": A, "b": FakeImage(pixels=A, header=header)})
 
@@ -211,7 +211,7 @@ def test_unaligned_cube_is_not_put_on_the_map_and_says_so(tmp_path: Path) -> Non
 
 
 def test_cube_of_several_crss_has_none_of_its_own(tmp_path: Path) -> None:
-    """Each row keeps its CRS beside its transform; no reader takes one for the other."""
+    """Each row keeps its CRS beside its transform. The cube has no CRS that readers could mistake for it."""
     report = gather(tmp_path, {"a": A, "b": FakeImage(pixels=A, header={"crs": "EPSG:32632"})})
 
     cube = open_(tmp_path)
@@ -225,7 +225,7 @@ def test_cube_of_several_crss_has_none_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("crs", [None, "EPSG:4326"])
 def test_cube_without_a_transform_has_no_place(tmp_path: Path, crs: str | None) -> None:
-    """Photographs make a cube too; where they name a CRS, so does the cube."""
+    """Photographs make a cube without a transform. If they name a CRS, the cube has it."""
     gather(tmp_path, {"a": FakeImage(pixels=A, header={"transform": None, "crs": crs})})
 
     cube = open_(tmp_path)
@@ -248,7 +248,7 @@ def test_cube_becomes_netcdf_by_xarray_alone(tmp_path: Path) -> None:
 
 
 def inside(cube: xr.Dataset) -> xr.DataArray:
-    """Return which pixels of a cube are its sources', as its description says to find out."""
+    """Return which pixels of a cube belong to its sources, by the rule in the cube's description."""
     x, y = (xr.DataArray(np.arange(cube.sizes[dim]), dims=dim) for dim in ("x", "y"))
     in_x = (x >= cube["inside_x_start"]) & (x < cube["inside_x_stop"])
     return in_x & (y >= cube["inside_y_start"]) & (y < cube["inside_y_stop"])
@@ -256,7 +256,7 @@ def inside(cube: xr.Dataset) -> xr.DataArray:
 
 @pytest.mark.parametrize("max_task_nbytes", [2**24, 1_000], ids=["one piece", "strips"])
 def test_cube_tells_what_was_filled_from_what_was_read(tmp_path: Path, max_task_nbytes: int) -> None:
-    """A source's own 0 is not the 0 that stands where it has no pixels; failed rows hold no pixel at all."""
+    """A source's own 0 differs from a filled 0. Failed rows hold no pixel at all."""
     zeros = np.zeros_like(A)
     smaller = FakeImage(pixels=zeros[:, :18, :15])
     window = {"pixels": [-3, 4, 40, 70]}
@@ -285,7 +285,7 @@ def test_cube_tells_what_was_filled_from_what_was_read(tmp_path: Path, max_task_
 
 
 def test_cube_of_whole_windows_has_no_coordinates_of_what_was_filled(tmp_path: Path) -> None:
-    """Only cubes with filled pixels have them."""
+    """Only cubes with filled pixels have the coordinates of the windows' edges."""
     report = gather(tmp_path, {"a": A}, table_of("a", "b"))
 
     cube = open_(tmp_path)
@@ -359,7 +359,7 @@ NODATA = [
 
 @pytest.mark.parametrize(("dtype", "nodata"), NODATA, ids=str)
 def test_cube_nodata_is_masked_by_xarray(tmp_path: Path, dtype: str, nodata: float) -> None:
-    """``_FillValue`` hides nodata and nothing else; without masking the pixels are the source's own."""
+    """``_FillValue`` hides only nodata. Without masking, the pixels are the source's own."""
     pixels = np.ones((1, 20, 20), dtype)
     pixels[0, 5, 5] = nodata
     gather(tmp_path, {"a": FakeImage(pixels=pixels, header={"nodata": nodata})})
@@ -374,7 +374,7 @@ def test_cube_nodata_is_masked_by_xarray(tmp_path: Path, dtype: str, nodata: flo
 
 
 def test_cube_rows_with_other_nodata_say_so(tmp_path: Path) -> None:
-    """The coordinate ``nodata`` is there only where rows differ."""
+    """The cube has the coordinate ``nodata`` only where rows differ."""
     images = {
         "a": FakeImage(pixels=A, header={"nodata": 5}),
         "b": FakeImage(pixels=A, header={"nodata": 6}),
@@ -414,7 +414,7 @@ def plan_of(**request: Any) -> CubePlan:
 def test_cube_is_written_in_an_order_that_leaves_none_that_looks_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The root's claim is first, ``complete`` is last, and the root is put at no other time."""
+    """The claim in the root comes first and ``complete`` comes last. The root is written at no other time."""
     puts: list[tuple[str, bytes]] = []
     put, put_async = obstore.put, obstore.put_async
 
@@ -444,7 +444,7 @@ def test_cube_is_written_in_an_order_that_leaves_none_that_looks_complete(
 
 
 def test_cube_says_that_it_is_not_complete_until_it_is() -> None:
-    """A reader who opens it early can see that."""
+    """A reader who opens the cube early sees that it is not complete."""
     store = in_memory()
     cube = ZarrCube(store, "place")
 
@@ -458,7 +458,7 @@ def test_cube_says_that_it_is_not_complete_until_it_is() -> None:
 
 
 def test_create_goes_on_with_its_own_claim_and_keeps_its_shards() -> None:
-    """A crash between the claim and the arrays leaves a place that the same request can use."""
+    """After a crash between the claim and the arrays, the same request continues."""
     store = in_memory()
     cube, plan = ZarrCube(store, "place"), plan_of()
     asyncio.run(cube.create(plan))
@@ -473,7 +473,7 @@ def test_create_goes_on_with_its_own_claim_and_keeps_its_shards() -> None:
 
 
 def test_create_refuses_the_claim_of_another() -> None:
-    """Of two requests that begin at one place, one stops and changes nothing."""
+    """Of two requests at one location, the second stops and changes nothing."""
     store = in_memory()
     asyncio.run(ZarrCube(store, "place").create(plan_of()))
     before = bytes(obstore.get(store, ROOT_KEY).bytes())
@@ -485,7 +485,7 @@ def test_create_refuses_the_claim_of_another() -> None:
 
 
 def test_create_refuses_a_complete_cube(tmp_path: Path) -> None:
-    """What is complete is never begun again."""
+    """A complete cube is never started again."""
     gather(tmp_path, {"a": A})
     before = (tmp_path / ROOT_KEY).read_bytes()
 
@@ -508,7 +508,7 @@ def test_create_refuses_a_complete_cube(tmp_path: Path) -> None:
     ],
 )
 def test_found_refuses_what_no_gather_made(path: str, content: bytes) -> None:
-    """A folder that holds anything else is left as it is."""
+    """A folder with other content is refused and not changed."""
     store = in_memory()
     obstore.put(store, path, content)
 
@@ -519,7 +519,7 @@ def test_found_refuses_what_no_gather_made(path: str, content: bytes) -> None:
 
 
 def test_found_takes_a_folder_of_control_files_for_empty() -> None:
-    """They are left from a run that stopped before its claim."""
+    """Control files alone are left from a run that stopped before its claim. The location counts as empty."""
     store = in_memory()
     assert asyncio.run(ZarrCube(store, "place").found()) is None
 
@@ -542,10 +542,10 @@ def test_cube_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
 
 @dataclass
 class ConditionalStore:
-    """An S3 of one bucket that answers conditional PUTs as S3 does, conflicts (409) among them."""
+    """An S3 of one bucket that answers conditional PUTs as S3 does, also with conflicts (409)."""
 
     conflicts: int = 0
-    """How many of the next conditional PUTs are answered by 409, as while another is under way."""
+    """Number of the next conditional PUTs that are answered by 409, as while another one is running."""
 
     before_put: Callable[["ConditionalStore"], None] | None = None
     """Called once, before the next PUT of the root's metadata that has an If-Match."""
@@ -553,7 +553,7 @@ class ConditionalStore:
     before_list: Callable[["ConditionalStore"], None] | None = None
     objects: dict[str, bytes] = field(default_factory=dict)
     n_puts: int = 0
-    """Conditional ones."""
+    """Number of conditional PUTs."""
 
     def put(self, key: str, content: bytes, *, if_none: str | None, if_match: str | None) -> int:
         """Keep an object; return the status code."""
@@ -585,13 +585,13 @@ class ConditionalStore:
 
 
 def etag_of(content: bytes) -> str:
-    """Return a quoted name of these bytes."""
+    """Return a quoted ETag of these bytes."""
     return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
 @contextmanager
 def serving(there: ConditionalStore) -> Iterator[Store]:
-    """Serve it on loopback; yields a client."""
+    """Serve the store on loopback. Yields a client."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -628,7 +628,7 @@ def serving(there: ConditionalStore) -> Iterator[Store]:
 
         @override
         def log_message(self, format: str, *args: Any) -> None:
-            """Keep quiet."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -647,7 +647,7 @@ def serving(there: ConditionalStore) -> Iterator[Store]:
 
 
 def test_create_tries_again_while_another_put_is_under_way() -> None:
-    """S3 answers 409 to the second of two, and the first may fail: then nobody has claimed the place."""
+    """S3 answers 409 to the second of two PUTs. If the first fails, the location is still free."""
     there = ConditionalStore(conflicts=2)
     plan = plan_of()
 
@@ -660,13 +660,13 @@ def test_create_tries_again_while_another_put_is_under_way() -> None:
 
 
 def test_create_that_always_conflicts_is_worth_another_try() -> None:
-    """The state machine retries it by its class."""
+    """The error is a BusyError, which the state machine retries."""
     with serving(ConditionalStore(conflicts=99)) as store, pytest.raises(BusyError, match="run again"):
         asyncio.run(ZarrCube(store, "place").create(plan_of()))
 
 
 def test_found_sees_a_cube_that_is_claimed_while_it_looks() -> None:
-    """Between the GET of what is not there and the listing; that is no folder of something else."""
+    """A cube that appears between the GET and the listing is found. It is not refused as other content."""
     plan = plan_of()
     with serving(made := ConditionalStore()) as store:
         asyncio.run(ZarrCube(store, "place").create(plan))
@@ -679,12 +679,12 @@ def test_found_sees_a_cube_that_is_claimed_while_it_looks() -> None:
 
 
 def report_of(plan: CubePlan) -> Report:
-    """Return the report of a cube of which nothing was read."""
+    """Return the report of a cube without sources."""
     return Tally(plan=plan).report()
 
 
 def as_if_planned_anew(there: ConditionalStore) -> None:
-    """Let the root's metadata be of another claim."""
+    """Change the root's metadata to another claim."""
     root = json.loads(there.objects[ROOT_KEY])
     gather = gather_of(root["attributes"]) | {"planned_at": "2026-11-21T00:00:00.000001+00:00"}
     root["attributes"]["pixel_gather"] = json.dumps(gather)

@@ -61,7 +61,7 @@ async def _status(work: Coroutine[Any, Any, Any]) -> Status:
 
 
 def test_read_into_gives_the_bands_asked_for_in_their_order() -> None:
-    """Bands may be any, in any order, and repeat."""
+    """Bands may be requested in any order, and more than once."""
 
     async def work() -> np.ndarray[Any, Any]:
         async with GdalReader(MemoryObjects({"file:///a": tiff(IMAGE)}), settings=SETTINGS) as reader:
@@ -86,7 +86,7 @@ def test_read_into_joins_runs_of_rows_and_leaves_the_overhang(chunk_nbytes: int)
 
 
 def test_reader_needs_two_requests_for_a_window_of_many_tiles() -> None:
-    """One for the header, one for all tiles, as they are neighbours."""
+    """One request reads the header, and one reads all tiles, which are neighbours."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
     cost = Cost()
 
@@ -100,6 +100,7 @@ def test_reader_needs_two_requests_for_a_window_of_many_tiles() -> None:
     assert min(cost.open_s, cost.read_s, cost.decode_s) > 0
 
 
+@pytest.mark.slow
 def test_reader_keeps_one_child_for_many_files() -> None:
     """A start takes 0.2 s or more, so a child serves one file after another."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(4)})
@@ -122,6 +123,7 @@ def test_reader_keeps_one_child_for_many_files() -> None:
         np.testing.assert_array_equal(out[0], image(seed=seed)[1, :10, :10])
 
 
+@pytest.mark.slow
 def test_reader_reads_concurrently_within_its_children() -> None:
     """Sixteen concurrent reads over two children give correct pixels."""
     objects = MemoryObjects({f"file:///{i}": tiff(image(seed=i)) for i in range(16)})
@@ -137,6 +139,7 @@ def test_reader_reads_concurrently_within_its_children() -> None:
         np.testing.assert_array_equal(out, image(seed=seed)[:, 40:130, 30:130])
 
 
+@pytest.mark.slow
 def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
     """A file that makes GDAL hang gets a time-out. The next source is read as usual."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE), "file:///b": tiff(IMAGE)})
@@ -159,6 +162,7 @@ def test_reader_ends_a_hung_child_and_goes_on_with_a_new_one() -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.slow
 def test_reader_outlives_the_death_of_a_child() -> None:
     """A child that was killed between two files is replaced."""
     objects = MemoryObjects({"file:///a": tiff(IMAGE)})
@@ -271,7 +275,7 @@ def test_header_of_an_overview_has_the_full_images_scales(tmp_path: Path) -> Non
 def test_header_has_only_a_nodata_that_the_dtype_can_hold(
     tmp_path: Path, text: str, expected: int | None
 ) -> None:
-    """No uint8 equals 0.5."""
+    """A nodata of 0.5 is ignored for uint8."""
     zeros = np.zeros((1, 16, 16), np.uint8)
     tags = [(42113, "s", 0, text, True)]
     tifffile.imwrite(tmp_path / "a.tif", zeros, extratags=tags, photometric="minisblack", metadata=None)
@@ -285,7 +289,7 @@ def test_header_has_only_a_nodata_that_the_dtype_can_hold(
 
 
 def test_child_has_no_credentials_and_can_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its environment is clean, and every file number that it may use is taken."""
+    """The child's environment has no credentials, and it cannot open any file."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-for-gdal")
     monkeypatch.setenv("GDAL_HTTP_PROXY", "http://127.0.0.1:9")
 
@@ -317,7 +321,7 @@ def test_aclose_leaves_nothing_behind() -> None:
 
 
 def test_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
-    """The channel's end is the child's end."""
+    """The child ends when its channel to the parent is closed."""
     (tmp_path / "a.tif").write_bytes(tiff(IMAGE))
     code = f"""
 import asyncio, os, signal

@@ -1,4 +1,4 @@
-"""EPSG codes that need no look by GDAL."""
+"""EPSG codes that the fast path reads without GDAL."""
 
 import pytest
 from rasterio.crs import CRS
@@ -31,6 +31,6 @@ def test_geographic_codes_are_geographic(code: int) -> None:
 
 @pytest.mark.parametrize("code", [None, 0, 1023, 2225, 26591, 32600, 32767, 65535])
 def test_other_codes_are_not_plain(code: int | None) -> None:
-    """A missing code, and codes that are in feet, deprecated, unknown or user-defined."""
+    """A missing code is left to GDAL, and so are codes in feet, deprecated, unknown or user-defined."""
     assert not is_plain_projected(code, geodetic=None)
     assert not is_plain_geographic(code)

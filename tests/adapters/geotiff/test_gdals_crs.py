@@ -42,7 +42,7 @@ class _Asked:
 
 
 def _open(*paths: Path, overview: int | None = None) -> tuple[list[OpenedGeoTiff], list[Header], list[str]]:
-    """Open files at one time; return them, GDAL's own headers, and the hrefs that GDAL was asked of."""
+    """Open files concurrently. Return them, GDAL's headers, and the hrefs that GDAL was asked about."""
 
     async def work() -> tuple[list[OpenedGeoTiff], list[Header], list[str]]:
         objects = Objects(StoreSettings())
@@ -169,7 +169,7 @@ def test_odd_keys_give_gdals_header(tmp_path: Path, keys: ExtraTag) -> None:
 
 
 def test_files_of_other_heights_are_asked_for_by_themselves(tmp_path: Path) -> None:
-    """Under a vertical CRS GDAL takes a band's scale from the pixel scale. Then GDAL has to read the file."""
+    """Under a vertical CRS GDAL takes a band's scale from the pixel scale. So GDAL reads each such file."""
     keys = _keys(1, 1, 1, 4, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633, 4096, 0, 1, 5773)
     for name, height in (("flat", 0.0), ("high", 2.0)):
         scale = (33550, "d", 3, (10.0, 10.0, height), True)

@@ -57,7 +57,7 @@ def test_it_never_exceeds_256_kib() -> None:
 @pytest.mark.parametrize("stop", [100 * KIB, 200 * KIB, 900 * KIB])
 @pytest.mark.parametrize("every", [10, 20, 50])
 def test_some_long_headers_cost_their_own_requests_only(stop: int, every: int) -> None:
-    """Be they the first that are seen: no more is read of the other files than without them."""
+    """A few long headers, even the first ones, do not enlarge the first reads of the other files."""
     first = FirstRead(16 * KIB)
     most = 0
     for n in range(1000):

@@ -17,7 +17,7 @@ from pixel_gather.adapters.geotiff.unsupported import TiffError, UnsupportedErro
 
 
 def first_ifd(content: bytes, *, fetched: int | None = None) -> Ifd:
-    """Parse the first directory of a file of which only some bytes have been fetched."""
+    """Parse the first directory of a file. Only some of its bytes have been fetched."""
     header_bytes = HeaderBytes(len(content))
     header_bytes.add(0, memoryview(content)[:fetched])
     form = parse_format(header_bytes)

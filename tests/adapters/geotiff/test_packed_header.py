@@ -53,7 +53,8 @@ def packed_header_of(source: MemoryObject, **options: Any) -> bytes:
     return first.packed_header
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(way=ways(), seed=st.integers(0, 99), nodata=st.sampled_from((None, 7)), data=st.data())
 def test_what_is_known_opens_what_the_file_does(
     tmp_path: Path, way: Any, seed: int, nodata: float | None, data: st.DataObject
@@ -180,6 +181,7 @@ def test_tiles_that_nobody_has_asked_for_are_fetched_when_wanted(tmp_path: Path)
     assert len(source.ranges) == 1
 
 
+@pytest.mark.slow
 def test_entries_of_huge_files_are_bounded(tmp_path: Path) -> None:
     """If there are too many tiles, only those of the window are kept."""
     image = np.zeros((4096, 4096), "uint8")
@@ -282,12 +284,13 @@ def test_rubbish_is_no_entry(rubbish: bytes) -> None:
     assert unpack(rubbish, href=HREF, overview=None) is None
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1, max_size=4))
 def test_a_changed_entry_reads_nothing_or_fails_as_sources_do(
     tmp_path: Path, changes: list[tuple[int, int]]
 ) -> None:
-    """Any bytes of an index lead to pixels, an UnsupportedError or a SourceError, and soon."""
+    """Any bytes of an index lead to pixels, an UnsupportedError or a SourceError, without a long wait."""
     file = tmp_path / "a.tif"
     if not file.exists():
         geotiff(file, noise((2, 80, 80), "uint16"), **TILED, nodata=3)
@@ -311,7 +314,7 @@ def test_the_struct_says_its_version_first() -> None:
 
 
 def test_a_real_scene_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
-    """15 x 15 tiles as in the published report's files."""
+    """The packed header of 15 x 15 tiles, as in the published report's files, stays below 1 KiB."""
     image = noise((480, 480), "uint16")
     tifffile.imwrite(tmp_path / "a.tif", image, tile=(32, 32), compression="zlib", metadata=None)
     packed_header = packed_header_of(MemoryObject((tmp_path / "a.tif").read_bytes()))

@@ -106,12 +106,13 @@ def sliced(image: np.ndarray[Any, Any], window: Window, fill: float) -> np.ndarr
     return big[:, row : row + window.height, col : col + window.width]
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(way=ways(), window=windows(53, 41), data=st.data())
 def test_read_into_equals_slicing_the_same_image(
     tmp_path: Path, way: Stored, window: Window, data: st.DataObject
 ) -> None:
-    """Any window of any bands, however the image is stored, is what NumPy slices out of it."""
+    """Any window of any bands equals the NumPy slice of the image, however the image is stored."""
     is_complex_int = way.dtype == "complex_int16"
     image = noise((way.n_bands, 41, 53), "int16" if is_complex_int else way.dtype, seed=way.n_bands)
     options = way.options()
@@ -143,7 +144,7 @@ def test_read_into_equals_slicing_the_same_image(
 def test_read_into_equals_what_tifffile_wrote(
     tmp_path: Path, byteorder: str, planar: str, dtype: str, *, predictor: bool
 ) -> None:
-    """Another writer than GDAL, with tiles that overhang the image."""
+    """A file by another writer than GDAL, with tiles that overhang the image, is read correctly."""
     image = noise((3, 45, 70), dtype)
     stored = image if planar == "separate" else np.moveaxis(image, 0, -1)
     content = tiff(
@@ -343,7 +344,7 @@ def test_masked_reads_plain_files_and_leaves_masks_to_gdal(tmp_path: Path) -> No
     ],
 )
 def test_what_is_not_exact_is_left_to_gdal(tmp_path: Path, options: dict[str, Any]) -> None:
-    """Other compressions, odd bit depths and colours that GDAL converts."""
+    """GDAL reads other compressions, odd bit depths and colours that need a conversion."""
     bands = 4 if options.get("photometric") == "cmyk" else 3
     content = geotiff(
         tmp_path / "a.tif",
@@ -380,7 +381,7 @@ def test_a_masked_read_that_fails_leaves_the_array_as_it_was(tmp_path: Path) -> 
     assert (out == 5).all()
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0, 700), st.integers(0, 255)), min_size=1, max_size=4))
 def test_a_changed_file_gives_gdals_pixels_or_none(tmp_path: Path, changes: list[tuple[int, int]]) -> None:
     """A file with a changed byte gives GDAL's pixels or an error."""

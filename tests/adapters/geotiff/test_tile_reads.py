@@ -9,7 +9,7 @@ ALL = slice(0, 1)
 
 
 def tile_read(start: int, stop: int) -> TileRead:
-    """Return a tile read of which only the range matters."""
+    """Return a tile read in which only the range matters."""
     return TileRead(start, stop, 1, 0, ALL, ALL, ALL, ALL)
 
 

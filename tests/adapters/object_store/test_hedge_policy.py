@@ -28,7 +28,7 @@ def known(*first_bytes_s: float, settings: HedgeSettings | None = SETTINGS) -> B
 
 
 def test_late_is_past_the_95th_percentile_times_the_margin() -> None:
-    """One answer in twenty took 90 ms. A hundred answers are remembered."""
+    """A request is late after the 95th percentile of the last hundred answers, times the margin."""
     back_end = known(*[0.03] * 94, *[0.09] * 6)
 
     assert back_end.late_s() == pytest.approx(0.18)
@@ -41,7 +41,7 @@ def test_nothing_is_late_before_enough_is_known() -> None:
 
 
 def test_late_follows_what_the_store_did_lately() -> None:
-    """When the whole store becomes slow, lateness follows."""
+    """When the whole store becomes slow, requests are late only later."""
     back_end = known(*[0.03] * 100)
     assert back_end.late_s() == pytest.approx(0.06)
 
@@ -67,7 +67,7 @@ def test_hedges_are_a_twentieth_of_the_requests_and_no_more_are_saved_than_so_ma
 
 
 def test_no_hedge_goes_to_a_store_that_throttled_lately() -> None:
-    """It asked for fewer requests."""
+    """A store that has just throttled gets no hedges."""
     back_end = known(*[0.03] * 100)
     back_end.throttled(now_s=100.0)
 
@@ -81,5 +81,5 @@ def test_nothing_is_late_without_settings() -> None:
 
 
 def test_margin_of_one_is_the_percentile_itself() -> None:
-    """The margin of the settings is used."""
+    """With a margin of 1, requests are late after the percentile itself."""
     assert known(*[0.03] * 100, settings=replace(SETTINGS, margin=1.0)).late_s() == pytest.approx(0.03)

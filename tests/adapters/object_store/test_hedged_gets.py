@@ -29,7 +29,7 @@ class Plays:
 
     name: bytes
     head_s: float = 0.0
-    """Until its first byte, or its error."""
+    """Time to its first byte, or to its error, in seconds."""
 
     body_s: float = 0.0
     error: Exception | None = None
@@ -42,10 +42,10 @@ class FakeStore:
     plays: Iterator[Plays]
     n_sent: int = 0
     ended: list[bytes] = field(default_factory=list)
-    """Names, each once its request is no longer under way, however that came."""
+    """Names of the requests that have ended in any way."""
 
     async def send(self, leg: Leg) -> RangeAnswer:
-        """Play the next."""
+        """Answer with the next configured outcome."""
         self.n_sent += 1
         play = next(self.plays)
         try:
@@ -119,7 +119,7 @@ def test_request_wins_over_its_hedge() -> None:
 
 
 def test_request_that_is_in_time_is_sent_once() -> None:
-    """A request that is not late costs no second one."""
+    """A request that is not late is sent once."""
     cost = Cost()
 
     name, store = play(Plays(name=b"first", head_s=LATE_S / 3), cost=cost)
@@ -211,7 +211,7 @@ def test_both_broken_is_broken() -> None:
 
 
 def test_first_byte_that_does_not_come_is_not_waited_for() -> None:
-    """Its time-out holds for a request without a hedge, and for a hedge."""
+    """The time-out of the first byte holds for a request without a hedge, and for a hedge."""
     hangs = Plays(name=b"hangs", head_s=NEVER_S)
 
     with pytest.raises(TimeoutError, match="began"):

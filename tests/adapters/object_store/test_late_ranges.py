@@ -31,7 +31,7 @@ def good(asked: Asked) -> Answer:
 
 @contextmanager
 def late_server(*answers: Answer | Callable[[Asked], Answer]) -> Iterator[LocalServer]:
-    """Serve ``/late`` with these answers, one after another, and all else at once."""
+    """Serve ``/late`` with these answers in sequence, and all other paths at once."""
     left = iter(answers)
 
     def script(asked: Asked) -> Answer:
@@ -110,11 +110,11 @@ def test_hedge_that_is_throttled_leaves_the_first_alone_and_slows_the_pace() -> 
         asyncio.run(run())
 
     assert (cost.requests, cost.hedges, cost.retries) == (3, 1, 0)
-    assert pace.told.count(("throttled", server.root)) == 1
+    assert pace.calls.count(("throttled", server.root)) == 1
 
 
 def test_pace_hears_of_the_answer_that_was_taken() -> None:
-    """The time counts from the hedge's own start."""
+    """The reported time counts from the start of the hedge whose answer was taken."""
     pace = FakePace()
     with late_server(HANGS) as server:
         asyncio.run(get_late(Objects(SETTINGS, pace=pace), server.root, Cost()))
@@ -124,7 +124,7 @@ def test_pace_hears_of_the_answer_that_was_taken() -> None:
 
 
 def test_no_hedge_without_settings() -> None:
-    """It can be switched off."""
+    """Hedging can be switched off."""
     cost = Cost()
     with late_server(lambda asked: replace(good(asked), delay_s=0.5)) as server:
         asyncio.run(get_late(Objects(replace(SETTINGS, hedging=None)), server.root, cost))
@@ -147,7 +147,7 @@ def test_first_byte_has_its_own_time_out() -> None:
 
 @pytest.fixture
 def stalling(tmp_path: Path) -> Iterator[LoopbackServer]:
-    """Serve a file, of which the first answer falls silent amid its body."""
+    """Serve a file whose first answer stops in the middle of its body."""
     (tmp_path / "a").write_bytes(CONTENT)
     with run_server(tmp_path) as server:
         server.behave(Behaviour(faults={"/x/a": Fault(stop_at=50_000, stall_s=30.0)}))
@@ -156,7 +156,7 @@ def stalling(tmp_path: Path) -> Iterator[LoopbackServer]:
 
 @BOTH_CLIENTS
 def test_body_that_stops_arriving_is_asked_for_again(stalling: LoopbackServer, stays_on_host: bool) -> None:  # noqa: FBT001 # a parameter of the test
-    """Long before the whole request's time is up."""
+    """A body that stops arriving is requested again long before the whole request times out."""
     settings = replace(SETTINGS, stall_timeout_s=0.3, stays_on_host=stays_on_host)
     cost = Cost()
     began = time.monotonic()

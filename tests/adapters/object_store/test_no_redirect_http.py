@@ -33,7 +33,7 @@ def good(asked: Asked) -> Answer:
 
 
 def test_fixed_host_reads_a_range_and_tells_its_version() -> None:
-    """One request, the object's whole size and its ETag."""
+    """One request gives the range, the object's whole size and its ETag."""
     cost = Cost()
     with serving(good) as server:
         fetched = get(server.root, cost=cost)
@@ -44,7 +44,7 @@ def test_fixed_host_reads_a_range_and_tells_its_version() -> None:
 
 
 def test_fixed_host_sends_the_name_percent_encoded() -> None:
-    """A name with blanks and signs arrives as it was written."""
+    """A name with blanks and signs arrives at the server unchanged."""
     with serving(good) as server:
         get(server.root, path="a%20b/c%23d%25.tif")
 
@@ -103,7 +103,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_fixed_host_says_what_became_of_the_source(case: Case) -> None:
-    """Each answer has its status, and only those that may pass are tried again."""
+    """Each answer has its status. Only transient failures are tried again."""
     cost = Cost()
     with serving(case.script) as server, pytest.raises(SourceError) as caught:
         get(server.root, cost=cost)
@@ -122,7 +122,7 @@ def test_fixed_host_notices_another_version() -> None:
 
 
 def test_fixed_host_tries_again_after_a_connection_that_broke() -> None:
-    """A truncated answer is never taken for a whole one."""
+    """A truncated answer is never used as if it were complete."""
     cut = Answer(
         body=CONTENT[10:20], n_sent=4, headers={"Content-Range": f"bytes 10-19/{len(CONTENT)}", "ETag": '"1"'}
     )
@@ -136,7 +136,7 @@ def test_fixed_host_tries_again_after_a_connection_that_broke() -> None:
 
 
 def test_fixed_host_takes_no_more_than_it_asked_for() -> None:
-    """A server that sends on and on fills no memory."""
+    """A server that sends without end does not fill the memory."""
     much = Answer(body=CONTENT, headers={"Content-Range": f"bytes 10-{len(CONTENT) - 1}/{len(CONTENT)}"})
     with serving(lambda _: much) as server:
         fetched = get(server.root)
@@ -146,7 +146,7 @@ def test_fixed_host_takes_no_more_than_it_asked_for() -> None:
 
 @contextmanager
 def dripping(head: bytes, dripped: bytes) -> Iterator[str]:
-    """Serve a head at once, then single bytes, each well within the time-out. Yields the root."""
+    """Serve headers at once, then single bytes, each well within the time-out. Yields the root."""
     stopping = threading.Event()
 
     class Handler(socketserver.StreamRequestHandler):
@@ -189,7 +189,7 @@ def test_fixed_host_does_not_wait_for_an_answer_that_drips(head: bytes, dripped:
 
 
 def test_fixed_host_uses_a_connection_again_after_its_time_out() -> None:
-    """Each answer has its own time-out."""
+    """A connection is used again, because each answer has its own time-out."""
     objects = Objects(FAST)
 
     async def twice(root: str) -> list[bytes]:

@@ -40,7 +40,7 @@ def get(
     cost: Cost | None = None,
     settings: StoreSettings = FAST,
 ) -> Fetched:
-    """Get one range with clients of its own."""
+    """Get one range with new clients."""
     return asyncio.run(Objects(settings).get_range(href, start, stop, etag=etag, cost=cost or Cost()))
 
 
@@ -50,7 +50,7 @@ def good(asked: Asked) -> Answer:
 
 
 def first(*answers: Answer) -> Script:
-    """Answer with these, in order, then as a good server does."""
+    """Answer with these in order, then with the content."""
     left = iter(answers)
     return lambda asked: next(left, None) or good(asked)
 
@@ -63,7 +63,7 @@ def server() -> Iterator[LocalServer]:
 
 
 def test_get_range_reads_the_bytes_asked_for(server: LocalServer) -> None:
-    """One request, counted with its bytes; the version and the size come with it."""
+    """One request is counted with its bytes. Its answer has the version and the size."""
     cost = Cost()
 
     fetched = get(f"{server.root}/a.tif", cost=cost)
@@ -75,7 +75,7 @@ def test_get_range_reads_the_bytes_asked_for(server: LocalServer) -> None:
 
 
 def test_get_range_beyond_the_end_reads_up_to_it(server: LocalServer) -> None:
-    """A header is asked for at a round size, however short the object is."""
+    """A range that ends after the object gives the bytes up to the object's end."""
     assert bytes(get(f"{server.root}/a.tif", 1000, 99_999).content) == CONTENT[1000:]
 
 
@@ -137,7 +137,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_get_range_gives_each_failure_its_code(case: Case) -> None:
-    """Only failures that may pass are tried again."""
+    """Only transient failures are tried again."""
     cost = Cost()
     with serving(first(*case.answers)) as server, pytest.raises(SourceError) as caught:
         get(f"{server.root}/a.tif", etag=case.etag, cost=cost)
@@ -175,7 +175,7 @@ def test_get_range_never_sends_a_weak_etag_but_compares_it() -> None:
 
 
 def test_get_range_tells_a_change_from_servers_that_ignore_if_match() -> None:
-    """The version that came is compared with the one that was asked for."""
+    """The version of the answer is compared with the requested one."""
     with (
         serving(lambda asked: ranged(CONTENT, asked, etag='"2"', ignores_if_match=True)) as server,
         pytest.raises(SourceError, match="replaced") as caught,
@@ -207,7 +207,7 @@ def test_get_range_times_out_on_a_server_that_never_answers() -> None:
 
 
 def test_get_range_of_no_server_times_out() -> None:
-    """A closed port is tried as often as a busy one."""
+    """A closed port is tried as often as a busy server."""
     with serving(good) as server:
         pass
     cost = Cost()
@@ -234,7 +234,7 @@ ODD_NAMES = [
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_get_range_reads_local_files_of_any_name(tmp_path: Path, name: str) -> None:
-    """Paths become hrefs and hrefs become paths without a loss."""
+    """A path becomes an href and the same path again."""
     (tmp_path / name).write_bytes(CONTENT)
     href = check_href(str(tmp_path / name), policy=IN_PROCESS)
 
@@ -247,7 +247,7 @@ def test_get_range_reads_local_files_of_any_name(tmp_path: Path, name: str) -> N
 
 @pytest.mark.parametrize("name", [name for name in ODD_NAMES if name != "a\\b.tif"])
 def test_get_range_asks_servers_for_any_name(server: LocalServer, name: str) -> None:
-    """What the server decodes is the name."""
+    """The server decodes the original name."""
     quoted = name.replace("%", "%25").replace("#", "%23").replace("?", "%3F")
     href = check_href(f"{server.root}/{quoted}", policy=IN_PROCESS)
 
@@ -257,7 +257,7 @@ def test_get_range_asks_servers_for_any_name(server: LocalServer, name: str) -> 
 
 
 def test_get_range_of_a_local_file_that_changed_fails(tmp_path: Path) -> None:
-    """Local files have versions too: their time and size."""
+    """Local files have versions, too, made of their time and size."""
     path = tmp_path / "a.tif"
     path.write_bytes(CONTENT)
     etag = get(f"file://{path}").etag
@@ -270,7 +270,7 @@ def test_get_range_of_a_local_file_that_changed_fails(tmp_path: Path) -> None:
 
 
 def test_get_range_tells_what_is_wrong_with_a_local_path(tmp_path: Path) -> None:
-    """Missing, a folder, and shorter than asked for."""
+    """The error says whether the path is missing, a folder or too short."""
     (tmp_path / "a.tif").write_bytes(b"short")
 
     for name, expected in (
@@ -296,19 +296,19 @@ def test_get_range_tells_what_is_wrong_with_a_local_path(tmp_path: Path) -> None
     ],
 )
 def test_split_href_undoes_what_its_scheme_encodes(href: str, expected: tuple[str, str]) -> None:
-    """S3 keys are as they are; paths of the others are percent-encoded."""
+    """S3 keys are used as they are. Paths of other schemes are percent-encoded."""
     assert split_href(href) == expected
 
 
 def test_open_place_makes_the_folder(tmp_path: Path) -> None:
-    """A cube may go where nothing is yet."""
+    """The output may be a new folder."""
     open_place(f"file://{tmp_path}/deep/cube%201", FAST)
 
     assert (tmp_path / "deep" / "cube 1").is_dir()
 
 
 def test_open_place_gives_a_shard_longer_than_a_range() -> None:
-    """One PUT is up to a whole shard, and what it reads is a range."""
+    """A PUT of a whole shard has a longer time-out than the read of a range."""
     settings = StoreSettings(request_timeout_s=7, write_timeout_s=200)
     read, written = open_store("s3://bucket", settings), open_place("s3://bucket/cube", settings)
 
@@ -320,7 +320,7 @@ def test_open_place_gives_a_shard_longer_than_a_range() -> None:
 
 @pytest.mark.parametrize("root", ["s3://bucket", "https://host"])
 def test_open_store_keeps_no_connection_for_long(root: str) -> None:
-    """An environment of Lambda that was frozen wakes up with dead ones."""
+    """Idle connections are closed, because those of a frozen Lambda environment are dead."""
     store = open_store(root, FAST)
 
     assert isinstance(store, S3Store | HTTPStore)
@@ -329,7 +329,7 @@ def test_open_store_keeps_no_connection_for_long(root: str) -> None:
 
 @pytest.mark.parametrize("has_keys", [True, False])
 def test_open_store_needs_no_home(has_keys: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 # a parameter of the test
-    """A user without one has no profiles."""
+    """A user without a home folder has no profiles, and that is no error."""
 
     def no_home() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -346,7 +346,7 @@ def test_open_store_needs_no_home(has_keys: bool, monkeypatch: pytest.MonkeyPatc
 
 
 def test_judge_says_what_else_403_may_mean() -> None:
-    """S3 hides from who may not list whether an object is there."""
+    """S3 answers 403 for a missing object if the caller may not list."""
     status, reason, tries = judge(PermissionDeniedError("403"))
 
     assert (status, tries) == (Status.DENIED, 0)
@@ -357,7 +357,7 @@ def test_judge_says_what_else_403_may_mean() -> None:
 @pytest.mark.parametrize("stays_on_host", [False, True])
 @pytest.mark.parametrize("code", [503, 429])
 def test_objects_tell_their_pace_of_every_request(code: int, stays_on_host: bool) -> None:  # noqa: FBT001 # a parameter of the test
-    """It is asked before each, and hears of what throttled and what came, by back end."""
+    """The pace is asked before each request and gets each answer and each 503, by back end."""
     pace = FakePace()
     objects = Objects(replace(FAST, stays_on_host=stays_on_host), pace=pace)
     answers = (
@@ -369,14 +369,14 @@ def test_objects_tell_their_pace_of_every_request(code: int, stays_on_host: bool
         asyncio.run(objects.get_range(f"{server.root}/a.tif", 10, 20, etag=None, cost=Cost()))
 
     root = server.root
-    assert pace.told == [("turn", root), ("throttled", root), ("turn", root), ("answered", root)]
+    assert pace.calls == [("turn", root), ("throttled", root), ("turn", root), ("answered", root)]
     [(first_byte_s, nbytes)] = pace.answers
     assert 0.1 <= first_byte_s < 5
     assert nbytes == 10
 
 
 def test_objects_take_no_other_failure_for_throttling() -> None:
-    """A missing object or a broken server says nothing of how many requests the store bears."""
+    """A missing object or a broken server does not slow the pace down."""
     pace = FakePace()
 
     with serving(first(Answer(status=500), Answer(status=404))) as server, pytest.raises(SourceError):
@@ -384,4 +384,4 @@ def test_objects_take_no_other_failure_for_throttling() -> None:
             Objects(FAST, pace=pace).get_range(f"{server.root}/a.tif", 10, 20, etag=None, cost=Cost())
         )
 
-    assert pace.told == [("turn", server.root)] * 2
+    assert pace.calls == [("turn", server.root)] * 2

@@ -1,4 +1,4 @@
-"""Tests what is read from a finished cube for its report."""
+"""Evidence for a report is read from a finished cube."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,10 @@ from support.report_cubes import REPORT, MadeCube, put_root
 
 
 def test_evidence_has_the_timings_of_the_sources_that_were_read() -> None:
-    """In the list's order, sizes without headers, decoding counted as reading; without those that failed."""
+    """Timings are in the list's order, without failed sources.
+
+    Sizes are without headers, and decoding counts as reading.
+    """
     evidence = read_evidence(MadeCube(failed=frozenset({2})).stored(), place="/out/cube.zarr")
 
     timings = evidence.run.timings
@@ -40,7 +43,7 @@ def test_evidence_of_a_cube_without_pictures_has_its_statistics() -> None:
 
 @pytest.mark.parametrize("name", ["end", "header_bytes", "mean"])
 def test_evidence_of_a_cube_that_lacks_a_coordinate_is_refused(name: str) -> None:
-    """Every gather writes these arrays; nothing is made up in their place."""
+    """Every gather writes these arrays, and nothing replaces them."""
     store = MadeCube().stored()
     obstore.delete(store, [item["path"] for page in obstore.list(store, f"{name}/") for item in page])
 
@@ -66,7 +69,7 @@ def test_evidence_calls_rows_without_time_by_their_number() -> None:
 
 
 def test_evidence_labels_times_of_any_year_alike() -> None:
-    """Years have four digits; a row whose time is not known, or of no calendar, goes by its number."""
+    """Years have four digits. A row without a valid time has its number as label."""
     store = MadeCube(n_rows=4).stored()
     times = np.array([-36_918_374_399_000_000, -3_786_825_600_000_000, NO_TIME, 2**62])
     put_array(store, "time", shape=(4,), chunks=(4,), dtype="int64", values=times)
@@ -77,7 +80,7 @@ def test_evidence_labels_times_of_any_year_alike() -> None:
 
 
 def test_contact_sheet_shows_first_middle_last_and_worst() -> None:
-    """The worst is the least valid window of those read, with its own pixels and with the reason."""
+    """The worst is the window with the fewest valid pixels. It has its own pixels and the reason."""
     cube = MadeCube(failed=frozenset({0, 3}), valid={0: 0.0, 6: 0.25})
 
     sheet = read_evidence(cube.stored(), place="cube").looks[0].contact_sheet
@@ -96,7 +99,7 @@ def test_contact_sheet_shows_first_middle_last_and_worst() -> None:
 
 
 def test_pictures_show_no_pixel_that_was_filled() -> None:
-    """A pixel outside its source is hatched, though it holds no nodata; also in the worst window."""
+    """Pixels outside a source are hatched, even without nodata, also in the worst window."""
     store = MadeCube(n_rows=3, valid={1: 0.5}).stored()
     for name, edges in {
         "inside_x_start": [0, 5, 0],
@@ -119,7 +122,7 @@ def test_pictures_show_no_pixel_that_was_filled() -> None:
 
 
 def test_pictures_of_every_measurement_show_no_pixel_that_was_filled() -> None:
-    """Sources of one row may overlap the window differently: each picture is hatched by its own source."""
+    """Each picture is hatched by its own source, because sources of one row may differ."""
     bands = {"red": frozenset[int](), "nir": frozenset[int]()}
     store = MadeCube(n_rows=2, bands=bands).stored()
     for name, edges in {
@@ -152,7 +155,7 @@ def test_contact_sheet_takes_the_slowest_of_windows_that_are_equally_bad() -> No
 
 
 def test_contact_sheet_reads_no_window_whose_chunks_are_too_large() -> None:
-    """It says how large they are instead; a window that has a quicklook needs no reading."""
+    """The sheet says how large they are. A window with a quicklook is not read."""
     cube = MadeCube(n_rows=300, valid={151: 0.5}, chunk=(65_537, 16, 32), shard=(65_537, 16, 32))
     assert 151 not in cube.quicklook_rows()
 
@@ -178,7 +181,7 @@ def test_evidence_prices_a_gather_in_process_as_if_it_ran_on_aws() -> None:
 
 
 def test_evidence_of_a_gather_that_read_nothing_is_empty() -> None:
-    """Nothing fails without sources."""
+    """A cube without sources has empty evidence and no error."""
     evidence = read_evidence(MadeCube(n_rows=3, failed=frozenset({0, 1, 2})).stored(), place="cube")
 
     assert evidence.slowest == ()
@@ -187,7 +190,7 @@ def test_evidence_of_a_gather_that_read_nothing_is_empty() -> None:
 
 
 def test_evidence_of_several_measurements_has_pictures_and_statistics_of_each() -> None:
-    """Sources of one row follow one another, each with its own href; the sheets show the same rows."""
+    """Sources of one row are listed in sequence, each with its href. All sheets show the same rows."""
     cube = MadeCube(n_rows=4, bands={"red": frozenset({2}), "nir": frozenset({1})})
 
     evidence = read_evidence(cube.stored(), place="cube")
@@ -206,7 +209,7 @@ def test_evidence_of_several_measurements_has_pictures_and_statistics_of_each() 
 
 
 def test_series_leave_out_times_of_no_calendar() -> None:
-    """A figure's axis has four digits for a year."""
+    """The axis of a figure has years of four digits."""
     store = MadeCube(n_rows=4).stored()
     times = np.array([2**62, 86_400_000_000, NO_TIME, 0])
     put_array(store, "time", shape=(4,), chunks=(4,), dtype="int64", values=times)
@@ -218,7 +221,7 @@ def test_series_leave_out_times_of_no_calendar() -> None:
 
 
 def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
-    """A picture hatches only its own source's nodata."""
+    """Each picture is hatched by its own row's nodata."""
     store = MadeCube(n_rows=3).stored()
     nodata = np.array([7.0, 131.0, np.nan])
     put_array(store, "nodata", shape=(3,), chunks=(3,), dtype="float64", values=nodata)
@@ -256,7 +259,7 @@ def _changed(store: Any, path: tuple[str, ...], value: Any) -> None:
     ],
 )
 def test_evidence_of_attributes_that_no_gather_wrote_is_refused(path: tuple[str, ...], value: Any) -> None:
-    """A cube may come from anybody. The error is one sentence, never a traceback."""
+    """A cube may come from anybody. The error is one sentence and no traceback."""
     store = MadeCube().stored()
     _changed(store, path, value)
 
@@ -274,7 +277,7 @@ def test_evidence_of_attributes_that_no_gather_wrote_is_refused(path: tuple[str,
     ],
 )
 def test_evidence_of_coordinates_that_do_not_fit_is_refused(name: str, values: Any) -> None:
-    """Of another length, not a number, or fewer bytes than the header's alone."""
+    """Wrong lengths, wrong types and fewer bytes than the header's are refused."""
     store = MadeCube().stored()
     put_array(store, name, shape=values.shape, chunks=values.shape, dtype=values.dtype, values=values)
 
@@ -283,7 +286,7 @@ def test_evidence_of_coordinates_that_do_not_fit_is_refused(name: str, values: A
 
 
 def test_evidence_reads_no_array_because_of_what_it_claims_to_be() -> None:
-    """A few bytes of metadata do not cost gigabytes of memory."""
+    """A small file that claims a huge array does not use gigabytes of memory."""
     store = MadeCube().stored()
     for name in ("start", "band_1"):
         content = json.loads(bytes(obstore.get(store, f"{name}/zarr.json").bytes()))
@@ -305,13 +308,14 @@ def test_evidence_of_more_sources_than_memory_holds_is_refused() -> None:
 
 @pytest.mark.parametrize("told", [b'{"usd_by_service": {"s3": NaN}}', b"[1]", b"[" * 100_000, b"\xff"])
 def test_evidence_believes_no_price_that_is_none(told: bytes) -> None:
-    """The gather is then priced like any other."""
+    """With an invalid price, the gather is priced like any other."""
     store = MadeCube().stored()
     obstore.put(store, "report.json", told)
 
     assert not read_evidence(store, place="cube").cost.was_on_aws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "shape", "dtype", "step"),
     [
@@ -330,7 +334,7 @@ def test_evidence_believes_no_price_that_is_none(told: bytes) -> None:
 def test_evidence_says_of_quicklooks_of_another_cube_that_they_are_broken(
     rows: list[int], shape: tuple[int, ...], dtype: str, step: Any
 ) -> None:
-    """Rows, shapes and dtypes are those of the measurement; what unpacks to very much is not unpacked."""
+    """Rows, shapes and dtypes must fit the measurements. Huge content is not unpacked."""
     store = MadeCube().stored()
     content = BytesIO()
     arrays: dict[str, Any] = {

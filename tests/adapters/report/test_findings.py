@@ -1,4 +1,4 @@
-"""Tests the sentences that state what runs show."""
+"""The sentences that state what runs show."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from pixel_gather.report.run import Run, Timings
 def run_of(
     concurrency: int, per_s: float, *, n: int = 100, open_s: float = 0.03, read_s: float = 0.02
 ) -> Run:
-    """Return a run that finishes so many sources a second."""
+    """Return a run that finishes this many sources per second."""
     end_s = np.arange(1, n + 1) / per_s
     start_s = np.concatenate(([0.0], end_s))[:n]
     return Run(
@@ -42,7 +42,7 @@ def test_findings_tell_the_share_of_opening() -> None:
 
 
 def test_findings_tell_where_throughput_flattens_and_what_is_most_efficient() -> None:
-    """From nine tenths of the most on it is flat."""
+    """Throughput is flat from nine tenths of the maximum on."""
     pace = {1: 10.0, 8: 96.0, 16: 150.0, 32: 280.0, 49: 300.0}
 
     said = findings_of([run_of(n, per_s) for n, per_s in pace.items()])
@@ -54,14 +54,14 @@ def test_findings_tell_where_throughput_flattens_and_what_is_most_efficient() ->
 
 
 def test_findings_say_that_more_was_not_tried() -> None:
-    """This is said if the highest concurrency is the best by far."""
+    """The sentence is there if the highest concurrency is clearly the best."""
     said = findings_of([run_of(n, 10.0 * n) for n in (1, 2, 4)])
 
     assert any("rises up to the highest number that was tried" in each for each in said)
 
 
 def test_findings_of_two_runs_say_nothing_of_a_curve() -> None:
-    """Two points make none; what was published is said where it is wanted."""
+    """Two points are not a curve. Published figures are stated if they are wanted."""
     said = findings_of([run_of(1, 10), run_of(2, 20)], with_published=True)
 
     assert not any("flattens" in each or "efficiency at" in each for each in said[:-1])
@@ -76,7 +76,7 @@ def test_findings_of_nothing_are_none() -> None:
 
 
 def test_findings_tell_of_one_late_source() -> None:
-    """It decides the wall time of a short run."""
+    """One late source determines the wall time of a short run."""
     late = run_of(1, 10)
     late.timings.read_s[50] = 3.0
 

@@ -1,4 +1,4 @@
-"""Tests the page: it is complete, loads nothing and escapes all text."""
+"""The page is complete, loads nothing and escapes all text."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ LOADING = ("src", "href", "xlink:href", "srcset", "action", "data", "poster", "f
 
 
 class Reader(HTMLParser):
-    """Notes every element with its attributes, and the text of headings."""
+    """Records every element with its attributes, and the text of headings."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -39,12 +39,12 @@ class Reader(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
+        """Record an element."""
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
         self._in_heading = tag in ("h1", "h2")
 
     def handle_data(self, data: str) -> None:
-        """Note the text of a heading."""
+        """Record the text of a heading."""
         if self._in_heading and data.strip():
             self.headings.append(data.strip())
             self._in_heading = False
@@ -60,7 +60,7 @@ def evidence_of(cube: MadeCube, place: str = "/out/cube.zarr") -> Evidence:
 
 
 def page_with(evidence: Evidence, *, draws: bool = False) -> str:
-    """Return the page of a gather; drawing takes a second."""
+    """Return the page of a gather. Drawing takes a second."""
     drawn = draw_figures([evidence.run], with_published=False, theme=LIGHT) if draws else {}
     columns = columns_of([evidence.run], with_published=False)
     return page_of(evidence, columns=columns, drawn=drawn, findings=("Opening took <b>time</b>.",))
@@ -75,6 +75,7 @@ def looks(pixels: Any, nodata: Sequence[float] = ()) -> MaskedQuicklooks:
     )
 
 
+@pytest.mark.slow
 def test_page_has_every_section_in_its_order() -> None:
     """Sections without content are there, too."""
     page = Reader(page_with(evidence_of(MadeCube()), draws=True))
@@ -94,8 +95,9 @@ def test_page_has_every_section_in_its_order() -> None:
     assert all(image["alt"] for image in page.of("img"))
 
 
+@pytest.mark.slow
 def test_page_loads_nothing_from_outside() -> None:
-    """Images are in it, links stay within it, and its policy forbids the rest."""
+    """Images are embedded, links are internal, and the content policy forbids everything else."""
     page = Reader(page_with(evidence_of(MadeCube()), draws=True))
 
     loaded = [
@@ -110,8 +112,9 @@ def test_page_loads_nothing_from_outside() -> None:
     assert "url(http" not in page_with(evidence_of(MadeCube()))
 
 
+@pytest.mark.slow
 def test_page_escapes_what_comes_from_lists_and_requests() -> None:
-    """A href can be any text, in a table, a caption, a cause or the request; so can reasons and warnings."""
+    """Hrefs, reasons and warnings can be any text, and are escaped everywhere."""
     cube = MadeCube(
         hrefs=dict.fromkeys(range(10), HOSTILE),
         failed=frozenset({4}),
@@ -140,7 +143,7 @@ def test_page_without_pictures_says_so_in_one_sentence() -> None:
 
 
 def test_page_groups_failures_and_counts_the_hrefs_that_it_leaves_out() -> None:
-    """The first twenty of a cause are named."""
+    """The first twenty hrefs of a cause are named."""
     html = page_with(evidence_of(MadeCube(n_rows=100, failed=frozenset(range(30)))))
 
     assert "30 sources failed" in html
@@ -150,7 +153,7 @@ def test_page_groups_failures_and_counts_the_hrefs_that_it_leaves_out() -> None:
 
 
 def test_page_names_few_of_very_many_hrefs_of_a_request() -> None:
-    """All of them are in report.json; the page stays small."""
+    """The page stays small. report.json has all hrefs."""
     request = {"sources": [f"s3://bucket/folder/{n:06}.tif" for n in range(50_000)], "window": "centre"}
 
     html = page_with(evidence_of(MadeCube(request=request)))
@@ -160,8 +163,9 @@ def test_page_names_few_of_very_many_hrefs_of_a_request() -> None:
     assert "report.json" in html
 
 
+@pytest.mark.slow
 def test_page_of_a_hundred_thousand_sources_stays_small() -> None:
-    """With all of its figures and as many quicklooks as a page has at most."""
+    """This holds with all figures and the largest number of quicklooks."""
     html = page_with(evidence_of(MadeCube(n_rows=100_000, shard=(1000, 16, 32))), draws=True)
 
     captions = re.search(r'class="captions">(.*?)</script>', html, re.DOTALL)
@@ -171,7 +175,7 @@ def test_page_of_a_hundred_thousand_sources_stays_small() -> None:
 
 
 def test_page_of_a_gather_that_read_nothing_is_whole() -> None:
-    """It has its failures and no figure without content."""
+    """The page has the failures and no empty figure."""
     html = page_with(evidence_of(MadeCube(n_rows=3, failed=frozenset(range(3)))), draws=True)
 
     assert "3 sources failed" in html
@@ -179,7 +183,7 @@ def test_page_of_a_gather_that_read_nothing_is_whole() -> None:
 
 
 def test_comparison_has_a_column_for_each_run_and_the_sheets_of_cubes() -> None:
-    """Published columns come last; there is no slider."""
+    """Published columns come last. There is no slider."""
     two = [evidence_of(MadeCube(), f"/out/{name}.zarr") for name in ("cold", "warm")]
     runs = [each.run for each in two]
 
@@ -208,7 +212,10 @@ def test_comparison_has_a_column_for_each_run_and_the_sheets_of_cubes() -> None:
     ids=["ramp", "constant", "not finite", "complex", "bool", "nothing valid", "nearly constant"],
 )
 def test_stretch_takes_any_pixels(pixels: Any, nodata: Sequence[float], limits: tuple[float, float]) -> None:
-    """Percentiles of what is valid, wider where they are one value; greys for all of them."""
+    """The stretch is by percentiles of the valid pixels, wider if they are equal.
+
+    All stretches have grey values.
+    """
     given = looks(pixels, nodata)
 
     stretch = Stretch.of(given.pixels, given.is_valid)
@@ -230,12 +237,12 @@ def test_stretch_takes_any_pixels(pixels: Any, nodata: Sequence[float], limits: 
     ],
 )
 def test_a_pixels_value_is_written_as_one_reads_it(value: float, words: str) -> None:
-    """A percentile between two whole numbers gets no exponent."""
+    """A percentile between two whole numbers has no exponent."""
     assert number_in_words(value) == words
 
 
 def test_film_leaves_frames_out_rather_than_growing() -> None:
-    """Every n-th quicklook is a frame where all of them would be too much for a page, in all scales alike."""
+    """If there are too many quicklooks, every n-th one is a frame, the same in all scales."""
     noise = np.random.default_rng(0).integers(0, 255, (400, 64, 64, 4), dtype="uint8")
 
     film = film_of([noise, noise[::-1]], most_nbytes=400_000)
@@ -246,7 +253,7 @@ def test_film_leaves_frames_out_rather_than_growing() -> None:
 
 
 def test_film_of_few_frames_has_all_of_them_to_the_bit() -> None:
-    """Every pixel of every frame stands in its place."""
+    """Every pixel of every frame is at its position."""
     noise = np.random.default_rng(0).integers(0, 255, (5, 16, 20, 4), dtype="uint8")
     noise[..., 3] = 255
 
@@ -259,8 +266,9 @@ def test_film_of_few_frames_has_all_of_them_to_the_bit() -> None:
         np.testing.assert_array_equal(canvas[top : top + 16, left : left + 20], frame)
 
 
+@pytest.mark.slow
 def test_page_lets_its_reader_choose_every_measurement_and_sees_colours_first() -> None:
-    """Red, green and blue are one choice, each measurement another."""
+    """Colours of red, green and blue are the first choice, and each measurement is another."""
     bands = dict.fromkeys(("Blue", "green", "red", "nir"), frozenset[int]())
 
     page = Reader(page_with(evidence_of(MadeCube(bands=bands))))
@@ -274,7 +282,7 @@ def test_page_lets_its_reader_choose_every_measurement_and_sees_colours_first() 
 
 
 def test_colours_are_shown_of_rows_that_have_all_three() -> None:
-    """A row whose blue is missing has no colours; its other measurements are shown."""
+    """A row without blue has no colours, but its other measurements are shown."""
     missing = {"red": frozenset[int](), "green": frozenset[int](), "blue": frozenset({3})}
 
     rgb, red, *_ = views_of(evidence_of(MadeCube(bands=missing)).looks, with_film=True)
@@ -285,7 +293,7 @@ def test_colours_are_shown_of_rows_that_have_all_three() -> None:
 
 
 def test_windows_are_black_in_the_scale_of_all_but_not_in_their_own() -> None:
-    """A dark window next to bright ones can be looked at."""
+    """A dark window beside bright ones is visible in its own scale."""
     pixels = np.stack([np.arange(64).reshape(8, 8), 10_000 + 100 * np.arange(64).reshape(8, 8)])
     dark = Channel(pixels=pixels[0], is_valid=pixels[0] >= 0)
     all_ = Channel(pixels=pixels, is_valid=pixels >= 0)
@@ -296,8 +304,9 @@ def test_windows_are_black_in_the_scale_of_all_but_not_in_their_own() -> None:
     assert (int(in_own[..., 0].min()), int(in_own[..., 0].max())) == (0, 255)
 
 
+@pytest.mark.slow
 def test_page_of_many_runs_has_a_narrow_row_for_each_and_tables_of_four() -> None:
-    """The widest table of figures has four columns, however many runs there are."""
+    """A table of figures has at most four columns."""
     runs = [replace(evidence_of(MadeCube()).run, name=f"run {n}") for n in range(9)]
 
     html = comparison_of(

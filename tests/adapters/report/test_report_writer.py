@@ -1,4 +1,4 @@
-"""Tests the files of a report: for programs, terminals and browsers."""
+"""The files of a report: for programs, terminals and browsers."""
 
 import asyncio
 import json
@@ -14,8 +14,9 @@ from pixel_gather.errors import StoreError
 from support.report_cubes import MadeCube
 
 
+@pytest.mark.slow
 def test_report_files_lie_in_the_cube_with_their_types() -> None:
-    """A bucket then serves the page as HTML."""
+    """The page has the content type of HTML, so that browsers show it."""
     store = MadeCube(failed=frozenset({1})).stored()
 
     asyncio.run(write_report_files(store, place="s3://b/cube.zarr", usd_by_service={"s3": 0.5, "lambda": 1}))
@@ -38,6 +39,7 @@ def test_report_files_lie_in_the_cube_with_their_types() -> None:
     assert "missing            1  no such object" in text
 
 
+@pytest.mark.slow
 def test_report_files_of_a_gather_in_process_say_that_nothing_was_paid(tmp_path: Path) -> None:
     """Local files have no content types. The estimate for AWS is not given as a price that was paid."""
     memory = MadeCube().stored()
@@ -56,6 +58,7 @@ def test_report_files_of_a_gather_in_process_say_that_nothing_was_paid(tmp_path:
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_report_files_hold_no_controls_and_no_halves_of_characters() -> None:
     """Hrefs and locations cannot steer a terminal. Every file is UTF-8."""
     store = MadeCube(failed=frozenset({1}), hrefs={1: "s3://b/\x1b[31m.tif"}).stored()

@@ -37,7 +37,7 @@ def found(pattern: str, href: str) -> str | None:
     ],
 )
 def test_auto_knows_the_usual_names_and_guesses_no_others(href: str, expected: str | None) -> None:
-    """The day of observation, not that of processing; what is no day of the calendar is no time."""
+    """The day of observation is found, not that of processing. Other digits are no time."""
     assert found(AUTO, href) == expected
 
 
@@ -53,7 +53,7 @@ def test_auto_knows_the_usual_names_and_guesses_no_others(href: str, expected: s
     ],
 )
 def test_pattern_says_where_the_time_stands(pattern: str, expected: str | None) -> None:
-    """Missing parts are the first month, day, hour and so on."""
+    """Missing parts default to the first month, day, hour and so on."""
     href = "s3://b/1901/prcp-189502_t1902-03-04T05:06_x1903032_100%_1904.tif"
 
     assert found(pattern, href) == expected

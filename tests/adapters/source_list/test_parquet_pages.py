@@ -35,13 +35,13 @@ def parquet(values: list[str], *, dictionary: bool = False, name: str = "href") 
 
 
 def nbytes_of(content: bytes) -> int:
-    """Return the memory that its pages take."""
+    """Return the memory that the file's pages need."""
     return unpacked_nbytes(io.BufferedReader(io.BytesIO(content)), check=no_deadline)
 
 
 @pytest.mark.parametrize("dictionary", [False, True])
 def test_pages_are_measured_without_being_unpacked(*, dictionary: bool) -> None:
-    """Four texts of a MiB are a page or a dictionary of 4 MiB, in a file of some hundred bytes."""
+    """Four texts of a MiB take 4 MiB, as a page or a dictionary, in a file of some hundred bytes."""
     content = parquet([letter * MIB for letter in "abcd"], dictionary=dictionary)
 
     assert len(content) < 64 << 10  # the smallest and largest texts stand in its headers, cut short
@@ -49,7 +49,7 @@ def test_pages_are_measured_without_being_unpacked(*, dictionary: bool) -> None:
 
 
 def test_pages_of_many_row_groups_are_not_added_up() -> None:
-    """Only those of one row group are in memory at one time."""
+    """Only the pages of one row group are in memory at one time."""
     file = io.BytesIO()
     table = Table.from_pydict(
         {"href": Array([f"s3://bucket/{i}.tif" for i in range(10_000)], DataType.utf8())}
@@ -59,8 +59,9 @@ def test_pages_of_many_row_groups_are_not_added_up() -> None:
     assert nbytes_of(file.getvalue()) < len(file.getvalue()) / 20
 
 
+@pytest.mark.slow
 def test_list_that_unpacks_to_gigabytes_is_refused_in_little_memory(tmp_path: Path) -> None:
-    """A file of some KB would else take the planner's whole memory at once."""
+    """A file of some KB must not take the planner's whole memory."""
     path = tmp_path / "l.parquet"
     path.write_bytes(parquet(["s3://bucket/" + "x" * (8 * MIB)] * 40))
     assert path.stat().st_size < MIB
@@ -77,8 +78,9 @@ def test_list_that_unpacks_to_gigabytes_is_refused_in_little_memory(tmp_path: Pa
     assert peak < 16 * MIB
 
 
+@pytest.mark.slow
 def test_index_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
-    """A header index is Parquet from outside, too."""
+    """A header index is refused as well, because it is untrusted Parquet."""
     path = tmp_path / "i.parquet"
     path.write_bytes(parquet(["x" * (8 * MIB)] * 40))
 
@@ -88,7 +90,7 @@ def test_index_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", range(4, 60, 3))
 def test_headers_that_make_no_sense_are_a_sentence(tmp_path: Path, cut: int) -> None:
-    """Whatever the footer holds, the error says that the list is damaged."""
+    """For any damaged footer, the error says that the list is damaged."""
     content = bytearray(parquet(["s3://bucket/a.tif"]))
     content[-8 - cut] ^= 0xFF
     path = tmp_path / "l.parquet"

@@ -34,12 +34,12 @@ DAY_US = 86_400_000_000
 
 
 def us(*when: int) -> int:
-    """Return microseconds since 1970 of a moment in UTC."""
+    """Return microseconds since 1970 of a time in UTC."""
     return round(datetime(*when, tzinfo=UTC).timestamp() * 1e6)  # type: ignore[arg-type,misc] # year, month, ...
 
 
 def read_list(path: Path) -> list[Source]:
-    """Read a local list file with everything allowed."""
+    """Read a local list file without restrictions."""
     opened = open_source_list(str(path), list_policy=IN_PROCESS, policy=IN_PROCESS, objects=Objects(SETTINGS))
     return list(opened.sources)
 
@@ -53,7 +53,7 @@ def read_text(tmp_path: Path, name: str, content: str | bytes) -> list[Source]:
 
 @dataclass(frozen=True)
 class Case:
-    """One list file, and the sources in it."""
+    """A list file, and the sources in it."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Mistake:
-    """One list file, and where and what its mistake is."""
+    """A list file, and the position and message of its mistake."""
 
     id: str
     name: str
@@ -183,13 +183,14 @@ WRONG = [
 
 @pytest.mark.parametrize("case", READ, ids=lambda case: case.id)
 def test_open_source_list_reads_every_format(tmp_path: Path, case: Case) -> None:
-    """The same list gives the same sources in whatever format it is written."""
+    """The same list gives the same sources in every format."""
     assert read_text(tmp_path, case.name, case.content) == case.expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case.id)
 def test_open_source_list_names_list_and_line_of_a_mistake(tmp_path: Path, case: Mistake) -> None:
-    """A mistake in a list is found by its line."""
+    """The error names the list and the line."""
     with pytest.raises(RequestError) as caught:
         read_text(tmp_path, case.name, case.content)
 
@@ -199,7 +200,7 @@ def test_open_source_list_names_list_and_line_of_a_mistake(tmp_path: Path, case:
 
 @pytest.mark.parametrize("name", sorted(RESERVED))
 def test_open_source_list_refuses_reserved_columns(tmp_path: Path, name: str) -> None:
-    """No column of the list takes the place of an array that every cube has."""
+    """A column may not have the name of an array that every cube has."""
     with pytest.raises(RequestError, match="rename it"):
         read_text(tmp_path, "l.csv", f"href,{name}\n{A},1\n")
 
@@ -228,14 +229,14 @@ TIMES: dict[str, Array] = {
 
 @pytest.mark.parametrize("kind", TIMES)
 def test_open_source_list_reads_times_of_parquet(tmp_path: Path, kind: str) -> None:
-    """A time is the same moment however Parquet stores it."""
+    """Every type of time in Parquet gives the same time."""
     sources = read_text(tmp_path, "l.parquet", _parquet({"href": HREFS, "time": TIMES[kind]}))
 
     assert [source.time_us for source in sources] == [us(2024, 3, 1, 12), None]
 
 
 def test_open_source_list_reads_columns_of_parquet(tmp_path: Path) -> None:
-    """Parquet's own types are kept; dates and times outside of ``time`` become text."""
+    """Parquet's own types are kept. Dates and times other than ``time`` become text."""
     columns = {
         "href": HREFS,
         "time": _cast([19783, None], DataType.date32(), DataType.int32()),
@@ -255,7 +256,7 @@ def test_open_source_list_reads_columns_of_parquet(tmp_path: Path) -> None:
 
 
 def test_open_source_list_names_the_row_of_a_mistake_in_parquet(tmp_path: Path) -> None:
-    """Rows of Parquet count as lines; columns that hold no scalars are named."""
+    """The error names the row, or the column that holds no scalars."""
     with pytest.raises(RequestError, match=r"l\.parquet line 2: .*spring"):
         read_text(
             tmp_path,
@@ -272,7 +273,7 @@ def test_open_source_list_names_the_row_of_a_mistake_in_parquet(tmp_path: Path) 
 
 
 def test_open_source_list_starts_relative_hrefs_from_the_lists_folder(tmp_path: Path) -> None:
-    """A list can be moved together with its files."""
+    """Relative hrefs start from the list's folder, so that it can be moved with its files."""
     (tmp_path / "my lists").mkdir()
 
     first, second = read_text(tmp_path / "my lists", "l.txt", "sub/a 1.tif\n../b.tif\n")
@@ -288,7 +289,7 @@ class _Pipe(io.BytesIO):
 
 @pytest.mark.parametrize("content", [CSV, f"href\n{A}\n", f"{A}\n", f'{{"href":"{A}"}}'])
 def test_open_source_list_reads_standard_input(content: str) -> None:
-    """A pipe's format is told by what comes through it; relative hrefs start from the working folder."""
+    """The format is detected from the content. Relative hrefs start from the working folder."""
     opened = open_source_list(
         "-",
         list_policy=IN_PROCESS,
@@ -302,7 +303,7 @@ def test_open_source_list_reads_standard_input(content: str) -> None:
 
 
 def test_open_source_list_refuses_parquet_from_a_pipe() -> None:
-    """Parquet is read from its end."""
+    """Parquet cannot come from a pipe, because it is read from its end."""
     pipe = _Pipe(_parquet({"href": HREFS}))
     opened = open_source_list(
         "-", list_policy=IN_PROCESS, policy=IN_PROCESS, objects=Objects(SETTINGS), stdin=pipe
@@ -316,7 +317,7 @@ def test_open_source_list_refuses_parquet_from_a_pipe() -> None:
 def test_open_source_list_says_that_a_list_is_not_there(
     tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
-    """A list that cannot be opened is a mistake in the request."""
+    """A list that cannot be opened is a RequestError."""
     path = tmp_path / "l.csv"
     make(path)
 
@@ -330,6 +331,7 @@ def _remote(store: MemoryStore) -> Objects:
     return objects
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["l.csv", "l.csv.gz", "l.parquet"])
 def test_open_source_list_reads_from_a_bucket(name: str) -> None:
     """A remote list is read in ranges, and relative hrefs stay in its folder."""
@@ -351,13 +353,13 @@ def test_open_source_list_reads_from_a_bucket(name: str) -> None:
 
 @dataclass
 class Clock:
-    """A check that raises from the nth call on."""
+    """A check that raises an error from the nth call on."""
 
     n: int
     called: int = 0
 
     def __call__(self) -> None:
-        """Count."""
+        """Count the call."""
         self.called += 1
         if self.called > self.n:
             raise TimeoutError("too late")
@@ -391,8 +393,9 @@ def test_open_source_list_looks_at_the_clock_where_no_source_comes_out(
         )
 
 
+@pytest.mark.slow
 def test_open_source_list_keeps_none_of_the_lines_that_say_nothing(tmp_path: Path) -> None:
-    """20 million blank lines are 19 KB, gzipped."""
+    """Blank lines are not kept in memory: 20 million of them take 19 KB gzipped."""
     path = tmp_path / "list"
     path.write_bytes(gzip.compress(b"\n" * 20_000_000))
 
@@ -406,7 +409,7 @@ def test_open_source_list_keeps_none_of_the_lines_that_say_nothing(tmp_path: Pat
 
 
 def test_open_source_list_takes_a_list_whose_kind_a_comment_hides(tmp_path: Path) -> None:
-    """What is above the first line that tells the kind is left out, and lines keep their numbers."""
+    """Comments above the first line are left out. Lines keep their numbers."""
     above = "# mine\n\n"
 
     assert read_text(tmp_path, "list", above + CSV) == WITH_COLUMNS
@@ -417,7 +420,7 @@ def test_open_source_list_takes_a_list_whose_kind_a_comment_hides(tmp_path: Path
 @pytest.mark.parametrize("name", ["l.csv", "l.csv.gz", "l.parquet"])
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4])
 def test_open_source_list_ends_in_time_wherever_it_is(name: str, n: int) -> None:
-    """That the time is up is never taken for a list that is broken."""
+    """The error says that the time is up, not that the list is broken."""
     text = "\n".join(["href", *[f"{i}.tif" for i in range(100)]]).encode()
     content = {"l.csv": text, "l.csv.gz": gzip.compress(text)}.get(name) or _parquet(
         {"href": Array([f"{i}.tif" for i in range(100)], DataType.utf8())}
@@ -438,7 +441,7 @@ def test_open_source_list_ends_in_time_wherever_it_is(name: str, n: int) -> None
 
 
 class _Silent:
-    """Never answers."""
+    """A store that never answers."""
 
     async def get_range(self, *_: Any, **__: Any) -> Any:
         """Wait for ever."""
@@ -446,7 +449,7 @@ class _Silent:
 
 
 def test_open_source_list_does_not_wait_for_a_store_beyond_its_time() -> None:
-    """A request that is under way is given up."""
+    """A request that is under way is cancelled at the time limit."""
     with pytest.raises(TimeoutError, match="too late"):
         open_source_list(
             "s3://lists/l.csv",
@@ -460,7 +463,7 @@ def test_open_source_list_does_not_wait_for_a_store_beyond_its_time() -> None:
 def test_open_source_list_refuses_parquet_whose_rows_are_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A dictionary makes a small file of them, and much memory of the file."""
+    """Long rows in a dictionary take little room in the file and much memory."""
     monkeypatch.setattr(parse_list, "_LONGEST_LINE_NBYTES", 100)
     content = _parquet({"href": Array(["s3://b/" + "x" * 300] * 256, DataType.utf8())})
 
@@ -477,7 +480,7 @@ def test_open_source_list_says_that_a_remote_list_is_not_there() -> None:
 
 
 def test_open_source_list_holds_list_and_sources_to_their_policies(tmp_path: Path) -> None:
-    """A deployment's lists may lie elsewhere than its sources; neither rule opens the other."""
+    """Lists and sources have separate rules. Neither allows what the other forbids."""
     path = tmp_path / "l.txt"
     path.write_text(f"{A}\n/etc/passwd\n")
     strict = HrefPolicy(schemes=frozenset({"s3"}), buckets=frozenset({"bucket"}))
@@ -492,7 +495,7 @@ def test_open_source_list_holds_list_and_sources_to_their_policies(tmp_path: Pat
 
 
 def test_sources_of_hrefs_checks_each(tmp_path: Path) -> None:
-    """Hrefs in the request start from the working folder; mistakes are found by their position."""
+    """Relative hrefs start from the working folder. The error names the position of a wrong one."""
     policy = IN_PROCESS.within(str(tmp_path))
 
     assert [s.href for s in sources_of_hrefs([A, "b.tif"], policy=policy).sources] == [
@@ -527,7 +530,7 @@ def _bucket(_root: str, _settings: StoreSettings) -> Store:
 
 @dataclass(frozen=True)
 class Pattern:
-    """What is asked for below a folder, and the keys that are found."""
+    """A request for the objects below a folder, and the keys that are found."""
 
     id: str
     asked: dict[str, Any]
@@ -556,7 +559,7 @@ PATTERNS = [
 def test_list_objects_finds_the_same_in_a_folder_and_in_a_bucket(
     tmp_path: Path, pattern: Pattern, slash: str
 ) -> None:
-    """Both are listed in the order of the keys; links round in a circle and folder markers are left out."""
+    """Both are listed by key. Circular links and folder markers are left out."""
     local = list(
         list_objects(
             _put_in_folder(tmp_path / "r #") + slash, **pattern.asked, policy=IN_PROCESS, settings=SETTINGS
@@ -575,7 +578,7 @@ def test_list_objects_finds_the_same_in_a_folder_and_in_a_bucket(
 
 
 class _BreaksOnce:
-    """Lists a page of two and breaks; whole from then on."""
+    """Lists a page of two objects and fails, and lists everything from then on."""
 
     def __init__(self, error: Exception) -> None:
         self.offsets: list[str | None] = []
@@ -593,7 +596,7 @@ class _BreaksOnce:
 
 
 def test_list_objects_goes_on_where_a_page_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy store costs a pause, and no object is listed twice or left out."""
+    """A busy store costs a pause. No object is listed twice or left out."""
     breaks = _BreaksOnce(GenericError("HTTP error: status code: 503"))
     monkeypatch.setattr(obstore, "list", breaks)
     patient = StoreSettings(max_retries=1, first_backoff_s=0.001)
@@ -654,7 +657,7 @@ def test_list_objects_looks_at_the_clock_before_it_tries_again(monkeypatch: pyte
 
 
 def test_sources_below_says_that_nothing_matches() -> None:
-    """A pattern that finds nothing is a mistake, with a hint at what is often forgotten."""
+    """A pattern that finds nothing is a RequestError with a hint."""
     nothing = sources_below(
         "s3://bucket/root", glob="*.tiff", policy=IN_PROCESS, settings=SETTINGS, open_=_bucket
     )
@@ -664,7 +667,7 @@ def test_sources_below_says_that_nothing_matches() -> None:
 
 
 def test_sources_below_yields_checked_sources() -> None:
-    """What is found goes through the same check as what is named."""
+    """Hrefs that were listed pass the same checks as hrefs that were written."""
     found = sources_below(
         "s3://bucket/root", glob="*.tif", policy=IN_PROCESS, settings=SETTINGS, open_=_bucket
     )
@@ -672,6 +675,7 @@ def test_sources_below_yields_checked_sources() -> None:
     assert list(found.sources) == [Source(href="s3://bucket/root/a.tif")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prefix", "asked", "says"),
     [
@@ -710,7 +714,7 @@ def test_list_objects_says_what_is_wrong(prefix: str, asked: dict[str, Any], say
     ],
 )
 def test_parse_time_reads_iso_8601(text: str, expected: int) -> None:
-    """Dates, times and whole months are moments in UTC."""
+    """Dates, times and whole months become times in UTC."""
     assert parse_time(text) == expected
 
 

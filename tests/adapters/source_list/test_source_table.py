@@ -37,12 +37,12 @@ def rows_of(sources: Iterable[Source], *, is_typed: bool = True) -> list[CubeRow
 
 
 def numbered(*given: dict[str, Any]) -> list[Source]:
-    """Return sources whose hrefs tell their line, from 0."""
+    """Return sources whose hrefs contain their line, from 0."""
     return [Source(href=f"s3://bucket/{n}", **each) for n, each in enumerate(given)]
 
 
 def lines_in(rows: Iterable[CubeRow]) -> list[list[int | None]]:
-    """Return for each row the lines it was made from."""
+    """Return for each row the lines that it was made from."""
     return [[int(s.href.rpartition("/")[2]) if s else None for s in row.sources] for row in rows]
 
 
@@ -84,7 +84,7 @@ def _row_key(row: CubeRow) -> tuple[str, str | int | None]:
 
 @given(sources=lists())
 def test_rows_hold_every_line_once(sources: list[Source]) -> None:
-    """Rows partition the list, and no source changes place, band, scene or time on the way."""
+    """Each line is in one row, and keeps its band, scene and time."""
     rows = rows_of(sources)
 
     held = [source for row in rows for source in row.sources if source is not None]
@@ -93,9 +93,10 @@ def test_rows_hold_every_line_once(sources: list[Source]) -> None:
     assert all(any(row.sources) for row in rows)
 
 
+@pytest.mark.slow
 @given(sources=lists())
 def test_rows_put_the_nth_repeat_into_the_nth_row(sources: list[Source]) -> None:
-    """Sources of one row have one scene (or time) and different bands; repeats stay in the list's order."""
+    """Sources of one row have one scene or time, and different bands. Repeats keep the list's order."""
     rows = rows_of(sources)
     by_href = {source.href: n for n, source in enumerate(sources)}
 
@@ -119,9 +120,10 @@ def test_rows_put_the_nth_repeat_into_the_nth_row(sources: list[Source]) -> None
             assert None not in column[: len(lines)]
 
 
+@pytest.mark.slow
 @given(sources=lists())
 def test_rows_are_in_order(sources: list[Source]) -> None:
-    """By time where every row has one, and by first appearance in the list otherwise and among equals."""
+    """Rows are sorted by time if each has one, else by first appearance in the list."""
     by_href = {source.href: n for n, source in enumerate(sources)}
     with table_of(sources) as table:
         rows = list(table.rows(0, table.n_rows))
@@ -139,7 +141,7 @@ def test_rows_are_in_order(sources: list[Source]) -> None:
 
 @given(sources=lists(), data=st.data())
 def test_rows_can_be_had_in_parts(sources: list[Source], data: st.DataObject) -> None:
-    """Rows [start, stop) are those of the whole, and survive the journey as JSON."""
+    """Rows [start, stop) are the same as in the whole list, also after a round trip as JSON."""
     with table_of(sources) as table:
         rows = list(table.rows(0, table.n_rows))
         cut = data.draw(st.integers(min_value=0, max_value=table.n_rows))
@@ -154,9 +156,10 @@ def test_rows_can_be_had_in_parts(sources: list[Source], data: st.DataObject) ->
             assert value is None or type(value) is python[dtypes[name]]
 
 
+@pytest.mark.slow
 @given(sources=lists(), n=st.integers(min_value=0, max_value=15))
 def test_spread_takes_first_and_last(sources: list[Source], n: int) -> None:
-    """Sources come in order, without repeats, evenly, and the ends are among them."""
+    """The sources are in order, evenly spread and different. The first and the last are among them."""
     with table_of(sources) as table:
         in_order = [s for row in table.rows(0, table.n_rows) for s in row.sources if s]
         for band in (None, *table.bands):
@@ -252,7 +255,7 @@ def test_table_groups_and_orders(grouping: Grouping) -> None:
 
 @dataclass(frozen=True)
 class Typing:
-    """A column's values, and its type and values in the table."""
+    """A column's values, and the expected type and values."""
 
     id: str
     given: list[Scalar]
@@ -293,7 +296,7 @@ TYPINGS = [
 
 @pytest.mark.parametrize("typing", TYPINGS, ids=lambda typing: typing.id)
 def test_table_finds_the_narrowest_type(typing: Typing) -> None:
-    """A column gets the narrowest type that holds all of its values, and loses none of them."""
+    """A column gets the narrowest type that holds all of its values without loss."""
     sources = numbered(*({"columns": {"c": value}} for value in typing.given))
 
     with table_of(sources, is_typed=typing.is_typed) as table:
@@ -304,7 +307,7 @@ def test_table_finds_the_narrowest_type(typing: Typing) -> None:
 
 
 def test_table_takes_columns_that_appear_late() -> None:
-    """Lines of JSON need not all have the same keys."""
+    """Lines of JSON may have different keys."""
     rows = rows_of(numbered({"columns": {"a": 1}}, {"columns": {"b": "x"}}, {}))
 
     assert [dict(row.sources[0].columns) for row in rows if row.sources[0]] == [
@@ -315,7 +318,7 @@ def test_table_takes_columns_that_appear_late() -> None:
 
 
 def test_columns_tell_what_varies_in_a_row() -> None:
-    """What is the same for all bands of a scene needs no second dimension; a missing value differs."""
+    """A column that is equal for all bands of a scene has one dimension. A missing value differs."""
     given: list[dict[str, Any]] = [
         {"scene": "a", "band": "B4", "columns": {"same": 1, "own": 1, "gap": 1}},
         {"scene": "a", "band": "B8", "columns": {"same": 1, "own": 2}, "time_us": 1},
@@ -330,7 +333,7 @@ def test_columns_tell_what_varies_in_a_row() -> None:
 
 
 def test_columns_hold_time_only_where_some_rows_have_none() -> None:
-    """Where every row has a time, it is the cube's axis and no column."""
+    """If each row has a time, it is the cube's axis and not a column."""
     with (
         table_of(numbered({"time_us": 1}, {"time_us": 2})) as whole,
         table_of(numbered({"time_us": 1}, {})) as partly,
@@ -352,7 +355,7 @@ def test_columns_hold_time_only_where_some_rows_have_none() -> None:
     ],
 )
 def test_table_refuses_lines_that_do_not_go_together(sources: list[Source], says: str) -> None:
-    """Mistakes that only show in the whole list name the list."""
+    """The error about a contradiction between lines names the list."""
     with pytest.raises(RequestError, match=r"^l\.csv: ") as caught:
         table_of(sources)
 
@@ -360,7 +363,7 @@ def test_table_refuses_lines_that_do_not_go_together(sources: list[Source], says
 
 
 def test_digest_changes_with_any_line_and_not_with_harmless_order() -> None:
-    """A resumed gather notices a changed list."""
+    """A changed list has another digest, so that a resumed gather notices it."""
     given: list[dict[str, Any]] = [{"time_us": 1, "columns": {"a": 1}}, {"time_us": 2, "columns": {"a": 2}}]
 
     def digest(sources: list[Source], *, is_typed: bool = True) -> str:
@@ -383,7 +386,7 @@ def test_digest_changes_with_any_line_and_not_with_harmless_order() -> None:
 
 
 def test_table_removes_its_file() -> None:
-    """Nothing is left behind, neither after use nor after a mistake."""
+    """No file is left, neither after use nor after an error."""
     with table_of(numbered({})) as table:
         folder = Path(table._folder.name)
         assert folder.is_dir()
@@ -394,7 +397,7 @@ def test_table_removes_its_file() -> None:
 
 
 def test_table_is_put_in_order_in_time() -> None:
-    """The check is asked after the last line too, and nothing is left behind."""
+    """The time is checked after the last line, too, and no file is left."""
     is_read = False
 
     def check() -> None:
@@ -410,8 +413,9 @@ def test_table_is_put_in_order_in_time() -> None:
         SqliteSourceTable(SourceList(name="l.csv", is_typed=True, sources=sources()), check=check)
 
 
+@pytest.mark.slow
 def test_table_holds_few_long_lines_at_a_time() -> None:
-    """Lines may be a hundred times longer than usual."""
+    """Lines may be a hundred times longer than usual without filling the memory."""
     long = ({str(c): f"{n}" + "x" * 9_990 for c in range(10)} for n in range(1000))
     sources = (Source(href="s3://bucket/a", columns=columns) for columns in long)
 
@@ -473,9 +477,9 @@ def _write_list(path: Path, kind: str, n: int) -> Path:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
 @pytest.mark.parametrize("kind", _FORMATS)
 def test_memory_is_flat_in_the_length_of_the_list(tmp_path: Path, kind: str) -> None:
-    """Ten times the lines take less than 64 MiB more."""
+    """Three times the lines take less than 20 MiB more."""
     peaks_mib = []
-    for n in (100_000, 1_000_000):
+    for n in (100_000, 300_000):
         path = _write_list(tmp_path / f"{kind}{n}", kind, n)
         ran = subprocess.run(  # noqa: S603 # our own code, in a process whose peak is its own
             [sys.executable, "-c", _GATHER_LIST, str(path)],
@@ -489,11 +493,11 @@ def test_memory_is_flat_in_the_length_of_the_list(tmp_path: Path, kind: str) -> 
         assert n_rows == (n // 4 if kind == "bands" else n)
         peaks_mib.append(peak_mib)
 
-    assert peaks_mib[1] - peaks_mib[0] < 64
+    assert peaks_mib[1] - peaks_mib[0] < 20
 
 
 def test_table_learns_what_an_index_tells_of_its_sources() -> None:
-    """Each line of a href has its entry, the last one that came; hrefs of other lists are passed over."""
+    """Each line gets the last entry of its href. Hrefs that are not in the list are ignored."""
     sources = [Source(href=f"s3://b/{n % 3}", band=f"B{n % 2}", time_us=n // 2) for n in range(6)]
     with table_of(sources) as table:
         before = list(table.packed_headers(0, table.n_rows))
@@ -506,7 +510,7 @@ def test_table_learns_what_an_index_tells_of_its_sources() -> None:
 
 
 def test_table_with_an_index_has_the_digest_that_it_has_without() -> None:
-    """An index makes a gather faster and changes nothing that is gathered."""
+    """An index makes a gather faster and does not change its digest."""
     sources = numbered({}, {}, {})
     with table_of(sources) as plain, table_of(sources) as table:
         table.learn([("s3://bucket/1", b"x")])
@@ -516,7 +520,7 @@ def test_table_with_an_index_has_the_digest_that_it_has_without() -> None:
 
 
 def test_table_learns_from_an_index_of_a_whole_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it tells of other lists' files takes no room; of this list's, it takes no more than there is."""
+    """Only entries of the list's own sources take room."""
     monkeypatch.setattr("pixel_gather.adapters.source_list.source_table._MOST_KNOWN_NBYTES", 2**20)
     others = [(f"s3://other/{n}", b"x" * 1000) for n in range(3000)]
     ours = [(f"s3://bucket/{n}", b"x" * 1000) for n in range(3000)]
@@ -541,6 +545,6 @@ def test_table_learns_in_time() -> None:
     ("names", "expected"), [("", 0), ("a", 0), ("ab", 0), ("aba", 1), ("bbab", 2), ("aaa", 2)]
 )
 def test_table_counts_sources_that_were_named_before(names: str, expected: int) -> None:
-    """The first source of a href does not count, wherever the others are."""
+    """The first source of an href does not count, but all others do, wherever they are."""
     with table_of([Source(href=f"s3://bucket/{name}") for name in names]) as table:
         assert table.n_repeated == expected

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+import uvloop
 from async_geotiff import GeoTIFF
 from obstore.store import HTTPStore
 
@@ -14,7 +15,7 @@ from benchmarks.workload import TILE
 
 def read_tiles(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurrency: int) -> None:
     """Fill ``out``, shape (source, y, x), with each source's centre tile."""
-    with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_read_all(hrefs, out, concurrency))
 
 
@@ -33,11 +34,3 @@ async def _read_all(hrefs: Sequence[str], out: np.ndarray[Any, Any], max_in_flig
     async with asyncio.TaskGroup() as group:
         for _ in range(max_in_flight):
             group.create_task(read_some())
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop  # noqa: PLC0415 # optional
-    except ModuleNotFoundError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

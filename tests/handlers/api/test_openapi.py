@@ -1,4 +1,4 @@
-"""What the API says of itself, and the schema that API Gateway holds requests to."""
+"""The OpenAPI document, and the schema that API Gateway checks requests by."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _TEXTS = st.sampled_from(["a.txt", "", "centre", "center", "EPSG:4326", "source"
 
 
 def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Make objects that have any of these fields."""
+    """Draw objects that have any of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
@@ -79,7 +79,7 @@ _REQUESTS = st.fixed_dictionaries(
 
 
 def _lax(numbers: st.SearchStrategy[int]) -> st.SearchStrategy[Any]:
-    """Spell whole numbers in the ways that pydantic makes one of."""
+    """Draw spellings that pydantic accepts as whole numbers."""
     return numbers.flatmap(lambda n: st.sampled_from([n, float(n), str(n), f"{n}.0"]))
 
 
@@ -141,13 +141,14 @@ _MOSTLY_RIGHT = st.fixed_dictionaries(
 _ANY = st.one_of(_MOSTLY_RIGHT, _REQUESTS)
 
 
-@settings(max_examples=1000, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=1000)
 @given(_ANY)
 @example({"sources": {"list": "a.csv", "hrefs": None}, "window": {"tile": "centre", "bbox": None}})
 @example({"sources": HREFS, "window": "center", "nodata": "NaN"})
 @example({"sources": HREFS, "window": {"point": [1, 2], "size": [512.0, "256"]}, "masked": "yes"})
 def test_model_schema_lets_through_whatever_the_request_accepts(request_: dict[str, Any]) -> None:
-    """API Gateway must refuse nothing that a function would have taken."""
+    """API Gateway refuses no request that a function would accept."""
     try:
         parse_request(request_)
     except RequestError:
@@ -156,11 +157,12 @@ def test_model_schema_lets_through_whatever_the_request_accepts(request_: dict[s
     assert not list(MODEL.iter_errors(request_))
 
 
+@pytest.mark.slow
 def test_the_requests_above_are_often_accepted() -> None:
-    """Else the property says nothing."""
+    """Many of the drawn requests are valid. Otherwise the property above would show nothing."""
     accepted: list[Any] = []
 
-    @settings(max_examples=200, deadline=None, database=None)
+    @settings(max_examples=200, database=None)
     @given(_ANY)
     def count(request_: dict[str, Any]) -> None:
         with suppress(RequestError):
@@ -173,7 +175,7 @@ def test_the_requests_above_are_often_accepted() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A body that has plainly another shape than a request."""
+    """A body with clearly another shape than a request."""
 
     id: str
     body: Any
@@ -207,7 +209,7 @@ LEFT_TO_FUNCTIONS = (
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
 def test_model_schema_refuses_what_is_plainly_wrong(case: Case) -> None:
-    """Before a function is asked."""
+    """Wrong shapes are refused before a function is called."""
     with pytest.raises(RequestError):
         parse_request(case.body)
 
@@ -216,7 +218,7 @@ def test_model_schema_refuses_what_is_plainly_wrong(case: Case) -> None:
 
 @pytest.mark.parametrize("case", LEFT_TO_FUNCTIONS, ids=lambda case: case.id)
 def test_what_the_model_schema_lets_through_is_refused_with_the_field(case: Case) -> None:
-    """API Gateway could not name it; the functions do."""
+    """The function names the wrong field, which API Gateway could not."""
     assert not list(MODEL.iter_errors(case.body))
     with pytest.raises(RequestError) as refused:
         parse_request(case.body)
@@ -225,7 +227,7 @@ def test_what_the_model_schema_lets_through_is_refused_with_the_field(case: Case
 
 
 def test_model_schema_says_no_more_than_api_gateway_is_known_to_take() -> None:
-    """Keywords that every draft has alike; the functions check the rest."""
+    """The schema has only keywords that are the same in all drafts."""
     schema = request_model_schema()
     Draft4Validator.check_schema(schema)
 
@@ -234,12 +236,12 @@ def test_model_schema_says_no_more_than_api_gateway_is_known_to_take() -> None:
 
 
 def test_openapi_file_is_what_the_code_says() -> None:
-    """It is served as it lies there; `scripts/write_docs.py` writes it."""
+    """The file is up to date; `scripts/write_docs.py` writes it."""
     assert OPENAPI_FILE.read_text(encoding="utf-8") == openapi_text()
 
 
 def test_openapi_schemas_are_valid_and_refer_to_what_is_there() -> None:
-    """OpenAPI 3.1 takes JSON Schema 2020-12 as it is."""
+    """The schemas are valid JSON Schema 2020-12, and their references resolve."""
     document = openapi_document()
 
     for schema in document["components"]["schemas"].values():

@@ -1,4 +1,4 @@
-"""The search function's paths in the OpenAPI document, against its routes and its answers."""
+"""The search function's paths in the OpenAPI document agree with its routes and answers."""
 
 import re
 from pathlib import Path
@@ -19,20 +19,21 @@ from support.lambda_functions import Context, cold_start
 
 
 def test_paths_are_the_functions_routes() -> None:
-    """Each path that the function answers is described, and no other."""
+    """The document has exactly the paths that the function answers."""
     assert set(search_paths()) == set(RESOURCES)
 
 
 def test_api_gateway_and_the_description_name_the_same_parameters() -> None:
-    """What the stack declares is what the document says."""
+    """The stack and the document declare the same parameters."""
     declared = {f"/{path}": set(names) for path, names in search_queries().items() if names}
 
     assert declared == {path: set(names) for path, names in QUERIES.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", RESOURCES)
 def test_answers_are_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    """Each path's answer fits its schema."""
+    """Each path's answer is valid by its schema."""
     with SpooledItems() as spooled:
         spooled.add([item("a"), item("b")], name="items")
         write_search_files(spooled, LocalStore(tmp_path), "catalog.parquet")
@@ -51,6 +52,6 @@ def test_answers_are_as_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def _whole(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with all of the document's beside it, where its references look for them."""
+    """Return a schema together with all schemas of the document, so that its references resolve."""
     assert re.fullmatch(r"#/components/schemas/\w+", schema["$ref"])
     return schema | {"components": document["components"]}

@@ -1,4 +1,4 @@
-"""What a deployment reads, from where, and under which address it answers."""
+"""Which sources and lists a deployment may read, and the address that it answers under."""
 
 import json
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ SETTINGS = Settings.from_environment(
     ],
 )
 def test_sources_within_the_policy_are_read(sources: dict[str, object]) -> None:
-    """Buckets and hosts that the deployment names, and lists that were uploaded to it."""
+    """Allowed are the deployment's buckets and hosts, and uploaded lists."""
     check_sources(Sources.model_validate(sources), SETTINGS)
 
 
@@ -55,7 +55,7 @@ def test_sources_within_the_policy_are_read(sources: dict[str, object]) -> None:
     ],
 )
 def test_indexes_within_the_policy_are_read(place: str) -> None:
-    """Those beside sources, those that were uploaded, and those that cubes have of their own."""
+    """Allowed are indexes beside sources, uploaded ones, and those inside cubes."""
     assert checked_index(place, SETTINGS) == place
 
 
@@ -73,21 +73,21 @@ def test_indexes_within_the_policy_are_read(place: str) -> None:
     ],
 )
 def test_other_indexes_are_refused(place: str) -> None:
-    """Before anything is sent anywhere, naming the field."""
+    """The error names the field. No request is sent before."""
     with pytest.raises(RequestError) as caught:
         checked_index(place, SETTINGS)
     assert caught.value.field == "index"
 
 
 def test_what_else_a_cube_holds_is_refused_with_what_is_read_of_it() -> None:
-    """That its bucket is not allowed would be wrong: beside it lies what is."""
+    """The error names the file of a cube that may be read. The cube's bucket itself is allowed."""
     with pytest.raises(RequestError, match=r"s3://cubes/out/NAME\.zarr/headers\.parquet"):
         checked_index("s3://cubes/out/some-gather.zarr", SETTINGS)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Sources that are not read, and what the refusal says."""
+    """Sources that may not be read, and the expected refusal."""
 
     id: str
     sources: dict[str, object]
@@ -113,7 +113,7 @@ REFUSED = (
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
 def test_sources_outside_the_policy_are_refused(case: Case) -> None:
-    """By a sentence that names the field and what is allowed."""
+    """The sentence names the field and what is allowed."""
     with pytest.raises(RequestError, match=case.says) as raised:
         check_sources(Sources.model_validate(case.sources), SETTINGS)
 
@@ -121,7 +121,7 @@ def test_sources_outside_the_policy_are_refused(case: Case) -> None:
 
 
 def test_stores_are_reached_as_the_deployment_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each bucket in its Region and way, and no web server leads to another."""
+    """Each bucket has its Region and credentials. No web server may redirect."""
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     deployment = Deployment(SETTINGS)
@@ -135,7 +135,7 @@ def test_stores_are_reached_as_the_deployment_says(monkeypatch: pytest.MonkeyPat
 
 @dataclass(frozen=True)
 class Place:
-    """Where a request came in, and the address that links begin with."""
+    """Where a request arrived, and the expected base of links."""
 
     id: str
     context: dict[str, str]
@@ -155,7 +155,7 @@ PLACES = (
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.id)
 def test_address_is_that_of_the_api(place: Place) -> None:
-    """Whatever domain it is behind."""
+    """Links begin with the API's address behind any domain."""
     event = {"resource": "/gathers/{id}", "pathParameters": {"id": "x"}, "requestContext": place.context}
 
     assert address(event) == place.expected
@@ -177,7 +177,7 @@ def test_address_is_that_of_the_api(place: Place) -> None:
     ],
 )
 def test_catalogs_are_asked_only_where_the_deployment_says(sources: dict[str, Any], named: str) -> None:
-    """No host is asked unless the setting names it; a catalog lies where lists may lie."""
+    """Only hosts in the setting are called. A catalog may lie where lists may lie."""
     settings = Settings.from_environment(ENVIRONMENT)
     with pytest.raises(RequestError) as raised:
         check_sources(parse_sources(sources), settings)

@@ -1,4 +1,4 @@
-"""No list holds a function up: neither one that names nothing, nor one that has no end."""
+"""No list blocks a function: neither an empty one nor an endless one."""
 
 import gzip
 import threading
@@ -17,13 +17,13 @@ WINDOW: dict[str, Any] = {"window": {"pixels": [0, 0, 40, 30]}}
 
 
 class EndlessList:
-    """Names nothing, for ever; knows whether whoever read it has stopped."""
+    """A list that never yields a source. It records whether its reader has stopped."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
 
     def named(self, *_: Any, check: Callable[[], None], **__: Any) -> SourceList:
-        """Stand in for ``named_sources``."""
+        """Replace ``named_sources``."""
         return SourceList(name="endless", is_typed=True, sources=self._sources(check))
 
     def _sources(self, check: Callable[[], None]) -> Iterator[Source]:
@@ -37,7 +37,7 @@ class EndlessList:
 
 
 def test_dry_run_stops_reading_a_list_before_it_answers(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a thread would go on in the next invocations."""
+    """The thread that reads the list must not run on in the next invocation."""
     del s3
     endless = EndlessList()
     with cold_start(monkeypatch, "dry_run") as module:
@@ -51,7 +51,7 @@ def test_dry_run_stops_reading_a_list_before_it_answers(s3: Any, monkeypatch: py
 
 
 def test_plan_gather_refuses_a_list_that_takes_too_long(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rather than be ended by Lambda and tried again."""
+    """The plan is refused before Lambda ends the function and it is tried again."""
     del s3
     with cold_start(monkeypatch, "plan_gather") as module:
         monkeypatch.setattr(planning, "named_sources", EndlessList().named)
@@ -74,7 +74,7 @@ def test_plan_gather_refuses_a_list_that_takes_too_long(s3: Any, monkeypatch: py
 def test_plan_gather_gives_up_a_list_that_names_nothing(
     sources: dict[str, str], machine: StateMachine
 ) -> None:
-    """The clock is looked at though no source comes out."""
+    """The time is checked although no source comes out."""
     for name in ("blank.txt", "blank"):
         machine.s3.put_object(Bucket="sources", Key=f"lists/{name}", Body=gzip.compress(b"\n" * 900_000))
 

@@ -1,4 +1,4 @@
-"""What a try of a shard costs is told however it ends."""
+"""The cost of a try is reported, however the try ends."""
 
 import json
 from typing import Any
@@ -17,12 +17,15 @@ LANDSAT: dict[str, Any] = {
 
 
 def spent_in(out: str) -> list[float]:
-    """Return the dollars that are told in what a function wrote."""
+    """Return the dollars in a function's log output."""
     return [value for record in records(out, with_=SPENT_USD.name) for value in record[SPENT_USD.name]]
 
 
 def test_a_shard_tells_what_it_cost(machine: StateMachine, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its requests, its puts and three transitions at least; a shard that is there already costs less."""
+    """The cost has the requests, the puts and at least three transitions.
+
+    A shard that is there already costs less.
+    """
     verdict = machine.planned(LANDSAT)
     (task,) = machine.manifest(verdict)
     event = {"gather": verdict["gather"], "tasks": [task], "limit_s": verdict["shard_limit_s"]}
@@ -39,7 +42,7 @@ def test_a_shard_tells_what_it_cost(machine: StateMachine, capsys: pytest.Captur
 
 
 def test_a_try_that_fails_tells_what_it_cost(capsys: pytest.CaptureFixture[str]) -> None:
-    """Tries that fail again and again are what a cap on the plan does not see."""
+    """Failed tries are reported, because the plan's cap does not count them."""
     with (
         pytest.raises(RuntimeError),
         spending(EmfMetrics(stage="test"), memory_mib=1769, gather_id="g", shard_index=7),

@@ -1,7 +1,7 @@
-"""What is drawn twice: from the package of finish, which holds a pruned matplotlib, and in this environment.
+"""A program that draws twice: from the package of finish, with its pruned matplotlib, and here.
 
-Argument: a folder, to which nothing is written. Standard input: places of cubes, as JSON. Answers digests of
-the files of the report and of every figure as SVG and PNG, as JSON; nothing in it may depend on where it ran.
+Argument: a folder that is ignored. Standard input: places of cubes, as JSON. Prints digests of the report's
+files and of every figure as SVG and PNG, as JSON. The output must not depend on where it runs.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from pixel_gather.adapters.report.report_writer import write_report_files
 
 
 def drawn(cube: Path) -> dict[str, str]:
-    """Draw all that there is to draw of one cube."""
+    """Draw every picture of one cube."""
     store = LocalStore(cube)
     asyncio.run(write_report_files(store, place="cube", usd_by_service={"s3": 0.5}))
     run = read_evidence(store, place="cube", usd_by_service={"s3": 0.5}).run

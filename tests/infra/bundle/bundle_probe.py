@@ -1,7 +1,7 @@
-"""What is run twice: from a bundle, by an interpreter that has nothing else, and in this environment.
+"""A program that is run twice: from a bundle, by a Python without other packages, and here.
 
-Arguments: ``read`` or ``gather``, and a folder to write to. Standard input: paths of files, as JSON. Answers
-what came of each, as JSON; nothing in it may depend on where it ran.
+Arguments: ``read`` or ``gather``, and a folder to write to. Standard input: paths of files, as JSON. Prints
+the result of each as JSON. The output must not depend on where it runs.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from pixel_gather.model.source import Cost
 from pixel_gather.model.window import Window
 
 _LARGEST_NBYTES: Final = 16 * 2**20
-"""Of a raster that is read whole; of larger ones a piece from the middle."""
+"""Largest raster that is read whole, in bytes. Of larger ones a piece from the middle is read."""
 
 _CODECS: Final = ("blosc-lz4", "blosc-zstd", "zstd", "none", "zfp")
 
@@ -63,15 +63,16 @@ async def _read_one(reader: CogReader | GdalReader, file: str) -> list[str]:
 
 
 def gather(files: list[str], folder: Path) -> dict[str, Any]:
-    """Return the stored pixels of the same cube in every codec, and what PROJ says."""
+    """Return the stored pixels of the same cube in every codec, and PROJ's answers."""
     listed = folder / "sources.csv"
     listed.write_text("\n".join(["href", *files]))
     told: dict[str, Any] = {}
+    undrawn = pixel_gather.Settings(draws_report=False)
     for codec in _CODECS:
         output: dict[str, Any] = {"codec": codec} | ({"zfp_tolerance": 0.1} if codec == "zfp" else {})
         cube = folder / codec
         request = {"sources": str(listed), "window": "centre", "output": output}
-        report = pixel_gather.gather(request, to=cube).report
+        report = pixel_gather.gather(request, to=cube, settings=undrawn).report
         stored = sorted(path for path in cube.glob("band_*/**/*") if path.is_file())
         contents = {path.relative_to(cube).as_posix(): path.read_bytes() for path in stored}
         told[codec] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}

@@ -1,4 +1,4 @@
-"""How an emulated package runs its handler: as on Lambda, with Lambda's modules and within its memory."""
+"""An emulated package runs its handler as on Lambda, with Lambda's modules and within its memory."""
 
 import http.server
 import json
@@ -23,7 +23,7 @@ from infra.bundle.bundle import runtime
 
 HERE: Final = platform.machine()
 WAIT_S: Final = 60.0
-"""Longest that anything here takes, on the slowest machine."""
+"""Time limit of every wait, for the slowest machine."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -68,7 +68,7 @@ def hold_in_a_child(event, context):
 
 
 class RuntimeApi:
-    """Lambda's side of the contract: hands out one event after the other and notes the answers."""
+    """A fake of Lambda's runtime API. It hands out events in sequence and records the answers."""
 
     def __init__(self) -> None:
         self.events: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -97,13 +97,13 @@ class RuntimeApi:
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
 
             def handle_error(self, *_: object) -> None:
-                """Say nothing of a function that was killed."""
+                """Ignore the broken connection of a killed function."""
 
         self.server = Server(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -111,7 +111,7 @@ class RuntimeApi:
 
 @pytest.fixture
 def api() -> Iterator[RuntimeApi]:
-    """Serve the runtime's API."""
+    """Serve the runtime API."""
     opened = RuntimeApi()
     yield opened
     opened.server.shutdown()
@@ -123,7 +123,7 @@ type Start = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]
 
 @pytest.fixture
 def start(tmp_path: Path, api: RuntimeApi) -> Start:
-    """Return what starts a function as the emulator does."""
+    """Return a function that starts a package as the emulator does."""
     made = Path(infra.__path__[0]) / "bundle"
     (tmp_path / "bootstrap").write_bytes((made / "bootstrap.sh").read_bytes())
     (tmp_path / "bootstrap").chmod(0o755)
@@ -159,36 +159,39 @@ def start(tmp_path: Path, api: RuntimeApi) -> Start:
 
 
 def test_bootstrap_gives_the_handler_lambdas_modules_and_no_others(start: Start, api: RuntimeApi) -> None:
-    """Nothing of the project's environment can be imported, nor in processes that the handler starts."""
+    """Neither the handler nor its child processes can import the project's environment."""
     api.events.put({"a": 1})
 
     with start("tell", memory_mib=512):
-        what, told = api.answers.get(timeout=WAIT_S)
+        what, answer = api.answers.get(timeout=WAIT_S)
 
-    assert (what, told["event"], told["id"]) == ("response", {"a": 1}, "request-1")
-    assert told["imported"]["boto3"].startswith(str(runtime(HERE)))
-    assert told["imported"]["pytest"] is told["imported"]["ministack"] is None
-    assert told["child"] == 1
-    assert told["environment"] == {
+    assert (what, answer["event"], answer["id"]) == ("response", {"a": 1}, "request-1")
+    assert answer["imported"]["boto3"].startswith(str(runtime(HERE)))
+    assert answer["imported"]["pytest"] is answer["imported"]["ministack"] is None
+    assert answer["child"] == 1
+    assert answer["environment"] == {
         "AWS_EXECUTION_ENV": "AWS_Lambda_python3.13",
         "LAMBDA_RUNTIME_DIR": str(runtime(HERE)),
     }
 
 
 def test_bootstrap_tells_errors_by_class_and_goes_on(start: Start, api: RuntimeApi) -> None:
-    """As Lambda's own runtime does; Step Functions decides on a retry by the class."""
+    """Errors are reported with their class, by which Step Functions decides on a retry."""
     api.events.put({})
     api.events.put({})
 
     with start("fail", memory_mib=512):
         answers = [api.answers.get(timeout=WAIT_S) for _ in range(2)]
 
-    assert [(what, told["errorType"]) for what, told in answers] == [("error", "StoreError")] * 2
+    assert [(what, answer["errorType"]) for what, answer in answers] == [("error", "StoreError")] * 2
 
 
 @pytest.mark.parametrize("handler", ["hold", "hold_in_a_child"])
 def test_bootstrap_kills_a_function_over_its_memory(start: Start, api: RuntimeApi, handler: str) -> None:
-    """By a signal, as Lambda does, whichever of its processes holds it; the log says why."""
+    """The function is killed by a signal, whichever of its processes uses the memory.
+
+    The log has the reason.
+    """
     api.events.put({"mib": 256, "seconds": 600, "threads": 0})
 
     with start(handler, memory_mib=128) as process:
@@ -200,7 +203,7 @@ def test_bootstrap_kills_a_function_over_its_memory(start: Start, api: RuntimeAp
 
 
 def test_bootstrap_lets_a_function_use_its_memory(start: Start, api: RuntimeApi) -> None:
-    """Threads, whose untouched stacks are larger than that together, are not counted."""
+    """Untouched stacks of threads do not count."""
     api.events.put({"mib": 128, "seconds": 0.5, "threads": 64})
 
     with start("hold", memory_mib=256):
@@ -210,7 +213,7 @@ def test_bootstrap_lets_a_function_use_its_memory(start: Start, api: RuntimeApi)
 
 
 def test_bootstrap_ends_with_its_parent(start: Start, api: RuntimeApi) -> None:
-    """An emulator that was killed leaves no functions behind."""
+    """Functions end when their emulator is killed."""
     api.events.put({})
     program = "import subprocess, sys; print(subprocess.Popen(sys.argv[1]).pid, flush=True); input()"
 
@@ -228,7 +231,7 @@ def test_bootstrap_ends_with_its_parent(start: Start, api: RuntimeApi) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Tell whether a process is there and not only waiting to be asked how it ended."""
+    """Return whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

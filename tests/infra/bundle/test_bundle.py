@@ -1,4 +1,4 @@
-"""The Lambda packages: small enough, the same every time, and reading what the unpruned libraries read."""
+"""The Lambda packages are small, reproducible, and read what the unpruned libraries read."""
 
 import hashlib
 import json
@@ -29,18 +29,18 @@ from infra.bundle.bundle import (
 )
 from infra.bundle.elf import segments_of
 from infra.bundle.wheels import BundleError, locked_requirements
-from pixel_gather import gather
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from support.api_bridge import event
 from support.lambda_functions import ENVIRONMENT
+from support.undrawn import gather_undrawn
 
 HERE: Final = platform.machine()
 DATA: Final = Path(__file__).parents[2] / "data"
 PROBE: Final = Path(__file__).with_name("bundle_probe.py")
 DRAWING_PROBE: Final = Path(__file__).with_name("bundle_drawing_probe.py")
 BARE_PYTHON: Final = str(Path(sys.executable).resolve())
-"""The interpreter that the virtual environment was made from: nothing of ours is installed there."""
+"""The interpreter of the virtual environment, without its packages."""
 
 FROM_FOLDERS: Final = """\
 import runpy, sys
@@ -57,7 +57,7 @@ ENTRIES: Final = (
     ("shard", "gather_shard"),
     ("finish", "finish_gather"),
 )
-"""Packages, and the modules of ``handlers`` that Lambda enters them by."""
+"""Packages, and the modules of ``handlers`` that are their entry points."""
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the packages run on Linux only")
 
@@ -65,7 +65,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the packages ru
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # it builds them all, where no other test has
 def test_bundle_of_every_function_fits_in_lambda() -> None:
-    """Below 240 MB unzipped, each; the sizes are printed."""
+    """Each is below 240 MB unzipped. The sizes are printed."""
     sizes = {name: unzipped_nbytes(bundle(name, machine="aarch64", is_emulated=False)) for name in FUNCTIONS}
 
     print("".join(f"\n{name}: {nbytes / 1e6:.1f} MB unzipped" for name, nbytes in sizes.items()))  # noqa: T201 # `pytest -s` shows them
@@ -75,7 +75,7 @@ def test_bundle_of_every_function_fits_in_lambda() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_bundle_has_every_library_that_its_own_are_linked_to(function: str) -> None:
-    """All but those of glibc and GCC's, zlib's among them, which Amazon Linux 2023 has."""
+    """Only libraries of glibc, GCC and zlib, which Amazon Linux 2023 has, may be missing."""
     folder = bundle(function, machine="aarch64", is_emulated=False)
     libraries = [path for path in folder.rglob("*.so*") if path.read_bytes()[:4] == b"\x7fELF"]
 
@@ -90,7 +90,7 @@ def test_bundle_has_every_library_that_its_own_are_linked_to(function: str) -> N
 
 @pytest.mark.slow
 def test_bundle_holds_no_sdk_no_tests_and_no_command_line() -> None:
-    """What Lambda has already, and what only a developer needs, stays out."""
+    """Lambda's own modules and files for developers are left out."""
     folder = bundle("plan", machine="aarch64", is_emulated=False)
     names = {path.relative_to(folder).parts[0] for path in folder.rglob("*")}
 
@@ -102,7 +102,7 @@ def test_bundle_holds_no_sdk_no_tests_and_no_command_line() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("function", "is_emulated"), [("plan", False), ("submit", True)])
 def test_bundle_made_twice_has_the_same_bytes(tmp_path: Path, function: str, is_emulated: bool) -> None:  # noqa: FBT001 # a parameter
-    """Contents, modes and times are the same wherever and whenever it is made: so is CDK's hash."""
+    """Contents, modes and times do not depend on the build. So CDK's hash does not change."""
     first = bundle(function, machine="aarch64", is_emulated=is_emulated)
     second = bundle(function, machine="aarch64", is_emulated=is_emulated, below=tmp_path / "the other")
 
@@ -111,7 +111,7 @@ def test_bundle_made_twice_has_the_same_bytes(tmp_path: Path, function: str, is_
 
 
 def test_bundle_is_made_once_by_all_who_ask_for_it_at_a_time(tmp_path: Path) -> None:
-    """Another process waits for what one is making, instead of making it as well."""
+    """A second process waits for the first one's bundle."""
     made = []
 
     def make(folder: Path) -> None:
@@ -129,7 +129,7 @@ def test_bundle_is_made_once_by_all_who_ask_for_it_at_a_time(tmp_path: Path) -> 
 def test_bundle_is_made_anew_when_a_module_that_makes_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder of the same name would keep what the earlier code left in it or out of it."""
+    """A changed builder gets another folder, so that no earlier bundle is used."""
     here = Path(infra.__path__[0]) / "bundle"
     maker = tmp_path / "maker"
     maker.mkdir()
@@ -153,7 +153,7 @@ def test_bundle_is_made_anew_when_a_module_that_makes_it_changes(
 
 
 def test_bundle_has_compiled_all_its_modules_for_var_task() -> None:
-    """A cold start compiles nothing, and tracebacks name the place where the code lies on Lambda."""
+    """A cold start compiles nothing. Tracebacks have the paths of Lambda."""
     folder = bundle("submit", machine="aarch64", is_emulated=False)
     sources = {path.relative_to(folder) for path in folder.rglob("*.py")}
     compiled = {path.relative_to(folder) for path in folder.rglob("*.pyc")}
@@ -167,7 +167,7 @@ def test_bundle_has_compiled_all_its_modules_for_var_task() -> None:
 
 
 def test_bundle_refuses_what_it_does_not_know() -> None:
-    """The sentence names what there is."""
+    """The error lists the known packages."""
     with pytest.raises(BundleError, match=r"'reap'.*submit, status, search, plan, shard, finish"):
         bundle("reap", machine="aarch64", is_emulated=False)
     with pytest.raises(BundleError, match=r"'riscv64'.*aarch64, x86_64"):
@@ -175,7 +175,7 @@ def test_bundle_refuses_what_it_does_not_know() -> None:
 
 
 def test_bundle_says_how_to_get_uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where UV names no program."""
+    """The error says how to install uv if the variable UV names no program."""
     monkeypatch.setenv("UV", "/nowhere/uv")
 
     with pytest.raises(BundleError, match=r"'/nowhere/uv'.*pip install uv"):
@@ -185,47 +185,47 @@ def test_bundle_says_how_to_get_uv(monkeypatch: pytest.MonkeyPatch) -> None:
 @linux_only
 @pytest.mark.slow
 def test_bundle_reads_what_the_unpruned_libraries_read(tmp_path: Path) -> None:
-    """Every file, so every compression, by the fast path and by GDAL's child processes."""
+    """Every file, and so every compression, gives the same pixels on the fast path and by GDAL."""
     files = sorted(str(path) for path in (DATA / "files").glob("*/*"))
     folder = bundle("shard", machine=HERE, is_emulated=False)
 
-    told = run_probe(PROBE, ["read"], files, tmp_path, folder)
+    from_bundle = run_probe(PROBE, ["read"], files, tmp_path, folder)
 
-    assert len(told) == 2 * len(files) > 0
-    assert told == run_probe(PROBE, ["read"], files, tmp_path)
+    assert len(from_bundle) == 2 * len(files) > 0
+    assert from_bundle == run_probe(PROBE, ["read"], files, tmp_path)
 
 
 @linux_only
 @pytest.mark.slow
 def test_bundle_gathers_what_the_unpruned_libraries_gather(tmp_path: Path) -> None:
-    """The same stored bytes in every codec, out of a list in a file, and the same answers of PROJ."""
+    """The stored bytes are the same in every codec, and PROJ's answers, too."""
     files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
     folder = bundle("plan", machine=HERE, is_emulated=False)
 
-    told = run_probe(PROBE, ["gather"], files, tmp_path / "bundle", folder)
+    from_bundle = run_probe(PROBE, ["gather"], files, tmp_path / "bundle", folder)
 
-    assert told == run_probe(PROBE, ["gather"], files, tmp_path / "here")
+    assert from_bundle == run_probe(PROBE, ["gather"], files, tmp_path / "here")
 
 
 @linux_only
 @pytest.mark.slow
 def test_bundle_of_finish_draws_what_the_unpruned_libraries_draw(tmp_path: Path) -> None:
-    """The report's page, and every figure as SVG and PNG, to the bit; no font is looked for in vain."""
+    """The report's page and every figure as SVG and PNG are the same, bit by bit. No font is missing."""
     files = sorted(str(path) for path in (DATA / "series/files/stactools-noaa-cdr").glob("*.tif"))[:6]
-    cube = gather({"sources": files, "window": "centre"}, to=tmp_path / "cube").place
+    cube = gather_undrawn({"sources": files, "window": "centre"}, to=tmp_path / "cube").place
     folder = bundle("finish", machine=HERE, is_emulated=False)
 
-    told = run_probe(DRAWING_PROBE, [], [cube], tmp_path / "bundle", folder)
+    from_bundle = run_probe(DRAWING_PROBE, [], [cube], tmp_path / "bundle", folder)
 
-    assert {Path(name).suffix for name in told[cube]} == {".html", ".json", ".txt", ".svg", ".png"}
-    assert told == run_probe(DRAWING_PROBE, [], [cube], tmp_path / "here")
+    assert {Path(name).suffix for name in from_bundle[cube]} == {".html", ".json", ".txt", ".svg", ".png"}
+    assert from_bundle == run_probe(DRAWING_PROBE, [], [cube], tmp_path / "here")
 
 
 @linux_only
 @pytest.mark.slow
 @pytest.mark.parametrize(("function", "module"), ENTRIES)
 def test_bundle_holds_all_that_its_handlers_import(function: str, module: str) -> None:
-    """A cold start finds every module in the package and in Lambda's own runtime."""
+    """A cold start finds every module in the package or in Lambda's runtime."""
     folder = bundle(function, machine=HERE, is_emulated=False)
     program = "import importlib, sys; sys.path[:0] = sys.argv[2:]; importlib.import_module(sys.argv[1])"
 
@@ -238,7 +238,7 @@ def test_bundle_holds_all_that_its_handlers_import(function: str, module: str) -
 @linux_only
 @pytest.mark.slow
 def test_bundle_of_search_finds_by_a_geometry(tmp_path: Path) -> None:
-    """With the package's own shapely."""
+    """The package's shapely works."""
     triangle = {"type": "Polygon", "coordinates": [[[11, 46], [12, 46], [11, 47], [11, 46]]]}
     with SpooledItems() as spooled:
         spooled.add([item("triangle", geometry=triangle), item("box")], name="items")
@@ -266,7 +266,7 @@ def test_bundle_of_search_finds_by_a_geometry(tmp_path: Path) -> None:
 @linux_only
 @pytest.mark.slow
 def test_bundle_of_the_worker_loads_compiled_modules_and_no_more_than_a_shard_needs() -> None:
-    """From the package itself: boto3 is in reach, as on Lambda, and is left alone."""
+    """The worker imports only the package's modules, and not boto3, although it is in the runtime."""
     folder = bundle("shard", machine=HERE, is_emulated=False)
     program = (
         "import json, sys; sys.path[:0] = sys.argv[1:]; import handlers.gather_shard; "
@@ -304,7 +304,7 @@ def test_bundle_of_the_worker_loads_compiled_modules_and_no_more_than_a_shard_ne
 def run_probe(
     probe: Path, how: list[str], given: list[str], scratch: Path, folder: Path | None = None
 ) -> Any:
-    """Return what a probe tells, run from a bundle where one is given."""
+    """Return the output of a probe, run from a bundle if one is given."""
     scratch.mkdir(exist_ok=True)
     words = [sys.executable]
     if folder is not None:
@@ -335,7 +335,7 @@ def listing(folder: Path) -> dict[str, tuple[str, int, float]]:
 
 
 def linked_to(content: bytes) -> list[str]:
-    """Return the names of the libraries that a library is linked to."""
+    """Return the names of the libraries that a library needs."""
     segments = segments_of(content)
 
     def place_of(address: int) -> int:
@@ -353,7 +353,7 @@ def linked_to(content: bytes) -> list[str]:
 
 
 def test_forget_old_removes_what_was_made_long_ago(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache holds what is in use, not every version there ever was."""
+    """Old bundles are removed from the cache."""
     (tmp_path / "plan-aarch64-0123456789abcdef").mkdir()
 
     _forget_old(tmp_path)

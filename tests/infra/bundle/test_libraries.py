@@ -1,4 +1,4 @@
-"""The shared libraries of the Lambda packages, made smaller and made up."""
+"""The shared libraries of the Lambda packages: reduced ones, and the replacement of expat."""
 
 import ctypes
 import platform
@@ -20,7 +20,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the packages ru
 
 @linux_only
 def test_without_sections_keeps_every_mapped_byte() -> None:
-    """At its address: to the loader it is the same library."""
+    """Every byte that the loader maps stays at its address."""
     content = Path(rasterio.crs.__file__).read_bytes()
 
     packed = without_sections(content)
@@ -38,7 +38,7 @@ def test_without_sections_keeps_every_mapped_byte() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", ["aarch64", "x86_64"])
 def test_bundles_libraries_keep_what_the_loader_demands(machine: str) -> None:
-    """Places in the file congruent to addresses, and everything that is named lies in what is mapped."""
+    """File positions are congruent to addresses, and all referenced parts are mapped."""
     for path in bundle("plan", machine=machine, is_emulated=False).rglob("*.so*"):
         content = path.read_bytes()
         segments = segments_of(content)
@@ -53,7 +53,7 @@ def test_bundles_libraries_keep_what_the_loader_demands(machine: str) -> None:
 
 @linux_only
 def test_expat_has_the_wanted_functions_and_they_say_failed(tmp_path: Path) -> None:
-    """GDAL finds all names; a parser cannot be made."""
+    """GDAL finds all functions. Creating a parser fails."""
     stub = tmp_path / "libexpat.so.1"
     stub.write_bytes(library([b"XML_Parse", b"XML_ParserCreate_MM"], machine=HERE))
 
@@ -66,7 +66,7 @@ def test_expat_has_the_wanted_functions_and_they_say_failed(tmp_path: Path) -> N
 
 
 def test_expat_is_the_same_library_on_both_machines() -> None:
-    """But for the machine's number and the code that returns 0."""
+    """Only the machine's number and the code that returns 0 differ."""
     ours, other = (library([b"XML_Parse"], machine=machine) for machine in ("x86_64", "aarch64"))
 
     differing = [place for place, (a, b) in enumerate(zip(ours, other, strict=True)) if a != b]
@@ -75,7 +75,7 @@ def test_expat_is_the_same_library_on_both_machines() -> None:
 
 
 def mapped(content: bytes) -> dict[int, tuple[bytes, int]]:
-    """Return what the loader maps: bytes and permissions, by address."""
+    """Return the bytes and permissions that the loader maps, by address."""
     return {
         part.address: (content[part.offset : part.offset + part.nbytes], part.flags)
         for part in segments_of(content)

@@ -1,4 +1,4 @@
-"""What of the wheels is left out of the Lambda packages."""
+"""The files of wheels that the Lambda packages leave out."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from infra.bundle.pruning import RULES, Rule, prune
 
 @dataclass(frozen=True)
 class Case:
-    """Files of a wheel, and which of them stay."""
+    """Files of a wheel, and which of them are kept."""
 
     id: str
     stay: tuple[str, ...]
@@ -129,7 +129,7 @@ CASES: Final = (
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_prune_leaves_out_what_its_rules_say(tmp_path: Path, case: Case) -> None:
-    """And the folders that have nothing left."""
+    """Empty folders are left out as well."""
     for name in (*case.stay, *case.go):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -144,7 +144,7 @@ def test_prune_leaves_out_what_its_rules_say(tmp_path: Path, case: Case) -> None
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.paths)
 def test_prune_has_an_example_of_every_rule(rule: Rule) -> None:
-    """No rule without a file that only it leaves out."""
+    """Every rule has an example that only this rule leaves out."""
     others = re.compile("|".join(f"(?:{other.paths})" for other in RULES if other != rule))
 
     assert [

@@ -33,10 +33,11 @@ from pixel_gather.adapters.cube.zarr_attributes import (
 )
 from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.claim import check_can_continue, check_found_claim
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
-from pixel_gather.stores import FoundCube, checked_claim
+from pixel_gather.stores import FoundCube
 
 if TYPE_CHECKING:  # not in a worker's start
     import zarr
@@ -131,7 +132,7 @@ class ZarrCube:
                 if found is None:
                     await asyncio.sleep(random.uniform(longest_s / 2, longest_s))  # noqa: S311 # no secret
                     continue
-                found.check_can_continue(plan.digest)
+                check_can_continue(found, plan.digest)
                 return replace(plan, planned_at=found.planned_at)
             except (BaseError, OSError) as error:
                 raise self._failed("written", error) from error
@@ -203,16 +204,16 @@ class ZarrCube:
         The last PUT replaces the metadata only if they are still those of this plan. S3 checks that by ETag.
         """
         found, etag = await self._found_version()
-        checked_claim(found, plan)
+        check_found_claim(found, plan)
         content = await self._write_in_thread(self._completed, plan, report)
         mode: PutMode = "overwrite" if etag is None else {"e_tag": etag}
         if isinstance(self.store, LocalStore):  # it has no conditional PUT, so look again right before
-            checked_claim((await self._found_version())[0], plan)
+            check_found_claim((await self._found_version())[0], plan)
             mode = "overwrite"
         try:
             await obstore.put_async(self.store, ROOT_KEY, content, mode=mode, use_multipart=False)
         except PreconditionError as error:
-            if checked_claim((await self._found_version())[0], plan).report is None:
+            if check_found_claim((await self._found_version())[0], plan).report is None:
                 raise self._failed("written", error) from error
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error

@@ -21,8 +21,10 @@ from rasterio.enums import Interleaving
 from rasterio.windows import Window as RasterioWindow
 
 from pixel_gather.adapters.gdal import error_status, limits
-from pixel_gather.adapters.gdal.describe import array_dtype, describe, read_mask, stored_ranges
+from pixel_gather.adapters.gdal.block_ranges import stored_ranges
+from pixel_gather.adapters.gdal.describe import array_dtype, describe
 from pixel_gather.adapters.gdal.frames import Channel, Kind
+from pixel_gather.adapters.gdal.masks import read_mask
 from pixel_gather.adapters.gdal.ranged_file import NAME, OneFile, RangedBytes
 
 _SHARE_OF_MEMORY: Final = 4

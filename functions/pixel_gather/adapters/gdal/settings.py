@@ -2,6 +2,9 @@
 
 import os
 from dataclasses import dataclass
+from typing import Self
+
+from pixel_gather.estimate.worker_memory import ONE_VCPU_MIB, PYTHON_MIB, max_task_nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +42,18 @@ class GdalSettings:
 
     max_cached_nbytes: int = 64 * 2**20
     """Size of the cache of one source while it is read. Between reads only the header is kept."""
+
+    @classmethod
+    def within_memory(cls, memory_mib: int, *, holds_a_shard: bool) -> Self:
+        """Return the settings for a worker of this memory: one child process per vCPU, and each one's share.
+
+        Args:
+            memory_mib: All memory of the worker.
+            holds_a_shard: Whether most of it is needed for the pixels of a shard.
+        """
+        default = cls()
+        shards_mib = 2 * max_task_nbytes(memory_mib) // 2**20 if holds_a_shard else 0
+        n_children = max(memory_mib // ONE_VCPU_MIB, 1)
+        left_mib = max(memory_mib - shards_mib - PYTHON_MIB, 256)
+        child_memory_mib = min(left_mib // n_children, default.child_memory_mib)
+        return cls(max_children=n_children, child_memory_mib=child_memory_mib)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from pixel_gather.adapters.object_store.limiter.find_limit import Bounds
-from pixel_gather.adapters.object_store.limiter.slots import Gate, HeldPermit
+from pixel_gather.adapters.object_store.limiter.gate import Gate, HeldPermit
 from pixel_gather.adapters.object_store.object_store import split_href
 from pixel_gather.estimate.range_parts import MOST_PARTS
 

@@ -1,4 +1,4 @@
-"""The limit stays within its bounds, and moves only for its own reasons."""
+"""The limit stays within its bounds and moves only for good reasons."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ REMOTE = Bounds(start=32, lowest=4, highest=128)
 
 
 def finish(climb: Climb, n: int, *, from_s: float = 0.0, took_s: float = 0.1, is_wanted: bool = True) -> None:
-    """Have ``n`` sources finish, each ``took_s`` after its start, as many at a time as the number says."""
+    """Let ``n`` sources finish, each ``took_s`` after its start, as many at one time as the limit allows."""
     now_s = from_s
     for _ in range(n):
         now_s += took_s / climb.limit
@@ -52,7 +52,7 @@ def test_climb_stays_within_its_bounds(
 
 
 def test_climb_doubles_with_the_first_answers() -> None:
-    """Before any source is finished; further only when sources show that they take no longer."""
+    """The limit doubles before any source is finished. It grows further only if sources take no longer."""
     climb = Climb(REMOTE)
 
     for _ in range(1000):
@@ -66,7 +66,7 @@ def test_climb_doubles_with_the_first_answers() -> None:
 
 
 def test_climb_waits_for_sources_where_answers_come_at_once() -> None:
-    """There is no waiting to hide: only finished sources tell whether more of them pay."""
+    """Without latency to hide, only finished sources show whether a higher limit helps."""
     climb = Climb(REMOTE)
 
     climb.answered(first_byte_s=0.001, is_wanted=True)
@@ -77,7 +77,7 @@ def test_climb_waits_for_sources_where_answers_come_at_once() -> None:
 
 
 def test_climb_does_not_move_where_nobody_waits() -> None:
-    """A shard that has fewer sources than places says nothing about more of them."""
+    """A shard with fewer sources than permits does not move the limit."""
     climb = Climb(REMOTE)
 
     for _ in range(100):
@@ -88,7 +88,7 @@ def test_climb_does_not_move_where_nobody_waits() -> None:
 
 
 def test_climb_backs_off_once_per_round_trip() -> None:
-    """A burst of refusals is one; what keeps up the rate that is granted is left."""
+    """A burst of refusals lowers the limit once, to what keeps up the granted rate."""
     climb = Climb(REMOTE)
 
     for _ in range(50):
@@ -102,7 +102,7 @@ def test_climb_backs_off_once_per_round_trip() -> None:
 
 
 def test_climb_is_not_led_by_what_was_not_read() -> None:
-    """A thousand quick failures neither raise the number nor make sources that take longer look queued."""
+    """A thousand quick failures neither raise the limit nor make slower sources look queued."""
     climb = Climb(REMOTE)
 
     for _ in range(1000):
@@ -114,7 +114,7 @@ def test_climb_is_not_led_by_what_was_not_read() -> None:
 
 
 def test_climb_does_not_count_a_pause() -> None:
-    """A worker that was frozen in the midst of a try keeps what the try has gained."""
+    """A worker that was frozen during a trial keeps the gain of that trial."""
     climb = Climb(replace(REMOTE, climbs_at_once=False))
     finish(climb, 140)
     assert climb.limit == 40
@@ -127,7 +127,10 @@ def test_climb_does_not_count_a_pause() -> None:
 
 
 def test_climb_compares_like_with_like() -> None:
-    """A source of one request is no measure of those of two, which do not queue for taking twice as long."""
+    """Sources of one request are not compared with sources of two.
+
+    Those take twice as long without queueing.
+    """
     climb, now_s = Climb(REMOTE), 0.0
     for index in range(400):
         is_short = index % 20 == 0

@@ -13,7 +13,7 @@ ROUND_TRIP_S = 0.02
 
 
 def send(rate: Rate, throttle: Throttle, *, n: int, from_s: float) -> tuple[float, int]:
-    """Send ``n`` requests as soon as allowed; return the time then, and how many were refused."""
+    """Send ``n`` requests as soon as allowed. Return the time then, and how many were refused."""
     now_s, refused = from_s, 0
     for _ in range(n):
         while pause_s := rate.pause_s(now_s):
@@ -39,7 +39,7 @@ def test_rate_is_none_while_nobody_throttles() -> None:
 
 
 def test_rate_finds_what_is_granted() -> None:
-    """Within the first requests, and then stays there with hardly any refused."""
+    """The rate is found within the first requests. Afterwards few requests are refused."""
     rate, throttle = Rate(), Throttle(100)
     began_s, _ = send(rate, throttle, n=500, from_s=0.0)
 
@@ -50,7 +50,7 @@ def test_rate_finds_what_is_granted() -> None:
 
 
 def test_rate_grows_when_more_is_granted() -> None:
-    """Ten times as much is found within a few thousand requests."""
+    """A rate that becomes ten times higher is found within a few thousand requests."""
     rate = Rate()
     now_s, _ = send(rate, Throttle(50), n=1000, from_s=0.0)
 
@@ -61,7 +61,7 @@ def test_rate_grows_when_more_is_granted() -> None:
 
 
 def test_rate_hardly_falls_for_a_single_refusal() -> None:
-    """A store that is busy once in a thousand requests is not slowed down to a crawl."""
+    """A store that is busy once in a thousand requests is slowed down only slightly."""
     rate, now_s = Rate(), 0.0
     for index in range(3000):
         now_s += max(rate.pause_s(now_s), 0.002)
@@ -75,7 +75,7 @@ def test_rate_hardly_falls_for_a_single_refusal() -> None:
 
 
 def paced() -> tuple[Rate, float]:
-    """Return a rate that has met its first 503 and grown since, and the time then."""
+    """Return a rate that has met its first 503 and grown since, and the current time."""
     rate = Rate()
     for index in range(40):
         rate.answered(index * 0.01, first_byte_s=ROUND_TRIP_S)
@@ -85,7 +85,7 @@ def paced() -> tuple[Rate, float]:
 
 @pytest.mark.parametrize("idle_s", [2.0, 600.0, 1e6])
 def test_rate_does_not_grow_while_nothing_is_asked_for(idle_s: float) -> None:
-    """A worker that was frozen for minutes goes on with about the rate that it had."""
+    """A worker that was frozen for minutes continues with about the same rate."""
     rate, now_s = paced()
     before = rate.per_s or 0.0
 
@@ -100,7 +100,7 @@ def test_rate_does_not_grow_while_nothing_is_asked_for(idle_s: float) -> None:
 
 
 def test_rate_grows_by_no_leap_after_a_stall() -> None:
-    """Requests that waited half a minute for a store that hung do not make it a thousand times as fast."""
+    """Requests that waited half a minute for a store that hung do not raise the rate a thousand times."""
     rate, now_s = paced()
     before = rate.per_s or 0.0
 
@@ -114,7 +114,7 @@ def test_rate_grows_by_no_leap_after_a_stall() -> None:
 
 
 def test_rate_is_not_given_up_for_a_503_right_after_a_pause() -> None:
-    """What was granted long ago is forgotten, which does not mean that nothing was."""
+    """A 503 after a long pause lowers the rate by only a quarter."""
     rate, now_s = paced()
     before = rate.per_s or 0.0
 
@@ -124,7 +124,7 @@ def test_rate_is_not_given_up_for_a_503_right_after_a_pause() -> None:
 
 
 def test_rate_remembers_its_first_guess_over_a_pause() -> None:
-    """The last request of a shard met the first 503; the next shard begins minutes later."""
+    """If the last request of a shard met the first 503, the next shard uses the rate minutes later."""
     soon, later = Rate(), Rate()
     for rate in (soon, later):
         for index in range(40):
@@ -143,7 +143,7 @@ def test_rate_remembers_its_first_guess_over_a_pause() -> None:
     )
 )
 def test_rate_never_stops_for_good(events: Sequence[tuple[bool, bool, float]]) -> None:
-    """Whatever was refused, the next request may go within a second."""
+    """After any refusals, the next request may be sent within a second."""
     rate, now_s = Rate(), 0.0
     for is_sent, is_granted, seconds in events:
         now_s += seconds

@@ -16,7 +16,7 @@ def run_of(
     open_s: float = 0.03,
     is_even: bool = False,
 ) -> Run:
-    """Return a run whose times spread, with a late answer here and there, or are all alike."""
+    """Return a run whose times vary, with some late answers, or are all equal."""
     rng = np.random.default_rng(n + concurrency)
     spread = np.ones((2, n)) if is_even else rng.lognormal(0, 0.4, (2, n))
     opens, reads = open_s * spread[0], 0.02 * spread[1]
@@ -46,7 +46,7 @@ def run_of(
 
 
 def begun_by_workers(durations_s: np.ndarray, *, n_workers: int) -> np.ndarray:
-    """Return when each piece of work begins if the next free worker takes it."""
+    """Return when each piece of work begins, if the next free worker takes it."""
     free = [0.0] * n_workers
     starts = np.empty(len(durations_s))
     for index, duration_s in enumerate(durations_s):

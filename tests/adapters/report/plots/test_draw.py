@@ -1,4 +1,4 @@
-"""Tests all figures of one run and of several runs."""
+"""All figures of one run and of several runs."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -24,7 +24,7 @@ HOSTILE = r"</svg><script> $\frac$ & \x00 _a" + "\x00" + "x" * 300
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Runs, and the figures that they fill."""
+    """Runs, and the figures that they have data for."""
 
     id: str
     runs: list[Run]
@@ -32,12 +32,12 @@ class Case:
 
 
 def without(*left_out: str) -> list[str]:
-    """Return the names of all figures except some."""
+    """Return the names of all figures except these."""
     return [name for name in ALL if name not in left_out]
 
 
 def idle(n: int) -> Run:
-    """Return a run in which no time passed."""
+    """Return a run whose sources took no time."""
     zeros = np.zeros(n)
     shard = np.zeros(n, dtype="int64")
     timings = Timings(start_s=zeros, end_s=zeros, open_s=zeros, read_s=zeros, nbytes=shard, shard=shard)
@@ -45,7 +45,7 @@ def idle(n: int) -> Run:
 
 
 def slowing(n: int = 600) -> Run:
-    """Return a run that has ever more in flight."""
+    """Return a run with more and more sources in flight."""
     run = run_of(n=n, is_even=True)
     start = np.sqrt(np.arange(n) / 100.0)
     return replace(run, timings=replace(run.timings, start_s=start, end_s=start + run.timings.total_s))
@@ -79,15 +79,22 @@ CASES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def published() -> dict[str, str]:
+    """The figures of several runs with what was published, light, as SVG by name."""
+    drawn = draw_figures(MANY, with_published=True, theme=LIGHT)
+    return {name: to_svg(each.figure) for name, each in drawn.items()}
+
+
 def n_marks(figure: Figure) -> int:
-    """Return the least number of things drawn in any axes of a figure."""
+    """Return the smallest number of marks in any axes of a figure."""
     return min(len(ax.lines) + len(ax.patches) + len(ax.collections) for ax in figure.axes)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @pytest.mark.filterwarnings("error")
 def test_draw_figures_returns_those_that_the_runs_fill(case: Case) -> None:
-    """Each figure that can be filled is there, in the page's order, with words and well-formed; no other."""
+    """Only figures with data are drawn, in the page's order, with text and well-formed SVG."""
     drawn = draw_figures(case.runs, with_published=False, theme=LIGHT)
 
     assert list(drawn) == case.names
@@ -100,38 +107,34 @@ def test_draw_figures_returns_those_that_the_runs_fill(case: Case) -> None:
         assert "<script" not in svg
 
 
-def test_draw_figures_marks_what_was_published() -> None:
-    """With the published figures, throughput and times of 2018 are named in the figures that have a place."""
+def test_draw_figures_marks_what_was_published(published: dict[str, str]) -> None:
+    """Throughput and times of 2018 are marked in the figures that have a place for them."""
     names = ("workers", "one_against_best", "throughput")
 
-    with_them = draw_figures(MANY, with_published=True, theme=LIGHT)
     without_them = draw_figures(MANY, with_published=False, theme=LIGHT)
 
-    assert all("2018" in to_svg(with_them[name].figure) for name in names)
+    assert all("2018" in published[name] for name in names)
     assert not any(
         "2018" in to_svg(each.figure) + each.caption.replace("of 2018", "") for each in without_them.values()
     )
 
 
-def test_figures_follow_their_page() -> None:
-    """Drawn light, a figure has no colour of its own left once themed, whatever is in it."""
-    figures = [each.figure for each in draw_figures(MANY, with_published=True, theme=LIGHT).values()]
-
-    for figure in figures:
-        svg = to_svg(figure)
+def test_figures_follow_their_page(published: dict[str, str]) -> None:
+    """A themed figure has no fixed colour."""
+    for svg in published.values():
         assert set(re.findall(COLOUR, svg)) <= set(asdict(LIGHT).values())
         assert not re.findall(COLOUR, themed_svg(svg))
 
 
 def test_dark_figures_have_dark_colours_alone() -> None:
-    """No default colour of matplotlib appears."""
+    """A dark figure has no default colour of matplotlib."""
     for each in draw_figures(MANY, with_published=True, theme=DARK).values():
         assert set(re.findall(COLOUR, to_svg(each.figure))) <= set(asdict(DARK).values())
 
 
-def test_figures_stand_in_one_page_and_alone() -> None:
-    """No id is given twice over all figures, no style leaks and nothing outside is referred to."""
-    svgs = [to_svg(each.figure) for each in draw_figures(MANY, with_published=True, theme=LIGHT).values()]
+def test_figures_stand_in_one_page_and_alone(published: dict[str, str]) -> None:
+    """Ids are unique over all figures, styles are local, and nothing outside is referenced."""
+    svgs = list(published.values())
 
     ids = [each for svg in svgs for each in re.findall(r' id="([^"]+)"', svg)]
     assert len(set(ids)) == len(ids)
@@ -142,17 +145,17 @@ def test_figures_stand_in_one_page_and_alone() -> None:
         assert not re.findall(r"url\((?!#)", svg)
 
 
-def test_figures_are_the_same_bytes_every_time() -> None:
-    """Drawing a report again gives the same bytes."""
-    first, again = (draw_figures(MANY, with_published=True, theme=LIGHT) for _ in range(2))
+def test_figures_are_the_same_bytes_every_time(published: dict[str, str]) -> None:
+    """The same report gives the same bytes."""
+    again = draw_figures(MANY, with_published=True, theme=LIGHT)
 
-    for name, each in first.items():
-        assert to_svg(each.figure) == to_svg(again[name].figure)
-    assert to_png(first["warm_up"].figure) == to_png(again["warm_up"].figure)
+    assert {name: to_svg(each.figure) for name, each in again.items()} == published
+    first, second = (draw_figures(MANY[:1], with_published=False, theme=LIGHT) for _ in range(2))
+    assert to_png(first["warm_up"].figure) == to_png(second["warm_up"].figure)
 
 
 def test_figures_of_many_sources_stay_small() -> None:
-    """A hundred thousand sources are drawn in 1.5 MB of SVG, all figures together."""
+    """All figures of a hundred thousand sources take 1.5 MB of SVG."""
     drawn = draw_figures([run_of(n=100_000, concurrency=256)], with_published=True, theme=LIGHT)
 
     assert sum(len(to_svg(each.figure)) for each in drawn.values()) < 1_500_000
@@ -163,7 +166,7 @@ def test_figures_of_many_sources_stay_small() -> None:
     "name", ["\u65e5\u672c\u8a9e", "\u0e44\u0e17\u0e22 \U0001f389", "\u0627\u0644\u0639", "$x^{$"]
 )
 def test_names_in_any_script_are_drawn_without_a_warning(name: str) -> None:
-    """Missing glyphs print no warnings, because the page's fonts have them."""
+    """Missing glyphs print no warning, because the page's fonts have them."""
     drawn = draw_figures([run_of(name=name, n=30), run_of(concurrency=1)], with_published=False, theme=LIGHT)
 
     figures = [each.figure for each in drawn.values()]
@@ -173,7 +176,7 @@ def test_names_in_any_script_are_drawn_without_a_warning(name: str) -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_run_whose_sources_took_no_time_is_drawn() -> None:
-    """None is in flight at any one time where clocks are coarse."""
+    """Where clocks are coarse, no source is in flight at any time."""
     runs = [replace(run_of(concurrency=1), concurrency=0), run_of(concurrency=2)]
 
     assert "workers" in draw_figures(runs, with_published=False, theme=LIGHT)
@@ -181,7 +184,7 @@ def test_run_whose_sources_took_no_time_is_drawn() -> None:
 
 @pytest.mark.parametrize("n", [9_999, 12_000, 20_000, 60_000, 100_000, 999_999])
 def test_long_counts_along_an_axis_do_not_touch(n: int) -> None:
-    """Longer numbers have fewer ticks."""
+    """Axes with longer numbers have fewer ticks."""
     figure = in_depth.draw([_long(n)], LIGHT).figure
     figure.draw_without_rendering()
 
@@ -200,7 +203,7 @@ def _long(n: int) -> Run:
 
 
 def test_draw_figures_leaves_out_sources_without_times() -> None:
-    """A source of which a time is not known is not drawn, and keeps no other from it."""
+    """A source without a known time is left out, and the others are drawn."""
     run = run_of(n=50)
     opens = run.timings.open_s.copy()
     opens[7] = np.nan

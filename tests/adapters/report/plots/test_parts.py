@@ -1,4 +1,4 @@
-"""Tests the parts of figures: labels, thinned curves, spans, slices, choices."""
+"""The parts of figures: labels, thinned curves, spans, slices, choices."""
 
 from itertools import pairwise
 
@@ -35,9 +35,10 @@ def timings_of(start_s: list[float], end_s: list[float]) -> Timings:
     )
 
 
+@pytest.mark.slow
 @given(st.text(max_size=200))
 def test_short_label_is_short_and_printable(name: str) -> None:
-    """Any name fits into a legend, on one line, and is no formula."""
+    """Any name fits into a legend on one line, and is not parsed as a formula."""
     label = short_label(name)
 
     assert len(label.replace(r"\$", "$")) <= LONGEST + 1
@@ -47,13 +48,13 @@ def test_short_label_is_short_and_printable(name: str) -> None:
 
 
 def test_unique_labels_number_those_that_many_share() -> None:
-    """Two runs of one name are told apart, also where only their middles differ."""
+    """Runs of one name get different labels, also if names differ only in the middle."""
     assert unique_labels(["a", "b", "a"]) == ("a (1)", "b", "a (2)")
     assert len(set(unique_labels(["x" * 40 + "1" + "x" * 40, "x" * 40 + "2" + "x" * 40]))) == 2
 
 
 def test_named_tells_the_concurrency_once() -> None:
-    """A name that holds it already stays as it is; the number of a namesake is no concurrency."""
+    """A name that has the concurrency already stays unchanged."""
     assert named("fast, 12", 12) == "fast, 12"
     assert named("cube (1)", 1) == "cube (1) · 1 at a time"
     assert named("cube", 1200) == "cube · 1,200 at a time"
@@ -63,13 +64,13 @@ def test_named_tells_the_concurrency_once() -> None:
     ("value", "text"), [(0, "0"), (1200, "1,200"), (0.25, "0.25"), (46.04, "46"), (1e6, "1,000,000")]
 )
 def test_plain_number_is_as_one_reads_it(value: float, text: str) -> None:
-    """There is no exponent and no needless digit."""
+    """Numbers have no exponent and no needless digits."""
     assert plain_number(value) == text
 
 
 @given(VALUES, st.integers(4, 60))
 def test_kept_indexes_hold_ends_and_extremes(values: np.ndarray, most: int) -> None:
-    """A thinned curve has few points, both ends, and its highest and lowest points."""
+    """A thinned curve keeps both ends, the highest and the lowest point."""
     kept = kept_indexes(values, most=most)
 
     assert len(kept) <= max(most, 4)
@@ -80,7 +81,7 @@ def test_kept_indexes_hold_ends_and_extremes(values: np.ndarray, most: int) -> N
 
 
 def test_stretches_hide_no_spike() -> None:
-    """The greatest of each stretch is there, though its median is low."""
+    """The maximum of each stretch is kept, although its median is low."""
     values = np.zeros(1000)
     values[505] = 9
 
@@ -92,7 +93,7 @@ def test_stretches_hide_no_spike() -> None:
 
 @given(VALUES)
 def test_histogram_counts_each_value_or_tells_of_it(values: np.ndarray) -> None:
-    """What no bin holds is told in words."""
+    """Values outside of all bins are counted in a text."""
     span = span_of(values)
 
     n_counted = int(counts_in(values, span.edges(len(values))).sum())
@@ -102,21 +103,21 @@ def test_histogram_counts_each_value_or_tells_of_it(values: np.ndarray) -> None:
 
 @pytest.mark.parametrize("value", [-100.0, 0.0, 5e-324, 3.0])
 def test_span_of_equal_values_ascends(value: float) -> None:
-    """So it has bins, also for negative values."""
+    """Equal values have a span with bins, also negative ones."""
     span = span_of(np.full(5, value))
 
     assert counts_in(np.full(5, value), span.edges(5)).sum() == 5
 
 
 def test_span_leaves_a_late_answer_out() -> None:
-    """One of a thousand that took a hundred times as long does not set the scale."""
+    """One very late value in a thousand does not set the scale."""
     span = span_of(np.array([*np.linspace(10, 12, 999), 1000]))
 
     assert span.top < 20
 
 
 def test_slices_weigh_by_time() -> None:
-    """Each slice has its average in flight, what ended in it and those bytes."""
+    """Each slice has its average in flight, and the sources and bytes that ended in it."""
     n = 60
     starts = [0.1 * index for index in range(n)] + [3.0 + 0.1 * index for index in range(30)] * 3
     slices = slices_of(timings_of(starts, [start + 0.1 for start in starts]))
@@ -136,14 +137,14 @@ def test_slices_of_even_concurrency_are_none() -> None:
 
 
 def test_in_flight_at_start_counts_those_not_yet_ended() -> None:
-    """A source counts itself, and no other that ended as it began."""
+    """A source counts itself, and not a source that ended when it began."""
     timings = timings_of([0, 1, 2, 5], [2, 3, 4, 6])
 
     assert in_flight_at_start(timings).tolist() == [1, 2, 2, 1]
 
 
 def test_chosen_runs_are_the_best_the_fewest_and_that_of_twelve() -> None:
-    """At most five of many stand out, and those that the report of 2018 names among them."""
+    """At most five runs are highlighted, among them those of the report of 2018."""
     runs = [run_of(concurrency=n) for n in range(1, 57, 1)]
 
     chosen = chosen_of(runs)
@@ -154,7 +155,7 @@ def test_chosen_runs_are_the_best_the_fewest_and_that_of_twelve() -> None:
 
 
 def test_few_and_best_are_of_the_best_engine() -> None:
-    """Runs beside each other differ by concurrency alone."""
+    """The highlighted runs differ only in concurrency."""
     runs = [run_of(concurrency=n, engine=engine) for engine in ("slow", "fast") for n in (1, 2, 3, 48)]
     runs = [
         run if run.engine == "fast" else run_of(n=20, concurrency=run.concurrency, engine="slow")
@@ -170,7 +171,7 @@ def test_few_and_best_are_of_the_best_engine() -> None:
 
 
 def test_opens_by_order_take_the_ith_of_each_shard() -> None:
-    """The first of each shard is the source that began first in it, wherever it stands in the list."""
+    """The first of a shard is the source that began first, and not the first in the list."""
     timings = Timings(
         start_s=np.array([3.0, 1.0, 2.0, 0.0]),
         end_s=np.array([4.0, 4.0, 4.0, 4.0]),
@@ -185,7 +186,7 @@ def test_opens_by_order_take_the_ith_of_each_shard() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8).map(sorted))
 def test_spread_out_labels_keep_apart(heights: list[float]) -> None:
-    """No two labels of a curve overlap, whatever their heights."""
+    """Labels of a curve do not overlap at any heights."""
     spread = spread_out(heights, gap=0.06)
 
     assert all(later - earlier > 0.0599 for earlier, later in pairwise(spread))

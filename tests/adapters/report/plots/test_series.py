@@ -1,8 +1,9 @@
-"""Tests the names of cubes and engines in figures, and the figure of the pixels."""
+"""The names of cubes and engines in figures, and the figure of the pixels."""
 
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from matplotlib.dates import num2date
 
 from adapters.report.plots.made_runs import run_of
@@ -22,8 +23,9 @@ def drawn(*runs: Run) -> str:
     return to_svg(figure.figure)
 
 
+@pytest.mark.slow
 def test_best_point_names_its_engine_on_a_logarithmic_axis() -> None:
-    """Of two engines one has to be told whose point it is; of one alone not."""
+    """With two engines the best point has its engine's name, with one it has none."""
     fast = [run_of(concurrency=n, engine="fast") for n in (1, 4, 16)]
     slow = [run_of(concurrency=n, engine="rasterio") for n in (1, 4, 16)]
 
@@ -32,7 +34,7 @@ def test_best_point_names_its_engine_on_a_logarithmic_axis() -> None:
 
 
 def test_cubes_are_named_where_they_are_compared() -> None:
-    """They are all of one engine: only their names tell them apart."""
+    """Cubes of one engine are distinguished by name."""
     cubes = [
         replace(run_of(concurrency=n, name=name), is_cube=True) for n, name in ((4, "cold"), (9, "warm"))
     ]
@@ -45,7 +47,7 @@ def test_cubes_are_named_where_they_are_compared() -> None:
 
 
 def series(n: int, *, has_time: bool = True, name: str = "red") -> Series:
-    """Return statistics of some days, the third of which is a gap."""
+    """Return statistics of some days. The third day is missing."""
     mean, share = np.arange(n, dtype="float64"), np.full(n, 0.5)
     mean[2:3] = share[2:3] = np.nan
     at = np.arange(n) * (86_400_000_000 if has_time else 1)
@@ -53,7 +55,7 @@ def series(n: int, *, has_time: bool = True, name: str = "red") -> Series:
 
 
 def test_statistics_are_drawn_through_time_with_gaps() -> None:
-    """Every measurement in both panels, shares in percent; a row that was not read is a gap."""
+    """Both panels have every measurement, with shares in percent. A row that was not read is a gap."""
     figure = draw_through_time([series(9), series(9, name="nir")], LIGHT, n_measurements=2)
 
     assert figure is not None
@@ -70,7 +72,7 @@ def test_statistics_are_drawn_through_time_with_gaps() -> None:
 
 
 def test_statistics_of_many_rows_stay_small() -> None:
-    """A million rows are drawn by their extremes."""
+    """The extremes of a million rows are drawn."""
     figure = draw_through_time([series(1_000_000, has_time=False)], LIGHT, n_measurements=1)
 
     assert figure is not None
@@ -78,6 +80,6 @@ def test_statistics_of_many_rows_stay_small() -> None:
 
 
 def test_a_single_row_is_no_curve() -> None:
-    """Nor is a gather that read nothing."""
+    """A single row is not drawn, nor is a gather that read nothing."""
     assert draw_through_time([series(1)], LIGHT, n_measurements=1) is None
     assert draw_through_time([], LIGHT, n_measurements=1) is None

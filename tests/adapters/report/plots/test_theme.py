@@ -35,14 +35,14 @@ def contrast(one: str, other: str) -> float:
 
 
 def lab(light: np.ndarray) -> np.ndarray:
-    """Return linear light in CIELAB, where a distance of 10 is plain to see."""
+    """Return linear light in CIELAB, where a distance of 10 is clearly visible."""
     x, y, z = np.cbrt((TO_XYZ @ light.clip(1e-4, 1)) / WHITE)
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
 @THEMES
 def test_lines_and_words_stand_out_from_the_background(theme: Theme) -> None:
-    """Lines and marks reach WCAG's 3:1, words 4.5:1."""
+    """Lines and marks have WCAG's contrast of 3:1, and words 4.5:1."""
     for name in LINES:
         assert contrast(getattr(theme, name), theme.background) >= 3, name
     for name in ("text", "muted"):
@@ -52,7 +52,7 @@ def test_lines_and_words_stand_out_from_the_background(theme: Theme) -> None:
 @THEMES
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_lines_differ_for_every_sight(theme: Theme, sight: str) -> None:
-    """Two lines are told apart by readers without red or green cones as well."""
+    """Readers without red or green cones can distinguish two lines."""
     seen = {name: lab(SIGHTS[sight] @ linear(getattr(theme, name))) for name in LINES}
 
     for one, other in combinations(seen, 2):
@@ -61,7 +61,7 @@ def test_lines_differ_for_every_sight(theme: Theme, sight: str) -> None:
 
 @THEMES
 def test_every_colour_is_unlike_the_others(theme: Theme) -> None:
-    """A colour tells its role: the page can give each another value."""
+    """Each role has a colour of its own, so that a page can change it."""
     colours = list(asdict(theme).values())
 
     assert len(set(colours)) == len(colours)
@@ -69,7 +69,7 @@ def test_every_colour_is_unlike_the_others(theme: Theme) -> None:
 
 
 def test_themed_svg_refers_to_variables_that_css_defines() -> None:
-    """Every colour in an SVG's styles becomes a variable of the page; text stays as it is."""
+    """Every colour in an SVG's styles becomes a CSS variable. Text is not changed."""
     svg = f'<path style="fill: {LIGHT.blue}; stroke: {LIGHT.grid.upper()}"/><text>{LIGHT.blue}</text>'
 
     themed = themed_svg(svg)

@@ -48,6 +48,7 @@ def to_svg(figure: Figure) -> str:
     """
     written = io.StringIO()
     with _writing():
+        _lay_out(figure)
         # no date and no address, so that equal figures are equal files
         figure.savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = written.getvalue()
@@ -58,6 +59,7 @@ def to_png(figure: Figure) -> bytes:
     """Return a figure as PNG with 192 pixels per inch."""
     written = io.BytesIO()
     with _writing():
+        _lay_out(figure)
         figure.savefig(written, format="png", dpi=_PNG_DPI, metadata={"Software": None})
     return written.getvalue()
 
@@ -68,6 +70,14 @@ def put_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     png.write_bytes(to_png(figure))
     svg.write_text(to_svg(figure), encoding="utf-8")
     return [png, svg]
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the axes once. matplotlib would draw the whole figure for it each time that it is written."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
 
 
 def _with_own_style(svg: str) -> str:

@@ -1,7 +1,8 @@
-"""Limits how long shards may take: within the worker's life, and within the first try of a child.
+"""Limits how long a worker may take for its shards, and for the reading of each.
 
 Reading ends early enough for the shard to be stored before Lambda ends the worker. Otherwise one slow source
-would cost the whole shard, at every try.
+would cost the whole shard, at every try. How long the limits are is decided in
+`pixel_gather.estimate.retry_limits`.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pixel_gather.errors import GatherError
+from pixel_gather.errors import ShardLateError, ShardsLeftError
 
 _LONGEST_TO_STORE_S: Final = 60.0
 """512 MiB take about 10 s to compress and to put, at 100 MB/s and 78 MB/s."""
@@ -20,21 +21,9 @@ _SHARE_OF_LIMIT: Final = 0.75
 machine starts another worker. Two workers never fill one shard at the same time."""
 
 
-class ShardLateError(GatherError):
-    """The first try took too long. The state machine starts a fresh worker."""
-
-    code = "shard_late"
-
-
-class ShardsLeftError(GatherError):
-    """A second try filled some shards and has no time for the others. The state machine tries again."""
-
-    code = "shards_left"
-
-
 @dataclass(slots=True)
 class ShardTimes:
-    """Decides before each shard whether there is time for it."""
+    """Decides before each shard of one try whether there is time for it."""
 
     left_s: float
     """How long the worker may still run when the first shard begins."""

@@ -1,4 +1,4 @@
-"""Who may do what: every right of every role, in full."""
+"""The complete rights of every role."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ LIST_SOURCES = {("s3:ListBucket", SCENES)}
 
 
 def put(place: str) -> set[tuple[str, str]]:
-    """What writing objects takes."""
+    """Return the rights to write objects."""
     return {("s3:PutObject", place), ("s3:AbortMultipartUpload", place)}
 
 
 def operate(*actions: str) -> set[tuple[str, str]]:
-    """Actions on gathers."""
+    """Return the rights to these actions on gathers."""
     return {(f"states:{action}", EXECUTIONS) for action in actions}
 
 
@@ -136,13 +136,13 @@ READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cube
 
 @pytest.fixture(scope="module")
 def stack() -> Synthesized:
-    """A stack that keeps its cubes below a prefix and searches a catalog."""
+    """A stack with a prefix for its cubes and with a catalog."""
     return synthesized(output_prefix="cubes/", catalog="s3://catalogs/all/europe.parquet")
 
 
 @pytest.mark.parametrize("holder", RIGHTS)
 def test_role_holds_these_rights_and_no_others(stack: Synthesized, holder: str) -> None:
-    """Each role may do what its step needs, in the places that it needs it, and nothing else."""
+    """Each role has exactly the listed rights."""
     role = role_of(stack, holder)
     attached = [
         policy["PolicyDocument"]
@@ -154,7 +154,7 @@ def test_role_holds_these_rights_and_no_others(stack: Synthesized, holder: str) 
 
 
 def test_roles_have_no_policies_but_those(stack: Synthesized) -> None:
-    """No role has rights by inline or AWS's own policies, but for the account's API Gateway log role."""
+    """No role has inline or AWS-managed policies, except the account's log role of API Gateway."""
     roles = stack.of("AWS::IAM::Role")
     ours = {role_of(stack, holder) for holder in RIGHTS}
     (other,) = set(roles) - ours
@@ -167,7 +167,7 @@ def test_roles_have_no_policies_but_those(stack: Synthesized) -> None:
 
 
 def test_nobody_may_delete_or_pass_a_role(stack: Synthesized) -> None:
-    """Sources and cubes are never removed by a function, and no role is handed on."""
+    """No role may delete objects or pass a role on."""
     actions = {
         action
         for type_ in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
@@ -180,12 +180,12 @@ def test_nobody_may_delete_or_pass_a_role(stack: Synthesized) -> None:
 
 
 def test_operators_policy_reaches_gathers_and_no_cube(stack: Synthesized) -> None:
-    """Who runs gathers needs the API, or the state machine; neither buckets of sources nor the cubes."""
+    """Operators may use the API and the state machine, and may read neither sources nor cubes."""
     assert rights_in(stack, handed_out(stack, "OperatorPolicyArn")) == OPERATOR
 
 
 def test_readers_policy_reaches_cubes_and_nothing_else(stack: Synthesized) -> None:
-    """Who opens cubes needs neither the API nor control files, and cannot change a pixel."""
+    """Readers may read cubes and change nothing. They have no right to the API or to control files."""
     assert rights_in(stack, handed_out(stack, "ReaderPolicyArn")) == READER
 
 
@@ -197,7 +197,7 @@ def handed_out(stack: Synthesized, output: str) -> dict[str, Any]:
 
 
 def test_roles_are_assumed_by_the_service_that_runs_them(stack: Synthesized) -> None:
-    """Each role is one service's, and no account's."""
+    """Each role can be assumed by one service and by no account."""
     services = {
         stack.template["Resources"][role_of(stack, holder)]["Properties"]["AssumeRolePolicyDocument"][
             "Statement"
@@ -209,7 +209,7 @@ def test_roles_are_assumed_by_the_service_that_runs_them(stack: Synthesized) -> 
 
 
 def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
-    """No other account can have a service act as one of our roles; the log role is the account's own."""
+    """No other account can have a service assume our roles."""
     for holder in RIGHTS:
         (statement,) = stack.template["Resources"][role_of(stack, holder)]["Properties"][
             "AssumeRolePolicyDocument"
@@ -223,7 +223,7 @@ KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890
 
 
 def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else() -> None:
-    """By way of S3 in the bucket's Region alone."""
+    """The right to decrypt holds only through S3 in the bucket's Region."""
     stack = synthesized(
         source_buckets=[
             {"name": "sealed", "kms_key": KEY},
@@ -251,7 +251,7 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
 
 @pytest.mark.parametrize("bucket", [None, "open-data"], ids=["no catalog", "unsigned"])
 def test_search_reads_nothing_where_it_needs_no_right(bucket: str | None) -> None:
-    """Without a catalog, or with one that is public, the search's role may write its log and no more."""
+    """Without a catalog, or with a public one, the search's role may only write its log."""
     stack = synthesized(catalog=f"s3://{bucket}/all.parquet") if bucket else synthesized()
     role = role_of(stack, "search")
     (policy,) = [each for each in stack.properties("AWS::IAM::Policy") if {"Ref": role} in each["Roles"]]
@@ -260,7 +260,7 @@ def test_search_reads_nothing_where_it_needs_no_right(bucket: str | None) -> Non
 
 
 def test_search_may_decrypt_with_the_catalogs_key() -> None:
-    """Where the catalog's bucket is a bucket of sources that names one."""
+    """The right exists if the catalog's bucket is a source bucket with a key."""
     stack = synthesized(
         source_buckets=[{"name": "sealed", "kms_key": KEY}], catalog="s3://sealed/all.parquet"
     )
@@ -271,13 +271,13 @@ def test_search_may_decrypt_with_the_catalogs_key() -> None:
 
 
 def test_source_bucket_that_is_read_unsigned_gives_no_right(stack: Synthesized) -> None:
-    """Anonymous reads need no right, so that none is granted."""
+    """Anonymous reads need no right, so none is granted."""
     for policy in stack.properties("AWS::IAM::Policy"):
         assert not any("open-data" in place for _, place in rights_in(stack, policy["PolicyDocument"]))
 
 
 def role_of(stack: Synthesized, holder: str) -> str:
-    """Return the logical id of the role of a function, by its module, or of the state machine."""
+    """Return the logical id of a function's role, by its module, or of the state machine's role."""
     if holder == "state machine":
         (machine,) = stack.properties("AWS::StepFunctions::StateMachine")
         return str(machine["RoleArn"]["Fn::GetAtt"][0])
@@ -285,7 +285,7 @@ def role_of(stack: Synthesized, holder: str) -> str:
 
 
 def rights_in(stack: Synthesized, document: dict[str, Any]) -> set[tuple[str, str]]:
-    """Return each action with its resource; a prefix that listing is bound to stands behind its bucket."""
+    """Return each action with its resource. For listing, the allowed prefix follows the bucket."""
     found = set()
     for statement in document["Statement"]:
         assert statement["Effect"] == "Allow"
@@ -302,5 +302,5 @@ def rights_in(stack: Synthesized, document: dict[str, Any]) -> set[tuple[str, st
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return one or several as several."""
+    """Return a value or a list of values as a list."""
     return value if isinstance(value, list) else [value]

@@ -14,7 +14,7 @@ _LONGEST_SLEEP_S: Final = 0.1
 
 
 class HeldPermit:
-    """One source's permit: a ``ports.Place``."""
+    """One source's permit: a `pixel_gather.ports.ReadPermit`."""
 
     __slots__ = ("n_requests",)
 

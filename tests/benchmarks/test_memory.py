@@ -1,4 +1,4 @@
-"""Assembling: its memory does not grow with the list, and it costs less CPU than decoding."""
+"""A gather's memory does not grow with its list."""
 
 import json
 import subprocess
@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from benchmarks.bench_assemble import measure, table
 from benchmarks.loopback_server import run_server
 from benchmarks.workload import default_folder, make_workload
 
@@ -34,20 +33,8 @@ report = gather(given["request"], to=given["to"], settings=settings).report
 print(json.dumps({"base": before, "peak": peak_mib(), "failed": report.n_failed, "shards": report.n_shards}))
 """
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 
-
-def test_measure_tells_a_share_for_each_codec() -> None:
-    """A quick run works, and its table has a row for each."""
-    measured = measure(n_tiles=SHARD_ROWS, repeats=1, codecs=("blosc-lz4", "none"))
-
-    assert [each.codec for each in measured] == ["blosc-lz4", "none"]
-    assert all(each.decode_cpu_s > 0 and each.share > 0 for each in measured)
-    assert measured[0].ratio > measured[1].ratio > 0.99
-    assert len(list(table(measured))) == 4
-
-
-@linux_only
+@pytest.mark.skipif(sys.platform != "linux", reason="VmHWM is Linux's")
 @pytest.mark.slow
 def test_memory_is_the_shards_in_hand_however_long_the_list(tmp_path: Path) -> None:
     """Thirty-two shards more need no more: two decoded, at most as much encoded, and 64 tiles in flight.

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixel_gather.adapters.object_store.limiter.find_limit import Bounds
-from pixel_gather.adapters.object_store.limiter.slots import Gate
+from pixel_gather.adapters.object_store.limiter.gate import Gate
 from support.virtual_time import run_virtually
 
 
@@ -35,14 +35,14 @@ def test_gate_lets_in_who_waits_longest() -> None:
     assert run_virtually(order()) == [0, 1, 2, 3, 4]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     n=st.integers(1, 4),
     weights=st.lists(st.integers(1, 6), min_size=1, max_size=12),
     cancelled=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 30)), max_size=12),
 )
 def test_gate_loses_no_permit(n: int, weights: Sequence[int], cancelled: Sequence[tuple[int, int]]) -> None:
-    """Whenever sources are cancelled, all permits are free in the end, and the limit was kept."""
+    """After any cancellations all permits are free in the end, and the limit was kept."""
 
     async def run() -> None:
         gate, held = gate_of(n), 0
@@ -70,7 +70,7 @@ def test_gate_loses_no_permit(n: int, weights: Sequence[int], cancelled: Sequenc
 
 
 def test_gate_keeps_the_turns_when_one_that_waits_is_cancelled() -> None:
-    """Requests go on in their order after a 503, without the one that nobody wants any more."""
+    """After a 503, requests continue in order, without the cancelled one."""
 
     async def run() -> list[int]:
         gate, sent = gate_of(8), list[int]()

@@ -1,16 +1,17 @@
-"""Reading ends in time for what was read to be stored."""
+"""Reading ends in time for the pixels to be stored."""
 
 import asyncio
 import time
 
 import pytest
 
-from handlers.steps.deadline import ShardLateError, ShardsLeftError, ShardTimes, in_time, reading_s
+from pixel_gather.errors import ShardLateError, ShardsLeftError
+from pixel_gather.read.time_limits import ShardTimes, in_time, reading_s
 
 
 @pytest.mark.parametrize(("left_s", "expected"), [(900, 840), (100, 75), (8, 6), (0, 0)])
 def test_reading_leaves_time_to_store(left_s: float, expected: float) -> None:
-    """A minute, or a quarter where there is less."""
+    """A minute is kept for storing, or a quarter of the time if less is left."""
     assert reading_s(left_s) == expected
 
 
@@ -24,12 +25,12 @@ async def _work(seconds: float, ended: list[str]) -> str:
 
 @pytest.mark.parametrize("limit_s", [None, 60])
 def test_first_try_that_is_in_time_is_left_alone(limit_s: float | None) -> None:
-    """And so is a second one, which has no limit of its own."""
+    """A try within its limit is not stopped, nor is a second try, which has no limit."""
     assert asyncio.run(in_time(_work(0.01, []), limit_s=limit_s)) == "filled"
 
 
 def test_first_try_that_is_late_ends_before_the_state_machine_stops_waiting() -> None:
-    """Nothing of it is under way when a fresh worker begins."""
+    """No part of it runs on when a fresh worker begins."""
     ended: list[str] = []
     began = time.monotonic()
 
@@ -41,7 +42,7 @@ def test_first_try_that_is_late_ends_before_the_state_machine_stops_waiting() ->
 
 
 def test_time_out_of_the_work_itself_is_no_lateness() -> None:
-    """Another worker would meet it, too."""
+    """A time-out of the work itself is raised unchanged, because another worker would meet it, too."""
 
     async def work() -> None:
         raise TimeoutError("of its own")
@@ -51,7 +52,7 @@ def test_time_out_of_the_work_itself_is_no_lateness() -> None:
 
 
 def test_first_try_begins_no_shard_that_it_has_hardly_time_for() -> None:
-    """So that what it has filled is not followed by a shard that is cut off in the middle."""
+    """A first try raises ShardLateError before a shard that would be cut off."""
     times = ShardTimes(left_s=900, limit_s=0.4, late_s=None)
 
     assert times.begin() == pytest.approx(900, abs=0.1)
@@ -61,7 +62,7 @@ def test_first_try_begins_no_shard_that_it_has_hardly_time_for() -> None:
 
 
 def test_second_try_that_has_no_time_for_a_whole_shard_leaves_it_to_another() -> None:
-    """The first of its shards is always begun, so that each try fills one."""
+    """The first shard of a try always begins, so each try fills at least one."""
     times = ShardTimes(left_s=100, limit_s=None, late_s=120)
 
     assert times.begin() == pytest.approx(100, abs=0.1)
@@ -70,7 +71,7 @@ def test_second_try_that_has_no_time_for_a_whole_shard_leaves_it_to_another() ->
 
 
 def test_shard_of_a_second_try_takes_no_longer_than_its_limit() -> None:
-    """However long the worker has to live: what late shards cost is bounded."""
+    """Each shard has the limit, however long the worker may run. So the cost is bounded."""
     times = ShardTimes(left_s=900, limit_s=None, late_s=120)
 
     assert [times.begin() for _ in range(3)] == [120, 120, 120]
