@@ -176,6 +176,7 @@ def test_no_service_is_said_to_be_none() -> None:
         answer.raise_for_status()
 
 
+@pytest.mark.slow
 def test_a_gather_reads_what_is_signed_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The reader signs; neither the cube nor the request has a token, and who signs is not in the digest."""
     plain = {"sources": [str(FILE)], "window": {"pixels": [10, 20, 30, 40]}}
