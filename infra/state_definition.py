@@ -1,6 +1,6 @@
 """The workflow in Amazon States Language: plan, a Map with a child for each item of the manifest, finish.
 
-An item has a few shards. A child whose first Task is late gets a second one, with a fresh worker.
+An item has a few shards. If a child's first Task is late, the child starts a second Task with a fresh worker.
 
 The Map has no Retry and no Catch. A Retry would run all shards again. A Catch would leave nothing to redrive.
 Paths are JSONPath and results are passed through S3, so that the same workflow runs in the emulator.
@@ -19,16 +19,17 @@ from pixel_gather.estimate.worker_count import MOST_TASKS_PER_CHILD
 
 _MAP: Final = "GatherShards"
 MAP_LABEL: Final = "Shards"
-"""In the ARNs of the Map's runs and children."""
+"""Part of the ARNs of the Map's runs and children."""
 
 _LONGEST_GATHER: Final = Duration.days(2)
 """One worker fills 10,000 shards of 15 seconds in this time."""
 
 _START_UP: Final = Duration.seconds(60)
-"""Added to a function's own time-out. So Lambda reports the time-out, and a cold start does not count."""
+"""A Task's time-out is the function's own plus this. So Lambda times out first and reports it. A cold start
+does not count."""
 
 _THROTTLED: Final = ["Lambda.TooManyRequestsException"]
-"""The account runs no more functions now. Wait until others end, however long that takes."""
+"""The account cannot run more functions now. Wait until others end, however long that takes."""
 
 _TRANSIENT: Final = [
     "Lambda.ServiceException",
@@ -47,12 +48,12 @@ _LATE: Final = ["ShardLateError", *_TIMED_OUT]
 """Errors of a first try after which a fresh worker starts at once."""
 
 _CRASHED: Final = ["Lambda.Unknown", "Runtime.OutOfMemory"]
-"""A fresh environment may have enough memory where a used one had not. Lambda calls errors unknown that it
-cannot classify."""
+"""A fresh environment may have enough memory even if a used one had not. An error that Lambda cannot classify
+is called ``Lambda.Unknown``."""
 
 
 class StateDefinition(Construct):
-    """Builds the definition, in which CDK's references are not resolved yet."""
+    """Builds the definition. CDK's references in it are not resolved yet."""
 
     def __init__(
         self,
@@ -198,8 +199,8 @@ class StateDefinition(Construct):
             comment: For people.
             payload: The function's event. None for the state's whole input.
             output_path: Which part of the answer is passed on.
-            tries_after_timeout: Retries after a time-out. None where time-outs are caught instead.
-            timeout: None for a little more than the function's own.
+            tries_after_timeout: Retries after a time-out. None if time-outs are caught instead.
+            timeout: The Task's time-out. None for a little more than the function's own.
         """
         task = tasks.LambdaInvoke(
             self,
@@ -216,8 +217,9 @@ class StateDefinition(Construct):
             interval=Duration.seconds(1),
             backoff_rate=2,
             max_delay=Duration.minutes(2),
-            # A minute each on average, 33 hours in all. In an account that runs 10 functions at a time, 490
-            # of 500 children wait for hours, and none may be lost. A try adds three events to the history.
+            # A pause takes a minute on average, so all pauses take 33 hours. If an account runs 10 functions
+            # at a time, 490 of 500 children wait for hours. None of them may be lost. A try adds three
+            # events to the history.
             max_attempts=2000,
             jitter_strategy=sfn.JitterType.FULL,
         )

@@ -51,10 +51,10 @@ class LoadedShard:
     """What the control files contain for one task."""
 
     committed: ShardResult | None
-    """Its result if a worker has filled it; else None."""
+    """The task's result if a worker has committed it, else None."""
 
     rows: tuple[CubeRow, ...]
-    """What to read. Empty if the shard is filled."""
+    """The rows to read. Empty if the task is committed."""
 
     packed_headers: PackedHeaders = ()
     """Packed headers from a header index."""
@@ -66,7 +66,7 @@ class FilledShard:
 
     result: ShardResult
     is_new: bool
-    """Whether this call filled it. If not, another worker had, and nothing was changed."""
+    """Whether this call filled the shard. If not, another worker did, and this call changed nothing."""
 
 
 _SIDECARS_AHEAD: Final = 32
@@ -93,7 +93,7 @@ async def plan_gather(
     Raises:
         RequestError: The request does not fit the sources.
         BudgetError: The plan is over a limit.
-        ArrayExistsError: Another gather has claimed the location, or this one is complete.
+        ArrayExistsError: Another gather has claimed the location, or this gather is already complete.
     """
     from pixel_gather.plan.plan import gather_digest, plan_cube  # noqa: PLC0415 # not in a worker's start
 
@@ -294,8 +294,8 @@ async def finish_gather(
 ) -> "Report":
     """Write the coordinates from the sidecars and mark the cube as complete.
 
-    Memory holds one batch of rows, at most 32 MiB of quicklooks and, for the report's medians, five numbers
-    per source.
+    Memory holds one batch of rows and at most 32 MiB of quicklooks. It also holds five numbers per source,
+    for the report's medians.
 
     Args:
         plan: The cube.
@@ -310,7 +310,7 @@ async def finish_gather(
 
     Raises:
         ArrayExistsError: The cube was removed, and may have been planned again since. Nothing was changed.
-        StoreError: More tasks have no sidecar. The cube is not marked as complete.
+        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays incomplete.
     """
     from pixel_gather.report.report import Tally  # noqa: PLC0415 # as above
     from pixel_gather.report.row_coordinates import (  # noqa: PLC0415 # not in a worker's start
@@ -417,7 +417,7 @@ def _per_measurement(buffers: Sequence[Pixels]) -> list[Pixels]:
 
 
 async def _write_shards(task: ShardTask, plan: CubePlan, buffers: Sequence[Pixels], cube: CubeStore) -> int:
-    """Write the task's object of every measurement in sequence. Return their total size in bytes."""
+    """Write the task's objects, one per measurement, one after another. Return their total size in bytes."""
     return sum(
         [
             await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)

@@ -30,7 +30,7 @@ _TIMEOUT_S: Final = 180.0
 def read_all(
     job: Job, out: np.ndarray[Any, Any], sheet: Sheet, *, packed_headers: Mapping[str, bytes] | None = None
 ) -> dict[str, str]:
-    """Fill ``out``, shape (source, y, x), and the sheet.
+    """Read all sources into ``out``, shape (source, y, x). Note their times in the sheet.
 
     Args:
         job: What to read.
@@ -39,7 +39,7 @@ def read_all(
         packed_headers: What a header index tells of sources, by href.
 
     Returns:
-        Settings of GDAL, none here.
+        GDAL's settings. This engine returns none.
     """
     run(_read_all(job, out, sheet, packed_headers or {}))
     sheet.count_cpu()
@@ -47,7 +47,7 @@ def read_all(
 
 
 def raster_of(header: Header) -> Raster:
-    """Return what every engine knows of a source, from its header."""
+    """Return the part of a source's header that every engine knows."""
     return Raster(
         height=header.height,
         width=header.width,
@@ -91,7 +91,7 @@ async def _read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet, headers: 
 
 
 async def _warm_up(job: Job, reader: SourceReader) -> None:
-    """Read the last source. By the time of its turn, caches have most likely dropped it."""
+    """Read the last source. Caches have most likely dropped it when its turn comes."""
     scratch = np.empty(job.target.shape, job.target.dtype)
     n_sources = len(job.hrefs)
     with suppress(SourceError):

@@ -21,7 +21,7 @@ _LONGEST_REASON: Final = 300
 
 
 def read_all(job: Job, out: np.ndarray[Any, Any], sheet: Sheet) -> dict[str, str]:
-    """Fill ``out``, shape (source, y, x), and the sheet.
+    """Read all sources into ``out``, shape (source, y, x). Note their times in the sheet.
 
     Returns:
         Settings of GDAL.
@@ -69,7 +69,7 @@ def _read_source(job: Job, position: int, out: np.ndarray[Any, Any], *, lane: in
 
 
 def _reason(error: RasterioError, href: str) -> str:
-    """Return GDAL's message without the file's name, so that one cause reads the same for all files."""
+    """Return GDAL's message without the file's name. So one cause has the same text for all files."""
     said = str(error.__cause__ or error)
     for name in (gdal_path(href), href):
         said = said.replace(f"'{name}'", "the file").replace(f"{name}: ", "").replace(name, "the file")

@@ -41,10 +41,10 @@ class Job:
     target: Target
     stores: StoreSettings
     warm_up: bool
-    """Whether one source, the last, is read before the clock starts."""
+    """Whether the last source is read once before the clock starts."""
 
     header_nbytes: int | None
-    """First read of each source; None for the engine's own."""
+    """Size of the first read of each source. None for the engine's own choice."""
 
     keep_in: str | None
     """Folder for the pixels, or None to forget them."""
@@ -57,5 +57,5 @@ class Job:
         return f"{self.configuration.engine}-{self.configuration.shown_concurrency}-{self.round}"
 
     def without_hrefs(self) -> "Job":
-        """Return the job without the list, which the folder has once."""
+        """Return the job without its list. The suite's folder holds the list once for all jobs."""
         return replace(self, hrefs=())

@@ -8,12 +8,12 @@ _RANGE: Final = re.compile(r"(\d{1,4})(?:-(\d{1,4})(?::(\d{1,4}))?)?")
 
 
 def parse_concurrencies(text: str) -> tuple[int | None, ...]:
-    """Return the numbers, ascending and each once, and then None for ``auto``.
+    """Return the numbers, ascending and without repeats. None comes last and stands for ``auto``.
 
-    A range has both ends, though its step may leave the upper one out.
+    A range includes both ends. But its step may skip the upper end.
 
     Raises:
-        ValueError: The sentence says what is wrong.
+        ValueError: The message says what is wrong.
     """
     parts = [part.strip() for part in text.split(",")]
     numbers = sorted({number for part in parts if part != "auto" for number in _numbers(part)})

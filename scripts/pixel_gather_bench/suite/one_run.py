@@ -46,7 +46,7 @@ def do(job: Job) -> Record:
 
 
 def digest_of_all(pixels: np.ndarray[Any, Any]) -> str:
-    """Return the digest that a cube's report has of the same rows in one measurement.
+    """Return the digest of all pixels. A cube of one measurement with the same rows reports the same digest.
 
     Args:
         pixels: Shape (source, y, x); rows of sources that failed hold 0.

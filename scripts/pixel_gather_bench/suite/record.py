@@ -22,7 +22,7 @@ class Record:
     """See `pixel_gather_bench.machine.about_machine`."""
 
     gdal: dict[str, str]
-    """GDAL's options and version; empty if the engine was another."""
+    """GDAL's options and version. Empty if the engine is not ``rasterio``."""
 
     began: str
     """Start of the run: ISO 8601, UTC."""

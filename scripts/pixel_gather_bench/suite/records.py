@@ -30,24 +30,24 @@ def has_record(folder: Path, name: str) -> bool:
 
 
 def read_records(folder: Path) -> list[Record]:
-    """Return a suite's records, by engine, concurrency and round.
+    """Return a suite's records, sorted by engine, concurrency and round.
 
     Raises:
-        RequestError: A file is none.
+        RequestError: A file is not a record.
     """
     records = [_read_record(file) for file in sorted((folder / _FOLDER).glob("*.json"))]
     return sorted(records, key=lambda each: (*_rank(each.job.configuration), each.job.round))
 
 
 def runs_in(folder: Path, *, best_by: BestBy | None = None) -> list[Run]:
-    """Return a suite's runs, for each engine and concurrency the best of its repetitions.
+    """Return the best run of a suite for each engine and concurrency.
 
     Args:
         folder: As `pixel_gather_bench.suite.suite` left it.
-        best_by: How the best is told; None for what the suite was told.
+        best_by: How the best run is chosen. None for the suite's own setting.
 
     Raises:
-        RequestError: It is no suite's folder, or no run of it has ended.
+        RequestError: The folder holds no suite, or no run of it has ended.
     """
     rule = best_by or read_settings(folder).best_by
     records = read_records(folder)
@@ -57,7 +57,7 @@ def runs_in(folder: Path, *, best_by: BestBy | None = None) -> list[Run]:
 
 
 def by_configuration(records: Iterable[Record]) -> list[list[Record]]:
-    """Group records that are in order."""
+    """Group sorted records by engine and concurrency."""
     return [list(group) for _, group in groupby(records, key=lambda each: each.job.configuration)]
 
 

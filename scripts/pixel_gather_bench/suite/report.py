@@ -10,11 +10,11 @@ def write_suite_report(folder: Path, *, with_published: bool) -> None:
     """Draw the best run of each configuration. An earlier report is overwritten.
 
     Args:
-        folder: A suite's, with at least one record.
-        with_published: Lay the figures published in 2018 beside them.
+        folder: The suite's folder, with at least one record.
+        with_published: Whether the figures published in 2018 are shown as well.
 
     Raises:
-        RequestError: It is no suite's folder.
+        RequestError: The folder holds no suite.
     """
     runs = runs_in(folder)
     light, dark = draw_in_both_themes(runs, with_published=with_published)

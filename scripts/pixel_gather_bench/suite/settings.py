@@ -77,7 +77,7 @@ def read_settings(folder: Path) -> SuiteSettings:
     """Return the settings of a suite.
 
     Raises:
-        RequestError: It is no suite's folder.
+        RequestError: The folder holds no suite.
     """
     file = folder / _SETTINGS
     try:
@@ -94,7 +94,7 @@ def read_list(folder: Path) -> tuple[str, ...]:
     """Return the hrefs of a suite's list.
 
     Raises:
-        RequestError: It is not there, or empty.
+        RequestError: The list is missing or empty.
     """
     file = folder / _LIST
     try:

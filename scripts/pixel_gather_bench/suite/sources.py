@@ -39,7 +39,7 @@ def find_target(
     """Return what to read from every source. The first source that has the tile decides.
 
     Raises:
-        RequestError: None of those that were tried has.
+        RequestError: None of the sources that were tried has the tile.
     """
     return run(_find_target(hrefs, tile, band, stores))
 
@@ -69,7 +69,7 @@ def check_memory(target: Target, n_sources: int) -> None:
     """Refuse a run that would fill more than half of the free memory.
 
     Raises:
-        RequestError: All windows of a run, held until its end, would.
+        RequestError: The run would. It holds all its windows until its end.
     """
     wanted_mib, free_mib = target.nbytes * n_sources / 2**20, free_memory_mib()
     if free_mib is not None and wanted_mib > free_mib / 2:

@@ -44,7 +44,8 @@ def run_suite(
 ) -> None:
     """Do all runs that have no record in the folder yet.
 
-    A run whose process crashes is told of and left out; the same suite resumed tries it again.
+    If the process of a run crashes, the crash is reported and the run is left out. When the suite is
+    resumed, it tries that run again.
 
     Args:
         folder: Holds settings and list, and gets the records.
@@ -84,7 +85,7 @@ def _kept(said: str, file: Path) -> str:
 
 
 def _warm_bucket(settings: SuiteSettings, hrefs: tuple[str, ...], run_one: Callable[[Job], Record]) -> None:
-    """Read every tile once, so that the first run finds the store as warm as the last one does.
+    """Read every tile once. So the store is as warm for the first run as for the last one.
 
     Raises:
         GatherError: The process crashed.

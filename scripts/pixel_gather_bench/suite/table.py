@@ -20,17 +20,17 @@ class SuiteRow:
 
     n_runs: int
     typical_per_s: float
-    """Median over the run of the sources done divided by the time until then."""
+    """At the end of each source, sources done are divided by elapsed time. This is the median of that."""
 
     median_typical_per_s: float
-    """Of all its runs."""
+    """The median over all runs of the configuration."""
 
     sources_per_s: float
-    """By wall time."""
+    """Sources read, divided by ``wall_s``."""
 
     wall_s: float
     median_wall_s: float
-    """Of all its runs."""
+    """The median over all runs of the configuration."""
 
     cpu_s: float
     peak_rss_mib: float
@@ -63,7 +63,7 @@ def digests_of(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def causes_of(records: Sequence[Record]) -> list[Cause]:
-    """Return why sources failed, the commonest cause first; a source that failed in every run counts once."""
+    """Return why sources failed, the commonest cause first. Repeated failures of a source count once."""
     found: dict[tuple[str, str, str], set[int]] = {}
     for record in records:
         for failure in record.failures:

@@ -45,7 +45,7 @@ class Target:
         """Return the window of the tile in a source. It is the same for every engine.
 
         Raises:
-            SourceError: It is outside, or its pixels do not fit between the others'.
+            SourceError: The tile lies outside the source, or the source does not fit the target.
         """
         window = tile_window(raster, self.tile)
         problem = None

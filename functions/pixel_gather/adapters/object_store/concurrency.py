@@ -1,4 +1,4 @@
-"""How many requests are in flight at each back end. Learned while reading, and kept by the worker.
+"""Limits how many requests are in flight at each back end. Workers learn and keep the limits.
 
 `AdaptiveLimiter` has two interfaces. The steps ask it for a permit per source
 (`pixel_gather.ports.SourceLimiter`). The object store reports each answer to it
@@ -17,9 +17,9 @@ from pixel_gather.adapters.object_store.object_store import split_href
 from pixel_gather.estimate.range_parts import MOST_PARTS
 
 _REMOTE_START: Final = 48
-"""Where the limit of a remote back end starts. At 0 ms to the first byte, 16 to 64 are equally fast. At 15
-and 30 ms a short shard is fastest with 64, and the first answers raise the limit to that. A higher start
-would lose more requests at a store that throttles: it refuses whatever exceeds its burst."""
+"""Where the limit of a remote back end starts. If the first byte takes 0 ms, limits of 16 to 64 are equally
+fast. If it takes 15 or 30 ms, a short shard is fastest with 64. The first answers then raise the limit to 64.
+A store that throttles refuses whatever exceeds its burst. A higher start would lose more requests there."""
 
 _REMOTE_LOWEST: Final = 4
 MOST_IN_FLIGHT: Final = 128
@@ -31,12 +31,14 @@ MOST_AT_ALL: Final = 192
 macOS allows 256 open files per process."""
 
 _LOCAL_START_PER_CORE: Final = 16
-"""Where the limit of local files starts, per core. They answer at once but are read in threads, so this many
-keep every core decoding."""
+"""Where the limit of local files starts, per core. Local files answer at once but are read in threads. This
+many keep every core decoding."""
 
 
 class AdaptiveLimiter:
-    """Limits the requests in flight at each back end and at all remote ones. Belongs to one event loop.
+    """Limits the requests in flight, at each back end and at all remote ones together.
+
+    A limiter belongs to one event loop.
 
     A source counts as many times as it has requests in flight. So windows of many tiles hold no more
     connections than windows of one tile.

@@ -12,7 +12,7 @@ REMOTE = Bounds(start=32, lowest=4, highest=128)
 
 
 def finish(climb: Climb, n: int, *, from_s: float = 0.0, took_s: float = 0.1, is_wanted: bool = True) -> None:
-    """Let ``n`` sources finish, each ``took_s`` after its start, as many at one time as the limit allows."""
+    """Let ``n`` sources finish. Each takes ``took_s``. As many run at one time as the limit allows."""
     now_s = from_s
     for _ in range(n):
         now_s += took_s / climb.limit
@@ -88,7 +88,7 @@ def test_climb_does_not_move_where_nobody_waits() -> None:
 
 
 def test_climb_backs_off_once_per_round_trip() -> None:
-    """A burst of refusals lowers the limit once, to what keeps up the granted rate."""
+    """A burst of refusals lowers the limit once, but not below what the granted rate needs."""
     climb = Climb(REMOTE)
 
     for _ in range(50):
@@ -127,9 +127,9 @@ def test_climb_does_not_count_a_pause() -> None:
 
 
 def test_climb_compares_like_with_like() -> None:
-    """Sources of one request are not compared with sources of two.
+    """Sources that take one request are not compared with sources that take two.
 
-    Those take twice as long without queueing.
+    Those with two take twice as long even if nothing queues.
     """
     climb, now_s = Climb(REMOTE), 0.0
     for index in range(400):

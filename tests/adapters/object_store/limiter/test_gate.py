@@ -42,7 +42,7 @@ def test_gate_lets_in_who_waits_longest() -> None:
     cancelled=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 30)), max_size=12),
 )
 def test_gate_loses_no_permit(n: int, weights: Sequence[int], cancelled: Sequence[tuple[int, int]]) -> None:
-    """After any cancellations all permits are free in the end, and the limit was kept."""
+    """Whatever is cancelled, the limit is kept, and all permits are free in the end."""
 
     async def run() -> None:
         gate, held = gate_of(n), 0

@@ -13,7 +13,7 @@ ROUND_TRIP_S = 0.02
 
 
 def send(rate: Rate, throttle: Throttle, *, n: int, from_s: float) -> tuple[float, int]:
-    """Send ``n`` requests as soon as allowed. Return the time then, and how many were refused."""
+    """Send ``n`` requests as soon as allowed. Return the time at the end, and how many were refused."""
     now_s, refused = from_s, 0
     for _ in range(n):
         while pause_s := rate.pause_s(now_s):
@@ -61,7 +61,7 @@ def test_rate_grows_when_more_is_granted() -> None:
 
 
 def test_rate_hardly_falls_for_a_single_refusal() -> None:
-    """A store that is busy once in a thousand requests is slowed down only slightly."""
+    """If a store refuses one request in a thousand, the rate falls only slightly."""
     rate, now_s = Rate(), 0.0
     for index in range(3000):
         now_s += max(rate.pause_s(now_s), 0.002)
@@ -100,7 +100,7 @@ def test_rate_does_not_grow_while_nothing_is_asked_for(idle_s: float) -> None:
 
 
 def test_rate_grows_by_no_leap_after_a_stall() -> None:
-    """Requests that waited half a minute for a store that hung do not raise the rate a thousand times."""
+    """A store may hang while requests wait for half a minute. Afterwards the rate at most doubles."""
     rate, now_s = paced()
     before = rate.per_s or 0.0
 
@@ -124,7 +124,7 @@ def test_rate_is_not_given_up_for_a_503_right_after_a_pause() -> None:
 
 
 def test_rate_remembers_its_first_guess_over_a_pause() -> None:
-    """If the last request of a shard met the first 503, the next shard uses the rate minutes later."""
+    """A shard may meet the first 503 at its last request. The next shard, minutes later, uses that rate."""
     soon, later = Rate(), Rate()
     for rate in (soon, later):
         for index in range(40):
