@@ -30,7 +30,7 @@ from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_repor
 from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
-from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.adapters.source_reader import CogReader, Ranges
 from pixel_gather.errors import RequestError
 from pixel_gather.estimate import worker_memory
 from pixel_gather.extras import check_extra
@@ -341,13 +341,24 @@ class Job:
 
 @asynccontextmanager
 async def opened_job(
-    sources: Sources, settings: Settings, *, request: GatherRequest | None = None
+    sources: Sources,
+    settings: Settings,
+    *,
+    request: GatherRequest | None = None,
+    over: Callable[[Objects], Ranges] = lambda objects: objects,
 ) -> AsyncIterator[Job]:
-    """Read the list and the request's header index, if any, and open the reader."""
+    """Read the list and the request's header index, if any, and open the reader.
+
+    Args:
+        sources: What the list is read from.
+        settings: How this machine is used.
+        request: The gather; None where there is none.
+        over: Returns what sources are read through, such as a cache, of the clients.
+    """
     slots = AdaptiveLimiter(fixed=settings.concurrency)
     objects = Objects(settings.stores, pace=slots)
     policy = IN_PROCESS.within(str(Path.cwd()))
-    reader = CogReader.over(objects, fast=settings.fast_path, fall_back=GdalSettings())
+    reader = CogReader.over(over(objects), fast=settings.fast_path, fall_back=GdalSettings())
     index = None if request is None or request.index is None else _checked_index(request.index, policy)
     async with AsyncExitStack() as stack:
 

@@ -1,0 +1,224 @@
+"""Rank scenes in this process by what their pixels show in an area."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import Any
+
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.object_store.object_store import Objects
+from pixel_gather.adapters.rank.kept_ranges import KeptRanges
+from pixel_gather.adapters.rank.kept_statistics import SqliteStatistics
+from pixel_gather.adapters.rank.shapes import AreaShapes
+from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.local.gather import Job, Settings, opened_job
+from pixel_gather.model.source import Cost
+from pixel_gather.rank.measure import SceneReader
+from pixel_gather.rank.ranking import Ranking
+from pixel_gather.rank.ranking_request import DEFAULT_PRECISION, RankingRequest
+from pixel_gather.rank.rounds import NothingKept, RankedScene, Ranker
+from pixel_gather.rank.scenes import RankScene, scene_of
+from pixel_gather.request.request import Sources, parse_sources
+from pixel_gather.task_group import all_of
+
+__all__ = ["RankedScene", "Ranking", "catalog_sources", "rank", "rank_async", "rank_sources"]
+
+
+def rank(
+    sources: Any,
+    *,
+    by: str,
+    bbox: Sequence[float] | None = None,
+    geojson: Mapping[str, Any] | None = None,
+    mask: Mapping[str, Any] | None = None,
+    statistic: str = "mean",
+    precision: float | str = DEFAULT_PRECISION,
+    order: str = "desc",
+    top: int | None = None,
+    bands: Mapping[str, str] | None = None,
+    raw: bool = False,
+    statistics: str | os.PathLike[str] | None = None,
+    check_kept: bool = False,
+    settings: Settings | None = None,
+) -> Ranking:
+    """Rank scenes by a statistic of their pixels in an area, and say how sure each rank is.
+
+    Scenes are read at their coarsest overview first. Only scenes whose rank is still open are read finer. A
+    scene that cannot be read is included, with its status and the reason.
+
+    Args:
+        sources: As a request's ``sources``: a list file, hrefs, a prefix, or scenes of a catalog.
+        by: ``red``, ``green``, ``blue``, ``brightness``, ``ndvi``, ``ndwi``, ``nbr``, ``clear``, ``valid``,
+            ``cloud``, or an expression of bands such as ``(nir - red) / (nir + red)``.
+        bbox: The area: [west, south, east, north] in degrees.
+        geojson: The area as a polygon. Without bbox and geojson, it is the whole of each scene.
+        mask: Pixels that do not count: ``{"band": "scl", "drop": [3, 8, 9, 10]}``, or ``bits`` instead of
+            ``drop``.
+        statistic: ``mean``, ``median``, ``p10``, ``share_above:0.3``.
+        precision: The largest standard error that is good enough, ``coarse``, ``exact``, or ``every:5``.
+        order: ``desc`` for the highest value first, or ``asc``.
+        top: How many places have to be decided. All scenes are listed.
+        bands: Which band of the list, or asset of the catalog, each name in ``by`` is.
+        raw: Leave scale and offset out.
+        statistics: A file that keeps statistics, so that a second ranking reads nothing.
+        check_kept: Ask whether the files of kept statistics are still the same: one small request a file.
+        settings: How this machine is used.
+
+    Raises:
+        RequestError: A field is wrong; its name is said.
+        StoreError: The kept statistics cannot be read or written.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    request = RankingRequest.of(
+        by=by,
+        bbox=bbox,
+        geojson=geojson,
+        mask=mask,
+        statistic=statistic,
+        precision=precision,
+        order=order,
+        top=top,
+        bands=bands,
+        raw=raw,
+    )
+    return run(rank_async(sources, request, statistics=statistics, check_kept=check_kept, settings=settings))
+
+
+async def rank_async(
+    sources: Any,
+    request: RankingRequest,
+    *,
+    statistics: str | os.PathLike[str] | None = None,
+    check_kept: bool = False,
+    settings: Settings | None = None,
+    on_scene: Callable[[RankedScene], None] = lambda _: None,
+) -> Ranking:
+    """Rank scenes; see `rank`."""
+    started = time.perf_counter()
+    parsed = parse_sources(sources)
+    if parsed.catalog is not None or parsed.stac is not None:
+        request = replace(request, bands=())  # the assets were chosen by these names
+    opened: list[KeptRanges] = []
+
+    def over(objects: Objects) -> KeptRanges:
+        opened.append(KeptRanges(objects))
+        return opened[0]
+
+    async with opened_job(parsed, settings or Settings(), over=over) as job:
+        with ExitStack() as stack:
+            kept = None
+            if statistics is not None:
+                kept = stack.enter_context(SqliteStatistics(statistics, inputs=request.inputs_digest()))
+            scenes = scenes_of(job, request)
+            if kept is not None and check_kept:
+                await _drop_replaced(scenes, kept, opened[0], job)
+            ranked = await rank_sources(
+                scenes, request, job=job, ranges=opened[0], kept=kept or NothingKept(), on_scene=on_scene
+            )
+        return Ranking(
+            request=request,
+            scenes=tuple(ranked),
+            seconds=time.perf_counter() - started,
+            notes=job.table.notes,
+        )
+
+
+async def rank_sources(
+    scenes: Sequence[RankScene],
+    request: RankingRequest,
+    *,
+    job: Job,
+    ranges: KeptRanges,
+    kept: SqliteStatistics | NothingKept,
+    on_scene: Callable[[RankedScene], None],
+) -> list[RankedScene]:
+    """Rank scenes with the reader of a job."""
+
+    def learn(first: int, stop: int, nbytes: int) -> None:
+        ranges.learn(first_tile=first, stop=stop, nbytes=nbytes)
+
+    ranker = Ranker(
+        request=request,
+        scenes=SceneReader(
+            request=request,
+            reader=job.reader,
+            shapes=AreaShapes(request.area, job.projector),
+            on_level=learn,
+        ),
+        slots=job.slots,
+        kept=kept,
+        forget=ranges.forget,
+        source_timeout_s=job.settings.source_timeout_s,
+        most_ahead=job.most_ahead,
+        on_scene=on_scene,
+    )
+    return await ranker.rank(scenes)
+
+
+def scenes_of(job: Job, request: RankingRequest) -> list[RankScene]:
+    """Return the scenes of a job's list.
+
+    Raises:
+        RequestError: The list has no such band.
+    """
+    bands = job.table.bands
+    with closing(job.table.rows(0, job.table.n_rows)) as rows:
+        return [scene_of(row, bands=bands, request=request) for row in rows]
+
+
+def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]) -> Sources:
+    """Return the sources of a catalog or STAC API: the assets that a ranking needs, where its area lies.
+
+    Args:
+        request: Names the bands. `RankingRequest.bands` says which asset each is.
+        kind: ``catalog`` or ``stac``.
+        given: The other fields of a request's ``sources.catalog`` or ``sources.stac``.
+
+    Raises:
+        RequestError: They are wrong.
+    """
+    names = [*request.names, *([] if request.mask is None else [request.mask.band])]
+    names += [name for name, _ in request.bands if not request.names]
+    assets = {}
+    for name in names:
+        base, _, number = name.partition(":")
+        assets[base] = dict(request.bands).get(name, dict(request.bands).get(base, base))
+        del number
+    if not assets:
+        raise RequestError("say of which asset: --bands valid=red", field="bands")
+    where: dict[str, Any] = {}
+    if "area" not in given:
+        where = {"area": "all"}
+        if request.area is not None:
+            where = {"area": list(request.area.box)}
+    return parse_sources({kind: {**given, **where, "assets": assets}})
+
+
+async def _drop_replaced(
+    scenes: Sequence[RankScene], kept: SqliteStatistics, ranges: KeptRanges, job: Job
+) -> None:
+    """Drop the kept statistics of files that have been replaced, by reading one byte of each."""
+
+    async def check(href: str) -> None:
+        known = kept.known_etag(href)
+        if known is None:
+            return
+        try:
+            async with job.slots.permit(href, weight=1):
+                fetched = await ranges.objects.get_range(href, 0, 1, etag=None, cost=Cost())
+        except SourceError:
+            kept.drop(href)
+            return
+        if fetched.etag != known:
+            kept.drop(href)
+
+    ahead = asyncio.Semaphore(job.most_ahead)
+
+    async def bounded(href: str) -> None:
+        async with ahead:
+            await check(href)
+
+    await all_of(bounded(href) for href in {href: None for scene in scenes for href in scene.hrefs})
