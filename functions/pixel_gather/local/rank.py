@@ -4,19 +4,21 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.kept_statistics import SqliteStatistics
-from pixel_gather.adapters.rank.shapes import AreaShapes
+from pixel_gather.adapters.rank.ranker import ranker_of
 from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.local.gather import Job, Settings, opened_job
 from pixel_gather.model.source import Cost
-from pixel_gather.rank.measure import SceneReader
+from pixel_gather.ports import SourceTable
 from pixel_gather.rank.ranking import Ranking
 from pixel_gather.rank.ranking_request import DEFAULT_PRECISION, RankingRequest
 from pixel_gather.rank.rounds import NothingKept, RankedScene, Ranker
@@ -24,7 +26,12 @@ from pixel_gather.rank.scenes import RankScene, scene_of
 from pixel_gather.request.request import Sources, parse_sources
 from pixel_gather.task_group import all_of
 
-__all__ = ["RankedScene", "Ranking", "catalog_sources", "rank", "rank_async", "rank_sources"]
+_PICTURE_SIDE: Final = 96
+"""Pixels along the longer side of a picture, at most twice as many."""
+
+type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
+
+__all__ = ["RankedScene", "Ranking", "catalog_sources", "rank", "rank_async", "scenes_of"]
 
 
 def rank(
@@ -84,7 +91,9 @@ def rank(
         bands=bands,
         raw=raw,
     )
-    return run(rank_async(sources, request, statistics=statistics, check_kept=check_kept, settings=settings))
+    found = rank_async(sources, request, statistics=statistics, check_kept=check_kept, settings=settings)
+    ranking, _ = run(found)
+    return ranking
 
 
 async def rank_async(
@@ -94,9 +103,23 @@ async def rank_async(
     statistics: str | os.PathLike[str] | None = None,
     check_kept: bool = False,
     settings: Settings | None = None,
+    n_pictures: int = 0,
     on_scene: Callable[[RankedScene], None] = lambda _: None,
-) -> Ranking:
-    """Rank scenes; see `rank`."""
+) -> tuple[Ranking, list[Picture]]:
+    """Rank scenes; see `rank`.
+
+    Args:
+        sources: As in `rank`.
+        request: What is ranked.
+        statistics: As in `rank`.
+        check_kept: As in `rank`.
+        settings: How this machine is used.
+        n_pictures: How many scenes to return pictures of.
+        on_scene: Called each time that a scene has been measured.
+
+    Returns:
+        The ranking, and the bands of the first scenes in the area, by name.
+    """
     started = time.perf_counter()
     parsed = parse_sources(sources)
     if parsed.catalog is not None or parsed.stac is not None:
@@ -112,61 +135,44 @@ async def rank_async(
             kept = None
             if statistics is not None:
                 kept = stack.enter_context(SqliteStatistics(statistics, inputs=request.inputs_digest()))
-            scenes = scenes_of(job, request)
+            scenes = scenes_of(job.table, request)
             if kept is not None and check_kept:
                 await _drop_replaced(scenes, kept, opened[0], job)
-            ranked = await rank_sources(
-                scenes, request, job=job, ranges=opened[0], kept=kept or NothingKept(), on_scene=on_scene
+            ranker = ranker_of(
+                request,
+                reader=job.reader,
+                slots=job.slots,
+                ranges=opened[0],
+                kept=kept or NothingKept(),
+                source_timeout_s=job.settings.source_timeout_s,
+                most_ahead=job.most_ahead,
+                on_scene=on_scene,
             )
-        return Ranking(
-            request=request,
-            scenes=tuple(ranked),
-            seconds=time.perf_counter() - started,
-            notes=job.table.notes,
-        )
+            ranked = await ranker.rank(scenes)
+        seconds = time.perf_counter() - started
+        pictures = await all_of(_picture(ranker, each) for each in ranked[:n_pictures])
+        found = Ranking(request=request, scenes=tuple(ranked), seconds=seconds, notes=job.table.notes)
+        return found, pictures
 
 
-async def rank_sources(
-    scenes: Sequence[RankScene],
-    request: RankingRequest,
-    *,
-    job: Job,
-    ranges: KeptRanges,
-    kept: SqliteStatistics | NothingKept,
-    on_scene: Callable[[RankedScene], None],
-) -> list[RankedScene]:
-    """Rank scenes with the reader of a job."""
-
-    def learn(first: int, stop: int, nbytes: int) -> None:
-        ranges.learn(first_tile=first, stop=stop, nbytes=nbytes)
-
-    ranker = Ranker(
-        request=request,
-        scenes=SceneReader(
-            request=request,
-            reader=job.reader,
-            shapes=AreaShapes(request.area, job.projector),
-            on_level=learn,
-        ),
-        slots=job.slots,
-        kept=kept,
-        forget=ranges.forget,
-        source_timeout_s=job.settings.source_timeout_s,
-        most_ahead=job.most_ahead,
-        on_scene=on_scene,
-    )
-    return await ranker.rank(scenes)
+async def _picture(ranker: Ranker, ranked: RankedScene) -> Picture:
+    """Return a scene's bands in the area, small; empty if it cannot be read."""
+    if ranked.measured is None:
+        return {}
+    try:
+        async with ranker.slots.permit(ranked.scene.hrefs[0], weight=len(ranked.scene.hrefs)):
+            return await ranker.scenes.picture(ranked.scene, side=_PICTURE_SIDE, cost=Cost())
+    except SourceError:
+        return {}
 
 
-def scenes_of(job: Job, request: RankingRequest) -> list[RankScene]:
-    """Return the scenes of a job's list.
+def scenes_of(table: SourceTable, request: RankingRequest) -> list[RankScene]:
+    """Return the scenes of a list.
 
     Raises:
         RequestError: The list has no such band.
     """
-    bands = job.table.bands
-    with closing(job.table.rows(0, job.table.n_rows)) as rows:
-        return [scene_of(row, bands=bands, request=request) for row in rows]
+    return [scene_of(row, bands=table.bands, request=request) for row in table.rows(0, table.n_rows)]
 
 
 def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]) -> Sources:

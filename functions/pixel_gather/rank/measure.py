@@ -98,6 +98,26 @@ class SceneReader:
         Raises:
             SourceError: A file cannot be read, or does not fit the others.
         """
+        view, etags = await self._view(scene, step=step, cost=cost)
+        levels = await view.levels()
+        level = None if step is None else levels[min(step, len(levels) - 1)]
+        measured = await (view.exact() if level is None else view.at(level))
+        return Measured(
+            value=measured.estimate.value,
+            error=measured.estimate.error,
+            level=level,
+            n_pixels=measured.estimate.n_pixels,
+            valid=measured.valid / view.shape.n_pixels,
+            clear=measured.clear / view.shape.n_pixels,
+            etags=etags,
+            levels=levels,
+            factor=measured.factor,
+        )
+
+    async def _view(
+        self, scene: RankScene, *, step: int | None, cost: Cost
+    ) -> tuple["_View", tuple[str | None, ...]]:
+        """Open a scene's files, and lay the area on them. Return the files' versions, too."""
         opened = {href: await self.reader.open_(href, overview=None, cost=cost) for href in scene.hrefs}
         overviews = {href: await _overviews_of(each, step=step) for href, each in opened.items()}
         bands = {
@@ -122,20 +142,24 @@ class SceneReader:
             shape=self.shapes.on(finest.opened.header),
             on_level=self.on_level,
         )
-        levels = await view.levels()
-        level = None if step is None else levels[min(step, len(levels) - 1)]
-        measured = await (view.exact() if level is None else view.at(level))
-        return Measured(
-            value=measured.estimate.value,
-            error=measured.estimate.error,
-            level=level,
-            n_pixels=measured.estimate.n_pixels,
-            valid=measured.valid / view.shape.n_pixels,
-            clear=measured.clear / view.shape.n_pixels,
-            etags=tuple(each.header.etag for each in opened.values()),
-            levels=levels,
-            factor=measured.factor,
-        )
+        return view, tuple(each.header.etag for each in opened.values())
+
+    async def picture(self, scene: RankScene, *, side: int, cost: Cost) -> dict[str, Grid]:
+        """Return the bands of a scene in the area, by name, at a level of about so many pixels along a side.
+
+        NaN where there is no data or outside of the area. No mask is applied. Bands whose file has no such
+        overview are read at full resolution and thinned out.
+
+        Args:
+            scene: Has all bands.
+            side: Pixels of the picture's longer side, at most twice as many.
+            cost: What it takes is added.
+
+        Raises:
+            SourceError: A file cannot be read.
+        """
+        view, _ = await self._view(scene, step=0, cost=cost)
+        return await view.picture(side)
 
     @property
     def _is_of_mask(self) -> bool:
@@ -282,6 +306,26 @@ class _View:
             shares.append(await asyncio.to_thread(partial(reduced, kept, cols, rows)))
         return np.asarray(np.clip(np.concatenate(shares), 0.0, 1.0))
 
+    async def picture(self, side: int) -> dict[str, Grid]:
+        """Return the area's bands at a level of about so many pixels along the longer side."""
+        window, full = self.shape.window, self.finest.opened.header
+        levels = [self.finest.opened, *self.finest.overviews]
+        longer = max(window.width, window.height)
+        enough = [each for each in levels if longer * each.header.width / full.width >= side]
+        level = enough[-1] if enough else self.finest.opened
+        grid = LevelGrid(window=window, full=full, level=level.header)
+        part = grid.part
+        if part is None or part.n_pixels > _STRIP_PIXELS:
+            return {}
+        step = max(max(part.width, part.height) // side, 1)
+        area = await asyncio.to_thread(self._area_weights, grid, part)
+        shown = self.bands or ({} if self.mask is None else {self.mask.of.source.band or "mask": self.mask})
+        found = {name: await self._band_at(band, grid, part) for name, band in shown.items()}
+        return {
+            name: np.where(area > 0, band, np.nan)[step // 2 :: step, step // 2 :: step]
+            for name, band in found.items()
+        }
+
     async def exact(self) -> _Measure:
         """Measure at full resolution, in strips; with every n-th pixel where the request says so."""
         header = self.finest.opened.header
@@ -296,10 +340,12 @@ class _View:
                 rows[(rows - inside.row_off - every // 2) % every == 0],
                 cols[(cols - inside.col_off - every // 2) % every == 0],
             )
-            if not rows.size or not cols.size:
-                continue
-            area = self.shape.mask(strip)[np.ix_(rows - strip.row_off, cols - strip.col_off)]
+            inside_shape = self.shape.mask(strip)
+            self._totals.n_whole += int(inside_shape.sum())
+            area = inside_shape[np.ix_(rows - strip.row_off, cols - strip.col_off)]
             grid = LevelGrid(window=strip, full=header, level=header)
+            if not area.any():
+                continue
             centres = cols + 0.5, rows + 0.5
             bands = {
                 name: await _laid(band, band.opened, *centres, of=grid) for name, band in self.bands.items()
@@ -319,7 +365,12 @@ class _View:
 class _Totals:
     """The strips of full resolution, added up."""
 
+    n_whole: int = 0
+    """Pixels of the area on the image."""
+
     n_area: int = 0
+    """Those of them that are looked at."""
+
     n_valid: int = 0
     n_kept: int = 0
     total: float = 0.0
@@ -372,7 +423,7 @@ class _Totals:
 
     def measure(self, request: RankingRequest, every: int) -> _Measure:
         """Return the statistic of all strips."""
-        cell = float(every * every)
+        cell = self.n_whole / self.n_area if self.n_area else 1.0
         valid, kept = self.n_valid * cell, self.n_kept * cell
         if request.precision.kind == "every":
             return _Measure(self._estimate(request, every), valid, kept, float(every))

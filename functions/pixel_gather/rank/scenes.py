@@ -1,13 +1,17 @@
 """From rows of a list to scenes: which file and band each name of a ranking means. Pure."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import CubeRow, Source
 from pixel_gather.rank.indexes import band_number, found_band
 from pixel_gather.rank.ranking_request import RankingRequest
+
+
+_SHORTEST_NAME: Final = 8
 
 
 class BandOf(NamedTuple):
@@ -72,7 +76,7 @@ def scene_of(row: CubeRow, *, bands: Sequence[str], request: RankingRequest) -> 
     if request.mask is not None and mask is None:
         lacking.append(request.mask.band)
     return RankScene(
-        id=first.scene or first.href.rstrip("/").rpartition("/")[2],
+        id=first.scene or _common_name(there),
         time_us=row.time_us,
         bands={name: band for name, band in found.items() if band is not None},
         mask=mask,
@@ -114,6 +118,14 @@ class _Finder:
                 field=field,
             )
         return found
+
+
+def _common_name(sources: Sequence[Source]) -> str:
+    """Return what the names of a scene's files begin with; the first name where that is short."""
+    names = [source.href.rstrip("/").rpartition("/")[2] for source in sources]
+    common = os.path.commonprefix(names) if len(names) > 1 else ""
+    stem = common.rstrip("_-.Bb")
+    return stem if len(stem) >= _SHORTEST_NAME else names[0]
 
 
 def _claims(source: Source) -> str:
