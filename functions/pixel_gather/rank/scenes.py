@@ -10,7 +10,6 @@ from pixel_gather.model.source import CubeRow, Source
 from pixel_gather.rank.indexes import band_number, found_band
 from pixel_gather.rank.ranking_request import RankingRequest
 
-
 _SHORTEST_NAME: Final = 8
 
 
@@ -123,9 +122,9 @@ class _Finder:
 def _common_name(sources: Sequence[Source]) -> str:
     """Return what the names of a scene's files begin with; the first name where that is short."""
     names = [source.href.rstrip("/").rpartition("/")[2] for source in sources]
-    common = os.path.commonprefix(names) if len(names) > 1 else ""
+    common = os.path.commonprefix(names)  # noqa: RUF071 # letter by letter is meant
     stem = common.rstrip("_-.Bb")
-    return stem if len(stem) >= _SHORTEST_NAME else names[0]
+    return stem if len(names) > 1 and len(stem) >= _SHORTEST_NAME else names[0]
 
 
 def _claims(source: Source) -> str:

@@ -16,6 +16,11 @@ _REQUEST_COST_NBYTES: Final = 256 << 10
 """One more request takes about as long as this many bytes."""
 
 _N_REMEMBERED: Final = 64
+_QUANTILE: Final = 0.9
+_MARGIN: Final = 1.125
+"""Files of one kind compress a little better or worse than those before."""
+
+_STEP: Final = 16 << 10
 
 
 class Ranges(Protocol):
@@ -62,7 +67,8 @@ class KeptRanges:
         if not self._stops:
             return 0
         in_order = sorted(self._stops)
-        return in_order[int(0.9 * (len(in_order) - 1))]
+        usual = in_order[int(_QUANTILE * (len(in_order) - 1))]
+        return -(-int(usual * _MARGIN) // _STEP) * _STEP
 
     def learn(self, *, first_tile: int, stop: int, nbytes: int) -> None:
         """Note where the level lay that was read of a file.
