@@ -11,7 +11,7 @@ from infra.context import SettingsError
 from pixel_gather.request.request import Limits
 from support.synthesized import SOURCES, Synthesized, synthesized
 
-API_FUNCTIONS = ("submit", "status", "search", "dry_run")
+API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank")
 STEPS = ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather")
 
 
@@ -21,7 +21,7 @@ def stack() -> Synthesized:
     return synthesized()
 
 
-def test_functions_are_those_eight_on_arm_and_python_3_13(stack: Synthesized) -> None:
+def test_functions_are_those_nine_on_arm_and_python_3_13(stack: Synthesized) -> None:
     """Each runs its own module, zipped."""
     functions = stack.functions()
 
@@ -49,7 +49,7 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
     }
 
     assert disks["plan_gather"] >= 2048
-    assert disks["dry_run"] == disks["plan_gather"]
+    assert disks["dry_run"] == disks["rank"] == disks["plan_gather"]
     assert all(
         disks[name] == 512
         for name in ("submit", "status", "search", "gather_shard", "small_gather_shard", "finish_gather")

@@ -15,15 +15,15 @@ from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.kept_statistics import SqliteStatistics
 from pixel_gather.adapters.rank.ranker import ranker_of
-from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.errors import SourceError
 from pixel_gather.local.gather import Job, Settings, opened_job
 from pixel_gather.model.source import Cost
-from pixel_gather.ports import SourceTable
+from pixel_gather.rank.catalog_sources import catalog_sources
 from pixel_gather.rank.ranking import Ranking
 from pixel_gather.rank.ranking_request import DEFAULT_PRECISION, RankingRequest
 from pixel_gather.rank.rounds import NothingKept, RankedScene, Ranker
-from pixel_gather.rank.scenes import RankScene, scene_of
-from pixel_gather.request.request import Sources, parse_sources
+from pixel_gather.rank.scenes import RankScene, scenes_of
+from pixel_gather.request.request import parse_sources
 from pixel_gather.task_group import all_of
 
 _PICTURE_SIDE: Final = 96
@@ -31,7 +31,7 @@ _PICTURE_SIDE: Final = 96
 
 type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
 
-__all__ = ["RankedScene", "Ranking", "catalog_sources", "rank", "rank_async", "scenes_of"]
+__all__ = ["RankedScene", "Ranking", "catalog_sources", "rank", "rank_async"]
 
 
 def rank(
@@ -164,43 +164,6 @@ async def _picture(ranker: Ranker, ranked: RankedScene) -> Picture:
             return await ranker.scenes.picture(ranked.scene, side=_PICTURE_SIDE, cost=Cost())
     except SourceError:
         return {}
-
-
-def scenes_of(table: SourceTable, request: RankingRequest) -> list[RankScene]:
-    """Return the scenes of a list.
-
-    Raises:
-        RequestError: The list has no such band.
-    """
-    return [scene_of(row, bands=table.bands, request=request) for row in table.rows(0, table.n_rows)]
-
-
-def catalog_sources(request: RankingRequest, kind: str, given: Mapping[str, Any]) -> Sources:
-    """Return the sources of a catalog or STAC API: the assets that a ranking needs, where its area lies.
-
-    Args:
-        request: Names the bands. `RankingRequest.bands` says which asset each is.
-        kind: ``catalog`` or ``stac``.
-        given: The other fields of a request's ``sources.catalog`` or ``sources.stac``.
-
-    Raises:
-        RequestError: They are wrong.
-    """
-    names = [*request.names, *([] if request.mask is None else [request.mask.band])]
-    names += [name for name, _ in request.bands if not request.names]
-    assets = {}
-    for name in names:
-        base, _, number = name.partition(":")
-        assets[base] = dict(request.bands).get(name, dict(request.bands).get(base, base))
-        del number
-    if not assets:
-        raise RequestError("say of which asset: --bands valid=red", field="bands")
-    where: dict[str, Any] = {}
-    if "area" not in given:
-        where = {"area": "all"}
-        if request.area is not None:
-            where = {"area": list(request.area.box)}
-    return parse_sources({kind: {**given, **where, "assets": assets}})
 
 
 async def _drop_replaced(

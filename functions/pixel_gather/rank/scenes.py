@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import CubeRow, Source
+from pixel_gather.ports import SourceTable
 from pixel_gather.rank.indexes import band_number, found_band
 from pixel_gather.rank.ranking_request import RankingRequest
 
@@ -49,6 +50,15 @@ class RankScene:
         ]
         mask = "" if self.mask is None else f"{self.mask.source.href}#{self.mask.number}"
         return "\n".join([*named, mask])
+
+
+def scenes_of(table: SourceTable, request: RankingRequest) -> list[RankScene]:
+    """Return the scenes of a list.
+
+    Raises:
+        RequestError: The list has no such band.
+    """
+    return [scene_of(row, bands=table.bands, request=request) for row in table.rows(0, table.n_rows)]
 
 
 def scene_of(row: CubeRow, *, bands: Sequence[str], request: RankingRequest) -> RankScene:
