@@ -196,6 +196,6 @@ def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
     logs = stack.of("AWS::Logs::LogGroup")
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
 
-    assert len(set(used)) == 8
+    assert len(set(used)) == 9
     assert all(0 < each["Properties"]["RetentionInDays"] <= 365 for each in logs.values())
     assert all(each["DeletionPolicy"] == "Delete" for each in logs.values())
