@@ -20,12 +20,12 @@ from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.ranker import ranker_of
 from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import BudgetError, RequestError
-from pixel_gather.rank.catalog_sources import catalog_sources
-from pixel_gather.rank.forecast import Forecast
-from pixel_gather.rank.ranking import Ranking
-from pixel_gather.rank.ranking_request import RankingRequest
-from pixel_gather.rank.rounds import NothingKept, RankedScene
-from pixel_gather.rank.scenes import scenes_of
+from pixel_gather.ranking.catalog_sources import catalog_sources
+from pixel_gather.ranking.forecast import Forecast
+from pixel_gather.ranking.ranking_request import RankingRequest
+from pixel_gather.ranking.rounds import NothingKept, RankedScene
+from pixel_gather.ranking.scenes import scenes_of
+from pixel_gather.ranking.table import Ranking
 from pixel_gather.request.request import GatherRequest, parse_request
 
 _TO_ANSWER_S: Final = 3.0

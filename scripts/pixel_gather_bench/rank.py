@@ -16,7 +16,7 @@ import numpy as np
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.rank.sheet import Picture, painted_pictures
 from pixel_gather.local.rank import Ranking, rank_async
-from pixel_gather.rank.ranking_request import RankingRequest
+from pixel_gather.ranking.ranking_request import RankingRequest
 
 _TOP: Final = 10
 _PRECISIONS: Final = ("coarse", "0.01", "every:15", "every:10", "every:5", "exact")
@@ -79,12 +79,27 @@ def markdown(trials: Sequence[Trial]) -> str:
     lines = [f"| {' | '.join(names)} |", f"| --- |{' ---: |' * (len(names) - 1)}"]
     for each in trials:
         found = each.ranking
-        lines.append(
-            f"| {each.precision} | {each.rho:.3f} | {100 * each.recall:.0f} % | "
-            f"{100 * each.coverage:.0f} % | {each.error:.2g} | {found.nbytes / 1e6:.2f} | {found.requests} | {found.seconds:.2f} | "
-            f"{found.usd:.6f} |"
+        cells = (
+            each.precision,
+            f"{each.rho:.3f}",
+            f"{100 * each.recall:.0f} %",
+            f"{100 * each.coverage:.0f} %",
+            f"{each.error:.2g}",
+            f"{found.nbytes / 1e6:.2f}",
+            str(found.requests),
+            f"{found.seconds:.2f}",
+            f"{found.usd:.6f}",
         )
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _megabytes(trial: Trial) -> float:
+    return trial.ranking.nbytes / 1e6
+
+
+def _seconds(trial: Trial) -> float:
+    return trial.ranking.seconds
 
 
 def draw_trials(trials: Sequence[Trial], path: Path) -> None:
@@ -93,8 +108,8 @@ def draw_trials(trials: Sequence[Trial], path: Path) -> None:
 
     figure = Figure(figsize=(8, 3.4), layout="constrained")
     for axes, label, of in (
-        (figure.add_subplot(1, 2, 1), "MB read", lambda each: each.ranking.nbytes / 1e6),
-        (figure.add_subplot(1, 2, 2), "seconds", lambda each: each.ranking.seconds),
+        (figure.add_subplot(1, 2, 1), "MB read", _megabytes),
+        (figure.add_subplot(1, 2, 2), "seconds", _seconds),
     ):
         for each in trials:
             axes.plot(of(each), each.rho, "o", color=_GREEN)

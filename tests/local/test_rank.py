@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.local.gather import Settings
 from pixel_gather.local.rank import rank
 from pixel_gather.model.status import Status
-from pixel_gather.rank.ranking import Ranking
-from rank.rasters import landscape, lonlat_box, make_cog
+from pixel_gather.ranking.table import Ranking
+from ranking.rasters import landscape, lonlat_box, make_cog
 from support.local_server import Asked, LocalServer, ranged, serving
 
 _SCL_DROP = (3, 8, 9, 10)
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("nir", nir, {"nodata": 0, "scaling": (0.0001, -0.1)}),
             ("scl", classes.astype("uint8"), {"size": 20.0, "nodata": 0}),
         ):
-            make_cog(folder / f"{name}{n}.tif", pixels, **more)  # type: ignore[arg-type] # a table of options
+            make_cog(folder / f"{name}{n}.tif", pixels, **more)
             lines.append(f"{name}{n}.tif,2024-06-{n + 1:02d},{name},scene {n}")
     (folder / "list.csv").write_text("\n".join(lines))
     return folder
@@ -76,13 +76,16 @@ def test_exact_ranking_is_numpys(folder: Path, statistic: str) -> None:
         precision="exact",
         statistic=statistic,
     )
-    of_numpy = {"mean": np.mean, "median": np.median, "p90": lambda x: np.percentile(x, 90)}.get(
-        statistic, lambda x: (x > 0.4).mean()
-    )
+    of_numpy: dict[str, Callable[[Any], Any]] = {
+        "mean": np.mean,
+        "median": np.median,
+        "p90": lambda values: np.percentile(values, 90),
+        "share_above:0.4": lambda values: (values > 0.4).mean(),
+    }
     expected = {}
     for n in range(6):
         values = _ndvi(folder, n)[_kept(folder, n)]
-        expected[f"scene {n}"] = of_numpy(values[np.isfinite(values)])
+        expected[f"scene {n}"] = of_numpy[statistic](values[np.isfinite(values)])
 
     assert {name: row["value"] for name, row in _by_scene(found).items()} == pytest.approx(expected, rel=1e-9)
     assert [row["id"] for row in found.rows()] == sorted(expected, key=lambda name: -expected[name])

@@ -11,7 +11,7 @@ import rasterio
 from rasterio.warp import transform_geom
 
 from pixel_gather.local.rank import rank
-from rank.rasters import landscape, lonlat_box, make_cog
+from ranking.rasters import landscape, lonlat_box, make_cog
 
 _TRIANGLE = (120, 40, 260, 300)
 

@@ -18,11 +18,11 @@ from pixel_gather.adapters.rank.ranker import ranker_of
 from pixel_gather.errors import SourceError
 from pixel_gather.local.gather import Job, Settings, opened_job
 from pixel_gather.model.source import Cost
-from pixel_gather.rank.catalog_sources import catalog_sources
-from pixel_gather.rank.ranking import Ranking
-from pixel_gather.rank.ranking_request import DEFAULT_PRECISION, RankingRequest
-from pixel_gather.rank.rounds import NothingKept, RankedScene, Ranker
-from pixel_gather.rank.scenes import RankScene, scenes_of
+from pixel_gather.ranking.catalog_sources import catalog_sources
+from pixel_gather.ranking.ranking_request import DEFAULT_PRECISION, RankingRequest
+from pixel_gather.ranking.rounds import NothingKept, RankedScene, Ranker
+from pixel_gather.ranking.scenes import RankScene, scenes_of
+from pixel_gather.ranking.table import Ranking
 from pixel_gather.request.request import parse_sources
 from pixel_gather.task_group import all_of
 

@@ -14,8 +14,8 @@ from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather.local.rank import RankedScene, Ranking, catalog_sources, rank_async
 from pixel_gather.model.plurals import counted
-from pixel_gather.rank.ranking import COLUMNS, table_text
-from pixel_gather.rank.ranking_request import RankingRequest
+from pixel_gather.ranking.ranking_request import RankingRequest
+from pixel_gather.ranking.table import COLUMNS, table_text
 from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
 
 _AREA = (

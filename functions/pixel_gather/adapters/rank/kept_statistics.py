@@ -8,8 +8,8 @@ from os import PathLike
 from typing import Any, Final, Self
 
 from pixel_gather.errors import StoreError
-from pixel_gather.rank.measure import Measured
-from pixel_gather.rank.scenes import RankScene
+from pixel_gather.ranking.measure import Measured
+from pixel_gather.ranking.scenes import RankScene
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS file (href TEXT PRIMARY KEY, etag TEXT) WITHOUT ROWID;

@@ -1,4 +1,4 @@
-"""A ranking as a Parquet file: the columns of `pixel_gather.rank.ranking.COLUMNS`."""
+"""A ranking as a Parquet file: the columns of `pixel_gather.ranking.table.COLUMNS`."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.errors import StoreError
-from pixel_gather.rank.ranking import COLUMNS
+from pixel_gather.ranking.table import COLUMNS
 
 _WHOLE: Final = frozenset({"rank", "rank_low", "rank_high", "pixels", "bytes", "requests"})
 _TEXTS: Final = frozenset({"id", "time", "level", "status", "reason", "hrefs"})
@@ -19,7 +19,7 @@ def write_table(rows: Sequence[dict[str, Any]], path: Path, *, about: dict[str, 
     """Write a ranking.
 
     Args:
-        rows: Of `pixel_gather.rank.ranking.Ranking.rows`. Unknown values become nulls.
+        rows: Of `pixel_gather.ranking.table.Ranking.rows`. Unknown values become nulls.
         path: A local file. It is replaced.
         about: What was asked and what it cost. Stored as JSON in the file's metadata ``pixel_gather``.
 

@@ -6,9 +6,9 @@ from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.shapes import AreaShapes
 from pixel_gather.ports import LevelReader, SourceLimiter
-from pixel_gather.rank.measure import SceneReader
-from pixel_gather.rank.ranking_request import RankingRequest
-from pixel_gather.rank.rounds import KeptStatistics, RankedScene, Ranker
+from pixel_gather.ranking.measure import SceneReader
+from pixel_gather.ranking.ranking_request import RankingRequest
+from pixel_gather.ranking.rounds import KeptStatistics, RankedScene, Ranker
 
 
 def ranker_of(

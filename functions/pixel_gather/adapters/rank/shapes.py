@@ -13,7 +13,7 @@ from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.locate_window import locate_window
 from pixel_gather.ports import Projector
-from pixel_gather.rank.area_mask import Mask, ShapeOnImage, WholeWindow
+from pixel_gather.ranking.area_mask import Mask, ShapeOnImage, WholeWindow
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry

@@ -9,7 +9,7 @@ import numpy as np
 
 from pixel_gather.adapters.report.page.pictures import picture_uri
 from pixel_gather.errors import StoreError
-from pixel_gather.rank.ranking import Ranking
+from pixel_gather.ranking.table import Ranking
 
 type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
 type Rgba = np.ndarray[Any, np.dtype[np.uint8]]

@@ -10,10 +10,10 @@ from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather.ports import SourceLimiter
-from pixel_gather.rank.measure import Measured, SceneReader
-from pixel_gather.rank.order import Place, places, undecided
-from pixel_gather.rank.ranking_request import RankingRequest
-from pixel_gather.rank.scenes import RankScene
+from pixel_gather.ranking.measure import Measured, SceneReader
+from pixel_gather.ranking.order import Place, places, undecided
+from pixel_gather.ranking.ranking_request import RankingRequest
+from pixel_gather.ranking.scenes import RankScene
 from pixel_gather.task_group import all_of
 
 _ONE_FIRST: Final = 1

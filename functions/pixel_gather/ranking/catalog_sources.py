@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pixel_gather.errors import RequestError
-from pixel_gather.rank.ranking_request import RankingRequest
+from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.request.request import Sources, parse_sources
 
 

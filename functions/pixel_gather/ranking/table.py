@@ -8,9 +8,9 @@ from typing import Any, Final
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.model.status import Status
-from pixel_gather.rank.ranking_request import RankingRequest
-from pixel_gather.rank.rounds import RankedScene
-from pixel_gather.rank.sampling_error import INTERVAL
+from pixel_gather.ranking.ranking_request import RankingRequest
+from pixel_gather.ranking.rounds import RankedScene
+from pixel_gather.ranking.sampling_error import INTERVAL
 
 COLUMNS: Final = (
     "rank",

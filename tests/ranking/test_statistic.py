@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pixel_gather.errors import RequestError
-from pixel_gather.rank.statistic import Statistic
+from pixel_gather.ranking.statistic import Statistic
 
 _VALUES = np.random.default_rng(1).normal(size=501)
 

@@ -6,9 +6,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pixel_gather.rank.expression import Expression
-from pixel_gather.rank.sampling_error import INTERVAL, Estimate, Grid, LevelSample, Resampling, estimate
-from pixel_gather.rank.statistic import Statistic
+from pixel_gather.ranking.expression import Expression
+from pixel_gather.ranking.sampling_error import INTERVAL, Estimate, Grid, LevelSample, Resampling, estimate
+from pixel_gather.ranking.statistic import Statistic
 
 _ONE, _RATIO = Expression.parse("a"), Expression.parse("(a - b) / (a + b)")
 

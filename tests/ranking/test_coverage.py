@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import rasterio
 
-from pixel_gather.rank.expression import Expression
-from pixel_gather.rank.sampling_error import INTERVAL, LevelSample, estimate
-from pixel_gather.rank.statistic import Statistic
+from pixel_gather.ranking.expression import Expression
+from pixel_gather.ranking.sampling_error import INTERVAL, LevelSample, estimate
+from pixel_gather.ranking.statistic import Statistic
 
 type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
 

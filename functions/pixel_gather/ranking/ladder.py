@@ -5,8 +5,8 @@ from typing import Final
 
 from pixel_gather.model.window import Window
 from pixel_gather.ports import LevelledSource
-from pixel_gather.rank.grid import LevelGrid
-from pixel_gather.rank.sampling_error import Resampling
+from pixel_gather.ranking.grid import LevelGrid
+from pixel_gather.ranking.sampling_error import Resampling
 
 _FEWEST: Final = 1000
 """Pixels in the area at the coarsest level that is read."""

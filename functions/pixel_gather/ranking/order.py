@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pixel_gather.rank.sampling_error import INTERVAL
+from pixel_gather.ranking.sampling_error import INTERVAL
 
 
 class Place(NamedTuple):

@@ -23,8 +23,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from pixel_gather.rank.expression import Expression
-from pixel_gather.rank.statistic import Statistic
+from pixel_gather.ranking.expression import Expression
+from pixel_gather.ranking.statistic import Statistic
 
 type Grid = np.ndarray[Any, np.dtype[np.floating[Any]]]
 type Resampling = Literal["average", "nearest", "unknown"]

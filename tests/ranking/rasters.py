@@ -52,7 +52,13 @@ def make_cog(
         dataset.write(pixels, 1)
         if scaling is not None:
             dataset.scales, dataset.offsets = [scaling[0]], [scaling[1]]
-    copy_raster(plain, path, driver="COG", BLOCKSIZE="128", OVERVIEW_RESAMPLING=resampling, **(options or {}))
+    copy_raster(
+        plain,
+        path,
+        driver="COG",
+        OVERVIEW_RESAMPLING=resampling,
+        **({"BLOCKSIZE": "128"} | dict(options or {})),
+    )
     plain.unlink()
     return path
 

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import CubeRow, Source
 from pixel_gather.ports import SourceTable
-from pixel_gather.rank.indexes import band_number, found_band
-from pixel_gather.rank.ranking_request import RankingRequest
+from pixel_gather.ranking.indexes import band_number, found_band
+from pixel_gather.ranking.ranking_request import RankingRequest
 
 _SHORTEST_NAME: Final = 8
 

@@ -14,14 +14,14 @@ from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
 from pixel_gather.ports import LevelledSource, LevelReader
-from pixel_gather.rank.area_mask import ShapeOnImage, Shapes, WholeWindow
-from pixel_gather.rank.expression import Expression
-from pixel_gather.rank.grid import LevelGrid, lookup, nearest, pixel_size, reduced
-from pixel_gather.rank.ladder import Level, is_categorical_safe, levels_of, resampling_of
-from pixel_gather.rank.ranking_request import PixelMask, RankingRequest
-from pixel_gather.rank.read_bands import Grid, Mask, Scaling, check_band, read_stored
-from pixel_gather.rank.sampling_error import Estimate, LevelSample, Resampling, estimate
-from pixel_gather.rank.scenes import BandOf, RankScene
+from pixel_gather.ranking.area_mask import ShapeOnImage, Shapes, WholeWindow
+from pixel_gather.ranking.expression import Expression
+from pixel_gather.ranking.grid import LevelGrid, lookup, nearest, pixel_size, reduced
+from pixel_gather.ranking.ladder import Level, is_categorical_safe, levels_of, resampling_of
+from pixel_gather.ranking.ranking_request import PixelMask, RankingRequest
+from pixel_gather.ranking.read_bands import Grid, Mask, Scaling, check_band, read_stored
+from pixel_gather.ranking.sampling_error import Estimate, LevelSample, Resampling, estimate
+from pixel_gather.ranking.scenes import BandOf, RankScene
 
 _STRIP_PIXELS: Final = 4_000_000
 _MOST_EXACT: Final = 200_000_000

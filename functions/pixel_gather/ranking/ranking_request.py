@@ -9,9 +9,9 @@ from typing import Any, Final, Literal
 
 from pixel_gather.catalog.area import Area, check_box
 from pixel_gather.errors import RequestError
-from pixel_gather.rank.expression import Expression
-from pixel_gather.rank.indexes import EXPRESSIONS, SHARES
-from pixel_gather.rank.statistic import Statistic
+from pixel_gather.ranking.expression import Expression
+from pixel_gather.ranking.indexes import EXPRESSIONS, SHARES
+from pixel_gather.ranking.statistic import Statistic
 
 DEFAULT_PRECISION: Final = 0.01
 _MEAN: Final = Statistic("mean")
@@ -100,7 +100,7 @@ class RankingRequest:
     """As it was given: a name or an expression."""
 
     expression: Expression | None
-    """None for the shares of `pixel_gather.rank.indexes.SHARES`."""
+    """None for the shares of `pixel_gather.ranking.indexes.SHARES`."""
 
     area: Area | None = None
     """None for the whole of each scene."""

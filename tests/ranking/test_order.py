@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.rank.order import Place, places, undecided
+from pixel_gather.ranking.order import Place, places, undecided
 
 
 def test_places_give_ranges_where_intervals_touch() -> None:
