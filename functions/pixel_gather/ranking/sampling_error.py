@@ -6,7 +6,7 @@ A level's pixels are taken as a sample of the area's, spread evenly over it. Fiv
   both directions, at the level's own spacing. An even sample of a smooth image misses less than a random one
   (Cochran, Sampling Techniques, 1977, chapter 8). For quantiles and shares, s is that of the indicator, which
   is the binomial error; a quantile's is read off between the two neighbouring quantiles.
-- Position: how much the statistic moves if every second pixel is left out.
+- Position: how much the statistic moves if only every second row and column is kept.
 - Averaging: how much it moves if the level is averaged once more, times the number of times that this was
   done. Averages have a narrower spread than pixels, which moves quantiles and shares; and a ratio of averages
   is not the average of ratios.
@@ -154,7 +154,8 @@ def _moved(values: Grid, weights: Grid, statistic: Statistic, value: float) -> f
 
 
 def _position(values: Grid, weights: Grid, statistic: Statistic, value: float) -> float:
-    moves = [_moved(values[at::2, at::2], weights[at::2, at::2], statistic, value) for at in (0, 1)]
+    quarters = [np.s_[row::2, col::2] for row in (0, 1) for col in (0, 1)]
+    moves = [_moved(values[part], weights[part], statistic, value) for part in quarters]
     return max((each for each in moves if math.isfinite(each)), default=0.0)
 
 
