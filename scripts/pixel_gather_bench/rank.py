@@ -98,27 +98,36 @@ def _megabytes(trial: Trial) -> float:
     return trial.ranking.nbytes / 1e6
 
 
+def _error(trial: Trial) -> float:
+    return trial.error
+
+
 def _seconds(trial: Trial) -> float:
     return trial.ranking.seconds
 
 
 def draw_trials(trials: Sequence[Trial], path: Path) -> None:
-    """Draw bytes and seconds of each precision against its error and rank correlation."""
+    """Draw the bytes, the seconds and the error of each precision side by side."""
     from matplotlib.figure import Figure  # noqa: PLC0415 # 0.5 s, after the measurements
 
-    figure = Figure(figsize=(8, 3.4), layout="constrained")
-    for axes, label, of in (
-        (figure.add_subplot(1, 2, 1), "MB read", _megabytes),
-        (figure.add_subplot(1, 2, 2), "seconds", _seconds),
-    ):
-        for each in trials:
-            axes.plot(of(each), each.rho, "o", color=_GREEN)
-            axes.annotate(
-                each.precision, (of(each), each.rho), (4, -10), textcoords="offset points", fontsize=8
-            )
-        axes.set(xlabel=label, ylabel="Spearman's rho", xscale="log")
-        axes.margins(0.2)
-        axes.spines[["top", "right"]].set_visible(False)
+    names = [each.precision for each in trials]
+    figure = Figure(figsize=(9, 2.6), layout="constrained")
+    panels = (
+        ("MB read", _megabytes),
+        ("seconds", _seconds),
+        ("median error, in spreads of the scenes", _error),
+    )
+    for at, (label, of) in enumerate(panels, start=1):
+        axes = figure.add_subplot(1, len(panels), at)
+        bars = axes.barh(names, [of(each) for each in trials], color=_GREEN)
+        axes.bar_label(bars, fmt="%.3g", padding=3, fontsize=8)
+        axes.invert_yaxis()
+        axes.set_xlabel(label)
+        axes.set_xticks([])
+        axes.margins(x=0.2)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        if at > 1:
+            axes.set_yticks([])
     figure.savefig(path, dpi=130)
 
 
