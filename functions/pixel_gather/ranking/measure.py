@@ -18,6 +18,7 @@ from pixel_gather.ranking.area_mask import ShapeOnImage, Shapes, WholeWindow
 from pixel_gather.ranking.expression import Expression
 from pixel_gather.ranking.grid import LevelGrid, lookup, nearest, pixel_size, reduced
 from pixel_gather.ranking.ladder import Level, is_categorical_safe, levels_of, resampling_of
+from pixel_gather.ranking.pixel_gate import PixelGate
 from pixel_gather.ranking.ranking_request import PixelMask, RankingRequest
 from pixel_gather.ranking.read_bands import Grid, Mask, Scaling, check_band, read_stored
 from pixel_gather.ranking.sampling_error import Estimate, LevelSample, Resampling, estimate
@@ -87,6 +88,9 @@ class SceneReader:
     on_level: "OnLevel" = field(default=lambda _first, _stop, _nbytes: None)
     """Told where the tiles lay of a level that was read: first byte, the byte after the last, bytes."""
 
+    gate: PixelGate = field(default_factory=PixelGate)
+    """Bounds the pixels of all scenes that are in memory."""
+
     async def measure(self, scene: RankScene, *, step: int | None, cost: Cost) -> Measured:
         """Measure a scene.
 
@@ -141,6 +145,7 @@ class SceneReader:
             finest=finest,
             shape=self.shapes.on(finest.opened.header),
             on_level=self.on_level,
+            gate=self.gate,
         )
         return view, tuple(each.header.etag for each in opened.values())
 
@@ -197,6 +202,7 @@ class _View:
 
     shape: ShapeOnImage
     on_level: "OnLevel"
+    gate: PixelGate
     _totals: "_Totals" = field(init=False)
 
     def __post_init__(self) -> None:
@@ -217,6 +223,11 @@ class _View:
         grid = LevelGrid(window=self.shape.window, full=self.finest.opened.header, level=opened.header)
         part = grid.part
         assert part is not None  # noqa: S101 # of such a level the ladder has no step
+        of_mask = 0 if self.mask is None else min(self.shape.window.n_pixels, _STRIP_PIXELS)
+        async with self.gate.hold(max(part.n_pixels, of_mask)):
+            return await self._at_part(opened, grid, part)
+
+    async def _at_part(self, opened: LevelledSource, grid: LevelGrid, part: Window) -> _Measure:
         span = await opened.stored_span(part, [self.finest.of.number])
         if span is not None:
             nbytes, first, stop = span
@@ -332,33 +343,41 @@ class _View:
         inside = self.shape.window.clipped(width=header.width, height=header.height)
         if inside is None:
             return _Measure(Estimate(math.nan, 0.0, 0), 0.0, 0.0)
-        every = self.request.precision.step
         for strip in _strips(inside, header.tile_height):
-            rows = np.arange(strip.row_off, strip.row_stop)
-            cols = np.arange(strip.col_off, strip.col_stop)
-            rows, cols = (
-                rows[(rows - inside.row_off - every // 2) % every == 0],
-                cols[(cols - inside.col_off - every // 2) % every == 0],
+            async with self.gate.hold(strip.n_pixels):
+                await self._add_strip(strip, first=(inside.col_off, inside.row_off))
+        return self._totals.measure(self.request, self.request.precision.step)
+
+    async def _add_strip(self, strip: Window, *, first: tuple[int, int]) -> None:
+        """Add one strip to the totals.
+
+        Args:
+            strip: Lies on the finest band's image.
+            first: Column and row of the area's first pixel, which every n-th pixel is counted from.
+        """
+        header, every = self.finest.opened.header, self.request.precision.step
+        cols, rows = (
+            np.arange(start, stop)[(np.arange(start, stop) - origin - every // 2) % every == 0]
+            for start, stop, origin in (
+                (strip.col_off, strip.col_stop, first[0]),
+                (strip.row_off, strip.row_stop, first[1]),
             )
-            inside_shape = self.shape.mask(strip)
-            self._totals.n_whole += int(inside_shape.sum())
-            area = inside_shape[np.ix_(rows - strip.row_off, cols - strip.col_off)]
-            grid = LevelGrid(window=strip, full=header, level=header)
-            if not area.any():
-                continue
-            centres = cols + 0.5, rows + 0.5
-            bands = {
-                name: await _laid(band, band.opened, *centres, of=grid) for name, band in self.bands.items()
-            }
-            kept = area.copy()
-            known = area.copy()
-            if self.mask is not None and self.request.mask is not None:
-                stored, is_valid = await _laid_stored(self.mask, *centres, of=grid)
-                kept &= is_valid & ~_dropped(stored, self.request.mask)
-                if not bands:
-                    known &= is_valid
-            await asyncio.to_thread(self._totals.add, self.request, bands, known, kept, area)
-        return self._totals.measure(self.request, every)
+        )
+        in_shape = await asyncio.to_thread(self.shape.mask, strip)
+        self._totals.n_whole += int(in_shape.sum())
+        area = in_shape[np.ix_(rows - strip.row_off, cols - strip.col_off)]
+        if not area.any():
+            return
+        grid = LevelGrid(window=strip, full=header, level=header)
+        centres = cols + 0.5, rows + 0.5
+        bands = {name: await _laid(band, band.opened, *centres, of=grid) for name, band in self.bands.items()}
+        kept, known = area.copy(), area.copy()
+        if self.mask is not None and self.request.mask is not None:
+            stored, is_valid = await _laid_stored(self.mask, *centres, of=grid)
+            kept &= is_valid & ~_dropped(stored, self.request.mask)
+            if not bands:
+                known &= is_valid
+        await asyncio.to_thread(self._totals.add, self.request, bands, known, kept, area)
 
 
 @dataclass(slots=True)
