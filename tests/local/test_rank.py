@@ -110,6 +110,22 @@ def test_shares_are_those_of_the_area(folder: Path) -> None:
         assert clear[f"scene {n}"]["level"] == "full"
 
 
+def test_share_of_valid_pixels_is_not_read_from_overviews_that_lose_or_gain_some(tmp_path: Path) -> None:
+    """Averages fill a pixel that holds any data; nearest overviews are a sample."""
+    pixels = landscape(0)
+    pixels[np.random.default_rng(0).random(pixels.shape) < 0.3] = 0
+    share = (pixels > 0).mean()
+    average = make_cog(tmp_path / "average.tif", pixels, nodata=0)
+    nearest = make_cog(tmp_path / "nearest.tif", pixels, nodata=0, resampling="NEAREST")
+
+    found = _by_scene(rank([average, nearest], by="valid", precision="coarse"))
+
+    assert found["average.tif"]["level"] == "full"
+    assert found["average.tif"]["value"] == pytest.approx(share)
+    assert found["nearest.tif"]["level"].startswith("overview")
+    assert abs(found["nearest.tif"]["value"] - share) <= 1.96 * found["nearest.tif"]["error"]
+
+
 def test_classes_are_read_at_an_overview_that_says_it_holds_classes(tmp_path: Path) -> None:
     """Nearest overviews hold classes; the error says that they are a sample."""
     classes = np.kron(

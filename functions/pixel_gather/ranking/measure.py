@@ -213,6 +213,8 @@ class _View:
         """Return the levels that this scene may be read at; see `ladder.levels_of`."""
         if not self.bands and not is_categorical_safe(self.finest.opened):
             return (None,)
+        if self.request.by == "valid" and resampling_of(self.finest.opened) != "nearest":
+            return (None,)  # other ways of resampling lose or gain pixels next to nodata, level by level
         return await levels_of(
             self.finest.opened, self.finest.overviews, self.shape.window, self.finest.of.number
         )
