@@ -12,7 +12,7 @@ import click
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
-from pixel_gather.local.rank import RankedScene, Ranking, catalog_sources, rank_async
+from pixel_gather.local.rank import Ranking, catalog_sources, rank_async
 from pixel_gather.model.plurals import counted
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.table import COLUMNS, table_text
@@ -104,7 +104,6 @@ def rank_command(*, list_file: str | None, by: str, **options: Any) -> int:
             **kept,
             settings=settings_of(options),
             n_pictures=(request.top or _MOST_PICTURES) if out["html"] else 0,
-            on_scene=_log if sys.stderr.isatty() else lambda _: None,
         )
     )
     _print(ranking, as_json=out["as_json"], as_csv=out["as_csv"])
@@ -188,10 +187,6 @@ def _print(ranking: Ranking, *, as_json: bool, as_csv: bool) -> None:
         writer.writerows({**row, "hrefs": " ".join(row["hrefs"])} for row in ranking.rows())
     else:
         click.echo(table_text(ranking.rows(), most=ranking.request.top), nl=False)
-
-
-def _log(ranked: RankedScene) -> None:
-    click.echo(f"{ranked.scene.id}: {ranked.status.name.lower()}", err=True)
 
 
 def _summary(ranking: Ranking) -> str:
