@@ -60,6 +60,13 @@ _DRY_RUN: Final = Sizing(
     timeout=_API_TIMEOUT,  # too short for a million lines; the function plan has the time
     disk=Size.gibibytes(4),
 )
+_RANK: Final = Sizing(
+    package="plan",
+    module="rank",
+    memory_mib=ONE_VCPU_MIB,
+    timeout=_API_TIMEOUT,  # the function refuses what would take longer
+    disk=Size.gibibytes(4),
+)
 _PLAN: Final = Sizing(
     package="plan",
     module="plan_gather",
@@ -105,16 +112,17 @@ class Functions(Construct):
         self.status = function("Status", replace(_STATUS, reserved_concurrency=reserved))
         self.search = function("Search", _SEARCH)
         self.dry_run = function("DryRun", _DRY_RUN)
+        self.rank = function("Rank", _RANK)
         self.plan = function("Plan", _PLAN)
         self.shard = function("Shard", _shard(settings.worker_memory_mib))
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
         self.shards = (self.small_shard, self.shard)
         self.finish = function("Finish", _FINISH)
-        in_api = (self.submit, self.status, self.search, self.dry_run)
+        in_api = (self.submit, self.status, self.search, self.dry_run, self.rank)
         self.every = (*in_api, self.plan, *self.shards, self.finish)
         self._grant_data(buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
-            for reader in (self.dry_run, self.plan, *self.shards):
+            for reader in (self.dry_run, self.plan, self.rank, *self.shards):
                 grant_secret(reader.role, settings.earthdata_secret)
         if settings.catalog is not None:
             grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
@@ -128,6 +136,8 @@ class Functions(Construct):
             grant_sources(planner.role, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
             buckets.indexes.grant_get(planner.role)
+        grant_sources(self.rank.role, sources, may_list=True)
+        buckets.lists.grant_get(self.rank.role)
         for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
             area.grant_get(self.plan.role)
         for area in (buckets.metadata, buckets.gathers):

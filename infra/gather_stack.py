@@ -69,6 +69,7 @@ class GatherStack(Stack):
             status=functions.status,
             dry_run=functions.dry_run,
             search=functions.search,
+            rank=functions.rank,
             request_model_schema=request_model_schema,
             auth=settings.api_auth,
             log_role=settings.api_log_role,

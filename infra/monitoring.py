@@ -96,7 +96,8 @@ class Monitoring(Construct):
             "ApiErrors",
             api.metric_server_error(period=PERIOD, statistic="Sum"),
             threshold=_API_ERRORS,
-            description="The API fails to answer: the logs of submit, status, search and dry_run say why",
+            description="The API fails to answer: the logs of submit, status, search, dry_run and rank "
+            "say why",
         )
         if usd_per_day is not None:
             self._alarm_on_dollars(usd_per_day, metrics=metrics, workers=functions.shards)

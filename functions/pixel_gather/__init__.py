@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     )
     from pixel_gather.local.index import Indexed, index, index_async
     from pixel_gather.local.ls import ls
+    from pixel_gather.local.rank import rank
     from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
+    from pixel_gather.ranking.table import Ranking
     from pixel_gather.report.report import Report
     from pixel_gather.request.request import GatherRequest
 
@@ -60,6 +62,7 @@ __all__ = [
     "MadeCatalog",
     "MissingExtraError",
     "Progress",
+    "Ranking",
     "Report",
     "RequestError",
     "SceneNotFoundError",
@@ -78,6 +81,7 @@ __all__ = [
     "index_async",
     "ls",
     "make_catalog",
+    "rank",
     "search",
 ]
 
@@ -109,9 +113,11 @@ _MODULES: Final = {
     ),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
     "pixel_gather.local.ls": ("ls",),
+    "pixel_gather.local.rank": ("rank",),
     "pixel_gather.local.search": ("FoundScenes", "search"),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
+    "pixel_gather.ranking.table": ("Ranking",),
     "pixel_gather.report.report": ("Report",),
     "pixel_gather.request.request": ("GatherRequest",),
 }

@@ -55,6 +55,46 @@ class OpenedSource(Protocol):
         """
 
 
+class LevelledSource(OpenedSource, Protocol):
+    """An opened source that can be read at its overviews, too."""
+
+    @property
+    def resampling(self) -> str | None:
+        """How the overviews were made, such as ``AVERAGE`` or ``NEAREST``; None if the file does not say."""
+
+    @property
+    def hides_pixels(self) -> bool:
+        """Whether a mask may have hidden pixels from the last read that do not hold nodata."""
+
+    async def overviews(self) -> Sequence["LevelledSource"]:
+        """Return each overview, largest first. Only its header is known: no pixel is read.
+
+        Raises:
+            SourceError: The overviews cannot be looked up.
+        """
+
+    async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int] | None:
+        """Return how many bytes a window's tiles take, their first byte, and the byte after the last.
+
+        Args:
+            window: It lies on the raster.
+            bands: Which bands, from 1.
+
+        Returns:
+            None if only GDAL knows.
+
+        Raises:
+            SourceError: The offsets of the tiles cannot be read.
+        """
+
+
+class LevelReader(Protocol):
+    """Opens sources that can be read at several levels."""
+
+    async def open_(self, href: str, *, overview: int | None, cost: Cost) -> LevelledSource:
+        """Read a source's header, as `SourceReader.open_`."""
+
+
 class SourceReader(Protocol):
     """Opens sources."""
 

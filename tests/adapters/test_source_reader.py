@@ -42,6 +42,23 @@ class _Source:
     value: int | Exception
     packed_header: bytes | None = None
     from_packed_header: bool = False
+    reduced: "_Source | Exception | None" = None
+    resampling: str | None = None
+    hides_pixels: bool = False
+
+    async def overviews(self) -> Sequence["_Source"]:
+        if isinstance(self.reduced, Exception):
+            raise self.reduced
+        return () if self.reduced is None else (self.reduced,)
+
+    def overview_resampling(self) -> str | None:
+        return self.resampling
+
+    async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int]:
+        del window, bands
+        if isinstance(self.value, Exception):
+            raise self.value
+        return 5, 1, 6
 
     async def fetch_all_tiles(self) -> None:
         self.packed_header = b"all tiles"
@@ -143,3 +160,44 @@ def test_reader_refuses_pixels_of_another_shape_than_promised() -> None:
 
     with pytest.raises(SourceError, match="GDAL finds another"):
         _read(_Reader(_Source(HEADER, UnsupportedError("broken tile"))), fall_back)
+
+
+def _overview(fast: _Reader, fall_back: _Reader) -> tuple[int, bool, tuple[int, int, int] | None]:
+    """Return a pixel of the first overview, whether a mask may hide some, and where its tiles lie."""
+
+    async def work() -> tuple[int, bool, tuple[int, int, int] | None]:
+        async with CogReader(fast, fall_back) as reader:
+            source = await reader.open_("file:///a", overview=None, cost=Cost())
+            (overview,) = await source.overviews()
+            out = np.zeros((1, 4, 4), np.uint8)
+            await overview.read_into(out, WINDOW, [1], masked=True)
+            return int(out[0, 0, 0]), overview.hides_pixels, await overview.stored_span(WINDOW, [1])
+
+    return asyncio.run(work())
+
+
+def test_overviews_are_those_of_the_fast_path() -> None:
+    """No GDAL is asked, so nothing is hidden."""
+    fast = _Reader(_Source(HEADER, 1, reduced=_Source(HEADER, 2)))
+
+    assert _overview(fast, _Reader(SourceError("x", href="", status=Status.CORRUPT))) == (2, False, (5, 1, 6))
+
+
+def test_overviews_that_only_gdal_can_read_are_read_by_gdal() -> None:
+    """Of the version that the header describes; a mask may hide pixels, and nobody knows where tiles lie."""
+    unreadable = _Source(HEADER, UnsupportedError("a mask"))
+    fast, fall_back = (
+        _Reader(_Source(HEADER, 1, reduced=unreadable)),
+        _Reader(_Source(HEADER, 3, hides_pixels=True)),
+    )
+
+    assert _overview(fast, fall_back) == (3, True, None)
+    assert fall_back.etags == [HEADER.etag]
+
+
+def test_overviews_that_only_gdal_can_find_are_gdals() -> None:
+    """As where the chain of directories is odd."""
+    fast = _Reader(_Source(HEADER, 1, reduced=UnsupportedError("overviews of other kinds")))
+    fall_back = _Reader(_Source(HEADER, 4, reduced=_Source(HEADER, 5)))
+
+    assert _overview(fast, fall_back)[0] == 5

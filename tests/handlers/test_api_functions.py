@@ -427,8 +427,8 @@ def test_every_path_of_the_document_has_a_route(
     submit: Api, status: Api, dry_run: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The document and the routes have the same paths."""
-    with cold_start(monkeypatch, "search") as search:
-        apps = [submit.app, status.app, dry_run.app, search.app]
+    with cold_start(monkeypatch, "search") as search, cold_start(monkeypatch, "rank") as rank:
+        apps = [submit.app, status.app, dry_run.app, search.app, rank.app]
         search.catalog.close()
     routes = {
         (route.method.lower(), re.sub(r"<(?:gather_)?(\w+)>", r"{\1}", route.path))

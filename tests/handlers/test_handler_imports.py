@@ -53,6 +53,7 @@ CASES = (
     Case("finish_gather", ("pydantic", "rasterio", *_AWS, *_LISTS, *_PICTURES)),
     Case("plan_gather", ("rasterio", "zarr", *_AWS, *_PICTURES)),
     Case("dry_run", ("rasterio", "zarr", *_AWS, *_PICTURES)),
+    Case("rank", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
     Case("submit", (*_ARRAYS, *_LISTS)),
     Case(
         "search",

@@ -45,6 +45,7 @@ RIGHTS = {
     | READ_SOURCES
     | LIST_SOURCES
     | {("s3:GetObject", "<control>/lists/*"), ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet")},
+    "rank": OWN_LOG | READ_SOURCES | LIST_SOURCES | {("s3:GetObject", "<control>/lists/*")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
@@ -243,7 +244,7 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
 
     assert found == {
         (holder, KEY, "s3.eu-west-1.<urlsuffix>")
-        for holder in ("dry_run", "plan_gather", "gather_shard", "small_gather_shard")
+        for holder in ("dry_run", "rank", "plan_gather", "gather_shard", "small_gather_shard")
     }
     for each in stack.functions().values():
         assert "kms" not in stack.show(each["Environment"]["Variables"]["PIXEL_GATHER_SOURCE_BUCKETS"])

@@ -13,7 +13,7 @@ from pixel_gather.request.request import Limits
 from pixel_gather.request.web_address import hosts_only
 from support.synthesized import SOURCES, Synthesized, synthesized
 
-API_FUNCTIONS = ("submit", "status", "search", "dry_run")
+API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank")
 STEPS = ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather")
 
 
@@ -23,7 +23,7 @@ def stack() -> Synthesized:
     return synthesized()
 
 
-def test_functions_are_those_eight_on_arm_and_python_3_13(stack: Synthesized) -> None:
+def test_functions_are_those_nine_on_arm_and_python_3_13(stack: Synthesized) -> None:
     """Each runs its own module from a zipped package."""
     functions = stack.functions()
 
@@ -51,7 +51,7 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
     }
 
     assert disks["plan_gather"] >= 2048
-    assert disks["dry_run"] == disks["plan_gather"]
+    assert disks["dry_run"] == disks["rank"] == disks["plan_gather"]
     assert all(
         disks[name] == 512
         for name in ("submit", "status", "search", "gather_shard", "small_gather_shard", "finish_gather")
@@ -227,6 +227,6 @@ def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
     logs = stack.of("AWS::Logs::LogGroup")
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
 
-    assert len(set(used)) == 8
+    assert len(set(used)) == 9
     assert all(0 < each["Properties"]["RetentionInDays"] <= 365 for each in logs.values())
     assert all(each["DeletionPolicy"] == "Delete" for each in logs.values())

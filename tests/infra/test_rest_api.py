@@ -15,6 +15,7 @@ ROUTES = {
     "DELETE /gathers/{id}": "status",
     "POST /gathers/{id}/redrive": "status",
     "POST /plans": "dry_run",
+    "POST /rankings": "rank",
     "POST /lists": "submit",
     "GET /openapi.json": "status",
     "GET ": "search",

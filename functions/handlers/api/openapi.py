@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from handlers.api.openapi_answers import ANSWERS
+from handlers.api.openapi_rank import SCHEMAS as RANK_SCHEMAS
+from handlers.api.openapi_rank import rank_paths
 from handlers.api.openapi_search import SCHEMAS as SEARCH_SCHEMAS
 from handlers.api.openapi_search import search_paths
 from handlers.api.problems import INTERNAL_ERROR, KINDS, MEDIA_TYPE, NO_SUCH_ADDRESS, TYPE_PREFIX
@@ -56,9 +58,9 @@ def openapi_document() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"sigv4": []}, {"api_key": []}],
-        "paths": _paths() | search_paths(),
+        "paths": _paths() | rank_paths() | search_paths(),
         "components": {
-            "schemas": _renamed(schemas) | SEARCH_SCHEMAS,
+            "schemas": _renamed(schemas) | RANK_SCHEMAS | SEARCH_SCHEMAS,
             "responses": {
                 "Problem": {
                     "description": "Why it was refused, and what to do instead.",

@@ -12,7 +12,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.api.problems import KINDS, BodyError, Kind, answer_with_problems
 from pixel_gather.errors import GatherError, RequestError
 
-_ROUTE: Final = r"/(?:gathers|plans|lists|area|scenes|search|collections|conformance|openapi\.json)(?:/|$)"
+_ROUTE: Final = (
+    r"/(?:gathers|plans|lists|rankings|area|scenes|search|collections|conformance|openapi\.json)(?:/|$)"
+)
 _BASE_PATH: Final = re.compile(rf"^(?!{_ROUTE})(?:/[^/]+)+?(?={_ROUTE})")
 """A custom domain's base path. API Gateway leaves it in an event's path."""
 

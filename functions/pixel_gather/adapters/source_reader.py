@@ -18,7 +18,7 @@ from pixel_gather.errors import SourceError, StaleHeaderError
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
-from pixel_gather.ports import OpenedSource
+from pixel_gather.ports import LevelledSource, OpenedSource
 
 if TYPE_CHECKING:
     from pixel_gather.adapters.gdal.reader import GdalReader
@@ -41,6 +41,15 @@ class FastSource(OpenedSource, Protocol):
     async def fetch_all_tiles(self) -> None:
         """Fetch the offsets of all tiles, unless there are very many."""
 
+    async def overviews(self) -> Sequence["FastSource"]:
+        """Return each overview, largest first."""
+
+    def overview_resampling(self) -> str | None:
+        """Return how the file says that its overviews were made."""
+
+    async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int]:
+        """Return where the tiles of a window are stored, as ``ports.LevelledSource``."""
+
 
 class FastReader(Protocol):
     """A source reader that may raise UnsupportedError."""
@@ -56,7 +65,7 @@ class FallBack(Protocol):
 
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None
-    ) -> OpenedSource:
+    ) -> LevelledSource:
         """Read a source's header, as ``ports.SourceReader``."""
 
     async def aclose(self) -> None:
@@ -94,7 +103,7 @@ class CogReader(AbstractAsyncContextManager["CogReader"]):
 
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
-    ) -> OpenedSource:
+    ) -> LevelledSource:
         """Read a source's header, or take it from the packed header ``known``.
 
         Raises:
@@ -134,7 +143,7 @@ class _GdalWhenNeeded:
 
     async def open_(
         self, href: str, *, overview: int | None, cost: Cost, etag: str | None = None
-    ) -> OpenedSource:
+    ) -> LevelledSource:
         """Read a source's header, as ``ports.SourceReader``."""
         if self._reader is None:
             from pixel_gather.adapters.gdal.reader import GdalReader  # noqa: PLC0415 # see above
@@ -151,14 +160,12 @@ class _GdalWhenNeeded:
 class _FastSource:
     """A source that the fast path opened. GDAL may still have to read its windows."""
 
-    def __init__(
-        self, opened: OpenedSource, fall_back: FallBack, *, overview: int | None, cost: Cost
-    ) -> None:
+    def __init__(self, opened: FastSource, fall_back: FallBack, *, overview: int | None, cost: Cost) -> None:
         self._opened = opened
         self._fall_back = fall_back
         self._overview = overview
         self._cost = cost
-        self._by_gdal: OpenedSource | None = None
+        self._by_gdal: LevelledSource | None = None
         self._opening = asyncio.Lock()
 
     @property
@@ -172,6 +179,37 @@ class _FastSource:
     @property
     def from_packed_header(self) -> bool:
         return self._opened.from_packed_header
+
+    async def overviews(self) -> Sequence[LevelledSource]:
+        """Return each overview, largest first; see `ports.LevelledSource`."""
+        try:
+            found = await self._opened.overviews()
+        except UnsupportedError:
+            return await (await self._open_by_gdal()).overviews()
+        return tuple(
+            _FastSource(each, self._fall_back, overview=index, cost=self._cost)
+            for index, each in enumerate(found)
+        )
+
+    @property
+    def resampling(self) -> str | None:
+        """How the overviews were made; see `ports.LevelledSource`."""
+        try:
+            return self._opened.overview_resampling()
+        except UnsupportedError:
+            return None
+
+    @property
+    def hides_pixels(self) -> bool:
+        """Whether a mask may hide pixels that do not hold nodata; see `ports.LevelledSource`."""
+        return self._by_gdal is not None and self._by_gdal.hides_pixels
+
+    async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int] | None:
+        """Return where the tiles of a window are stored; see `ports.LevelledSource`."""
+        try:
+            return await self._opened.stored_span(window, bands)
+        except UnsupportedError:
+            return None
 
     async def read_into(
         self,
@@ -203,7 +241,7 @@ class _FastSource:
         reason = "one of its tiles is damaged: it cannot be decoded"
         return SourceError(reason, href=self.header.href, status=Status.CORRUPT)
 
-    async def _open_by_gdal(self) -> OpenedSource:
+    async def _open_by_gdal(self) -> LevelledSource:
         """Open the version that the header describes, once."""
         async with self._opening:
             if self._by_gdal is None:

@@ -31,7 +31,7 @@ from pixel_gather.adapters.source_list.found_list import found_sources
 from pixel_gather.adapters.source_list.list_file import Check
 from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
-from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.adapters.source_reader import CogReader, Ranges
 from pixel_gather.claim import find_cube
 from pixel_gather.errors import RequestError
 from pixel_gather.estimate import worker_memory
@@ -350,6 +350,7 @@ async def opened_job(
     *,
     request: GatherRequest | None = None,
     found_list: bytes | None = None,
+    over: Callable[[Objects], Ranges] = lambda objects: objects,
 ) -> AsyncIterator[Job]:
     """Read the list and the request's header index, if any, and open the reader.
 
@@ -358,12 +359,13 @@ async def opened_job(
         settings: How this machine is used.
         request: The request; None where there is no window.
         found_list: What an earlier run of the request found; it is read instead of searching.
+        over: Returns what sources are read through, such as a cache, of the clients.
     """
     limiter = AdaptiveLimiter(fixed=settings.concurrency)
     objects = Objects(settings.stores, pace=limiter)
     policy = IN_PROCESS.within(str(Path.cwd()))
     signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
-    reader = CogReader.over(signed, fast=settings.fast_path, fall_back=GdalSettings())
+    reader = CogReader.over(over(signed), fast=settings.fast_path, fall_back=GdalSettings())
     index = None if request is None or request.index is None else _checked_index(request.index, policy)
     async with AsyncExitStack() as stack:
 

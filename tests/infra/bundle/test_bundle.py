@@ -54,6 +54,7 @@ ENTRIES: Final = (
     ("search", "search"),
     ("plan", "plan_gather"),
     ("plan", "dry_run"),
+    ("plan", "rank"),
     ("shard", "gather_shard"),
     ("finish", "finish_gather"),
 )

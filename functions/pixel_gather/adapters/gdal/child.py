@@ -94,7 +94,13 @@ class _Worker:
             for level in range(n_overviews):
                 overview = self._dataset({**request, "overview": level, "token": _ONE_USE_TOKEN})
                 sizes.append((overview.width, overview.height))
-        header = {**describe(self._dataset(request)), **of_full, "overviews": sizes}
+        dataset = self._dataset(request)
+        header = {
+            **describe(dataset),
+            **of_full,
+            "overviews": sizes,
+            "n_overviews": len(dataset.overviews(1)),
+        }
         self._channel.send(Kind.HEADER, json.dumps(header).encode())
 
     def _read(self, request: dict[str, Any]) -> None:

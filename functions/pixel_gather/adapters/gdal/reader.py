@@ -7,7 +7,7 @@ import struct
 import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Protocol
 
@@ -94,9 +94,33 @@ class GdalSource:
 
     from_packed_header = False
 
+    resampling: str | None = None
+    """Always None: then every way is taken to be possible."""
+
     def __init__(self, header: Header, session: "_Session") -> None:
         self.header = header
         self._session = session
+
+    @property
+    def hides_pixels(self) -> bool:
+        """Whether the last read came with a mask."""
+        return self._session.had_mask
+
+    async def overviews(self) -> tuple["GdalSource", ...]:
+        """Return each overview, largest first; of JPEG2000, its resolution levels.
+
+        Raises:
+            SourceError: An overview cannot be opened.
+        """
+        found = []
+        for overview in range(self._session.n_overviews):
+            session = replace(self._session, token=next(_tokens), overview=overview)
+            found.append(GdalSource(await session.open_(), session))
+        return tuple(found)
+
+    async def stored_span(self, window: Window, bands: Sequence[int]) -> None:
+        """Return None: GDAL chooses its reads itself."""
+        del window, bands
 
     async def read_into(
         self,
@@ -138,6 +162,11 @@ class _Session:
     driver: str
     overview: int | None
     children: Children
+    n_overviews: int = 0
+    """Of the whole file, once it is open at full resolution."""
+
+    had_mask: bool = False
+    """Whether the last read came with a mask."""
 
     async def open_(self) -> Header:
         """Have a child open the source. Return its header."""
@@ -149,6 +178,7 @@ class _Session:
 
         await self._converse({"op": "open"}, on_frame)
         geo_transform, overviews = answer.pop("geo_transform"), answer.pop("overviews")
+        self.n_overviews = answer.pop("n_overviews")
         answer["scales"], answer["offsets"] = tuple(answer["scales"]), tuple(answer["offsets"])
         return Header(
             href=self.pinned.href,
@@ -164,6 +194,7 @@ class _Session:
     ) -> None:
         """Have a child read a part of the raster into an array of its shape."""
         masks: list[np.ndarray[Any, Any]] = []
+        self.had_mask = False
 
         async def on_frame(child: Child, kind: Kind, nbytes: int) -> bool:
             if kind is Kind.DONE:
@@ -172,6 +203,7 @@ class _Session:
             target = out[:, start:stop]
             if kind is Kind.MASK:
                 n_bands, height, width = target.shape
+                self.had_mask = True
                 n_masks = n_bands if nbytes - 16 == target.size else 1
                 masks.append(np.empty((n_masks, height, width), np.uint8))
                 _check(nbytes - 16, masks[-1].nbytes)

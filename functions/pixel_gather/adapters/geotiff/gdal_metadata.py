@@ -35,6 +35,20 @@ def mentions_mask(ifd: Ifd) -> bool:
     return b"alpha" in text or b"nodata_values" in text
 
 
+def overview_resampling(ifd: Ifd) -> str | None:
+    """Return the method that overviews were made by, in capitals. GDAL names it since version 3.12.
+
+    Raises:
+        UnsupportedError: As in `scales_and_offsets`.
+        NeedBytes: The text has not been fetched yet.
+    """
+    text = _text(ifd)
+    if b"OVERVIEW_RESAMPLING" not in text:
+        return None
+    named = (item.text for item in _items(text) if item.get("name") == "OVERVIEW_RESAMPLING")
+    return next((each.strip().upper() for each in named if each), None)
+
+
 def _text(ifd: Ifd) -> bytes:
     """Return the XML, or empty bytes."""
     return ifd.text(Tag.GDAL_METADATA, most=_MAX_NBYTES) or b""

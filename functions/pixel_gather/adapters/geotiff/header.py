@@ -1,6 +1,7 @@
 """Build the header of a GeoTIFF from its tags."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pixel_gather.adapters.geotiff.gdal_metadata import scales_and_offsets
 from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
@@ -34,6 +35,20 @@ def overviews_of(first: Ifd, full: Layout) -> list[tuple[Ifd, Layout]]:
         found.append((ifd, layout))
         last = layout
     return found
+
+
+def reduced_header(full: Header, layout: Layout) -> Header:
+    """Return the header of one overview of an image whose header is known."""
+    scaled = full.transform and full.transform.scaled(full.width / layout.width, full.height / layout.height)
+    return replace(
+        full,
+        width=layout.width,
+        height=layout.height,
+        transform=scaled,
+        tile_width=layout.tile_width,
+        tile_height=layout.block_height,
+        is_tiled=layout.is_tiled,
+    )
 
 
 def has_mask(first: Ifd) -> bool:

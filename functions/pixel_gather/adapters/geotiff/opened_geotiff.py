@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from pixel_gather.adapters.geotiff.copy_pixels import copy_tile, fill_tile
-from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask
-from pixel_gather.adapters.geotiff.header import has_mask
+from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask, overview_resampling
+from pixel_gather.adapters.geotiff.header import has_mask, overviews_of, reduced_header
 from pixel_gather.adapters.geotiff.header_bytes import NeedBytes
 from pixel_gather.adapters.geotiff.header_read_size import FirstRead
 from pixel_gather.adapters.geotiff.ifd import Ifd
@@ -217,6 +217,52 @@ class OpenedGeoTiff:
             )
         if self.is_masked:
             raise UnsupportedError("a mask or an alpha band")
+
+    async def overviews(self) -> tuple["OpenedGeoTiff", ...]:
+        """Return each overview, largest first. They share the parts of the file that have been read.
+
+        Raises:
+            UnsupportedError: GDAL has to read it.
+            SourceError: The object cannot be read.
+        """
+        found = await self.file.parsed(lambda: overviews_of(self.first, self.layout))
+        return tuple(
+            replace(
+                self,
+                header=reduced_header(self.header, layout),
+                ifd=ifd,
+                layout=layout,
+                overview=index,
+                packed=None,
+                window_tiles=(),
+            )
+            for index, (ifd, layout) in enumerate(found)
+        )
+
+    def overview_resampling(self) -> str | None:
+        """Return how the file says that its overviews were made, such as ``AVERAGE``; None if it does not."""
+        try:
+            return overview_resampling(self.first)
+        except NeedBytes:  # the header was made from this text, so this is seldom
+            return None
+
+    async def stored_span(self, window: Window, bands: Sequence[int]) -> tuple[int, int, int]:
+        """Return how many bytes the tiles of a window take, and their first byte and the byte after the last.
+
+        Args:
+            window: It lies on the raster.
+            bands: Which bands, from 1.
+
+        Raises:
+            UnsupportedError: GDAL has to read it.
+            SourceError: The object cannot be read.
+        """
+        reads = await self.file.parsed(lambda: self._cut(window, bands, self.file.settings))
+        stored = [read for read in reads if not read.is_sparse]
+        if not stored:
+            return 0, 0, 0
+        nbytes = sum(read.stop - read.start for read in stored)
+        return nbytes, min(read.start for read in stored), max(read.stop for read in stored)
 
     async def fetch_all_tiles(self) -> None:
         """Fetch the offsets of all tiles, unless there are more than an index takes.

@@ -1,0 +1,51 @@
+"""Join a ranking's rules with what reads files: the same for the command line and for a function."""
+
+from collections.abc import Callable
+
+from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.rank.kept_ranges import KeptRanges
+from pixel_gather.adapters.rank.shapes import AreaShapes
+from pixel_gather.ports import LevelReader, SourceLimiter
+from pixel_gather.ranking.measure import SceneReader
+from pixel_gather.ranking.ranking_request import RankingRequest
+from pixel_gather.ranking.rounds import KeptStatistics, RankedScene, Ranker
+
+
+def ranker_of(
+    request: RankingRequest,
+    *,
+    reader: LevelReader,
+    limiter: SourceLimiter,
+    ranges: KeptRanges,
+    kept: KeptStatistics,
+    source_timeout_s: float,
+    most_ahead: int,
+    on_scene: Callable[[RankedScene], None] = lambda _: None,
+) -> Ranker:
+    """Return what ranks scenes.
+
+    Args:
+        request: What is ranked.
+        reader: Reads through ``ranges``.
+        limiter: Limits how many scenes are read at one time.
+        ranges: Told how long the first read of a file should be.
+        kept: Statistics of earlier rankings.
+        source_timeout_s: Longest time for one scene at one level.
+        most_ahead: Most scenes in progress.
+        on_scene: Called each time that a scene has been measured.
+    """
+
+    def learn(first: int, stop: int, nbytes: int) -> None:
+        ranges.learn(first_tile=first, stop=stop, nbytes=nbytes)
+
+    shapes = AreaShapes(request.area, RasterioProjector())
+    return Ranker(
+        request=request,
+        scenes=SceneReader(request=request, reader=reader, shapes=shapes, on_level=learn),
+        limiter=limiter,
+        kept=kept,
+        forget=ranges.forget,
+        source_timeout_s=source_timeout_s,
+        most_ahead=most_ahead,
+        on_scene=on_scene,
+    )

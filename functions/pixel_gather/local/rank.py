@@ -1,0 +1,193 @@
+"""Rank scenes in this process by what their pixels show in an area."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.object_store.object_store import Objects
+from pixel_gather.adapters.rank.kept_ranges import KeptRanges
+from pixel_gather.adapters.rank.kept_statistics import SqliteStatistics
+from pixel_gather.adapters.rank.ranker import ranker_of
+from pixel_gather.errors import SourceError
+from pixel_gather.local.gather import Job, Settings, opened_job
+from pixel_gather.model.source import Cost
+from pixel_gather.ranking.catalog_sources import catalog_sources
+from pixel_gather.ranking.ranking_request import DEFAULT_PRECISION, RankingRequest
+from pixel_gather.ranking.rounds import NothingKept, RankedScene, Ranker
+from pixel_gather.ranking.scenes import RankScene, scenes_of
+from pixel_gather.ranking.table import Ranking
+from pixel_gather.request.request import parse_sources
+from pixel_gather.task_group import all_of
+
+_PICTURE_SIDE: Final = 96
+"""Pixels along the longer side of a picture, at most twice as many."""
+
+type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
+
+__all__ = ["RankedScene", "Ranking", "catalog_sources", "rank", "rank_async"]
+
+
+def rank(
+    sources: Any,
+    *,
+    by: str,
+    bbox: Sequence[float] | None = None,
+    geojson: Mapping[str, Any] | None = None,
+    mask: Mapping[str, Any] | None = None,
+    statistic: str = "mean",
+    precision: float | str = DEFAULT_PRECISION,
+    order: str = "desc",
+    top: int | None = None,
+    bands: Mapping[str, str] | None = None,
+    raw: bool = False,
+    statistics: str | os.PathLike[str] | None = None,
+    check_kept: bool = False,
+    settings: Settings | None = None,
+) -> Ranking:
+    """Rank scenes by a statistic of their pixels in an area, and say how sure each rank is.
+
+    Scenes are read at their coarsest overview first. Only scenes whose rank is still open are read finer. A
+    scene that cannot be read is included, with its status and the reason.
+
+    Args:
+        sources: As a request's ``sources``: a list file, hrefs, a prefix, or scenes of a catalog.
+        by: ``red``, ``green``, ``blue``, ``brightness``, ``ndvi``, ``ndwi``, ``nbr``, ``clear``, ``valid``,
+            ``cloud``, or an expression of bands such as ``(nir - red) / (nir + red)``.
+        bbox: The area: [west, south, east, north] in degrees.
+        geojson: The area as a polygon. Without bbox and geojson, it is the whole of each scene.
+        mask: Pixels that do not count: ``{"band": "scl", "drop": [3, 8, 9, 10]}``, or ``bits`` instead of
+            ``drop``.
+        statistic: ``mean``, ``median``, ``p10``, ``share_above:0.3``.
+        precision: The largest standard error that is good enough, ``coarse``, ``exact``, or ``every:5``.
+        order: ``desc`` for the highest value first, or ``asc``.
+        top: How many places have to be decided. All scenes are listed.
+        bands: Which band of the list, or asset of the catalog, each name in ``by`` is.
+        raw: Leave scale and offset out.
+        statistics: A file that keeps statistics, so that a second ranking reads nothing.
+        check_kept: Ask whether the files of kept statistics are still the same: one small request a file.
+        settings: How this machine is used.
+
+    Raises:
+        RequestError: A field is wrong; its name is said.
+        StoreError: The kept statistics cannot be read or written.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    request = RankingRequest.of(
+        by=by,
+        bbox=bbox,
+        geojson=geojson,
+        mask=mask,
+        statistic=statistic,
+        precision=precision,
+        order=order,
+        top=top,
+        bands=bands,
+        raw=raw,
+    )
+    found = rank_async(sources, request, statistics=statistics, check_kept=check_kept, settings=settings)
+    ranking, _ = run(found)
+    return ranking
+
+
+async def rank_async(
+    sources: Any,
+    request: RankingRequest,
+    *,
+    statistics: str | os.PathLike[str] | None = None,
+    check_kept: bool = False,
+    settings: Settings | None = None,
+    n_pictures: int = 0,
+    on_scene: Callable[[RankedScene], None] = lambda _: None,
+) -> tuple[Ranking, list[Picture]]:
+    """Rank scenes; see `rank`.
+
+    Args:
+        sources: As in `rank`.
+        request: What is ranked.
+        statistics: As in `rank`.
+        check_kept: As in `rank`.
+        settings: How this machine is used.
+        n_pictures: How many scenes to return pictures of.
+        on_scene: Called each time that a scene has been measured.
+
+    Returns:
+        The ranking, and the bands of the first scenes in the area, by name.
+    """
+    started = time.perf_counter()
+    parsed = parse_sources(sources)
+    if parsed.catalog is not None or parsed.stac is not None:
+        request = replace(request, bands=())  # the assets were chosen by these names
+    opened: list[KeptRanges] = []
+
+    def over(objects: Objects) -> KeptRanges:
+        opened.append(KeptRanges(objects))
+        return opened[0]
+
+    async with opened_job(parsed, settings or Settings(), over=over) as job:
+        with ExitStack() as stack:
+            kept = None
+            if statistics is not None:
+                kept = stack.enter_context(SqliteStatistics(statistics, inputs=request.inputs_digest()))
+            scenes = scenes_of(job.table, request)
+            if kept is not None and check_kept:
+                await _drop_replaced(scenes, kept, opened[0], job)
+            ranker = ranker_of(
+                request,
+                reader=job.reader,
+                limiter=job.limiter,
+                ranges=opened[0],
+                kept=kept or NothingKept(),
+                source_timeout_s=job.settings.source_timeout_s,
+                most_ahead=job.most_ahead,
+                on_scene=on_scene,
+            )
+            ranked = await ranker.rank(scenes)
+        seconds = time.perf_counter() - started
+        pictures = await all_of(_picture(ranker, each) for each in ranked[:n_pictures])
+        found = Ranking(request=request, scenes=tuple(ranked), seconds=seconds, notes=job.table.notes)
+        return found, pictures
+
+
+async def _picture(ranker: Ranker, ranked: RankedScene) -> Picture:
+    """Return a scene's bands in the area, small; empty if it cannot be read."""
+    if ranked.measured is None:
+        return {}
+    try:
+        async with ranker.limiter.permit(ranked.scene.hrefs[0], weight=len(ranked.scene.hrefs)):
+            return await ranker.scenes.picture(ranked.scene, side=_PICTURE_SIDE, cost=Cost())
+    except SourceError:
+        return {}
+
+
+async def _drop_replaced(
+    scenes: Sequence[RankScene], kept: SqliteStatistics, ranges: KeptRanges, job: Job
+) -> None:
+    """Drop the kept statistics of files that have been replaced, by reading one byte of each."""
+
+    async def check(href: str) -> None:
+        known = kept.known_etag(href)
+        if known is None:
+            return
+        try:
+            async with job.limiter.permit(href, weight=1):
+                fetched = await ranges.objects.get_range(href, 0, 1, etag=None, cost=Cost())
+        except SourceError:
+            kept.drop(href)
+            return
+        if fetched.etag != known:
+            kept.drop(href)
+
+    ahead = asyncio.Semaphore(job.most_ahead)
+
+    async def bounded(href: str) -> None:
+        async with ahead:
+            await check(href)
+
+    await all_of(bounded(href) for href in {href: None for scene in scenes for href in scene.hrefs})

@@ -1,0 +1,57 @@
+"""Which pixels of an image an area holds. Adapters rasterise shapes; this is what a ranking needs of them."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from pixel_gather.model.source import Header
+from pixel_gather.model.window import Window
+
+type Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class ShapeOnImage(Protocol):
+    """A shape on one image at full resolution."""
+
+    @property
+    def window(self) -> Window:
+        """The pixels that the shape touches. They may lie beyond the image."""
+
+    @property
+    def n_pixels(self) -> float:
+        """The shape's size in pixels, also of its parts beyond the image."""
+
+    def mask(self, part: Window) -> Mask:
+        """Return for a part of the image which pixels have their centre in the shape, (y, x)."""
+
+
+class Shapes(Protocol):
+    """Lays a ranking's area on images."""
+
+    def on(self, header: Header) -> ShapeOnImage:
+        """Return the area on one image.
+
+        Raises:
+            SourceError: The image is not placed on the map, or the area is not on it.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class WholeWindow:
+    """A shape that is a window: a box, or the whole image."""
+
+    window: Window
+
+    @property
+    def n_pixels(self) -> float:
+        """All of the window's pixels."""
+        return float(self.window.n_pixels)
+
+    def mask(self, part: Window) -> Mask:
+        """Return which pixels of a part lie in the window."""
+        found = np.zeros((part.height, part.width), np.bool_)
+        rows = slice(max(self.window.row_off - part.row_off, 0), max(self.window.row_stop - part.row_off, 0))
+        cols = slice(max(self.window.col_off - part.col_off, 0), max(self.window.col_stop - part.col_off, 0))
+        found[rows, cols] = True
+        return found

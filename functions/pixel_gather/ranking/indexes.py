@@ -1,0 +1,62 @@
+"""What scenes can be ranked by under a name, and under which names bands are found. Pure."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+EXPRESSIONS: Final[Mapping[str, str]] = {
+    "red": "red",
+    "green": "green",
+    "blue": "blue",
+    "brightness": "(red + green + blue) / 3",
+    "ndvi": "(nir - red) / (nir + red)",
+    "ndwi": "(green - nir) / (green + nir)",
+    "nbr": "(nir - swir22) / (nir + swir22)",
+}
+"""The named ones. ndwi is McFeeters' (1996), nbr that of Key and Benson (2006)."""
+
+SHARES: Final = ("clear", "valid", "cloud")
+"""Shares of the area, 0 to 1, not values of bands.
+
+``valid``: the bands hold data. ``clear``: they do, and the mask keeps the pixel. ``cloud``: of the valid
+pixels, the mask drops it.
+"""
+
+_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "blue": ("B02",),
+    "green": ("B03",),
+    "red": ("B04",),
+    "nir": ("B08", "nir08"),
+    "swir16": ("B11",),
+    "swir22": ("B12",),
+    "scl": ("SCL",),
+}
+"""Other names of a band. Landsat's B4 is red or nir by satellite, so a request has to name it."""
+
+_OF_PICTURES: Final = {"red": 1, "green": 2, "blue": 3}
+
+
+def found_band(name: str, bands: Collection[str]) -> str | None:
+    """Return which band of a list or scene an expression's name means; None if there is none.
+
+    Args:
+        name: Of the expression, without a number after a colon.
+        bands: The names that there are.
+    """
+    lower = {each.lower(): each for each in bands}
+    for candidate in (name, *_ALIASES.get(name, ())):
+        if candidate.lower() in lower:
+            return lower[candidate.lower()]
+    return None
+
+
+def band_number(name: str) -> int | None:
+    """Return which band of a file without named bands is meant: ``b3`` is band 3, ``red`` is band 1."""
+    if name.lower() in _OF_PICTURES:
+        return _OF_PICTURES[name.lower()]
+    digits = name[1:]
+    return int(digits) if name[:1] in ("b", "B") and digits.isdigit() and int(digits) > 0 else None
+
+
+def asset_aliases(name: str) -> tuple[str, ...]:
+    """Return the names under which a catalog's asset may be found."""
+    return (name, *_ALIASES.get(name, ()))

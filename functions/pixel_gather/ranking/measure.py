@@ -1,0 +1,574 @@
+"""Measure one scene at one level: its statistic, the error of that, and how much of the area it shows."""
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.errors import SourceError
+from pixel_gather.model.source import Cost
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
+from pixel_gather.ports import LevelledSource, LevelReader
+from pixel_gather.ranking.area_mask import ShapeOnImage, Shapes, WholeWindow
+from pixel_gather.ranking.expression import Expression
+from pixel_gather.ranking.grid import LevelGrid, lookup, nearest, pixel_size, reduced
+from pixel_gather.ranking.ladder import Level, is_categorical_safe, levels_of, resampling_of
+from pixel_gather.ranking.pixel_gate import PixelGate
+from pixel_gather.ranking.ranking_request import PixelMask, RankingRequest
+from pixel_gather.ranking.read_bands import Grid, Mask, Scaling, check_band, read_stored
+from pixel_gather.ranking.sampling_error import Estimate, LevelSample, Resampling, estimate
+from pixel_gather.ranking.scenes import BandOf, RankScene
+
+_STRIP_PIXELS: Final = 4_000_000
+_MOST_EXACT: Final = 200_000_000
+"""Pixels of one scene whose values are kept for a percentile."""
+
+_SHARE: Final = Expression.parse("share")
+
+type OnLevel = Callable[[int, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one scene showed at one level."""
+
+    value: float
+    """NaN if no pixel counts."""
+
+    error: float
+    """Standard error: 0 at full resolution, infinite if the level cannot tell."""
+
+    level: Level
+    n_pixels: int
+    """Pixels that count."""
+
+    valid: float
+    """Share of the area with data, 0 to 1."""
+
+    clear: float
+    """Share of the area with data that the mask keeps; ``valid`` without a mask."""
+
+    etags: tuple[str | None, ...]
+    """Versions of the scene's files, in the order of `RankScene.hrefs`."""
+
+    levels: tuple[Level, ...]
+    """The levels that the scene may be read at, coarsest first."""
+
+    factor: float = 1.0
+    """Pixels of full resolution along one side of a pixel that was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Band:
+    """A band whose file is open."""
+
+    of: BandOf
+    opened: LevelledSource
+    overviews: Sequence[LevelledSource]
+    scaling: Scaling
+
+    def near(self, size: float) -> LevelledSource:
+        """Return the level whose pixels are closest to a size on the map."""
+        levels = [self.opened, *self.overviews]
+        return min(levels, key=lambda level: abs(math.log(pixel_size(level.header) / size)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneReader:
+    """Measures scenes of one ranking. Holds nothing between two calls."""
+
+    request: RankingRequest
+    reader: LevelReader
+    shapes: Shapes
+    on_level: "OnLevel" = field(default=lambda _first, _stop, _nbytes: None)
+    """Told where the tiles lay of a level that was read: first byte, the byte after the last, bytes."""
+
+    gate: PixelGate = field(default_factory=PixelGate)
+    """Bounds the pixels of all scenes that are in memory."""
+
+    async def measure(self, scene: RankScene, *, step: int | None, cost: Cost) -> Measured:
+        """Measure a scene.
+
+        Args:
+            scene: Has all bands.
+            step: Which of its levels to read, 0 for the coarsest. None for full resolution.
+            cost: What it takes is added.
+
+        Raises:
+            SourceError: A file cannot be read, or does not fit the others.
+        """
+        view, etags = await self._view(scene, step=step, cost=cost)
+        levels = await view.levels()
+        level = None if step is None else levels[min(step, len(levels) - 1)]
+        measured = await (view.exact() if level is None else view.at(level))
+        return Measured(
+            value=measured.estimate.value,
+            error=measured.estimate.error,
+            level=level,
+            n_pixels=measured.estimate.n_pixels,
+            valid=measured.valid / view.shape.n_pixels,
+            clear=measured.clear / view.shape.n_pixels,
+            etags=etags,
+            levels=levels,
+            factor=measured.factor,
+        )
+
+    async def _view(
+        self, scene: RankScene, *, step: int | None, cost: Cost
+    ) -> tuple["_View", tuple[str | None, ...]]:
+        """Open a scene's files, and lay the area on them. Return the files' versions, too."""
+        opened = {href: await self.reader.open_(href, overview=None, cost=cost) for href in scene.hrefs}
+        overviews = {href: await _overviews_of(each, step=step) for href, each in opened.items()}
+        bands = {
+            name: _Band(
+                band, opened[band.source.href], overviews[band.source.href], self._scaling(band, opened)
+            )
+            for name, band in ({} if self._is_of_mask else scene.bands).items()
+        }
+        mask = None
+        if scene.mask is not None and self.request.mask is not None:
+            href = scene.mask.source.href
+            check_band(opened[href].header, scene.mask.number)
+            mask = _Band(scene.mask, opened[href], overviews[href], Scaling())
+        finest = min(
+            [*bands.values(), *([mask] if mask else [])], key=lambda each: pixel_size(each.opened.header)
+        )
+        view = _View(
+            request=self.request,
+            bands=bands,
+            mask=mask,
+            finest=finest,
+            shape=self.shapes.on(finest.opened.header),
+            on_level=self.on_level,
+            gate=self.gate,
+        )
+        return view, tuple(each.header.etag for each in opened.values())
+
+    async def picture(self, scene: RankScene, *, side: int, cost: Cost) -> dict[str, Grid]:
+        """Return the bands of a scene in the area, by name, at a level of about so many pixels along a side.
+
+        NaN where there is no data or outside of the area. No mask is applied. Bands whose file has no such
+        overview are read at full resolution and thinned out.
+
+        Args:
+            scene: Has all bands.
+            side: Pixels of the picture's longer side, at most twice as many.
+            cost: What it takes is added.
+
+        Raises:
+            SourceError: A file cannot be read.
+        """
+        view, _ = await self._view(scene, step=0, cost=cost)
+        return await view.picture(side)
+
+    @property
+    def _is_of_mask(self) -> bool:
+        return self.request.by in ("clear", "cloud")
+
+    def _scaling(self, band: BandOf, opened: Mapping[str, LevelledSource]) -> Scaling:
+        header = opened[band.source.href].header
+        check_band(header, band.number)
+        return Scaling.of(header, band.number, band.source, raw=self.request.raw)
+
+
+async def _overviews_of(opened: LevelledSource, *, step: int | None) -> Sequence[LevelledSource]:
+    return () if step is None else await opened.overviews()
+
+
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    estimate: Estimate
+    valid: float
+    """Pixels of full resolution with data in the area."""
+
+    clear: float
+    factor: float = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _View:
+    """The area on one scene."""
+
+    request: RankingRequest
+    bands: Mapping[str, _Band]
+    mask: _Band | None
+    finest: _Band
+    """The band whose pixels the others are laid over."""
+
+    shape: ShapeOnImage
+    on_level: "OnLevel"
+    gate: PixelGate
+    _totals: "_Totals" = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start with no strip."""
+        self._totals = _Totals()
+
+    async def levels(self) -> tuple[Level, ...]:
+        """Return the levels that this scene may be read at; see `ladder.levels_of`."""
+        if not self.bands and not is_categorical_safe(self.finest.opened):
+            return (None,)
+        if self.request.by == "valid" and resampling_of(self.finest.opened) != "nearest":
+            return (None,)  # other ways of resampling lose or gain pixels next to nodata, level by level
+        return await levels_of(
+            self.finest.opened, self.finest.overviews, self.shape.window, self.finest.of.number
+        )
+
+    async def at(self, level: int) -> _Measure:
+        """Measure at an overview."""
+        opened = self.finest.overviews[level]
+        grid = LevelGrid(window=self.shape.window, full=self.finest.opened.header, level=opened.header)
+        part = grid.part
+        assert part is not None  # noqa: S101 # of such a level the ladder has no step
+        of_mask = 0 if self.mask is None else min(self.shape.window.n_pixels, _STRIP_PIXELS)
+        async with self.gate.hold(max(part.n_pixels, of_mask)):
+            return await self._at_part(opened, grid, part)
+
+    async def _at_part(self, opened: LevelledSource, grid: LevelGrid, part: Window) -> _Measure:
+        span = await opened.stored_span(part, [self.finest.of.number])
+        if span is not None:
+            nbytes, first, stop = span
+            self.on_level(first, stop, nbytes)
+        area = await asyncio.to_thread(self._area_weights, grid, part)
+        bands = {name: await self._band_at(band, grid, part) for name, band in self.bands.items()}
+        across, down = grid.factors
+        if not bands:  # a share of classes, of a file whose overviews hold classes
+            assert self.mask is not None and self.request.mask is not None  # noqa: S101, PT018 # as above
+            stored, is_valid = await read_stored(opened, part, self.mask.of.number)
+            kept = is_valid & ~_dropped(stored, self.request.mask)
+            return await asyncio.to_thread(
+                self._of_shares, area, is_valid, kept, resampling_of(self.mask.opened), across * down
+            )
+        clear = area if self.mask is None else area * await self._kept_shares(self.mask, grid, part)
+        return await asyncio.to_thread(self._of_level, bands, area, clear, across, down)
+
+    def _of_level(
+        self, bands: Mapping[str, Grid], area: Grid, clear: Grid, across: float, down: float
+    ) -> _Measure:
+        is_valid = np.logical_and.reduce([np.isfinite(band) for band in bands.values()])
+        cell = across * down
+        factor = math.sqrt(cell)
+        resampling = resampling_of(self.finest.opened)
+        valid, kept = float((area * is_valid).sum()) * cell, float((clear * is_valid).sum()) * cell
+        if self.request.expression is None:
+            sample = _indicator(is_valid, area, resampling, factor)
+            return _Measure(estimate(sample, _SHARE, self.request.statistic), valid, kept, factor)
+        sample = LevelSample(
+            bands=dict(bands), weights=clear, resampling=resampling, factor=factor, quantum=self._quantum
+        )
+        found = estimate(sample, self.request.expression, self.request.statistic)
+        return _Measure(found, valid, kept, factor)
+
+    def _of_shares(
+        self, area: Grid, is_valid: Mask, kept: Mask, resampling: Resampling, cell: float
+    ) -> _Measure:
+        of, counted = (area, kept) if self.request.by == "clear" else (area * is_valid, is_valid & ~kept)
+        found = estimate(_indicator(counted, of, resampling, math.sqrt(cell)), _SHARE, self.request.statistic)
+        valid, clear = (float((area * each).sum()) * cell for each in (is_valid, kept))
+        return _Measure(found, valid, clear, math.sqrt(cell))
+
+    @property
+    def _quantum(self) -> float:
+        """The smallest step of a value that is one band of integers."""
+        expression = self.request.expression
+        if expression is None or not expression.is_linear:
+            return 0.0
+        (band,) = self.bands.values()
+        return abs(band.scaling.scale) if np.dtype(band.opened.header.dtype).kind in "iu" else 0.0
+
+    def _area_weights(self, grid: LevelGrid, part: Window) -> Grid:
+        if isinstance(self.shape, WholeWindow):
+            return grid.box_weights(part)
+        cols, rows = grid.edges(part)
+        return np.concatenate(
+            [self._mask_rows(cols, rows[start : start + 65]) for start in range(0, part.height, 64)]
+        )
+
+    def _mask_rows(self, cols: Grid, rows: Grid) -> Grid:
+        """Return which share of some rows of a level's pixels lies in the shape."""
+        window = _around(cols, rows)
+        return reduced(self.shape.mask(window), cols - window.col_off, rows - window.row_off)
+
+    async def _band_at(self, band: _Band, grid: LevelGrid, part: Window) -> Grid:
+        """Return a band's values on the pixels of a level of the finest band."""
+        level = band.near(pixel_size(grid.level))
+        cols, rows = _centres(part)
+        return await _laid(band, level, cols, rows, of=grid)
+
+    async def _kept_shares(self, mask: _Band, grid: LevelGrid, part: Window) -> Grid:
+        """Return which share of each of a level's pixels the mask keeps. It is read in strips."""
+        assert self.request.mask is not None  # noqa: S101 # of the caller
+        wanted = mask.near(pixel_size(grid.level)) if is_categorical_safe(mask.opened) else mask.opened
+        shares: list[Grid] = []
+        n_rows = max(1, int(_STRIP_PIXELS / max(part.width * grid.factors[0] * grid.factors[1], 1)))
+        for start in range(0, part.height, n_rows):
+            strip = part.rows(start, min(start + n_rows, part.height))
+            cols, rows = _edges_on(wanted, strip, of=grid)
+            window = _around(cols, rows).clipped(width=wanted.header.width, height=wanted.header.height)
+            if window is None:
+                shares.append(np.zeros((strip.height, strip.width)))
+                continue
+            stored, is_valid = await read_stored(wanted, window, mask.of.number)
+            kept = is_valid & ~_dropped(stored, self.request.mask)
+            cols, rows = cols - window.col_off, rows - window.row_off
+            shares.append(await asyncio.to_thread(partial(reduced, kept, cols, rows)))
+        return np.asarray(np.clip(np.concatenate(shares), 0.0, 1.0))
+
+    async def picture(self, side: int) -> dict[str, Grid]:
+        """Return the area's bands at a level of about so many pixels along the longer side."""
+        window, full = self.shape.window, self.finest.opened.header
+        levels = [self.finest.opened, *self.finest.overviews]
+        longer = max(window.width, window.height)
+        enough = [each for each in levels if longer * each.header.width / full.width >= side]
+        level = enough[-1] if enough else self.finest.opened
+        grid = LevelGrid(window=window, full=full, level=level.header)
+        part = grid.part
+        if part is None or part.n_pixels > _STRIP_PIXELS:
+            return {}
+        step = max(max(part.width, part.height) // side, 1)
+        area = await asyncio.to_thread(self._area_weights, grid, part)
+        shown = self.bands or ({} if self.mask is None else {self.mask.of.source.band or "mask": self.mask})
+        found = {name: await self._band_at(band, grid, part) for name, band in shown.items()}
+        return {
+            name: np.where(area > 0, band, np.nan)[step // 2 :: step, step // 2 :: step]
+            for name, band in found.items()
+        }
+
+    async def exact(self) -> _Measure:
+        """Measure at full resolution, in strips; with every n-th pixel where the request says so."""
+        header = self.finest.opened.header
+        inside = self.shape.window.clipped(width=header.width, height=header.height)
+        if inside is None:
+            return _Measure(Estimate(math.nan, 0.0, 0), 0.0, 0.0)
+        for strip in _strips(inside, header.tile_height):
+            async with self.gate.hold(strip.n_pixels):
+                await self._add_strip(strip, first=(inside.col_off, inside.row_off))
+        return self._totals.measure(self.request, self.request.precision.step)
+
+    async def _add_strip(self, strip: Window, *, first: tuple[int, int]) -> None:
+        """Add one strip to the totals.
+
+        Args:
+            strip: Lies on the finest band's image.
+            first: Column and row of the area's first pixel, which every n-th pixel is counted from.
+        """
+        header, every = self.finest.opened.header, self.request.precision.step
+        cols, rows = (
+            np.arange(start, stop)[(np.arange(start, stop) - origin - every // 2) % every == 0]
+            for start, stop, origin in (
+                (strip.col_off, strip.col_stop, first[0]),
+                (strip.row_off, strip.row_stop, first[1]),
+            )
+        )
+        in_shape = await asyncio.to_thread(self.shape.mask, strip)
+        self._totals.n_whole += int(in_shape.sum())
+        area = in_shape[np.ix_(rows - strip.row_off, cols - strip.col_off)]
+        if not area.any():
+            return
+        grid = LevelGrid(window=strip, full=header, level=header)
+        centres = cols + 0.5, rows + 0.5
+        bands = {name: await _laid(band, band.opened, *centres, of=grid) for name, band in self.bands.items()}
+        kept, known = area.copy(), area.copy()
+        if self.mask is not None and self.request.mask is not None:
+            stored, is_valid = await _laid_stored(self.mask, *centres, of=grid)
+            kept &= is_valid & ~_dropped(stored, self.request.mask)
+            if not bands:
+                known &= is_valid
+        await asyncio.to_thread(self._totals.add, self.request, bands, known, kept, area)
+
+
+@dataclass(slots=True)
+class _Totals:
+    """The strips of full resolution, added up."""
+
+    n_whole: int = 0
+    """Pixels of the area on the image."""
+
+    n_area: int = 0
+    """Those of them that are looked at."""
+
+    n_valid: int = 0
+    n_kept: int = 0
+    total: float = 0.0
+    n_values: int = 0
+    values: list[Grid] = field(default_factory=list)
+    grids: list[tuple[dict[str, Grid], Grid]] = field(default_factory=list)
+
+    def add(
+        self, request: RankingRequest, bands: Mapping[str, Grid], known: Mask, kept: Mask, area: Mask
+    ) -> None:
+        """Add one strip."""
+        is_valid = known.copy()
+        for band in bands.values():
+            is_valid &= np.isfinite(band)
+        counted = kept & is_valid
+        self.n_area += int(area.sum())
+        self.n_valid += int(is_valid.sum())
+        self.n_kept += int(counted.sum())
+        if request.expression is None:
+            if request.precision.kind == "every":
+                share = (
+                    counted
+                    if request.by == "clear"
+                    else is_valid & ~counted
+                    if request.by == "cloud"
+                    else is_valid
+                )
+                of = is_valid if request.by == "cloud" else area
+                self.grids.append(({"share": share.astype(np.float64)}, of.astype(np.float64)))
+            return
+        if request.precision.kind == "every":
+            self.grids.append((dict(bands), counted.astype(np.float64)))
+            return
+        values = request.expression.evaluate(bands)[counted]
+        values = values[np.isfinite(values)]
+        self.n_values += values.size
+        if request.statistic.kind == "quantile":
+            if self.n_values > _MOST_EXACT:
+                raise SourceError(
+                    f"no percentile is computed of over {_MOST_EXACT:,} pixels: ask for the mean, a smaller "
+                    "area or another precision",
+                    href="",
+                    status=Status.UNSUPPORTED,
+                )
+            self.values.append(values)
+        elif request.statistic.kind == "share":
+            self.total += float(np.count_nonzero(values > request.statistic.at))
+        else:
+            self.total += float(values.sum())
+
+    def measure(self, request: RankingRequest, every: int) -> _Measure:
+        """Return the statistic of all strips."""
+        cell = self.n_whole / self.n_area if self.n_area else 1.0
+        valid, kept = self.n_valid * cell, self.n_kept * cell
+        if request.precision.kind == "every":
+            return _Measure(self._estimate(request, every), valid, kept, float(every))
+        if request.expression is None:
+            n, of = {
+                "valid": (self.n_valid, self.n_area),
+                "clear": (self.n_kept, self.n_area),
+                "cloud": (self.n_valid - self.n_kept, self.n_valid),
+            }[request.by]
+            found = Estimate(n / of if of else math.nan, 0.0, of)
+        elif request.statistic.kind == "quantile":
+            values = np.concatenate(self.values) if self.values else np.zeros(0)
+            found = Estimate(request.statistic.of(values), 0.0, self.n_values)
+        else:
+            found = Estimate(self.total / self.n_values if self.n_values else math.nan, 0.0, self.n_values)
+        return _Measure(found, valid, kept)
+
+    def _estimate(self, request: RankingRequest, every: int) -> Estimate:
+        if not self.grids:
+            return Estimate(math.nan, math.inf, 0)
+        names = self.grids[0][0]
+        sample = LevelSample(
+            bands={name: np.concatenate([bands[name] for bands, _ in self.grids]) for name in names},
+            weights=np.concatenate([weights for _, weights in self.grids]),
+            resampling="nearest",
+            factor=float(every),
+            is_indicator=request.expression is None,
+        )
+        return estimate(sample, request.expression or _SHARE, request.statistic)
+
+
+def _indicator(is_true: Mask, weights: Grid, resampling: Resampling, factor: float) -> LevelSample:
+    return LevelSample(
+        bands={"share": is_true.astype(np.float64)},
+        weights=weights,
+        resampling=resampling,
+        factor=factor,
+        is_indicator=True,
+    )
+
+
+def _dropped(stored: np.ndarray[Any, Any], mask: PixelMask) -> Mask:
+    if mask.drop:
+        return np.isin(stored, mask.drop)
+    bits = sum(1 << bit for bit in mask.bits)
+    return np.asarray((stored.astype(np.int64) & bits) != 0)
+
+
+def _centres(part: Window) -> tuple[Grid, Grid]:
+    return (
+        np.arange(part.col_off, part.col_stop) + 0.5,
+        np.arange(part.row_off, part.row_stop) + 0.5,
+    )
+
+
+def _around(cols: Grid, rows: Grid) -> Window:
+    """Return the whole pixels around positions."""
+    left, top = math.floor(cols.min()), math.floor(rows.min())
+    return Window(
+        col_off=left,
+        row_off=top,
+        width=max(math.ceil(cols.max()) - left, 1),
+        height=max(math.ceil(rows.max()) - top, 1),
+    )
+
+
+def _edges_on(other: LevelledSource, part: Window, *, of: LevelGrid) -> tuple[Grid, Grid]:
+    """Return the edges of a level's pixels in the pixels of another image."""
+    edges = (
+        np.arange(part.col_off, part.col_stop + 1).astype(np.float64),
+        np.arange(part.row_off, part.row_stop + 1).astype(np.float64),
+    )
+    return lookup(*edges, of=of.level, on=other.header)
+
+
+async def _laid(band: _Band, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid) -> Grid:
+    """Return a band's scaled values at positions on the finest band's level; NaN outside."""
+    x, y = lookup(cols, rows, of=of.level, on=level.header)
+    at_x, used_x = nearest(x, level.header.width)
+    at_y, used_y = nearest(y, level.header.height)
+    values = np.full((rows.size, cols.size), np.nan)
+    if used_x.stop == used_x.start or used_y.stop == used_y.start:
+        return values
+    window = _window(used_x, used_y)
+    stored, is_valid = await read_stored(level, window, band.of.number, nodata=band.scaling.nodata)
+    scaled = await asyncio.to_thread(band.scaling.apply, stored, is_valid)
+    inside_x, inside_y = at_x >= 0, at_y >= 0
+    values[np.ix_(inside_y, inside_x)] = scaled[
+        np.ix_(at_y[inside_y] - used_y.start, at_x[inside_x] - used_x.start)
+    ]
+    return values
+
+
+async def _laid_stored(
+    mask: _Band, cols: Grid, rows: Grid, *, of: LevelGrid
+) -> tuple[np.ndarray[Any, Any], Mask]:
+    """Return a mask's stored values at positions on the finest band; not valid outside."""
+    header = mask.opened.header
+    x, y = lookup(cols, rows, of=of.level, on=header)
+    at_x, used_x = nearest(x, header.width)
+    at_y, used_y = nearest(y, header.height)
+    found = np.zeros((rows.size, cols.size), header.dtype)
+    is_valid = np.zeros(found.shape, np.bool_)
+    if used_x.stop == used_x.start or used_y.stop == used_y.start:
+        return found, is_valid
+    stored, known = await read_stored(mask.opened, _window(used_x, used_y), mask.of.number)
+    inside_x, inside_y = at_x >= 0, at_y >= 0
+    at = np.ix_(at_y[inside_y] - used_y.start, at_x[inside_x] - used_x.start)
+    inside = np.ix_(inside_y, inside_x)
+    found[inside], is_valid[inside] = stored[at], known[at]
+    return found, is_valid
+
+
+def _window(cols: slice, rows: slice) -> Window:
+    return Window(
+        col_off=cols.start, row_off=rows.start, width=cols.stop - cols.start, height=rows.stop - rows.start
+    )
+
+
+def _strips(window: Window, tile_height: int) -> Iterator[Window]:
+    """Cut a window into runs of rows that end where tiles do."""
+    n_rows = max(_STRIP_PIXELS // window.width // tile_height * tile_height, tile_height)
+    start = window.row_off
+    while start < window.row_stop:
+        stop = min((start // n_rows + 1) * n_rows, window.row_stop)
+        yield window.rows(start - window.row_off, stop - window.row_off)
+        start = stop

@@ -1,0 +1,111 @@
+"""``pixel-gather rank``: its outputs and what it says of wrong options."""
+
+import csv
+import json
+from pathlib import Path
+
+import arro3.io
+import pytest
+
+from pixel_gather.ranking.table import COLUMNS
+from pixel_gather_cli.main import main
+from ranking.rasters import landscape, lonlat_box, make_cog
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three scenes of red and nir, and a missing one; the list's path."""
+    folder = tmp_path_factory.mktemp("rank")
+    lines = ["href,time,band,scene"]
+    for n in range(3):
+        for band, level in (("B4", 1500), ("B5", 2000 + 500 * n)):
+            make_cog(folder / f"{band}_{n}.tif", landscape(n, side=256, level=level))
+            lines.append(f"{folder}/{band}_{n}.tif,2024-01-0{n + 1},{band},s{n}")
+    lines += [f"{folder}/none_{band}.tif,2024-02-01,{band},lost" for band in ("B4", "B5")]
+    (folder / "list.csv").write_text("\n".join(lines))
+    return folder / "list.csv"
+
+
+_NDVI = ("--by", "ndvi", "--bands", "red=B4,nir=B5")
+
+
+def _run(*arguments: str) -> int:
+    try:
+        main(["rank", *arguments])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def test_table_lists_the_order_and_the_lost_scene(scenes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, as one was not read; the summary goes to standard error."""
+    code = _run(str(scenes), *_NDVI)
+
+    out, error = capsys.readouterr()
+    lines = [line.split() for line in out.splitlines()]
+    assert code == 1
+    assert [line[2] for line in lines[1:4]] == ["s2", "s1", "s0"]
+    assert "missing: no such object" in out.splitlines()[4]
+    assert error.splitlines()[-1].startswith("4 scenes, 1 not read: ")
+
+
+def test_json_csv_and_parquet_hold_the_same(
+    scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With all columns."""
+    place = tmp_path / "ranking.parquet"
+    box = ",".join(map(str, lonlat_box(20, 30, 200, 180)))
+
+    _run(str(scenes), *_NDVI, "--json", "--parquet", str(place), f"--bbox={box}")
+    found = json.loads(capsys.readouterr().out)
+    _run(str(scenes), *_NDVI, "--csv", f"--bbox={box}")
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    table = arro3.io.read_parquet(str(place)).read_all()
+
+    assert [row["id"] for row in found["scenes"]] == ["s2", "s1", "s0", "lost"]
+    assert [row["id"] for row in rows] == ["s2", "s1", "s0", "lost"]
+    assert tuple(rows[0]) == tuple(table.schema.names) == COLUMNS
+    values = [row["value"] for row in found["scenes"]]
+    assert [float(row["value"]) for row in rows[:3]] == values[:3]
+    assert table["value"].to_pylist() == values
+    assert table["rank"].to_pylist() == [1, 2, 3, None]
+    assert json.loads(dict(table.schema.metadata)[b"pixel_gather"])["by"] == "ndvi"
+
+
+def test_sheet_shows_the_top_with_pictures(scenes: Path, tmp_path: Path) -> None:
+    """One page without links to elsewhere."""
+    page = tmp_path / "sheet.html"
+
+    _run(str(scenes), *_NDVI, "--html", str(page), "--top", "2")
+
+    text = page.read_text()
+    assert text.count("<img") == text.count("<svg") == 2
+    assert ">s2<" in text
+    assert ">s0<" not in text
+    assert "http" not in text.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--by", "ndvi"), "rank: give one of LIST, --catalog and --stac"),
+        (("LIST", "--by", "nir ++"), "by: position 7: it ends where"),
+        (("LIST", "--by", "ndvi"), "by: the list has no band nir; it has B4, B5"),
+        (("LIST", "--by", "B4", "--mask", "scl"), "--mask: 'scl' is not BAND:3,8,9"),
+        (("LIST", "--by", "B4", "--bands", "red"), "--bands: 'red' is not such as"),
+        (("LIST", "--by", "B4", "--precision", "fine"), "precision: it is 'fine'"),
+        (("LIST", "--by", "B4", "--statistic", "mode"), "statistic: it is 'mode'"),
+        (("LIST", "--by", "B4", "--check-kept"), "--check-kept: it goes with --statistics"),
+        (("LIST", "--by", "B4", "--datetime", "2024"), "--datetime: it goes with --catalog"),
+        (("LIST", "--by", "B4", "--geojson", "none.json"), "--geojson: none.json is no GeoJSON file"),
+        (("LIST", "--by", "B4", "--bbox=10,50,5,51"), "area.bbox: write west < east"),
+    ],
+)
+def test_wrong_options_are_named(
+    scenes: Path, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and one line."""
+    code = _run(*(str(scenes) if each == "LIST" else each for each in arguments))
+
+    assert code == 2
+    assert words in capsys.readouterr().err
