@@ -116,6 +116,7 @@ class Functions(Construct):
         self._grant_data(buckets, settings.source_buckets)
         if settings.catalog is not None:
             _grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
+            _grant_listing(self.search.role, settings.source_buckets)
 
     def _grant_data(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
         buckets.lists.grant_get(self.submit.role)  # to see whether the list is there
@@ -182,6 +183,17 @@ def _grant_catalog(role: iam.Role, href: str, sources: Sequence[SourceBucket]) -
     )
     if source.kms_key is not None:
         allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
+
+
+def _grant_listing(role: iam.Role, sources: Sequence[SourceBucket]) -> None:
+    """Allow listing the buckets whose folders searches may list."""
+    for source in sources:
+        if source.expand and not source.unsigned:
+            allow(
+                role,
+                ["s3:ListBucket"],
+                Stack.of(role).format_arn(service="s3", region="", account="", resource=source.name),
+            )
 
 
 def _by_s3_alone(role: iam.Role, source: SourceBucket) -> dict[str, Any]:
