@@ -1,4 +1,4 @@
-"""Benchmarks of searches, with few scenes: a catalog read by ranges takes few requests, and no link is lost."""
+"""Benchmarks of searches, with few scenes: large ones take few requests, and no link is lost."""
 
 from pathlib import Path
 
