@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -109,6 +110,52 @@ def _counted(folder: Path) -> Iterator[tuple[Any, list[tuple[str, int]]]]:
         yield open_place("s3://catalogs", settings), answered
 
 
+def measure_small_boxes(folder: Path) -> dict[str, Any]:
+    """Return medians over boxes of 0.3 x 0.2 degrees, in a process that has imported the function alone."""
+    environment = {**os.environ, **_environment(folder)}
+    done = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", _SMALL_BOXES], env=environment, check=True, capture_output=True, text=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    from support.lambda_functions import ENVIRONMENT  # noqa: PLC0415 # moto takes a second
+
+    catalog = f"file://{folder}/catalog.parquet"
+    return {**ENVIRONMENT, "PIXEL_GATHER_CATALOG": catalog, "POWERTOOLS_LOG_LEVEL": "ERROR"}
+
+
+_SMALL_BOXES: Final = """
+import json, random, resource, statistics, time
+began = time.perf_counter()
+from handlers import search
+from pixel_gather.catalog.area import Area
+from pixel_gather.catalog.query import SceneQuery
+imported_s = time.perf_counter() - began
+opened = search.catalog.newest()
+opened_s = time.perf_counter() - began - imported_s
+rnd = random.Random(7)
+matching, searching, n = [], [], []
+for _ in range(500):
+    west, south = rnd.uniform(-180, 179), rnd.uniform(-80, 80)
+    query = SceneQuery(area=Area((west, south, west + 0.3, south + 0.2)))
+    began = time.perf_counter()
+    matches = search.catalog._runner.run(opened.matches(query))
+    matching.append(time.perf_counter() - began)
+    n.append(len(matches.row))
+    began = time.perf_counter()
+    search.catalog.search(query, most=10, take=lambda item: item["id"])
+    searching.append(time.perf_counter() - began)
+print(json.dumps({
+    "imported_s": imported_s, "opened_s": opened_s, "matched_ms": 1000 * statistics.median(matching),
+    "ten_scenes_ms": 1000 * statistics.median(searching), "n_found": statistics.mean(n),
+    "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+}))
+"""
+
+
 @contextmanager
 def search_function(folder: Path) -> Iterator[Any]:
     """Import the search function over a catalog, as a cold start does."""
@@ -203,6 +250,7 @@ def _load(folder: Path) -> None:
     from support.api_bridge import event, serving_api  # noqa: PLC0415 # as above
     from support.lambda_functions import Context  # noqa: PLC0415 # as above
 
+    click.echo(f"small boxes: {measure_small_boxes(folder)}")
     target = area_target(published.BOX)
     west, south, _, _ = published.BOX
     with search_function(folder) as module:

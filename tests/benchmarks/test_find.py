@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.bench_find import area_target, measure_clients, measure_ranges, search_function
+from benchmarks.bench_find import (
+    area_target,
+    measure_clients,
+    measure_ranges,
+    measure_small_boxes,
+    search_function,
+)
 from benchmarks.made_catalog import write_made_up
 from pixel_gather_bench.area import published
 from support.api_bridge import serving_api
@@ -37,3 +43,12 @@ def test_every_client_has_every_link_of_the_published_box(folder: Path) -> None:
         found = measure_clients(root, area_target(published.BOX), 32)
 
     assert (found["n_errors"], found["n_links"]) == (0, 32 * 1560)
+
+
+def test_a_function_by_itself_is_measured(folder: Path) -> None:
+    """It searches small boxes, and its memory is that of a process of its own."""
+    found = measure_small_boxes(folder)
+
+    assert found["n_found"] > 0
+    assert found["matched_ms"] > 0
+    assert found["peak_mib"] > 20

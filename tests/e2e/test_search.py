@@ -1,6 +1,7 @@
 """Searches through the deployed API, by a function that may read the catalog and list one bucket."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -11,6 +12,8 @@ from e2e.api import call, gathered
 from e2e.principals import User
 from e2e.test_gathers import IN_SAMPLES, SERIES, run_cli
 from pixel_gather_emulator.deploy import DeployedStack
+from support.api_bridge import body_of, event
+from support.lambda_functions import Context, cold_start
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -115,21 +118,38 @@ def test_command_line_searches_the_deployments_catalog(deployment: DeployedStack
     assert json.loads(done.stdout)["sources"] == {"total": 2, "done": 2, "failed": 0}
 
 
+def search_function(deployment: DeployedStack) -> dict[str, Any]:
+    """Return the configuration of the search function."""
+    functions = deployment.client("lambda").list_functions()["Functions"]
+    (found,) = (each for each in functions if "Search" in each["FunctionName"])
+    return dict(found)
+
+
 @pytest.fixture(scope="module")
 def searcher(deployment: DeployedStack) -> User:
     """A user with the rights of the search function's role and no others."""
-    functions = deployment.client("lambda").list_functions()["Functions"]
-    (role,) = (
-        each["Role"].rpartition("/")[2]
-        for each in functions
-        if each["Handler"].startswith("handlers.search.") or "Search" in each["FunctionName"]
-    )
+    role = search_function(deployment)["Role"].rpartition("/")[2]
     user = User.with_policies(deployment, "searcher")
     iam = deployment.client("iam")
     for name in iam.list_role_policies(RoleName=role)["PolicyNames"]:
         document = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
         iam.put_user_policy(UserName="searcher", PolicyName=name, PolicyDocument=json.dumps(document))
     return user
+
+
+def test_search_function_needs_no_more_than_its_role(searcher: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulator gives functions its operator's rights, so the handler runs here with those of the role."""
+    deployed = search_function(searcher.deployment)["Environment"]["Variables"]
+    variables = {**deployed, **searcher.variables}
+
+    with cold_start(monkeypatch, "search", **variables) as module:
+        found = module.handler(event("GET", f"/scenes?{FOLDERS}&expand=true"), Context(left_s=29))
+        items = module.handler(event("GET", "/search?limit=100"), Context(left_s=29))
+        module.catalog.close()
+
+    assert found["statusCode"] == items["statusCode"] == 200, (found, items)
+    assert sum("not_listed" not in scene for scene in body_of(found)["scenes"]) == 1
+    assert len(body_of(items)["features"]) == len(SERIES) + 3
 
 
 def test_search_role_reads_the_catalog_and_lists_the_allowed_bucket(searcher: User) -> None:
@@ -150,7 +170,7 @@ def test_search_role_may_do_nothing_else(searcher: User) -> None:
     deployment = searcher.deployment
     samples, s3 = deployment.samples.bucket, searcher.client("s3")
     states = searcher.client("stepfunctions")
-    refused = (
+    refused: tuple[Callable[[], Any], ...] = (
         lambda: s3.get_object(Bucket=samples, Key=f"{IN_SAMPLES}/{SERIES[0]}"),
         lambda: s3.get_object(Bucket=samples, Key="demo/catalog.parquet"),
         lambda: s3.put_object(Bucket=samples, Key="demo/catalog.columns", Body=b""),

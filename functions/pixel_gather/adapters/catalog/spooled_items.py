@@ -92,7 +92,8 @@ class SpooledItems:
 
     def digests(self, which: np.ndarray[Any, Any]) -> bytes:
         """Return digests of some items, one behind the other."""
-        return np.frombuffer(self._digests, np.uint8).reshape(-1, _DIGEST_NBYTES)[which].tobytes()
+        digests: np.ndarray[Any, Any] = np.frombuffer(self._digests, f"V{_DIGEST_NBYTES}")
+        return bytes(digests[which].tobytes())
 
     def _add(self, items: Sequence[tuple[Mapping[str, Any], SceneKey]]) -> None:
         geometries = [item.get("geometry") for item, _ in items]
