@@ -163,9 +163,10 @@ def matches_in(block: Columns, query: SceneQuery, *, first_row: int, collections
         first_row: Of the block, in the catalog.
         collections: Names behind the column ``collection``.
     """
+    in_area = np.flatnonzero(_meets(block, query))
+    block = {name: values[in_area] for name, values in block.items()}  # a small area leaves few rows
     stop_us = block["start_us"] + block["duration_s"].astype(np.int64) * _SECOND_US
-    found = _meets(block, query)
-    found &= (block["start_us"] <= query.times.stop_us) & (stop_us >= query.times.start_us)
+    found = (block["start_us"] <= query.times.stop_us) & (stop_us >= query.times.start_us)
     if (cloud := most_cloud(query.where)) is not None:
         found &= block["cloud"] <= cloud
     if query.collections:
@@ -178,7 +179,7 @@ def matches_in(block: Columns, query: SceneQuery, *, first_row: int, collections
         found &= (block["start_us"] < after.start_us) | is_tie
     rows = np.flatnonzero(found)
     is_exact = np.ones(len(rows), bool) if query.area is None else _is_decided(block, rows, query)
-    return Matches(rows + first_row, block["start_us"][rows], block["hash"][rows], is_exact)
+    return Matches(in_area[rows] + first_row, block["start_us"][rows], block["hash"][rows], is_exact)
 
 
 def columns_of(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns:
@@ -246,8 +247,10 @@ def _meets(columns: Columns, query: SceneQuery) -> np.ndarray[Any, Any]:
         return np.ones(len(columns["x0"]), bool)
     west, south, east, north = unwrapped(query.area.box)
     across = np.zeros(len(columns["x0"]), bool)
+    least, most = columns["x0"].min(initial=np.inf), columns["x1"].max(initial=-np.inf)
     for shift in SHIFTS:
-        across |= (columns["x0"] <= east + shift) & (columns["x1"] >= west + shift)
+        if least <= east + shift and most >= west + shift:
+            across |= (columns["x0"] <= east + shift) & (columns["x1"] >= west + shift)
     return across & (columns["y0"] <= north) & (columns["y1"] >= south)
 
 

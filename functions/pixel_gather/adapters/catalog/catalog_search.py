@@ -164,14 +164,21 @@ class Catalog:
         return Page(items=tuple(found), next=None)
 
     async def _blocks_of(self, numbers: tuple[int, ...]) -> list[Columns]:
+        if (held := self._blocks) is not None:
+            return [
+                block_of_bytes(held[slice(*self._extent(number))], self.header.n_in_block(number))
+                for number in numbers
+            ]
         return await asyncio.gather(*(self._block(number) for number in numbers))
+
+    def _extent(self, number: int) -> tuple[int, int]:
+        """Return the bytes of a block, from the beginning of the first one."""
+        start = block_nbytes(number * N_PER_BLOCK)
+        return start, start + block_nbytes(self.header.n_in_block(number))
 
     async def _block(self, number: int) -> Columns:
         n = self.header.n_in_block(number)
-        start = block_nbytes(number * N_PER_BLOCK)
-        stop = start + block_nbytes(n)
-        if self._blocks is not None:
-            return block_of_bytes(self._blocks[start:stop], n)
+        start, stop = self._extent(number)
         if (kept := self._fetched.get(number)) is not None:
             return kept
         first = self._parts.blocks
@@ -224,9 +231,7 @@ async def open_catalog(store: Store, key: str, *, most_in_memory: int = MOST_IN_
     if nbytes != parts.stop:
         raise StoreError(f"{name} is damaged: it has {nbytes:,} bytes instead of {parts.stop:,}")
     is_held = header.n_scenes <= most_in_memory
-    content = memoryview(
-        await _range(store, name, parts.table, parts.stop if is_held else parts.blocks, etag)
-    )
+    content = await _range(store, name, parts.table, parts.stop if is_held else parts.blocks, etag)
     n_before_blocks = parts.blocks - parts.table
     return Catalog(
         store,
@@ -260,16 +265,16 @@ def _take[T](values: Iterator[T], n: int) -> list[T]:
     return [value for _, value in zip(range(n), values, strict=False)]
 
 
-async def _range(store: Store, key: str, start: int, stop: int, etag: str | None) -> bytes:
-    """Read bytes [start, stop) of one version of a file."""
+async def _range(store: Store, key: str, start: int, stop: int, etag: str | None) -> memoryview:
+    """Read bytes [start, stop) of one version of a file, without a copy."""
     if start == stop:
-        return b""
+        return memoryview(b"")
     options: dict[str, Any] = {"range": (start, stop)}
     if etag is not None and not etag.startswith("W/"):
         options["if_match"] = etag
     try:
         answer = await obstore.get_async(store, key, options=options)  # type: ignore[arg-type] # a plain dict
-        return bytes(await answer.bytes_async())
+        return memoryview(await answer.bytes_async())
     except FileNotFoundError as error:
         raise StoreError(f"{key} is gone: the catalog was replaced; search again") from error
     except (obstore.exceptions.BaseError, OSError) as error:
