@@ -43,8 +43,10 @@ from pixel_gather.errors import StoreError
 type Item = dict[str, Any]
 
 MOST_IN_MEMORY: Final = 4_000_000
-_N_BLOCKS_KEPT: Final = 256
-_N_GROUPS_KEPT: Final = 256
+_BLOCKS_KEPT_NBYTES: Final = 40 << 20
+_GROUPS_KEPT_NBYTES: Final = 24 << 20
+"""A group of 64 items of Sentinel-2 takes 700 kB."""
+
 _N_AT_A_TIME: Final = 16
 _N_LOOKED_AT: Final = 256
 
@@ -60,22 +62,27 @@ class Page:
 
 @dataclass(slots=True)
 class _Kept[K, V]:
-    """What was fetched last, up to a number."""
+    """What was fetched last, up to a number of bytes."""
 
-    most: int
-    values: OrderedDict[K, V] = field(default_factory=OrderedDict)
+    most_nbytes: int
+    values: OrderedDict[K, tuple[V, int]] = field(default_factory=OrderedDict)
+    nbytes: int = 0
 
     def get(self, key: K) -> V | None:
         """Return a value and keep it longer."""
-        if key in self.values:
-            self.values.move_to_end(key)
-        return self.values.get(key)
+        if key not in self.values:
+            return None
+        self.values.move_to_end(key)
+        return self.values[key][0]
 
-    def put(self, key: K, value: V) -> None:
-        """Keep a value; the one that was not asked for longest goes."""
-        self.values[key] = value
-        if len(self.values) > self.most:
-            self.values.popitem(last=False)
+    def put(self, key: K, value: V, nbytes: int) -> None:
+        """Keep a value; those that were not asked for longest go."""
+        _, replaced_nbytes = self.values.pop(key, (None, 0))
+        self.values[key] = value, nbytes
+        self.nbytes += nbytes - replaced_nbytes
+        while self.nbytes > self.most_nbytes:
+            _, (_, freed_nbytes) = self.values.popitem(last=False)
+            self.nbytes -= freed_nbytes
 
 
 class Catalog:
@@ -105,8 +112,8 @@ class Catalog:
         self._offsets = offsets
         self._parts = parts
         self._blocks = blocks
-        self._fetched = _Kept[int, Columns](_N_BLOCKS_KEPT)
-        self._groups = _Kept[int, list[bytes]](_N_GROUPS_KEPT)
+        self._fetched = _Kept[int, Columns](_BLOCKS_KEPT_NBYTES)
+        self._groups = _Kept[int, list[bytes]](_GROUPS_KEPT_NBYTES)
 
     async def matches(self, query: SceneQuery) -> Matches:
         """Return the scenes whose columns fit a query; of some, footprint or properties may still decide."""
@@ -184,7 +191,7 @@ class Catalog:
         first = self._parts.blocks
         content = await _range(self._store, columns_key(self._key), first + start, first + stop, self.etag)
         block = block_of_bytes(content, n)
-        self._fetched.put(number, block)
+        self._fetched.put(number, block, stop - start)
         return block
 
     async def _items(self, rows: list[int]) -> list[Item]:
@@ -196,7 +203,7 @@ class Catalog:
         if (kept := self._groups.get(number)) is not None:
             return kept
         group = await self._fetched_group(number)
-        self._groups.put(number, group)
+        self._groups.put(number, group, sum(map(len, group)))
         return group
 
     async def _fetched_group(self, number: int) -> list[bytes]:
