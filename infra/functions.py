@@ -17,7 +17,7 @@ from infra.buckets import Buckets
 from infra.context import SettingsError
 from infra.gather_function import ONE_VCPU_MIB, GatherFunction, Platform, Sizing
 from infra.settings import Settings, SourceBucket
-from infra.source_access import grant_catalog, grant_secret, grant_sources
+from infra.source_access import grant_catalog, grant_listing, grant_secret, grant_sources
 from pixel_gather.metric_names import NAMESPACE, SERVICE
 
 type PackageCode = Callable[[str], lambda_.Code]
@@ -126,6 +126,7 @@ class Functions(Construct):
                 grant_secret(reader.role, settings.earthdata_secret)
         if settings.catalog is not None:
             grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
+            grant_listing(self.search.role, settings.source_buckets)
 
     def _grant_data(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
         buckets.lists.grant_get(self.submit.role)  # to see whether the list is there

@@ -109,6 +109,8 @@ class Monitoring(Construct):
                 state_machine=state_machine,
                 workers=functions.shards,
                 throttles=[each.function.metric_throttles(period=PERIOD) for each in functions.every],
+                search=functions.search,
+                api=api,
             ),
         )
 

@@ -26,6 +26,7 @@ class _Problem:
     code: str
     title: str
     detail: str = _MESSAGE
+    retry_after_s: int | None = None
 
 
 _PROBLEMS: Final = (
@@ -62,6 +63,7 @@ _PROBLEMS: Final = (
         code="throttled",
         title="Too many requests",
         detail="Try again in a few seconds; look at a gather every 5 seconds at most",
+        retry_after_s=2,  # the burst is that of two seconds
     ),
     _Problem(
         response=apigateway.ResponseType.INTEGRATION_TIMEOUT,
@@ -94,7 +96,13 @@ def answer_with_problems(api: apigateway.RestApi) -> None:
             type=problem.response,
             status_code=None if problem.status is None else str(problem.status),
             templates={_MEDIA_TYPE: _template(problem)},
+            response_headers=_headers(problem),
         )
+
+
+def _headers(problem: _Problem) -> dict[str, str] | None:
+    """Return headers as API Gateway takes fixed ones: in single quotes."""
+    return None if problem.retry_after_s is None else {"Retry-After": f"'{problem.retry_after_s}'"}
 
 
 def _template(problem: _Problem) -> str:

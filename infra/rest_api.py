@@ -55,7 +55,7 @@ class _Route:
     query: tuple[str, ...] = ()
 
 
-_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "token")
+_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "expand", "token")
 _SEARCH: Final = ("bbox", "intersects", "datetime", "ids", "collections", "query", "limit", "token")
 
 

@@ -66,6 +66,10 @@ class SourceBucket:
     """None for the deployment's own Region. Transfer from another Region is charged."""
 
     requester_pays: bool = False
+    expand: bool = False
+    """Whether searches may list its folders, for catalogs that name folders instead of images. A listing is
+    priced as 12 GETs."""
+
     unsigned: bool = False
     """Whether it is read without credentials, as public buckets allow. No role then gets a right to it."""
 
@@ -117,8 +121,8 @@ class Settings:
 
     source_buckets: tuple[SourceBucket, ...] = ()
     """``source_buckets``: the only buckets that sources are read from. A JSON array of objects with ``name``
-    and, where needed, ``region``, ``requester_pays``, ``unsigned`` and ``kms_key``. The functions'
-    environment has room for about 80."""
+    and, where needed, ``region``, ``requester_pays``, ``unsigned``, ``expand`` and ``kms_key``. The
+    functions' environment has room for about 80."""
 
     https_hosts: tuple[str, ...] = ()
     """``https_hosts``: hosts that sources may be read from by https, as a JSON array; none by default."""
@@ -337,7 +341,7 @@ def _source_buckets(context: Context) -> tuple[SourceBucket, ...]:
 
 
 def _source_bucket(key: str, value: object) -> SourceBucket:
-    known = ("name", "region", "requester_pays", "unsigned", "kms_key")
+    known = ("name", "region", "requester_pays", "unsigned", "expand", "kms_key")
     if not isinstance(value, dict) or not set(value) <= set(known) or "name" not in value:
         raise SettingsError(key, value, f"an object with a name and, where needed, {', '.join(known[1:])}")
     fields = Context(lambda name: value.get(name.rpartition(".")[2]))
@@ -346,6 +350,7 @@ def _source_bucket(key: str, value: object) -> SourceBucket:
         region=fields.text(f"{key}.region", None, pattern=_REGION, expected="a Region: eu-central-1"),
         requester_pays=fields.truth(f"{key}.requester_pays", default=False),
         unsigned=fields.truth(f"{key}.unsigned", default=False),
+        expand=fields.truth(f"{key}.expand", default=False),
         kms_key=fields.text(
             f"{key}.kms_key",
             None,

@@ -54,6 +54,17 @@ def grant_catalog(role: iam.Role, href: str, sources: Sequence[SourceBucket]) ->
         allow(role, ["kms:Decrypt"], source.kms_key, conditions=_by_s3_alone(role, source))
 
 
+def grant_listing(role: iam.Role, sources: Sequence[SourceBucket]) -> None:
+    """Allow listing the buckets whose folders searches may list."""
+    for source in sources:
+        if source.expand and not source.unsigned:
+            allow(
+                role,
+                ["s3:ListBucket"],
+                Stack.of(role).format_arn(service="s3", region="", account="", resource=source.name),
+            )
+
+
 def grant_secret(role: iam.Role, name: str) -> None:
     """Allow reading one secret by its name."""
     arn = Stack.of(role).format_arn(

@@ -1,9 +1,10 @@
-"""The dashboard's rows: throughput, latency, failures, capacity and cost."""
+"""The dashboard's rows: throughput, latency, failures, capacity, cost, and searches."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from aws_cdk import Duration
+from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_stepfunctions as sfn
 
@@ -40,6 +41,8 @@ def dashboard_rows(
     state_machine: sfn.StateMachine,
     workers: Sequence[GatherFunction],
     throttles: Sequence[cloudwatch.IMetric],
+    search: GatherFunction,
+    api: apigateway.RestApi,
 ) -> list[_Row]:
     """Return the dashboard's widgets."""
     return [
@@ -48,6 +51,7 @@ def dashboard_rows(
         _failures(metrics, state_machine),
         _capacity(metrics, workers, throttles),
         _cost(metrics),
+        _searches(search, api),
     ]
 
 
@@ -115,6 +119,28 @@ def _cost(metrics: GatherMetrics) -> _Row:
         _graph("Dollars a day, by our model", metrics.sum(SPENT_USD, label="dollars", period=_DAY)),
         _graph("Dollars a gather, by our model", metrics.average(GATHER_USD, label="dollars")),
         _graph("Seconds a gather", metrics.average(GATHER, label="seconds")),
+    ]
+
+
+def _searches(search: GatherFunction, api: apigateway.RestApi) -> _Row:
+    """Return what the search function does, and what all paths of the API answer."""
+    durations = [
+        search.function.metric_duration(period=PERIOD, statistic=f"p{share}", label=f"p{share}")
+        for share in (50, 95, 99)
+    ]
+    return [
+        _graph(
+            "Searches",
+            search.function.metric_invocations(period=PERIOD, label="searches"),
+            search.function.metric_errors(period=PERIOD, label="errors"),
+        ),
+        _graph("Milliseconds a search", *durations),
+        _graph(
+            "Answers of the API",
+            api.metric_count(period=PERIOD, label="all"),
+            api.metric_client_error(period=PERIOD, statistic="Sum", label="4xx"),
+            api.metric_server_error(period=PERIOD, statistic="Sum", label="5xx"),
+        ),
     ]
 
 

@@ -28,8 +28,9 @@ _OFFLINE: Final = ("catalog", "drill", "index", "ls", "plan", "rank", "report", 
 
 # fmt: off
 _PROGRAMS: Final = frozenset((
-    "aws", "bash", "cat", "cd", "cdk", "curl", "echo", "eval", "export", "git", "jq", "lint-imports", "mkdir",
-    "mypy", "open", "pip", "pytest", "python", "python3", "rm", "ruff", "source", "unset", "uv", "uvx",
+    "apt-get", "aws", "bash", "cat", "cd", "cdk", "curl", "echo", "eval", "export", "git", "jq",
+    "lint-imports", "mkdir", "mypy", "open", "pip", "pytest", "python", "python3", "rm", "ruff", "source",
+    "unset", "uv", "uvx",
 ))
 # fmt: on
 """Other programs, whose arguments are not checked."""

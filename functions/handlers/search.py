@@ -32,19 +32,24 @@ from handlers.api.scene_answers import (
     scene_summary,
 )
 from handlers.api.search_parameters import (
+    MOST_EXPANDED,
     MOST_SCENES,
     area_query,
     body_query,
+    is_expanded,
     item_search_query,
     limit_of,
     scenes_query,
 )
 from handlers.settings import Settings
+from pixel_gather.catalog.folders import unlisted_folders
 from pixel_gather.catalog.item import asset_hrefs
 from pixel_gather.catalog.query import SceneQuery
 from pixel_gather.errors import SceneNotFoundError
 
 _NO_ETAG: Final = '"none"'
+_NOT_LISTED: Final = "Pixel-Gather-Not-Listed"
+"""Header that says how many folders could not be listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +142,19 @@ def _add_links(app: APIGatewayRestResolver, service: _Service) -> None:
     def area() -> Response[str]:
         asked = service.given
         query, assets = area_query(asked)
+        expand = is_expanded(asked)
+        n_unlisted = 0
 
         def hrefs(item: Mapping[str, Any]) -> list[str]:
-            return [href for _, href in asset_hrefs(item, assets)]
+            nonlocal n_unlisted
+            unlisted = [each["href"] for each in unlisted_folders(item)]
+            n_unlisted += len(unlisted)
+            links = [href for _, href in asset_hrefs(item, assets)]
+            return links + [href for href in unlisted if href not in links]
 
-        found = service.catalog.search(query, most=MOST_SCENES, take=hrefs)
-        headers = {}
+        most = MOST_EXPANDED if expand else MOST_SCENES
+        found = service.catalog.search(query, most=most, take=hrefs, expand=expand)
+        headers = {_NOT_LISTED: str(n_unlisted)} if expand else {}
         if found.next is not None:
             following = urlencode({**asked, "token": found.next.to_token()})
             headers["Link"] = f'<{service.root}/area?{following}>; rel="next"'
@@ -153,8 +165,12 @@ def _add_links(app: APIGatewayRestResolver, service: _Service) -> None:
     def scenes() -> Response[str]:
         asked = service.given
         query, assets = scenes_query(asked)
+        expand, most = is_expanded(asked), limit_of(asked)
         found = service.catalog.search(
-            query, most=limit_of(asked), take=lambda item: scene_summary(item, assets)
+            query,
+            most=min(most, MOST_EXPANDED) if expand else most,
+            take=lambda item: scene_summary(item, assets),
+            expand=expand,
         )
         token = None if found.next is None else found.next.to_token()
         return answer({"scenes": found.parts, "next": token}, etag=found.etag)

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 _PREFIX: Final = "PIXEL_GATHER_"
 _OWN_MEMORY: Final = "AWS_LAMBDA_FUNCTION_MEMORY_SIZE"
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-_BUCKET_FIELDS: Final = frozenset({"name", "region", "requester_pays", "unsigned"})
+_BUCKET_FIELDS: Final = frozenset({"name", "region", "requester_pays", "unsigned", "expand"})
 _LIMITS: Final = frozenset(
     {"usd", "files", "pixels", "fetched_bytes", "workers", "failed_shards", "times_source"}
 )
@@ -29,6 +29,8 @@ class SourceBucket:
 
     requester_pays: bool = False
     unsigned: bool = False
+    expand: bool = False
+    """Whether searches may list its folders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +188,8 @@ def _checked_prefix(prefix: str) -> str:
 def _source_bucket(value: Any) -> SourceBucket:
     if not isinstance(value, dict) or "name" not in value or not set(value) <= _BUCKET_FIELDS:
         raise SettingsError(
-            f"{_PREFIX}SOURCE_BUCKETS has {value!r}; each has a name and may have region, requester_pays "
-            "and unsigned"
+            f"{_PREFIX}SOURCE_BUCKETS has {value!r}; each has a name and may have region, requester_pays, "
+            "unsigned and expand"
         )
     return SourceBucket(**value)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pixel_gather_emulator.emulator import Emulator, EmulatorError, emulator
-from pixel_gather_emulator.samples import Samples, seed
+from pixel_gather_emulator.samples import Samples, seed, write_catalog
 from pixel_gather_emulator.tied import CommandError, RunCommand, tied_commands
 
 REPOSITORY: Final = Path(__file__).parents[2]
@@ -78,6 +78,7 @@ class DeployedStack:
             "PIXEL_GATHER_ARRAY_BUCKET": self.array_bucket,
             "PIXEL_GATHER_CONTROL_BUCKET": self.control_bucket,
             "PIXEL_GATHER_SAMPLES": self.samples.list_href,
+            "PIXEL_GATHER_SAMPLE_CATALOG": self.samples.catalog_href,
         }
 
     @property
@@ -153,8 +154,14 @@ def _deploy(
 ) -> DeployedStack:
     environment = _cdk_environment(running)
     assembly, outputs = running.work / "cdk.out", running.work / "outputs.json"
-    allowed = json.dumps([{"name": name} for name in (Samples().bucket, *source_buckets)])
-    settings = {"emulated": "true", "source_buckets": allowed, **context}
+    buckets = [{"name": Samples().bucket, "expand": True}, *({"name": name} for name in source_buckets)]
+    allowed = json.dumps(buckets)
+    settings = {
+        "emulated": "true",
+        "source_buckets": allowed,
+        "catalog": Samples().catalog_href,
+        **context,
+    }
     given = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
     on_step("synth, bootstrap, samples")
     with ThreadPoolExecutor() as pool, tied_commands() as run:
@@ -166,6 +173,7 @@ def _deploy(
         account = f"aws://{running.account}/{running.region}"
         bootstrapped = pool.submit(cdk, ["bootstrap", account, "--app", ""], cwd=running.work)
         samples = seed(running)
+        write_catalog(samples, run, environment)
         bootstrapped.result()
         synthesized.result()
         _keep_zips(assembly)

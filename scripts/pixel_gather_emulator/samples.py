@@ -1,17 +1,20 @@
-"""Fills a bucket of the emulated S3 with sample COGs and a list of them."""
+"""Fills a bucket of the emulated S3 with sample COGs, a list of them, and a catalog to search."""
 
 import csv
 import io
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pixel_gather_emulator.emulator import Emulator
+from pixel_gather_emulator.tied import RunCommand
 
 _DATA: Final = Path(__file__).parents[2] / "tests" / "data"
 _DEMO: Final = _DATA / "demo" / "sources.csv"
+_FOLDER_SCENES: Final = _DATA / "demo" / "folders.json"
 _FOLDERS: Final = (
     "series/files/stactools-nclimgrid",
     "files/gdal-autotest",
@@ -33,6 +36,24 @@ class Samples:
     def list_href(self) -> str:
         """The list's address, for a request."""
         return f"s3://{self.bucket}/{self.list_key}"
+
+    @property
+    def catalog_href(self) -> str:
+        """The address of the catalog of the list's files, which the deployment searches."""
+        return f"s3://{self.bucket}/demo/catalog.parquet"
+
+
+def write_catalog(samples: Samples, run: RunCommand, environment: Mapping[str, str]) -> None:
+    """Make the catalog by the command that makes every catalog; some of its scenes name folders.
+
+    Args:
+        samples: The bucket, filled.
+        run: Runs the command.
+        environment: Leads to the emulator.
+    """
+    command = [sys.executable, "-m", "pixel_gather_cli", "catalog", "--to", samples.catalog_href]
+    run([*command, "--list", samples.list_href], environment, cwd=_DATA)
+    run([*command, "--items", str(_FOLDER_SCENES), "--add"], environment, cwd=_DATA)
 
 
 def seed(emulator: Emulator) -> Samples:

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from catalog.scenes import item
+from pixel_gather.local.catalog import make_catalog
 from pixel_gather_cli.main import main
 
 PROJECT = Path(__file__).parents[2]
@@ -211,3 +213,29 @@ def test_what_is_wrong_is_said(
 
     assert said in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_folders_become_images_and_what_cannot_be_listed_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A catalog that names folders gives a list of images; the exit code says that a folder is missing."""
+    scenes = [
+        item(name, time=time, assets={"images": {"href": folder}})
+        for name, time, folder in (
+            ("rain", "2024-06-01T00:00:00Z", f"file://{FOLDER}/"),
+            ("none", "2024-06-02T00:00:00Z", f"file://{tmp_path}/no-such/"),
+        )
+    ]
+    make_catalog(scenes, to=tmp_path / "folders.parquet")
+    search = ("search", "--catalog", tmp_path / "folders.parquet", "--expand", "--listings", "2")
+
+    assert run(*search, "--assets", "prcp-202201-grd-prelim-01") == 1
+    told = capsys.readouterr()
+    assert [row["href"] for row in csv.DictReader(io.StringIO(told.out))] == [
+        f"file://{FOLDER}/prcp-202201-grd-prelim-01.tif"
+    ]
+    assert told.err == f"file://{tmp_path}/no-such/: missing: there is no such folder\n"
+    assert run(*search, "--id", "rain", "--format", "hrefs") == 0
+    assert capsys.readouterr().out.splitlines() == [f"file://{each}" for each in sorted(FOLDER.glob("*.tif"))]
+    assert run(*search[:3], "--id", "rain", "--format", "hrefs") == 0
+    assert capsys.readouterr().out == f"file://{FOLDER}/\n"

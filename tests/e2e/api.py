@@ -24,6 +24,7 @@ class Answered:
     status: int
     content_type: str
     body: Any
+    etag: str
 
 
 def call(
@@ -48,6 +49,7 @@ def call(
         status=answer.status,
         content_type=answer.headers.get("Content-Type", "").partition(";")[0],
         body=json.loads(text) if text else None,
+        etag=answer.headers.get("ETag", ""),
     )
 
 

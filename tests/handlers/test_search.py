@@ -16,6 +16,7 @@ from handlers.settings import Settings
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.catalog.query import SceneQuery
+from pixel_gather_bench.area.folders import slow_store
 from support.api_bridge import body_of, event, header_of
 from support.lambda_functions import ENVIRONMENT, Context, cold_start
 
@@ -393,6 +394,91 @@ def test_a_large_geometry_is_not_repeated_in_the_next_link(function: ModuleType,
     assert link["merge"] is True
     assert set(link["body"]) == {"token"}
     assert len(found(function, "/search", body={**body, **link["body"]})) == 1
+
+
+@pytest.fixture
+def lister(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Start the function over scenes that name folders, of which it may list those of one bucket."""
+    folders = {
+        "listed": "s3://folders/granule/",
+        "elsewhere": "s3://elsewhere/granule/",
+        "here": f"file://{tmp_path}/",
+    }
+    scenes = [
+        item(name, time=f"2024-06-0{n}T00:00:00Z", assets={"images": {"href": href}})
+        for n, (name, href) in enumerate(folders.items(), 1)
+    ]
+    write(tmp_path, *scenes)
+    buckets = [{"name": "folders", "expand": True}, {"name": "elsewhere"}]
+    with (
+        slow_store(0.0) as opened,
+        cold_start(
+            monkeypatch,
+            "search",
+            PIXEL_GATHER_CATALOG=f"file://{tmp_path}/catalog.parquet",
+            PIXEL_GATHER_SOURCE_BUCKETS=json.dumps(buckets),
+            AWS_ENDPOINT_URL_S3=opened.settings_of("").endpoint,
+        ) as module,
+    ):
+        yield module
+        module.catalog.close()
+
+
+def test_scenes_are_expanded_where_the_deployment_allows_it(lister: ModuleType) -> None:
+    """Other folders say that they may not be listed, and are not."""
+    answer = ask(lister, "/scenes?expand=true&assets=images,B04.jp2")
+    by_id = {each["id"]: each for each in body_of(answer)["scenes"]}
+
+    assert by_id["listed"]["links"] == {"B04.jp2": "s3://folders/granule/B04.jp2"}
+    assert "not_listed" not in by_id["listed"]
+    for name, href in (("elsewhere", "s3://elsewhere/granule/"), ("here", f"file://{Path('/')}")):
+        (told,) = by_id[name]["not_listed"]
+        assert told["status"] == "denied"
+        assert told["href"].startswith(href)
+    assert "the bucket elsewhere is not allowed" in by_id["elsewhere"]["not_listed"][0]["reason"]
+    assert header_of(answer, "ETag")
+
+
+def test_area_answers_images_and_counts_folders_that_were_not_listed(lister: ModuleType) -> None:
+    """The link of such a folder stays, and ends in a slash."""
+    answer = ask(lister, "/area?lat=46.5&lng=11.5&expand=true")
+    links = body_of(answer)
+
+    assert len(links) == 13 + 2
+    assert [link for link in links if link.endswith("/")] == [links[0], "s3://elsewhere/granule/"]
+    assert header_of(answer, "Pixel-Gather-Not-Listed") == "2"
+    assert len(body_of(ask(lister, "/area?lat=46.5&lng=11.5"))) == 3
+
+
+def test_pages_of_expanded_scenes_follow_one_another(lister: ModuleType, tmp_path: Path) -> None:
+    """A page lists the folders of its own scenes."""
+    images = {"images": {"href": "s3://folders/granule/"}}
+    write(tmp_path, *(item(f"s{n}", assets=images) for n in range(7)))
+    lister.catalog._catalog = None
+    token, ids = "", []
+    while token is not None:
+        page = body_of(ask(lister, f"/scenes?expand=true&limit=3&token={token}"))
+        assert all(len(scene["links"]) == 13 for scene in page["scenes"])
+        ids += [scene["id"] for scene in page["scenes"]]
+        token = page["next"]
+
+    assert sorted(ids) == [f"s{n}" for n in range(7)]
+
+
+@pytest.mark.parametrize("target", ["/scenes?expand=true", "/area?lat=46.5&lng=11.5&expand=true"])
+def test_a_deployment_that_lists_nothing_says_so(function: ModuleType, target: str) -> None:
+    """It names the setting."""
+    answer = ask(function, target)
+
+    assert answer["statusCode"] == 400
+    assert body_of(answer)["field"] == "expand"
+    assert "source_buckets" in body_of(answer)["detail"]
+
+
+def test_expand_is_true_or_false(function: ModuleType) -> None:
+    """Anything else is refused; false is the default."""
+    assert ask(function, "/scenes?expand=yes")["statusCode"] == 400
+    assert ask(function, "/scenes?expand=false")["statusCode"] == 200
 
 
 def test_every_answer_has_the_catalogs_etag(function: ModuleType, tmp_path: Path) -> None:

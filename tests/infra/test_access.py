@@ -260,6 +260,23 @@ def test_search_reads_nothing_where_it_needs_no_right(bucket: str | None) -> Non
     assert rights_in(stack, policy["PolicyDocument"]) == OWN_LOG
 
 
+def test_search_lists_only_the_buckets_that_say_so() -> None:
+    """Of those that are read unsigned, and without a catalog, no right is needed."""
+    sources = [
+        {"name": "folders", "expand": True},
+        {"name": "open-data", "expand": True, "unsigned": True},
+        {"name": "scenes"},
+    ]
+    listing = {("s3:ListBucket", "arn:<partition>:s3:::folders")}
+    for catalog, expected in ((None, OWN_LOG), ("s3://open-data/all.parquet", OWN_LOG | listing)):
+        context: dict[str, Any] = {"catalog": catalog} if catalog else {}
+        stack = synthesized(source_buckets=sources, **context)
+        role = role_of(stack, "search")
+        (policy,) = [each for each in stack.properties("AWS::IAM::Policy") if {"Ref": role} in each["Roles"]]
+
+        assert rights_in(stack, policy["PolicyDocument"]) == expected
+
+
 def test_search_may_decrypt_with_the_catalogs_key() -> None:
     """The right exists if the catalog's bucket is a source bucket with a key."""
     stack = synthesized(

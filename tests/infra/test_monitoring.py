@@ -279,3 +279,14 @@ def test_dashboard_shows_room_and_cost(stack: Synthesized) -> None:
         "FetchedBytes",
     ):
         assert metric in body
+
+
+def test_dashboard_shows_searches_and_answers_of_the_api(stack: Synthesized) -> None:
+    """How many, how long, and how many were refused or failed."""
+    (dashboard,) = stack.properties("AWS::CloudWatch::Dashboard")
+    body = stack.show(dashboard["DashboardBody"])
+
+    for title in ("Searches", "Milliseconds a search", "Answers of the API"):
+        assert f'"title":"{title}"' in body
+    for metric in ("4XXError", "5XXError", "Count"):
+        assert f'"AWS/ApiGateway","{metric}"' in body

@@ -161,6 +161,18 @@ def test_what_api_gateway_refuses_is_a_problem_too(stack: Synthesized) -> None:
         assert "$" not in problem["detail"]
 
 
+def test_too_many_requests_are_told_when_to_try_again(stack: Synthesized) -> None:
+    """The stage's burst is of two seconds, and so is the pause."""
+    (answer,) = (
+        each
+        for each in stack.properties("AWS::ApiGateway::GatewayResponse")
+        if each["ResponseType"] == "THROTTLED"
+    )
+
+    assert answer["StatusCode"] == "429"
+    assert answer["ResponseParameters"] == {"gatewayresponse.header.Retry-After": "'2'"}
+
+
 def test_stage_is_throttled_and_logged(stack: Synthesized) -> None:
     """All methods share one rate. The access log has the callers, and another log has the errors."""
     (stage,) = stack.properties("AWS::ApiGateway::Stage")

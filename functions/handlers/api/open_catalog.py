@@ -1,7 +1,7 @@
 """The catalog that a deployment's search function reads: opened once, and again when it was replaced."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,16 +12,23 @@ from handlers.api.scene_answers import LARGEST_ANSWER_NBYTES, nbytes_of
 from handlers.settings import Settings
 from pixel_gather.adapters.catalog.catalog_search import Catalog, open_catalog
 from pixel_gather.adapters.catalog.catalog_writer import columns_key
+from pixel_gather.adapters.catalog.list_folders import FolderPool
+from pixel_gather.adapters.catalog.open_folder import Folders
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
 from pixel_gather.catalog.query import Position, SceneQuery
 from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.request.href import HrefPolicy
 
 _LOOK_AGAIN_S: Final = 30.0
 """A warm function notices a new version of the catalog after so long."""
 
 _LONGEST_GET_S: Final = 20.0
 """API Gateway waits 29 s for the whole answer."""
+
+_LONGEST_LISTING_S: Final = 8.0
+_ALL_LISTINGS_S: Final = 18.0
+"""The rest of API Gateway's 29 s is for a cold start and for the answer."""
 
 type Item = Mapping[str, Any]
 
@@ -50,6 +57,10 @@ class OpenCatalog:
         self._runner = open_runner()
         self._catalog: Catalog | None = None
         self._looked_at = 0.0
+        self._folders = Folders(
+            policy=HrefPolicy(schemes=frozenset({"s3"}), buckets=_expandable(settings)),
+            settings_of=self._settings_of,
+        )
 
     def newest(self) -> Catalog:
         """Return the catalog, opened again if it was replaced.
@@ -60,31 +71,66 @@ class OpenCatalog:
         """
         return self._runner.run(self._newest())
 
-    def search(self, query: SceneQuery, *, most: int, take: Callable[[Item], Any]) -> Found:
+    def search(
+        self, query: SceneQuery, *, most: int, take: Callable[[Item], Any], expand: bool = False
+    ) -> Found:
         """Return what is taken of each scene, until there are enough or the answer is large enough.
 
         Args:
             query: What is wanted.
             most: Most scenes.
             take: Returns what a scene adds to the answer. Its size as JSON is counted.
+            expand: Whether scenes have an asset for each image of their folders.
 
         Raises:
             NoCatalogError: The deployment has none.
-            RequestError: One scene alone is larger than an answer.
+            RequestError: One scene alone is larger than an answer, or the deployment lists no folders.
             StoreError: The catalog cannot be read.
         """
-        return self._runner.run(self._search(query, most, take))
+        if expand and not _expandable(self._settings):
+            raise RequestError(
+                "this deployment lists no folders; its setting source_buckets says of which buckets it may",
+                field="expand",
+            )
+        return self._runner.run(self._search(query, most, take, expand=expand))
 
     def close(self) -> None:
         """End the event loop; Lambda never does."""
         self._runner.close()
 
-    async def _search(self, query: SceneQuery, most: int, take: Callable[[Item], Any]) -> Found:
+    async def _search(
+        self, query: SceneQuery, most: int, take: Callable[[Item], Any], *, expand: bool
+    ) -> Found:
         try:
-            return await _collected(await self._newest(), query, most, take)
+            return await self._found(query, most, take, expand=expand)
         except StoreError:  # its items are gone: it was replaced twice since it was opened
             self._catalog = None
-            return await _collected(await self._newest(), query, most, take)
+            return await self._found(query, most, take, expand=expand)
+
+    async def _found(
+        self, query: SceneQuery, most: int, take: Callable[[Item], Any], *, expand: bool
+    ) -> Found:
+        catalog = await self._newest()
+        scenes = catalog.scenes(query, n_expected=most + 1)
+        if expand:
+            scenes = self._expanded(scenes, most)
+        return await _collected(scenes, most, take, etag=catalog.etag or '"none"')
+
+    async def _expanded(
+        self, scenes: AsyncIterator[tuple[Position, dict[str, Any]]], most: int
+    ) -> AsyncIterator[tuple[Position, dict[str, Any]]]:
+        """Yield the scenes of a page with their images, and the one behind it as it is."""
+        some = []
+        async for each in scenes:
+            some.append(each)
+            if len(some) > most:
+                break
+        pool = FolderPool(open_=self._folders.open_, longest_s=_LONGEST_LISTING_S, limit_s=_ALL_LISTINGS_S)
+        items = await pool.with_images([item for _, item in some[:most]])
+        for (position, _), item in zip(some, items, strict=False):
+            yield position, dict(item)
+        for each in some[most:]:
+            yield each
 
     async def _newest(self) -> Catalog:
         store, key = self._place()
@@ -103,24 +149,34 @@ class OpenCatalog:
         if settings.catalog is None:
             raise NoCatalogError("this deployment has no catalog; its setting `catalog` names one")
         folder, _, key = settings.catalog.rpartition("/")
-        bucket = folder.removeprefix("s3://").partition("/")[0]
-        source = next((each for each in settings.source_buckets if each.name == bucket), None)
-        reached = StoreSettings(
-            endpoint=settings.endpoint,
+        return open_place(folder, self._settings_of(folder)), key
+
+    def _settings_of(self, place: str) -> StoreSettings:
+        """Return how a bucket is reached."""
+        bucket = place.removeprefix("s3://").partition("/")[0]
+        source = next((each for each in self._settings.source_buckets if each.name == bucket), None)
+        return StoreSettings(
+            endpoint=self._settings.endpoint,
             region=None if source is None else source.region,
             requester_pays=source is not None and source.requester_pays,
             unsigned=source is not None and source.unsigned,
             stays_on_host=True,
             write_timeout_s=_LONGEST_GET_S,
         )
-        return open_place(folder, reached), key
 
 
-async def _collected(catalog: Catalog, query: SceneQuery, most: int, take: Callable[[Item], Any]) -> Found:
+def _expandable(settings: Settings) -> frozenset[str]:
+    """Return the buckets whose folders may be listed."""
+    return frozenset(each.name for each in settings.source_buckets if each.expand)
+
+
+async def _collected(
+    scenes: AsyncIterator[tuple[Position, Item]], most: int, take: Callable[[Item], Any], *, etag: str
+) -> Found:
     parts: list[Any] = []
     nbytes = 0
     last: Position | None = None
-    async for position, item in catalog.scenes(query, n_expected=most + 1):
+    async for position, item in scenes:
         part = take(item)
         nbytes += nbytes_of(part)
         is_large = nbytes > LARGEST_ANSWER_NBYTES
@@ -131,14 +187,10 @@ async def _collected(catalog: Catalog, query: SceneQuery, most: int, take: Calla
                 field="limit",
             )
         if is_large or len(parts) == most:
-            return Found(parts=parts, next=last, etag=_quoted(catalog.etag))
+            return Found(parts=parts, next=last, etag=etag)
         parts.append(part)
         last = position
-    return Found(parts=parts, next=None, etag=_quoted(catalog.etag))
-
-
-def _quoted(etag: str | None) -> str:
-    return etag or '"none"'
+    return Found(parts=parts, next=None, etag=etag)
 
 
 async def _etag(store: Store, key: str) -> str | None:

@@ -34,7 +34,17 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "bbox": _BOX,
             "cloud_cover": {"type": ["number", "null"], "description": "Percent."},
             "links": {"type": "object", "additionalProperties": _TEXT, "description": "By asset."},
+            "not_listed": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/UnlistedFolder"},
+                "description": "Folders of the scene that could not be listed.",
+            },
         },
+    },
+    "UnlistedFolder": {
+        "type": "object",
+        "required": ["asset", "href", "status", "reason"],
+        "properties": {"asset": _TEXT, "href": _TEXT, "status": _TEXT, "reason": _TEXT},
     },
     "StacLink": {
         "type": "object",
@@ -117,10 +127,14 @@ _PARAMETERS: Final[dict[str, tuple[str, _Schema]]] = {
     "cloud_below": ("Only scenes with less cloud cover, in percent.", _NUMBER),
     "where": ("Conditions on properties: eo:cloud_cover<20 and platform=sentinel-2a.", _TEXT),
     "query": ("Conditions on properties, by STAC API's query extension, as JSON.", _TEXT),
+    "expand": (
+        "List the folders of scenes that name no images, of the buckets that the deployment allows.",
+        {"type": "boolean", "default": False},
+    ),
     "limit": ("Scenes on one page.", _LIMIT),
     "token": ("Token of the next page, from the page before.", _TEXT),
 }
-_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "token")
+_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "expand", "token")
 _STAC: Final = ("bbox", "intersects", "datetime", "ids", "query", "limit", "token")
 
 QUERIES: Final[dict[str, tuple[str, ...]]] = {

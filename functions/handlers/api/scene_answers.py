@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from pixel_gather.catalog.folders import unlisted_folders
 from pixel_gather.catalog.item import asset_hrefs, scene_key
 from pixel_gather.catalog.query import Position
 from pixel_gather.catalog.time_range import format_moment
@@ -148,8 +149,12 @@ def item_page(
 
 
 def scene_summary(item: Item, assets: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the few fields of a scene that most callers want, and its links by asset."""
+    """Return the few fields of a scene that most callers want, and its links by asset.
+
+    ``not_listed`` is there where a folder of the scene could not be listed.
+    """
     key = scene_key(item, name="item")
+    unlisted = unlisted_folders(item)
     return {
         "id": key.id,
         "collection": key.collection or None,
@@ -157,7 +162,7 @@ def scene_summary(item: Item, assets: tuple[str, ...] = ()) -> dict[str, Any]:
         "bbox": list(key.box),
         "cloud_cover": item["properties"].get("eo:cloud_cover"),
         "links": dict(asset_hrefs(item, assets)),
-    }
+    } | ({"not_listed": unlisted} if unlisted else {})
 
 
 def nbytes_of(value: Any) -> int:

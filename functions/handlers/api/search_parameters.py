@@ -13,6 +13,9 @@ from pixel_gather.catalog.where import CLOUD_COVER, Where, parse_where
 from pixel_gather.errors import RequestError
 
 MOST_SCENES: Final = 10_000
+MOST_EXPANDED: Final = 500
+"""Scenes of a page whose folders are listed. At half a second for each, 500 take 8 s."""
+
 _DEFAULT_LIMIT: Final = 100
 _RFC_3339: Final = re.compile(
     r"(\.\.)?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
@@ -84,6 +87,18 @@ def limit_of(given: Mapping[str, Any]) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise RequestError(f"it is {text!r}; write a whole number from 1 to {MOST_SCENES:,}", field="limit")
     return min(int(text), MOST_SCENES)
+
+
+def is_expanded(given: Mapping[str, str]) -> bool:
+    """Tell whether the folders of scenes are to be listed.
+
+    Raises:
+        RequestError: It is neither true nor false.
+    """
+    text = given.get("expand", "false")
+    if text not in ("true", "false"):
+        raise RequestError(f"it is {text[:20]!r}; write true or false", field="expand")
+    return text == "true"
 
 
 def _query(given: Mapping[str, Any], area: Area | None) -> SceneQuery:

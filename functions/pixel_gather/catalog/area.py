@@ -140,7 +140,13 @@ class Area:
         from shapely.affinity import translate  # noqa: PLC0415 # as above
 
         other = unwrapped_shape(footprint)
-        return any(self.shape.intersects(translate(other, shift) if shift else other) for shift in SHIFTS)
+        west, _, east, _ = unwrapped(self.box)
+        other_west, _, other_east, _ = other.bounds
+        return any(
+            self.shape.intersects(translate(other, shift) if shift else other)
+            for shift in SHIFTS
+            if west <= other_east + shift and east >= other_west + shift
+        )
 
 
 def unwrapped_shape(geometry: "BaseGeometry") -> "BaseGeometry":

@@ -163,9 +163,10 @@ def matches_in(block: Columns, query: SceneQuery, *, first_row: int, collections
         first_row: Of the block, in the catalog.
         collections: Names behind the column ``collection``.
     """
+    in_area = np.flatnonzero(_meets(block, query))
+    block = {name: values[in_area] for name, values in block.items()}  # a small area leaves few rows
     stop_us = block["start_us"] + block["duration_s"].astype(np.int64) * _SECOND_US
-    found = _meets(block, query)
-    found &= (block["start_us"] <= query.times.stop_us) & (stop_us >= query.times.start_us)
+    found = (block["start_us"] <= query.times.stop_us) & (stop_us >= query.times.start_us)
     if (cloud := most_cloud(query.where)) is not None:
         found &= block["cloud"] <= cloud
     if query.collections:
@@ -177,14 +178,8 @@ def matches_in(block: Columns, query: SceneQuery, *, first_row: int, collections
         is_tie = (block["start_us"] == after.start_us) & (block["hash"] > np.uint64(after.hash))
         found &= (block["start_us"] < after.start_us) | is_tie
     rows = np.flatnonzero(found)
-    is_exact = (
-        np.ones(len(rows), bool)
-        if query.area is None
-        else (block["is_box"][rows] != 0)
-        & (query.area.geometry is None)
-        & _is_inside_rounding(block, rows, query)
-    )
-    return Matches(rows + first_row, block["start_us"][rows], block["hash"][rows], is_exact)
+    is_exact = np.ones(len(rows), bool) if query.area is None else _is_decided(block, rows, query)
+    return Matches(in_area[rows] + first_row, block["start_us"][rows], block["hash"][rows], is_exact)
 
 
 def columns_of(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns:
@@ -252,25 +247,34 @@ def _meets(columns: Columns, query: SceneQuery) -> np.ndarray[Any, Any]:
         return np.ones(len(columns["x0"]), bool)
     west, south, east, north = unwrapped(query.area.box)
     across = np.zeros(len(columns["x0"]), bool)
+    least, most = columns["x0"].min(initial=np.inf), columns["x1"].max(initial=-np.inf)
     for shift in SHIFTS:
-        across |= (columns["x0"] <= east + shift) & (columns["x1"] >= west + shift)
+        if least <= east + shift and most >= west + shift:
+            across |= (columns["x0"] <= east + shift) & (columns["x1"] >= west + shift)
     return across & (columns["y0"] <= north) & (columns["y1"] >= south)
 
 
-def _is_inside_rounding(
-    block: Columns, rows: np.ndarray[Any, Any], query: SceneQuery
-) -> np.ndarray[Any, Any]:
-    """Tell of which rows the rounded box decides; others may touch the query by rounding alone."""
+def _is_decided(block: Columns, rows: np.ndarray[Any, Any], query: SceneQuery) -> np.ndarray[Any, Any]:
+    """Tell of which rows the rounded box decides.
+
+    The box is all of the footprint and meets the query by more than rounding. Or it lies in the query's box:
+    then the footprint does, too.
+    """
     assert query.area is not None  # noqa: S101 # the caller's
+    if query.area.geometry is not None:
+        return np.zeros(len(rows), bool)
     west, south, east, north = unwrapped(query.area.box)
     x0, x1 = block["x0"][rows].astype(np.float64), block["x1"][rows].astype(np.float64)
     y0, y1 = block["y0"][rows].astype(np.float64), block["y1"][rows].astype(np.float64)
     x_slack, y_slack = 1e-4, 1e-5  # float32 has steps of 3e-5 at 360 and 8e-6 at 90 degrees
-    across = np.zeros(len(rows), bool)
+    meets, is_within = np.zeros(len(rows), bool), np.zeros(len(rows), bool)
     for shift in SHIFTS:
-        across |= (x0 + x_slack < east + shift) & (x1 - x_slack > west + shift)
-    inside: np.ndarray[Any, Any] = across & (y0 + y_slack < north) & (y1 - y_slack > south)
-    return inside
+        meets |= (x0 + x_slack < east + shift) & (x1 - x_slack > west + shift)
+        is_within |= (x0 >= west + shift) & (x1 <= east + shift)
+    meets &= (block["is_box"][rows] != 0) & (y0 + y_slack < north) & (y1 - y_slack > south)
+    is_within &= (y0 >= south) & (y1 <= north)
+    decided: np.ndarray[Any, Any] = meets | is_within
+    return decided
 
 
 def _rounded(values: np.ndarray[Any, Any], towards: float) -> np.ndarray[Any, Any]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pixel_gather.adapters.catalog.asked_scenes import opened_folder
@@ -14,14 +15,17 @@ from pixel_gather.adapters.catalog.find_scenes import (
     with_latest,
 )
 from pixel_gather.adapters.catalog.json_http import JsonClient
+from pixel_gather.adapters.catalog.list_folders import N_LISTINGS, FolderPool
+from pixel_gather.adapters.catalog.open_folder import Folders
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.catalog.scene_search import MOST_SCENES, SceneSearch
 from pixel_gather.errors import RequestError
 from pixel_gather.local.gather import check_place
+from pixel_gather.request.href import IN_PROCESS
 from pixel_gather.request.web_address import same_host_only
 
-__all__ = ["FoundScenes", "Item", "SceneSearch", "found_scenes", "items_of_api", "search"]
+__all__ = ["N_LISTINGS", "FoundScenes", "Item", "SceneSearch", "found_scenes", "items_of_api", "search"]
 
 
 def search(
@@ -37,6 +41,8 @@ def search(
     ids: Sequence[str] = (),
     duplicates: Duplicates = "latest",
     most: int = MOST_SCENES,
+    expand: bool = False,
+    n_listings: int = N_LISTINGS,
     stores: StoreSettings | None = None,
 ) -> FoundScenes:
     """Find the scenes that lie in an area, of a catalog of one's own or of a STAC API.
@@ -53,6 +59,9 @@ def search(
         ids: Of scenes.
         duplicates: Keep the latest processing of each scene, keep all, or refuse.
         most: More scenes than this are refused.
+        expand: List the folders of scenes that name a folder instead of images. Each image is then an asset.
+            A folder that cannot be listed stays, with ``pixel_gather:status`` and ``pixel_gather:reason``.
+        n_listings: Most folders that are listed at one time.
         stores: How S3 is reached.
 
     Raises:
@@ -70,7 +79,15 @@ def search(
         ids=ids,
         most=most,
     )
-    return found_scenes(wanted, catalog=catalog, stac=stac, duplicates=duplicates, stores=stores)
+    return found_scenes(
+        wanted,
+        catalog=catalog,
+        stac=stac,
+        duplicates=duplicates,
+        expand=expand,
+        n_listings=n_listings,
+        stores=stores,
+    )
 
 
 def found_scenes(
@@ -79,6 +96,8 @@ def found_scenes(
     catalog: str | os.PathLike[str] | None,
     stac: str | None,
     duplicates: Duplicates = "latest",
+    expand: bool = False,
+    n_listings: int = N_LISTINGS,
     stores: StoreSettings | None = None,
 ) -> FoundScenes:
     """Return what a search finds; the arguments and errors are those of `search`."""
@@ -90,7 +109,12 @@ def found_scenes(
         assert catalog is not None  # noqa: S101 # checked above
         store, key = opened_folder(check_place(os.fspath(catalog)), stores or StoreSettings())
         found = run(catalog_scenes(wanted, store, key))
-    return with_latest(found, duplicates)
+    found = with_latest(found, duplicates)
+    if not expand:
+        return found
+    folders = Folders(policy=IN_PROCESS, settings_of=lambda _: stores or StoreSettings())
+    pool = FolderPool(open_=folders.open_, n_listings=n_listings)
+    return replace(found, items=tuple(run(pool.with_images(found.items))))
 
 
 def items_of_api(wanted: SceneSearch, api: str) -> Iterator[dict[str, Any]]:

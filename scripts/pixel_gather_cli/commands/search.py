@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+from pixel_gather.catalog.folders import unlisted_folders
 from pixel_gather.catalog.item import asset_hrefs, scene_key
 from pixel_gather.catalog.scene_sources import Address, asset_choices, band_numbers
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.errors import RequestError
 from pixel_gather.local.catalog import write_items
-from pixel_gather.local.search import FoundScenes, Item, found_scenes
+from pixel_gather.local.search import N_LISTINGS, FoundScenes, Item, found_scenes
 from pixel_gather_cli.request_options import store_options, stores_of
 from pixel_gather_cli.search_options import search_of, search_options
 
@@ -41,6 +42,15 @@ _FORMATS = ("csv", "hrefs", "json", "jsonl", "table", "parquet")
     show_default=True,
     help="For scenes processed several times: keep the latest or all, or fail.",
 )
+@click.option("--expand", is_flag=True, help="List the folders of scenes that name no images.")
+@click.option(
+    "--listings",
+    default=N_LISTINGS,
+    type=click.IntRange(1, 1000),
+    show_default=True,
+    metavar="N",
+    help="Folders listed at one time.",
+)
 @click.option(
     "--format", "format_", type=click.Choice(_FORMATS), help="[default: csv with --assets, otherwise table]"
 )
@@ -50,13 +60,18 @@ _FORMATS = ("csv", "hrefs", "json", "jsonl", "table", "parquet")
 def search_command(**options: Any) -> int:
     """Find the scenes in an area and a time range.
 
-    With --assets it prints a list file for plan, run and submit.
+    With --assets it prints a list file for plan, run and submit. With --expand, a band is called by the end
+    of its file's name, such as B04. A folder that cannot be listed is named on standard error, and the exit
+    code is 1.
 
     \b
     pixel-gather search --catalog catalog.parquet --bbox 11.2,46.4,11.5,46.6 --datetime 2024
     pixel-gather search --catalog catalog.parquet --point 11.35,46.5 --assets red,nir > list.csv
     """
-    names = ("catalog", "stac", "assets", "address", "duplicates", "format_", "as_json", "to")
+    names = (
+        *("catalog", "stac", "assets", "address", "duplicates", "expand", "listings"),
+        *("format_", "as_json", "to"),
+    )
     given = {name: options.pop(name) for name in names}
     assets = tuple(name.strip() for name in (given["assets"] or "").split(",") if name.strip())
     format_ = "json" if given["as_json"] else given["format_"] or ("csv" if assets else "table")
@@ -68,18 +83,23 @@ def search_command(**options: Any) -> int:
         catalog=given["catalog"],
         stac=given["stac"],
         duplicates=given["duplicates"],
+        expand=given["expand"],
+        n_listings=given["listings"],
         stores=stores,
     )
     for scene, instead in found.dropped:
         click.echo(f"{scene['id']}: left out, {instead['id']} is the same scene processed later", err=True)
     if not found.items:
         click.echo("no scenes found", err=True)
+    unlisted = [each for item in found.items for each in unlisted_folders(item)]
+    for each in unlisted:
+        click.echo(f"{each['href']}: {each['status']}: {each['reason']}", err=True)
     if format_ == "parquet":
         write_items(found.items, given["to"], stores=stores)
-        return 0
-    for line in _lines(found, format_, assets, given["address"]):
-        click.echo(line, nl=False)
-    return 0
+    else:
+        for line in _lines(found, format_, assets, given["address"]):
+            click.echo(line, nl=False)
+    return 1 if unlisted else 0
 
 
 def _lines(found: FoundScenes, format_: str, assets: tuple[str, ...], address: Address) -> Iterator[str]:

@@ -13,6 +13,7 @@ from obstore.store import LocalStore
 from shapely.geometry import shape
 
 from catalog.scenes import item
+from pixel_gather.adapters.catalog import catalog_search
 from pixel_gather.adapters.catalog.catalog_search import Catalog, open_catalog
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
@@ -115,6 +116,29 @@ def test_search_finds_what_a_look_at_every_scene_finds(tmp_path: Path, most_in_m
 def _footprint(scene: dict[str, Any]) -> Any:
     west, south, east, north = scene["bbox"]
     return shape(scene["geometry"]) if scene["geometry"] else shapely.box(west, south, east + 360, north)
+
+
+def test_groups_of_items_are_kept_up_to_a_number_of_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However large items are, an open catalog takes no more memory; a group that was just read is kept."""
+    store = LocalStore(tmp_path)
+    written(store, made_up(400))
+    monkeypatch.setattr(catalog_search, "_GROUPS_KEPT_NBYTES", 100_000)
+
+    async def searched() -> list[int]:
+        catalog = await open_catalog(store, KEY)
+        kept = []
+        for n in range(400):
+            await catalog.page(SceneQuery(ids=frozenset({f"s{n}"})), limit=1)
+            kept.append(catalog._groups.nbytes)
+        assert catalog._groups.nbytes == sum(nbytes for _, nbytes in catalog._groups.values.values())
+        return kept
+
+    kept = asyncio.run(searched())
+
+    assert 0 < max(kept) <= 100_000
+    assert len({*kept}) > 2
 
 
 def test_answers_are_newest_first(tmp_path: Path) -> None:

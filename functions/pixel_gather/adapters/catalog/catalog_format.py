@@ -133,7 +133,7 @@ def header_nbytes_of(head: bytes, *, name: str) -> int:
     return n
 
 
-def header_of(text: bytes, *, name: str) -> Header:
+def header_of(text: bytes | memoryview, *, name: str) -> Header:
     """Return the header from its JSON.
 
     Raises:
@@ -150,7 +150,7 @@ def group_to_bytes(items: Sequence[bytes]) -> bytes:
     return zlib.compress(msgspec.msgpack.encode(items), 6)
 
 
-def group_of_bytes(content: bytes, *, name: str) -> list[bytes]:
+def group_of_bytes(content: bytes | memoryview, *, name: str) -> list[bytes]:
     """Return the items of a group.
 
     Raises:

@@ -43,8 +43,10 @@ from pixel_gather.errors import StoreError
 type Item = dict[str, Any]
 
 MOST_IN_MEMORY: Final = 4_000_000
-_N_BLOCKS_KEPT: Final = 256
-_N_GROUPS_KEPT: Final = 256
+_BLOCKS_KEPT_NBYTES: Final = 40 << 20
+_GROUPS_KEPT_NBYTES: Final = 24 << 20
+"""A group of 64 items of Sentinel-2 takes 700 kB."""
+
 _N_AT_A_TIME: Final = 16
 _N_LOOKED_AT: Final = 256
 _N_GETS_TO_OPEN: Final = 3
@@ -61,22 +63,27 @@ class Page:
 
 @dataclass(slots=True)
 class _Kept[K, V]:
-    """What was fetched last, up to a number."""
+    """What was fetched last, up to a number of bytes."""
 
-    most: int
-    values: OrderedDict[K, V] = field(default_factory=OrderedDict)
+    most_nbytes: int
+    values: OrderedDict[K, tuple[V, int]] = field(default_factory=OrderedDict)
+    nbytes: int = 0
 
     def get(self, key: K) -> V | None:
         """Return a value and keep it longer."""
-        if key in self.values:
-            self.values.move_to_end(key)
-        return self.values.get(key)
+        if key not in self.values:
+            return None
+        self.values.move_to_end(key)
+        return self.values[key][0]
 
-    def put(self, key: K, value: V) -> None:
-        """Keep a value; the one that was not asked for longest goes."""
-        self.values[key] = value
-        if len(self.values) > self.most:
-            self.values.popitem(last=False)
+    def put(self, key: K, value: V, nbytes: int) -> None:
+        """Keep a value; those that were not asked for longest go."""
+        _, replaced_nbytes = self.values.pop(key, (None, 0))
+        self.values[key] = value, nbytes
+        self.nbytes += nbytes - replaced_nbytes
+        while self.nbytes > self.most_nbytes:
+            _, (_, freed_nbytes) = self.values.popitem(last=False)
+            self.nbytes -= freed_nbytes
 
 
 class Catalog:
@@ -109,8 +116,8 @@ class Catalog:
         self._offsets = offsets
         self._parts = parts
         self._blocks = blocks
-        self._fetched = _Kept[int, Columns](_N_BLOCKS_KEPT)
-        self._groups = _Kept[int, list[bytes]](_N_GROUPS_KEPT)
+        self._fetched = _Kept[int, Columns](_BLOCKS_KEPT_NBYTES)
+        self._groups = _Kept[int, list[bytes]](_GROUPS_KEPT_NBYTES)
 
     async def matches(self, query: SceneQuery) -> Matches:
         """Return the scenes whose columns fit a query; of some, footprint or properties may still decide."""
@@ -168,21 +175,28 @@ class Catalog:
         return Page(items=tuple(found), next=None)
 
     async def _blocks_of(self, numbers: tuple[int, ...]) -> list[Columns]:
+        if (held := self._blocks) is not None:
+            return [
+                block_of_bytes(held[slice(*self._extent(number))], self.header.n_in_block(number))
+                for number in numbers
+            ]
         return await asyncio.gather(*(self._block(number) for number in numbers))
+
+    def _extent(self, number: int) -> tuple[int, int]:
+        """Return the bytes of a block, from the beginning of the first one."""
+        start = block_nbytes(number * N_PER_BLOCK)
+        return start, start + block_nbytes(self.header.n_in_block(number))
 
     async def _block(self, number: int) -> Columns:
         n = self.header.n_in_block(number)
-        start = block_nbytes(number * N_PER_BLOCK)
-        stop = start + block_nbytes(n)
-        if self._blocks is not None:
-            return block_of_bytes(self._blocks[start:stop], n)
+        start, stop = self._extent(number)
         if (kept := self._fetched.get(number)) is not None:
             return kept
         self.n_gets += 1
         first = self._parts.blocks
         content = await _range(self._store, columns_key(self._key), first + start, first + stop, self.etag)
         block = block_of_bytes(content, n)
-        self._fetched.put(number, block)
+        self._fetched.put(number, block, stop - start)
         return block
 
     async def _items(self, rows: list[int]) -> list[Item]:
@@ -194,7 +208,7 @@ class Catalog:
         if (kept := self._groups.get(number)) is not None:
             return kept
         group = await self._fetched_group(number)
-        self._groups.put(number, group)
+        self._groups.put(number, group, sum(map(len, group)))
         return group
 
     async def _fetched_group(self, number: int) -> list[bytes]:
@@ -230,9 +244,7 @@ async def open_catalog(store: Store, key: str, *, most_in_memory: int = MOST_IN_
     if nbytes != parts.stop:
         raise StoreError(f"{name} is damaged: it has {nbytes:,} bytes instead of {parts.stop:,}")
     is_held = header.n_scenes <= most_in_memory
-    content = memoryview(
-        await _range(store, name, parts.table, parts.stop if is_held else parts.blocks, etag)
-    )
+    content = await _range(store, name, parts.table, parts.stop if is_held else parts.blocks, etag)
     n_before_blocks = parts.blocks - parts.table
     return Catalog(
         store,
@@ -266,16 +278,16 @@ def _take[T](values: Iterator[T], n: int) -> list[T]:
     return [value for _, value in zip(range(n), values, strict=False)]
 
 
-async def _range(store: Store, key: str, start: int, stop: int, etag: str | None) -> bytes:
-    """Read bytes [start, stop) of one version of a file."""
+async def _range(store: Store, key: str, start: int, stop: int, etag: str | None) -> memoryview:
+    """Read bytes [start, stop) of one version of a file, without a copy."""
     if start == stop:
-        return b""
+        return memoryview(b"")
     options: dict[str, Any] = {"range": (start, stop)}
     if etag is not None and not etag.startswith("W/"):
         options["if_match"] = etag
     try:
         answer = await obstore.get_async(store, key, options=options)  # type: ignore[arg-type] # a plain dict
-        return bytes(await answer.bytes_async())
+        return memoryview(await answer.bytes_async())
     except FileNotFoundError as error:
         raise StoreError(f"{key} is gone: the catalog was replaced; search again") from error
     except (obstore.exceptions.BaseError, OSError) as error:

@@ -126,9 +126,7 @@ def _digest(columns: Columns, spooled: SpooledItems, which: np.ndarray[Any, Any]
     digest = hashlib.sha256()
     for values in columns.values():
         digest.update(values.tobytes())
-    for start in range(0, len(which), N_PER_GROUP):
-        for item in spooled.read(which[start : start + N_PER_GROUP]):
-            digest.update(item)
+    digest.update(spooled.digests(which))
     return digest.hexdigest()[:16]
 
 

@@ -13,15 +13,18 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
+from pixel_gather.adapters.catalog.footprints import shapes_of
 from pixel_gather.adapters.catalog.item_types import (
     Kind,
     arrow_type,
     conformed,
+    has_json,
     kind_of,
     merged,
     of_json_text,
     settled,
 )
+from pixel_gather.adapters.catalog.json_structure import structure_of
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.adapters.source_list.list_file import no_deadline, parquet_errors
 from pixel_gather.catalog.time_range import format_moment, parse_period
@@ -29,6 +32,9 @@ from pixel_gather.errors import RequestError
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatch, Schema
+
+type _Parts = dict[str, msgspec.Raw]
+"""An item: the JSON of each of its members."""
 
 _TIMES: Final = (
     "datetime",
@@ -43,6 +49,8 @@ _TIMES: Final = (
 _FIXED: Final = ("type", "stac_version", "stac_extensions", "id", "collection")
 _NOT_PROPERTIES: Final = frozenset({*_FIXED, "geometry", "bbox", "links", "assets"})
 _N_PER_BATCH: Final = 2048
+_NULL: Final = msgspec.Raw(b"null")
+_MOST_STRUCTURES: Final = 100_000
 _N_PER_GROUP: Final = 50_000
 _BBOX: Final = ("xmin", "ymin", "xmax", "ymax")
 
@@ -101,19 +109,37 @@ _GEO: Final = {
 
 
 def _kinds(spooled: SpooledItems, which: np.ndarray[Any, Any]) -> dict[str, Kind]:
-    """Return the kind of each column but geometry, bbox and links."""
+    """Return the kind of each column but geometry, bbox and links.
+
+    Only one item of each structure is decoded. Items are read in the order in which they came, from the
+    beginning of the file to its end.
+    """
     found: dict[str, Kind] = {}
-    for start in range(0, len(which), _N_PER_BATCH):
-        for content in spooled.read(which[start : start + _N_PER_BATCH]):
-            for name, value in _columns(msgspec.json.decode(content)).items():
-                found[name] = merged(found.get(name, "null"), kind_of(value))
+    seen: set[bytes] = set()
+    in_file = np.sort(which)
+    for start in range(0, len(in_file), _N_PER_BATCH):
+        for content in spooled.read(in_file[start : start + _N_PER_BATCH]):
+            columns = _columns(_parts(content))
+            structure = structure_of(msgspec.json.encode(columns))
+            if structure in seen:
+                continue
+            if len(seen) < _MOST_STRUCTURES:
+                seen.add(structure)
+            for name, value in columns.items():
+                found[name] = merged(found.get(name, "null"), kind_of(msgspec.json.decode(value)))
     return {name: "time" if name in _TIMES else settled(kind) for name, kind in found.items()}
 
 
-def _columns(item: Mapping[str, Any]) -> dict[str, Any]:
-    fixed = {name: item.get(name) for name in _FIXED}
-    properties = {name: value for name, value in item["properties"].items() if name not in _NOT_PROPERTIES}
-    return fixed | {"assets": item["assets"]} | properties
+def _parts(content: bytes) -> _Parts:
+    return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+
+
+def _columns(item: _Parts) -> _Parts:
+    """Return the JSON of each column but geometry, bbox and links."""
+    fixed = {name: item.get(name, _NULL) for name in _FIXED}
+    properties = msgspec.json.decode(item["properties"], type=dict[str, msgspec.Raw])
+    others = {name: value for name, value in properties.items() if name not in _NOT_PROPERTIES}
+    return fixed | {"assets": item["assets"]} | others
 
 
 def _schema(kinds: Mapping[str, Kind]) -> "Schema":
@@ -144,25 +170,30 @@ def _batches(
     from arro3.io import read_json  # noqa: PLC0415 # as above
 
     without_geometry = Schema([schema.field(name) for name in schema.names if name != "geometry"])
+    changed = {name: kind for name, kind in kinds.items() if kind == "time" or has_json(kind)}
     for start in range(0, len(which), _N_PER_BATCH):
-        items = [
-            msgspec.json.decode(content) for content in spooled.read(which[start : start + _N_PER_BATCH])
-        ]
-        lines = b"\n".join(msgspec.json.encode(_row(item, kinds)) for item in items)
+        items = [_parts(content) for content in spooled.read(which[start : start + _N_PER_BATCH])]
+        lines = b"\n".join(msgspec.json.encode(_row(item, changed)) for item in items)
         for batch in read_json(io.BytesIO(lines), without_geometry, batch_size=_N_PER_BATCH):
-            geometry = Array([_wkb(item) for item in items], DataType.binary())
+            geometry = Array(_wkb(items), DataType.binary())
             yield RecordBatch.from_arrays([*batch.columns, geometry], schema=schema)
 
 
-def _row(item: Mapping[str, Any], kinds: Mapping[str, Kind]) -> dict[str, Any]:
-    columns = _columns(item)
-    row = {
-        name: _time(columns.get(name)) if kind == "time" else conformed(columns.get(name), kind)
-        for name, kind in kinds.items()
-    }
-    box = item.get("bbox")
-    flat = [*box[:2], *box[3:5]] if box and len(box) == 6 else box  # noqa: PLR2004 # with heights
-    return row | {"bbox": dict(zip(_BBOX, flat, strict=True)) if flat else None, "links": []}
+def _row(item: _Parts, changed: Mapping[str, Kind]) -> dict[str, Any]:
+    """Return a row to be written as JSON; most of its columns are the item's own JSON.
+
+    Args:
+        item: The JSON of its parts.
+        changed: Kinds of the columns that a Parquet file writes otherwise than the item.
+    """
+    row: dict[str, Any] = dict(_columns(item))
+    for name, kind in changed.items():
+        if name in row:
+            value = msgspec.json.decode(row[name])
+            row[name] = _time(value) if kind == "time" else conformed(value, kind)
+    box = msgspec.json.decode(item["bbox"])
+    flat = [*box[:2], *box[3:5]] if len(box) == 6 else box  # noqa: PLR2004 # with heights
+    return row | {"bbox": dict(zip(_BBOX, flat, strict=True)), "links": []}
 
 
 def _time(value: object) -> str | None:
@@ -175,12 +206,12 @@ def _time(value: object) -> str | None:
         return None
 
 
-def _wkb(item: Mapping[str, Any]) -> bytes | None:
+def _wkb(items: Sequence[_Parts]) -> list[bytes | None]:
     from shapely import to_wkb  # noqa: PLC0415 # as above
-    from shapely.geometry import shape  # noqa: PLC0415 # as above
 
-    geometry = item.get("geometry")
-    return None if geometry is None else to_wkb(shape(geometry))
+    geometries = [None if (each := item.get("geometry")) is None else bytes(each) for item in items]
+    found: list[bytes | None] = to_wkb(shapes_of(geometries, name_of=lambda n: f"item {n}")).tolist()
+    return found
 
 
 def _items(batch: "RecordBatch") -> Iterator[dict[str, Any]]:

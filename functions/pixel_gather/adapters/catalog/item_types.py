@@ -81,6 +81,15 @@ def settled(kind: Kind) -> Kind:
     return kind
 
 
+def has_json(kind: Kind) -> bool:
+    """Tell whether `conformed` changes anything in values of a settled kind."""
+    if isinstance(kind, tuple):
+        return has_json(kind[1])
+    if isinstance(kind, dict):
+        return any(map(has_json, kind.values()))
+    return kind == "json"
+
+
 def conformed(value: Any, kind: Kind) -> Any:
     """Return a value as a column of this kind takes it."""
     if value is None:

@@ -13,11 +13,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Final, cast
 
+from pixel_gather.catalog.folders import FOLDER_TYPE
 from pixel_gather.errors import RequestError
 
 COLLECTION: Final = "sentinel-2"
 FOLDER_ASSET: Final = "images"
-FOLDER_TYPE: Final = "application/x-directory"
 _NEEDED: Final = ("GRANULE_ID", "SENSING_TIME", "NORTH_LAT", "SOUTH_LAT", "WEST_LON", "EAST_LON", "BASE_URL")
 _GZIP: Final = b"\x1f\x8b"
 

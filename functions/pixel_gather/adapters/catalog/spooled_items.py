@@ -1,17 +1,22 @@
 """Items on their way into a catalog, in a temporary file: a million of them need little memory."""
 
+import hashlib
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
 import numpy as np
 
+from pixel_gather.adapters.catalog.footprints import shapes_of
 from pixel_gather.catalog.columns import Columns, columns_of, order_of
-from pixel_gather.catalog.item import SceneKey, footprint_of, kept, scene_key
+from pixel_gather.catalog.item import SceneKey, kept, scene_key
 
 _N_AT_A_TIME: Final = 8192
+_DIGEST_NBYTES: Final = 16
+_N_CHECKED: Final = 256
+"""Items at a time. More of them, decoded, only take memory."""
 
 
 class SpooledItems:
@@ -32,6 +37,7 @@ class SpooledItems:
         self._columns: list[Columns] = []
         self._keys: list[SceneKey] = []
         self._stop = 0
+        self._digests = bytearray()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -54,17 +60,13 @@ class SpooledItems:
         Raises:
             RequestError: One of them is no STAC item.
         """
+        some: list[tuple[Mapping[str, Any], SceneKey]] = []
         for item in items:
-            key = scene_key(item, name=name)
-            footprint_of(item, key)  # a geometry that cannot be used is refused now, not when it is searched
-            content = msgspec.json.encode(kept(item, key))
-            self._keys.append(key)
-            self.asset_keys |= dict.fromkeys(item["assets"])
-            self._file.write(content)
-            self._stop += len(content)
-            self._some_stops.append(self._stop)
-            if len(self._keys) >= _N_AT_A_TIME:
-                self._settle()
+            some.append((item, scene_key(item, name=name)))
+            if len(some) == _N_CHECKED:
+                self._add(some)
+                some = []
+        self._add(some)
 
     def ordered(self) -> tuple[Columns, np.ndarray[Any, Any]]:
         """Return the columns in the catalog's order, and which item each row is."""
@@ -87,6 +89,29 @@ class SpooledItems:
             self._file.seek(start)
             found.append(self._file.read(int(stops[n]) - start))
         return found
+
+    def digests(self, which: np.ndarray[Any, Any]) -> bytes:
+        """Return digests of some items, one behind the other."""
+        digests: np.ndarray[Any, Any] = np.frombuffer(self._digests, f"V{_DIGEST_NBYTES}")
+        return bytes(digests[which].tobytes())
+
+    def _add(self, items: Sequence[tuple[Mapping[str, Any], SceneKey]]) -> None:
+        geometries = [item.get("geometry") for item, _ in items]
+        # a geometry that cannot be used is refused now, not when it is searched
+        shapes_of(
+            [None if each is None else msgspec.json.encode(each) for each in geometries],
+            name_of=lambda n: f"item {items[n][1].id[:80]}",
+        )
+        for item, key in items:
+            content = msgspec.json.encode(kept(item, key))
+            self.asset_keys.update(dict.fromkeys(item["assets"]))
+            self._digests += hashlib.blake2b(content, digest_size=_DIGEST_NBYTES).digest()
+            self._file.write(content)
+            self._stop += len(content)
+            self._some_stops.append(self._stop)
+            self._keys.append(key)
+        if len(self._keys) >= _N_AT_A_TIME:
+            self._settle()
 
     def _settle(self) -> None:
         if self._keys:

@@ -67,6 +67,10 @@ _BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     (("Not a directory",), (Status.MISSING, "no such object", 0)),
     (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
     (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
+    # Listings have no class of their own for these.
+    (("status code: 403",), (Status.DENIED, "the store refused to list it (403)", 0)),
+    (("status code: 401",), (Status.DENIED, "the store wants credentials (401)", 0)),
+    (("status code: 404",), (Status.MISSING, "the store does not know it (404)", 0)),
     *_OF_THE_WAY,
     (("PermissionDenied", "Permission denied"), (Status.DENIED, "this file may not be read", 0)),
     (("NoCredentials", "credential"), (Status.DENIED, "no credentials for this store were found", 0)),
