@@ -118,6 +118,7 @@ def test_intervals_hold_on_the_files_of_the_repository() -> None:
 
 @pytest.mark.full_data
 @pytest.mark.slow
+@pytest.mark.skipif("PIXEL_GATHER_DATA" not in os.environ, reason="needs the folder of real files")
 def test_intervals_hold_on_all_real_files() -> None:
     """As above, over every file with overviews."""
     folder = Path(os.environ["PIXEL_GATHER_DATA"])
