@@ -41,6 +41,7 @@ from pixel_gather.usage import machine, peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
     from pixel_gather.estimate.workload import WorkerPool
+    from pixel_gather.report.receipt import WrittenFile
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Values
     from pixel_gather.request.request import GatherRequest
@@ -271,10 +272,10 @@ async def finish_gather(
     control: ControlStore,
     max_lost_share: float = 0.0,
 ) -> "Report":
-    """Write the coordinates from the sidecars and mark the cube as complete.
+    """Write the coordinates and the receipt from the sidecars, and mark the cube as complete.
 
-    Memory holds one batch of rows, at most 32 MiB of quicklooks and, for the report's medians, five numbers
-    per source.
+    Memory holds one batch of rows, at most 32 MiB of quicklooks, for the report's medians five numbers per
+    source, and for the receipt one digest per shard.
 
     Args:
         plan: The cube.
@@ -291,6 +292,7 @@ async def finish_gather(
         ArrayExistsError: The cube was removed, and may have been planned again since. Nothing was changed.
         StoreError: More tasks have no sidecar. The cube is not marked as complete.
     """
+    from pixel_gather.report.receipt import receipt_of, shard_digests  # noqa: PLC0415 # as above
     from pixel_gather.report.report import Tally  # noqa: PLC0415 # as above
     from pixel_gather.report.row_coordinates import (  # noqa: PLC0415 # not in a worker's start
         CHUNK_ROWS,
@@ -312,8 +314,11 @@ async def finish_gather(
     await cube.create_coordinates(plan, coordinates)
     tally, album = Tally(plan=plan), QuicklookAlbum(plan)
     writer = _RowWriter(cube, CHUNK_ROWS, partial(coordinate_values, plan))
+    shards: dict[str, str | None] = {}
+    in_order = iter(tasks)
     async for evidence, results in _all_evidence(plan, tasks, control):
         for result in results:
+            shards |= shard_digests(plan, next(in_order), result)
             if result is None:
                 tally.add_lost_shard()
             else:
@@ -329,14 +334,19 @@ async def finish_gather(
     report = tally.report()
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
         await _write_differences(cube, plan, report, tasks, control)
-    await _both(cube.write_headers(gathered_headers(tasks, control)), _write_quicklooks(album, cube))
+    headers, pictures = await _both(
+        cube.write_headers(gathered_headers(tasks, control)), _write_quicklooks(album, cube)
+    )
+    files = [each for each in (headers, pictures) if each is not None]
+    sources = None if headers is None else headers.key
+    await cube.write_receipt(receipt_of(plan, report, shards=shards, files=files, sources=sources))
     await cube.complete(plan, report)
     return report
 
 
-async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> None:
-    if quicklooks := album.quicklooks():
-        await cube.write_quicklooks(quicklooks)
+async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> "WrittenFile | None":
+    quicklooks = album.quicklooks()
+    return await cube.write_quicklooks(quicklooks) if quicklooks else None
 
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.

@@ -17,6 +17,7 @@ from pixel_gather.model.window import DescribedCrs, Transform, Window
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.quicklook import Quicklooks
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
 from pixel_gather.stores import FoundCube
@@ -379,6 +380,7 @@ class FakeCube:
     headers: dict[str, bytes] = field(default_factory=dict)
     quicklooks: tuple[Quicklooks, ...] = ()
     claimed: CubePlan | None = None
+    receipt: Receipt | None = None
     report: Report | None = None
 
     async def found(self) -> FoundCube | None:
@@ -429,15 +431,22 @@ class FakeCube:
         for name, rows in values.items():
             self.coordinates[name][start : start + len(rows)] = rows
 
-    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
+    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> WrittenFile | None:
         """Keep the entries."""
         async for some in entries:
             self.headers.update(some)
+        return WrittenFile(key="headers", nbytes=len(self.headers), sha256="") if self.headers else None
 
-    async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> None:
+    async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> WrittenFile:
         """Keep the quicklooks."""
         self.calls.append("quicklooks")
         self.quicklooks = tuple(quicklooks)
+        return WrittenFile(key="quicklooks", nbytes=len(quicklooks), sha256="")
+
+    async def write_receipt(self, receipt: Receipt) -> None:
+        """Keep the receipt."""
+        self.calls.append("receipt")
+        self.receipt = receipt
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Keep the report, unless the cube belongs to another plan."""

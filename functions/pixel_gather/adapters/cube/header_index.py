@@ -8,7 +8,7 @@ import asyncio
 import concurrent.futures
 import io
 import math
-from collections.abc import AsyncIterator, Buffer, Iterator, Sequence
+from collections.abc import AsyncIterator, Buffer, Callable, Iterator, Sequence
 from contextlib import closing
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
@@ -85,11 +85,23 @@ def write_index(entries: Iterator[Sequence[Entry]], file: IO[bytes]) -> None:
     )
 
 
-async def store_index(entries: AsyncIterator[Sequence[Entry]], store: Store, key: str) -> int:
+async def store_index(
+    entries: AsyncIterator[Sequence[Entry]],
+    store: Store,
+    key: str,
+    *,
+    on_bytes: Callable[[bytes], None] = lambda _: None,
+) -> int:
     """Write an index to a store in parts while its entries arrive. Return the number of entries.
 
     Nothing is written without entries, after an error, or when cancelled: an existing index then stays
     unchanged. On return ``entries`` is no longer being iterated.
+
+    Args:
+        entries: Batches of entries.
+        store: Where to write.
+        key: The file's key.
+        on_bytes: Called with the file's content, part by part, in a thread.
 
     Raises:
         Exception: Whatever the store or ``entries`` raises.
@@ -101,7 +113,7 @@ async def store_index(entries: AsyncIterator[Sequence[Entry]], store: Store, key
 
     def write() -> None:
         file = obstore.open_writer(store, key)
-        write_index(taken.batches(), cast("IO[bytes]", _Sink(file)))
+        write_index(taken.batches(), cast("IO[bytes]", _Sink(file, on_bytes)))
         file.close()
 
     writing = asyncio.ensure_future(asyncio.to_thread(write))
@@ -169,14 +181,17 @@ class _Taken:
 class _Sink(io.RawIOBase):
     """Wraps obstore's writer for arro3, which wants a ``seek`` but never calls it."""
 
-    def __init__(self, file: "WritableFile") -> None:
+    def __init__(self, file: "WritableFile", on_bytes: Callable[[bytes], None]) -> None:
         self._file = file
+        self._on_bytes = on_bytes
 
     def writable(self) -> bool:
         return True
 
     def write(self, content: Buffer) -> int:
-        return self._file.write(bytes(content))
+        part = bytes(content)
+        self._on_bytes(part)
+        return self._file.write(part)
 
 
 def read_index(

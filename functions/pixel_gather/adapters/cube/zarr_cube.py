@@ -5,6 +5,7 @@ arrays' metadata, the shards and the coordinates. The group's consolidated metad
 """
 
 import asyncio
+import hashlib
 import io
 import json
 import random
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # not in a worker's start
     from obstore import PutMode
 
     from pixel_gather.read.quicklook import Quicklooks
+    from pixel_gather.report.receipt import Receipt, WrittenFile
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate, Values
 
@@ -56,6 +58,7 @@ _CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
 
 ROOT_KEY: Final = "zarr.json"
 QUICKLOOKS_KEY: Final = "quicklooks.npz"
+RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
 
 
@@ -169,26 +172,47 @@ class ZarrCube:
         """Write consecutive rows of several coordinates."""
         await self._write_in_thread(self._write_rows, start, values)
 
-    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
+    async def write_headers(
+        self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]
+    ) -> "WrittenFile | None":
         """Write the cube's header index beside its arrays, in parts while its entries arrive."""
         from pixel_gather.adapters.cube.header_index import HEADERS_KEY, store_index  # noqa: PLC0415 # see above
+        from pixel_gather.report.receipt import WrittenFile  # noqa: PLC0415 # as above
+
+        digest, nbytes = hashlib.sha256(), 0
+
+        def note(content: bytes) -> None:
+            nonlocal nbytes
+            digest.update(content)
+            nbytes += len(content)
 
         try:
-            await store_index(entries, self.store, HEADERS_KEY)
+            await store_index(entries, self.store, HEADERS_KEY, on_bytes=note)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
+        return WrittenFile(key=HEADERS_KEY, nbytes=nbytes, sha256=digest.hexdigest()) if nbytes else None
 
-    async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> None:
+    async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> "WrittenFile":
         """Write ``quicklooks.npz``: rows and pixels of each measurement. NumPy opens it without pickle."""
         content = io.BytesIO()
         arrays: dict[str, Any] = {"step": np.array(quicklooks[0].step, dtype="int64")}
         for each in quicklooks:
             arrays |= {f"rows/{each.measurement}": each.rows, f"pixels/{each.measurement}": each.pixels}
         np.savez(content, **arrays)
+        return await self._put_file(QUICKLOOKS_KEY, content.getvalue())
+
+    async def write_receipt(self, receipt: "Receipt") -> None:
+        """Write ``receipt.json``."""
+        await self._put_file(RECEIPT_KEY, receipt.to_bytes())
+
+    async def _put_file(self, key: str, content: bytes) -> "WrittenFile":
+        from pixel_gather.report.receipt import WrittenFile  # noqa: PLC0415 # see above
+
         try:
-            await obstore.put_async(self.store, QUICKLOOKS_KEY, content.getvalue(), use_multipart=False)
+            await obstore.put_async(self.store, key, content, use_multipart=False)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
+        return WrittenFile(key=key, nbytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
         """Write the map coordinates, consolidate the metadata and mark the cube as complete.
