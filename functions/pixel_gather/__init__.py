@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pixel_gather.local.index import Indexed, index, index_async
     from pixel_gather.local.ls import ls
     from pixel_gather.local.search import FoundScenes, search
+    from pixel_gather.local.verify import Verified, verify
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
     from pixel_gather.report.report import Report
@@ -67,6 +68,7 @@ __all__ = [
     "Status",
     "StoreError",
     "StoreSettings",
+    "Verified",
     "__version__",
     "drill",
     "drill_async",
@@ -79,6 +81,7 @@ __all__ = [
     "ls",
     "make_catalog",
     "search",
+    "verify",
 ]
 
 _MODULES: Final = {
@@ -110,6 +113,7 @@ _MODULES: Final = {
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
     "pixel_gather.local.ls": ("ls",),
     "pixel_gather.local.search": ("FoundScenes", "search"),
+    "pixel_gather.local.verify": ("Verified", "verify"),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
     "pixel_gather.report.report": ("Report",),
