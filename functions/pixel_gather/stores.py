@@ -84,6 +84,16 @@ class CubeStore(Protocol):
     async def write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
         """Write a run of rows of several coordinates."""
 
+    async def write_row_table(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, "Values"]]
+    ) -> "WrittenFile | None":
+        """Write all rows' coordinates as one table beside the arrays, when all shards are stored.
+
+        Args:
+            plan: The cube.
+            batches: Values of consecutive rows by name. Nothing is written if there are none.
+        """
+
     async def write_headers(
         self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]
     ) -> "WrittenFile | None":

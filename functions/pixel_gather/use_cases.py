@@ -8,8 +8,9 @@ complete.
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import batched
 from math import inf
@@ -296,8 +297,8 @@ async def finish_gather(
     from pixel_gather.report.report import Tally  # noqa: PLC0415 # as above
     from pixel_gather.report.row_coordinates import (  # noqa: PLC0415 # not in a worker's start
         CHUNK_ROWS,
-        coordinate_values,
         coordinates_of,
+        table_values,
     )
 
     found = check_found_claim(await cube.found(), plan)
@@ -313,32 +314,37 @@ async def finish_gather(
     coordinates = coordinates_of(plan)
     await cube.create_coordinates(plan, coordinates)
     tally, album = Tally(plan=plan), QuicklookAlbum(plan)
-    writer = _RowWriter(cube, CHUNK_ROWS, partial(coordinate_values, plan))
     shards: dict[str, str | None] = {}
-    in_order = iter(tasks)
-    async for evidence, results in _all_evidence(plan, tasks, control):
-        for result in results:
-            shards |= shard_digests(plan, next(in_order), result)
-            if result is None:
-                tally.add_lost_shard()
-            else:
-                tally.add_shard(result)
-        for row, outcomes in evidence:
-            tally.add_row(row, outcomes)
-        album.add(
-            _were_read([outcomes for _, outcomes in evidence]),
-            [[] if result is None else result.pictures for result in results],
-        )
-        await writer.add(evidence)
-    await writer.flush()
+
+    async def counted() -> AsyncIterator[_Rows]:
+        in_order = iter(tasks)
+        async for evidence, results in _all_evidence(plan, tasks, control):
+            for result in results:
+                shards.update(shard_digests(plan, next(in_order), result))
+                if result is None:
+                    tally.add_lost_shard()
+                else:
+                    tally.add_shard(result)
+            for row, outcomes in evidence:
+                tally.add_row(row, outcomes)
+            album.add(
+                _were_read([outcomes for _, outcomes in evidence]),
+                [[] if result is None else result.pictures for result in results],
+            )
+            yield evidence
+
+    names = [each.name for each in coordinates]
+    writing = _written_rows(cube, counted(), CHUNK_ROWS, partial(table_values, plan), names)
+    async with aclosing(writing) as batches:
+        table = await cube.write_row_table(plan, batches)
     report = tally.report()
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
         await _write_differences(cube, plan, report, tasks, control)
     headers, pictures = await _both(
         cube.write_headers(gathered_headers(tasks, control)), _write_quicklooks(album, cube)
     )
-    files = [each for each in (headers, pictures) if each is not None]
-    sources = None if headers is None else headers.key
+    files = [each for each in (table, headers, pictures) if each is not None]
+    sources = None if table is None else table.key
     await cube.write_receipt(receipt_of(plan, report, shards=shards, files=files, sources=sources))
     await cube.complete(plan, report)
     return report
@@ -475,35 +481,45 @@ async def _all_evidence(
             yield evidence
 
 
-@dataclass(slots=True)
-class _RowWriter:
-    """Writes rows in complete chunks. A chunk is one object, so it is written once and never read."""
+type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 
-    cube: CubeStore
-    n_rows: int
-    """Number of rows in a chunk."""
 
-    values_of: "Callable[[Sequence[CubeRow], Sequence[Sequence[Outcome]]], Mapping[str, Values]]"
-    _written: int = 0
-    _batch: list[tuple[CubeRow, list[Outcome]]] = field(default_factory=list)
+async def _written_rows(
+    cube: CubeStore,
+    rows: AsyncIterator[_Rows],
+    n_rows: int,
+    values_of: "Callable[[Sequence[CubeRow], Sequence[Sequence[Outcome]]], Mapping[str, Values]]",
+    names: Sequence[str],
+) -> "AsyncGenerator[Mapping[str, Values]]":
+    """Write rows in complete chunks, and yield the values of each chunk when it is written.
 
-    async def add(self, rows: Sequence[tuple[CubeRow, list[Outcome]]]) -> None:
-        """Add rows, and write each chunk that is complete."""
-        self._batch += rows
-        while len(self._batch) >= self.n_rows:
-            await self._write(self._batch[: self.n_rows])
-            del self._batch[: self.n_rows]
+    A chunk of ``n_rows`` is one object, so it is written once and never read.
 
-    async def flush(self) -> None:
-        """Write the remaining rows, fewer than a chunk."""
-        if self._batch:
-            await self._write(self._batch)
-            self._batch = []
+    Args:
+        cube: Where to write.
+        rows: All rows in order.
+        n_rows: Number of rows in a chunk.
+        values_of: Returns the values of a batch of rows.
+        names: The values to write.
+    """
+    start = 0
+    async for batch in _rebatched(rows, n_rows):
+        values = values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
+        await cube.write_rows(start, {name: values[name] for name in names})
+        start += len(batch)
+        yield values
 
-    async def _write(self, batch: Sequence[tuple[CubeRow, list[Outcome]]]) -> None:
-        values = self.values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
-        await self.cube.write_rows(self._written, values)
-        self._written += len(batch)
+
+async def _rebatched(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_Rows]:
+    """Yield batches of ``n_rows``. The last one may be shorter."""
+    batch: list[tuple[CubeRow, list[Outcome]]] = []
+    async for some in rows:
+        batch += some
+        while len(batch) >= n_rows:
+            yield batch[:n_rows]
+            del batch[:n_rows]
+    if batch:
+        yield batch
 
 
 async def _write_differences(
@@ -529,10 +545,9 @@ async def _write_differences(
     await cube.create_coordinates(plan, coordinates)
 
     def values(_: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> "dict[str, Values]":
-        found = difference_values(plan, outcomes)
-        return {each.name: found[each.name] for each in coordinates}
+        return difference_values(plan, outcomes)
 
-    writer = _RowWriter(cube, CHUNK_ROWS, values)
-    async for evidence, _ in _all_evidence(plan, tasks, control):
-        await writer.add(evidence)
-    await writer.flush()
+    rows = (evidence async for evidence, _ in _all_evidence(plan, tasks, control))
+    names = [each.name for each in coordinates]
+    async for _ in _written_rows(cube, rows, CHUNK_ROWS, values, names):
+        pass

@@ -44,7 +44,7 @@ def test_untouched_cube_is_the_same(made: Path) -> None:
 
     assert found.is_same
     assert found.differences == ()
-    assert (found.n_shards, found.n_compared, found.n_files) == (N_SHARDS, N_SHARDS, 2)
+    assert (found.n_shards, found.n_compared, found.n_files) == (N_SHARDS, N_SHARDS, 3)
 
 
 def one_pixel(cube: Path) -> None:
@@ -193,7 +193,7 @@ def test_command_says_what_differs_by_text_json_and_exit_code(cube: Path) -> Non
 
     assert same.return_value == 0
     assert same.output == (
-        f"{N_SHARDS} of {N_SHARDS} shards and 2 files compared with the receipt: the same\n"
+        f"{N_SHARDS} of {N_SHARDS} shards and 3 files compared with the receipt: the same\n"
     )
     assert text.return_value == told.return_value == 1
     assert text.output.splitlines()[0] == "band_1/c/1/0/0 has other pixels than the receipt says"

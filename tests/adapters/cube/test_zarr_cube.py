@@ -752,7 +752,7 @@ def test_receipt_has_the_digest_of_every_file_and_shard(tmp_path: Path) -> None:
         "band_1/c/1/0/0": digest_of_rows(rows[2:]),
     }
     assert receipt["pixels"] == report.digest
-    assert set(receipt["files"]) == {"headers.parquet", "quicklooks.npz"}
+    assert set(receipt["files"]) == {"headers.parquet", "quicklooks.npz", "rows.parquet"}
     for name, told in receipt["files"].items():
         content = (tmp_path / name).read_bytes()
         assert told == {"nbytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

@@ -9,11 +9,11 @@ import hashlib
 import io
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 import obstore
@@ -172,25 +172,40 @@ class ZarrCube:
         """Write consecutive rows of several coordinates."""
         await self._write_in_thread(self._write_rows, start, values)
 
+    async def write_row_table(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, "Values"]]
+    ) -> "WrittenFile | None":
+        """Write ``rows.parquet`` in parts while its batches arrive."""
+        from pixel_gather.adapters.cube.row_table import (  # noqa: PLC0415 # see above
+            ROWS_KEY,
+            cube_metadata,
+            stored_shards,
+            write_row_table,
+        )
+        from pixel_gather.adapters.cube.upload import upload  # noqa: PLC0415 # as above
+
+        def write(values: Iterator[Mapping[str, "Values"]], file: IO[bytes]) -> None:
+            write_row_table(values, file, metadata=cube_metadata(plan, stored_shards(self.store, plan)))
+
+        content = _Content()
+        try:
+            await upload(batches, write, self.store, ROWS_KEY, on_bytes=content.add)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+        return content.file(ROWS_KEY)
+
     async def write_headers(
         self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]
     ) -> "WrittenFile | None":
         """Write the cube's header index beside its arrays, in parts while its entries arrive."""
         from pixel_gather.adapters.cube.header_index import HEADERS_KEY, store_index  # noqa: PLC0415 # see above
-        from pixel_gather.report.receipt import WrittenFile  # noqa: PLC0415 # as above
 
-        digest, nbytes = hashlib.sha256(), 0
-
-        def note(content: bytes) -> None:
-            nonlocal nbytes
-            digest.update(content)
-            nbytes += len(content)
-
+        content = _Content()
         try:
-            await store_index(entries, self.store, HEADERS_KEY, on_bytes=note)
+            await store_index(entries, self.store, HEADERS_KEY, on_bytes=content.add)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
-        return WrittenFile(key=HEADERS_KEY, nbytes=nbytes, sha256=digest.hexdigest()) if nbytes else None
+        return content.file(HEADERS_KEY)
 
     async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> "WrittenFile":
         """Write ``quicklooks.npz``: rows and pixels of each measurement. NumPy opens it without pickle."""
@@ -331,6 +346,27 @@ class ZarrCube:
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
+
+
+class _Content:
+    """Size and digest of a file that is written in parts."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self.digest = hashlib.sha256()
+
+    def add(self, part: bytes) -> None:
+        """Add the next part."""
+        self.nbytes += len(part)
+        self.digest.update(part)
+
+    def file(self, key: str) -> "WrittenFile | None":
+        """Return the file, or None if nothing was written."""
+        from pixel_gather.report.receipt import WrittenFile  # noqa: PLC0415 # see above
+
+        return (
+            WrittenFile(key=key, nbytes=self.nbytes, sha256=self.digest.hexdigest()) if self.nbytes else None
+        )
 
 
 def _each_in_threads[Item, Found](work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
