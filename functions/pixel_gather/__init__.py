@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from pixel_gather.local.index import Indexed, index, index_async
     from pixel_gather.local.ls import ls
+    from pixel_gather.local.rows import rows_where
     from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.local.verify import Verified, verify
     from pixel_gather.model.status import Status
@@ -80,6 +81,7 @@ __all__ = [
     "index_async",
     "ls",
     "make_catalog",
+    "rows_where",
     "search",
     "verify",
 ]
@@ -112,6 +114,7 @@ _MODULES: Final = {
     ),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
     "pixel_gather.local.ls": ("ls",),
+    "pixel_gather.local.rows": ("rows_where",),
     "pixel_gather.local.search": ("FoundScenes", "search"),
     "pixel_gather.local.verify": ("Verified", "verify"),
     "pixel_gather.model.status": ("Status",),
