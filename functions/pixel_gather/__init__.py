@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     )
     from pixel_gather.local.index import Indexed, index, index_async
     from pixel_gather.local.ls import ls
-    from pixel_gather.local.rows import rows_where
+    from pixel_gather.local.rows import presence, rows_where
     from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.local.verify import Verified, verify
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
+    from pixel_gather.report.presence import Presence
     from pixel_gather.report.report import Report
     from pixel_gather.request.request import GatherRequest
 
@@ -61,6 +62,7 @@ __all__ = [
     "ListedObject",
     "MadeCatalog",
     "MissingExtraError",
+    "Presence",
     "Progress",
     "Report",
     "RequestError",
@@ -81,6 +83,7 @@ __all__ = [
     "index_async",
     "ls",
     "make_catalog",
+    "presence",
     "rows_where",
     "search",
     "verify",
@@ -114,11 +117,12 @@ _MODULES: Final = {
     ),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
     "pixel_gather.local.ls": ("ls",),
-    "pixel_gather.local.rows": ("rows_where",),
+    "pixel_gather.local.rows": ("presence", "rows_where"),
     "pixel_gather.local.search": ("FoundScenes", "search"),
     "pixel_gather.local.verify": ("Verified", "verify"),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
+    "pixel_gather.report.presence": ("Presence",),
     "pixel_gather.report.report": ("Report",),
     "pixel_gather.request.request": ("GatherRequest",),
 }

@@ -34,6 +34,7 @@ SUMMARIES = {
     "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
     "plan": "Estimate a gather: shape, layout, requests, bytes, seconds and dollars.",
+    "presence": "Show for which days, months or other values a cube has rows.",
     "redrive": "Run the missing parts of a gather that failed, timed out or was stopped within 14 days.",
     "report": "Compare finished gathers and benchmarks: a page, a table and all figures.",
     "run": "Gather in this process, to a folder or S3.",

@@ -1,11 +1,14 @@
 """Rows of a real cube found by their coordinates, without a pixel."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from pixel_gather import RequestError, StoreError, rows_where
+from pixel_gather import RequestError, StoreError, presence, rows_where
+from pixel_gather_cli.main import command
 from support.undrawn import gather_undrawn
 
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
@@ -52,3 +55,26 @@ def test_place_without_a_cube_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="no cube is there"):
             rows_where(place, "time > 2020-01-01")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_presence_of_a_cube_is_shown_without_pixels(cube: Path) -> None:
+    """Text and JSON have the same 1s and 0s."""
+    text = CliRunner().invoke(command, ["presence", str(cube), "--by", "month,platform"])
+    told = CliRunner().invoke(command, ["presence", str(cube), "--by", "platform", "--json"])
+
+    assert text.stdout == "platform: S2A, S2B\n2021-01 01\n2021-02 10\n2021-03 01\n2021-04 10\n"
+    assert text.stderr == "4 of 8 bins have 4 rows\n"
+    assert json.loads(told.stdout) == {
+        "names": ["platform"],
+        "labels": [["S2A", "S2B"]],
+        "grid": [1, 1],
+        "rows": [[1, 3], [0, 2]],
+        "n_left_out": 0,
+    }
+    assert presence(cube, "day").shape == (31 + 28 + 31 + 1,)
+
+
+def test_presence_by_what_a_cube_does_not_have_is_refused(cube: Path) -> None:
+    """The message names the option."""
+    with pytest.raises(RequestError, match="by: the cube's rows have no coordinate 'tile'"):
+        presence(cube, "month,tile")

@@ -36,7 +36,8 @@ def mask_of(where: Where, columns: Mapping[str, Values]) -> Mask:
         RequestError: A value cannot be compared with its coordinate.
     """
     masks = [_meets(each, columns[each.name]) for each in where]
-    return np.logical_and.reduce(masks)
+    all_of_them: Mask = np.logical_and.reduce(masks)
+    return all_of_them
 
 
 def _meets(condition: Condition, values: Values) -> Mask:
