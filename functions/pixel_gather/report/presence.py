@@ -113,28 +113,34 @@ def axis_of(name: str, values: Values) -> Axis:
         raise RequestError(f"{name} has several values for each row, so it makes no bins", field=_FIELD)
     if name == "time" or name in TIME_UNITS:
         return _axis_of_time(name, values)
-    is_text = values.dtype.kind in "OTU"
-    is_missing = values == "" if is_text else np.isnan(values)
+    if values.dtype.kind in "OTU":
+        return _axis_of_text(name, values.tolist())
+    is_missing = np.isnan(values)
     bins = np.full(len(values), -1, dtype="int64")
     labels, bins[~is_missing] = np.unique(values[~is_missing], return_inverse=True)
     return Axis(name=name, labels=labels, bins=bins)
+
+
+def _axis_of_text(name: str, values: list[str]) -> Axis:
+    """Return the bins of text. ``np.unique`` takes four times as long, because it sorts all values."""
+    labels = sorted(set(values) - {""})
+    numbers = {label: number for number, label in enumerate(labels)} | {"": -1}
+    bins = np.fromiter(map(numbers.__getitem__, values), dtype="int64", count=len(values))
+    return Axis(name=name, labels=np.array(labels, dtype=object), bins=bins)
 
 
 def _axis_of_time(name: str, values: Values) -> Axis:
     there = values != NO_TIME
     times = values[there].astype("datetime64[us]")
     bins = np.full(len(values), -1, dtype="int64")
-    if name not in TIME_UNITS:
+    if name not in TIME_UNITS or not len(times):
         labels, bins[there] = np.unique(times, return_inverse=True)
         return Axis(name=name, labels=labels, bins=bins)
-    numbers = times.astype(f"datetime64[{TIME_UNITS[name]}]")
-    if not len(numbers):
-        return Axis(name=name, labels=numbers, bins=bins)
-    first, last = numbers.min(), numbers.max()
-    if (last - first).astype("int64") >= _MOST_BINS:
-        raise RequestError(f"its times are too far apart for bins of a {name}", field=_FIELD)
-    bins[there] = (numbers - first).astype("int64")
-    return Axis(name=name, labels=np.arange(first, last + np.timedelta64(1, TIME_UNITS[name])), bins=bins)
+    unit = f"datetime64[{TIME_UNITS[name]}]"
+    numbers = times.astype(unit).astype("int64")
+    first, last = int(numbers.min()), int(numbers.max())
+    bins[there] = numbers - first
+    return Axis(name=name, labels=np.arange(first, last + 1).astype(unit), bins=bins)
 
 
 def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bool_]]") -> Presence:
