@@ -141,14 +141,14 @@ def test_gather_makes_a_cube_of_the_sources_pixels() -> None:
 
 
 def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
-    """The order is: claim, shards, sidecars, coordinates, and at the end the mark of a complete cube."""
+    """The order is: claim, shards, sidecars, coordinates, receipt, and last the mark of a complete cube."""
     gather = Gather()
 
     gather.run()
 
     assert gather.cube.calls[0] == "create"
-    assert [call.partition(" ")[0] for call in gather.cube.calls[1:-3]] == ["shard"] * 4
-    assert gather.cube.calls[-3:] == ["coordinates", "quicklooks", "complete"]
+    assert [call.partition(" ")[0] for call in gather.cube.calls[1:-4]] == ["shard"] * 4
+    assert gather.cube.calls[-4:] == ["coordinates", "quicklooks", "receipt", "complete"]
     assert gather.control.keys_put[:4] == ["claim", "sources.msgpack", "tasks.json", "plan.msgpack"]
     assert gather.control.keys_put[4:] == [
         f"{folder}shards/{index:05d}.msgpack" for index in range(4) for folder in ("headers/", "")

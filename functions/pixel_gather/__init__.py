@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     from pixel_gather.local.index import Indexed, index, index_async
     from pixel_gather.local.ls import ls
     from pixel_gather.local.rank import rank
+    from pixel_gather.local.rows import presence, rows_where
     from pixel_gather.local.search import FoundScenes, search
+    from pixel_gather.local.verify import Verified, verify
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
     from pixel_gather.ranking.table import Ranking
+    from pixel_gather.report.presence import Presence
     from pixel_gather.report.report import Report
     from pixel_gather.request.request import GatherRequest
 
@@ -61,6 +64,7 @@ __all__ = [
     "ListedObject",
     "MadeCatalog",
     "MissingExtraError",
+    "Presence",
     "Progress",
     "Ranking",
     "Report",
@@ -70,6 +74,7 @@ __all__ = [
     "Status",
     "StoreError",
     "StoreSettings",
+    "Verified",
     "__version__",
     "drill",
     "drill_async",
@@ -81,8 +86,11 @@ __all__ = [
     "index_async",
     "ls",
     "make_catalog",
+    "presence",
     "rank",
+    "rows_where",
     "search",
+    "verify",
 ]
 
 _MODULES: Final = {
@@ -114,10 +122,13 @@ _MODULES: Final = {
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
     "pixel_gather.local.ls": ("ls",),
     "pixel_gather.local.rank": ("rank",),
+    "pixel_gather.local.rows": ("presence", "rows_where"),
     "pixel_gather.local.search": ("FoundScenes", "search"),
+    "pixel_gather.local.verify": ("Verified", "verify"),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
     "pixel_gather.ranking.table": ("Ranking",),
+    "pixel_gather.report.presence": ("Presence",),
     "pixel_gather.report.report": ("Report",),
     "pixel_gather.request.request": ("GatherRequest",),
 }

@@ -12,6 +12,7 @@ from pixel_gather.read.read_shard import Pixels
 
 if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster without them
     from pixel_gather.read.quicklook import Quicklooks
+    from pixel_gather.report.receipt import Receipt, WrittenFile
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate, Values
 
@@ -83,22 +84,37 @@ class CubeStore(Protocol):
     async def write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
         """Write a run of rows of several coordinates."""
 
-    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
+    async def write_row_table(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, "Values"]]
+    ) -> "WrittenFile | None":
+        """Write all rows' coordinates as one table beside the arrays, when all shards are stored.
+
+        Args:
+            plan: The cube.
+            batches: Values of consecutive rows by name. Nothing is written if there are none.
+        """
+
+    async def write_headers(
+        self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]
+    ) -> "WrittenFile | None":
         """Write the header index, which spares later gathers the reading of headers.
 
         Args:
             entries: Batches of (href, packed header). Nothing is written if there are none.
         """
 
-    async def write_found_list(self, content: bytes) -> None:
+    async def write_found_list(self, content: bytes) -> "WrittenFile":
         """Write the list that a search found beside the arrays.
 
         Args:
             content: A Parquet file, from `pixel_gather.ports.SourceTable.found_list`.
         """
 
-    async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> None:
+    async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> "WrittenFile":
         """Write small pictures of some windows beside the arrays."""
+
+    async def write_receipt(self, receipt: "Receipt") -> None:
+        """Write the receipt beside the arrays. Replaces that of an earlier try."""
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
         """Write the georeference, consolidate the metadata and then mark the cube as complete.

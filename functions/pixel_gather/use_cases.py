@@ -8,8 +8,9 @@ complete.
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import batched
 from math import inf
@@ -41,6 +42,7 @@ from pixel_gather.usage import machine, peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
     from pixel_gather.estimate.workload import WorkerPool
+    from pixel_gather.report.receipt import WrittenFile
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Values
     from pixel_gather.request.request import GatherRequest
@@ -292,10 +294,10 @@ async def finish_gather(
     control: ControlStore,
     max_lost_share: float = 0.0,
 ) -> "Report":
-    """Write the coordinates from the sidecars and mark the cube as complete.
+    """Write the coordinates and the receipt from the sidecars, and mark the cube as complete.
 
     Memory holds one batch of rows and at most 32 MiB of quicklooks. It also holds five numbers per source,
-    for the report's medians.
+    for the report's medians, and one digest per shard, for the receipt.
 
     Args:
         plan: The cube.
@@ -312,11 +314,12 @@ async def finish_gather(
         ArrayExistsError: The cube was removed, and may have been planned again since. Nothing was changed.
         StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays incomplete.
     """
+    from pixel_gather.report.receipt import receipt_of, shard_digests  # noqa: PLC0415 # as above
     from pixel_gather.report.report import Tally  # noqa: PLC0415 # as above
     from pixel_gather.report.row_coordinates import (  # noqa: PLC0415 # not in a worker's start
         CHUNK_ROWS,
-        coordinate_values,
         coordinates_of,
+        table_values,
     )
 
     found = check_found_claim(await cube.found(), plan)
@@ -332,34 +335,51 @@ async def finish_gather(
     coordinates = coordinates_of(plan)
     await cube.create_coordinates(plan, coordinates)
     tally, album = Tally(plan=plan), QuicklookAlbum(plan)
-    writer = _RowWriter(cube, CHUNK_ROWS, partial(coordinate_values, plan))
-    async for evidence, results in _all_evidence(plan, tasks, control):
-        for result in results:
-            if result is None:
-                tally.add_lost_shard()
-            else:
-                tally.add_shard(result)
-        for row, outcomes in evidence:
-            tally.add_row(row, outcomes)
-        album.add(
-            _were_read([outcomes for _, outcomes in evidence]),
-            [[] if result is None else result.pictures for result in results],
-        )
-        await writer.add(evidence)
-    await writer.flush()
+    shards: dict[str, str | None] = {}
+
+    async def counted() -> AsyncIterator[_Rows]:
+        in_order = iter(tasks)
+        async for evidence, results in _all_evidence(plan, tasks, control):
+            for result in results:
+                shards.update(shard_digests(plan, next(in_order), result))
+                if result is None:
+                    tally.add_lost_shard()
+                else:
+                    tally.add_shard(result)
+            for row, outcomes in evidence:
+                tally.add_row(row, outcomes)
+            album.add(
+                _were_read([outcomes for _, outcomes in evidence]),
+                [[] if result is None else result.pictures for result in results],
+            )
+            yield evidence
+
+    names = [each.name for each in coordinates]
+    writing = _written_rows(cube, counted(), CHUNK_ROWS, partial(table_values, plan), names)
+    async with aclosing(writing) as batches:
+        table = await cube.write_row_table(plan, batches)
     report = tally.report()
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
         await _write_differences(cube, plan, report, tasks, control)
-    await _both(cube.write_headers(gathered_headers(tasks, control)), _write_quicklooks(album, cube))
-    if plan.was_searched and (found_list := await control.get(_FOUND_LIST_KEY)) is not None:
-        await cube.write_found_list(found_list)
+    headers, pictures = await _both(
+        cube.write_headers(gathered_headers(tasks, control)), _write_quicklooks(album, cube)
+    )
+    found_list = await _write_found_list(plan, control, cube)
+    files = [each for each in (table, headers, pictures, found_list) if each is not None]
+    sources = None if table is None else table.key
+    await cube.write_receipt(receipt_of(plan, report, shards=shards, files=files, sources=sources))
     await cube.complete(plan, report)
     return report
 
 
-async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> None:
-    if quicklooks := album.quicklooks():
-        await cube.write_quicklooks(quicklooks)
+async def _write_found_list(plan: CubePlan, control: ControlStore, cube: CubeStore) -> "WrittenFile | None":
+    content = await control.get(_FOUND_LIST_KEY) if plan.was_searched else None
+    return None if content is None else await cube.write_found_list(content)
+
+
+async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> "WrittenFile | None":
+    quicklooks = album.quicklooks()
+    return await cube.write_quicklooks(quicklooks) if quicklooks else None
 
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
@@ -489,35 +509,45 @@ async def _all_evidence(
             yield evidence
 
 
-@dataclass(slots=True)
-class _RowWriter:
-    """Writes rows in complete chunks. A chunk is one object, so it is written once and never read."""
+type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 
-    cube: CubeStore
-    n_rows: int
-    """Number of rows in a chunk."""
 
-    values_of: "Callable[[Sequence[CubeRow], Sequence[Sequence[Outcome]]], Mapping[str, Values]]"
-    _written: int = 0
-    _batch: list[tuple[CubeRow, list[Outcome]]] = field(default_factory=list)
+async def _written_rows(
+    cube: CubeStore,
+    rows: AsyncIterator[_Rows],
+    n_rows: int,
+    values_of: "Callable[[Sequence[CubeRow], Sequence[Sequence[Outcome]]], Mapping[str, Values]]",
+    names: Sequence[str],
+) -> "AsyncGenerator[Mapping[str, Values]]":
+    """Write rows in complete chunks, and yield the values of each chunk when it is written.
 
-    async def add(self, rows: Sequence[tuple[CubeRow, list[Outcome]]]) -> None:
-        """Add rows, and write each chunk that is complete."""
-        self._batch += rows
-        while len(self._batch) >= self.n_rows:
-            await self._write(self._batch[: self.n_rows])
-            del self._batch[: self.n_rows]
+    A chunk of ``n_rows`` is one object, so it is written once and never read.
 
-    async def flush(self) -> None:
-        """Write the remaining rows, fewer than a chunk."""
-        if self._batch:
-            await self._write(self._batch)
-            self._batch = []
+    Args:
+        cube: Where to write.
+        rows: All rows in order.
+        n_rows: Number of rows in a chunk.
+        values_of: Returns the values of a batch of rows.
+        names: The values to write.
+    """
+    start = 0
+    async for batch in _rebatched(rows, n_rows):
+        values = values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
+        await cube.write_rows(start, {name: values[name] for name in names})
+        start += len(batch)
+        yield values
 
-    async def _write(self, batch: Sequence[tuple[CubeRow, list[Outcome]]]) -> None:
-        values = self.values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
-        await self.cube.write_rows(self._written, values)
-        self._written += len(batch)
+
+async def _rebatched(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_Rows]:
+    """Yield batches of ``n_rows``. The last one may be shorter."""
+    batch: list[tuple[CubeRow, list[Outcome]]] = []
+    async for some in rows:
+        batch += some
+        while len(batch) >= n_rows:
+            yield batch[:n_rows]
+            del batch[:n_rows]
+    if batch:
+        yield batch
 
 
 async def _write_differences(
@@ -543,10 +573,9 @@ async def _write_differences(
     await cube.create_coordinates(plan, coordinates)
 
     def values(_: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> "dict[str, Values]":
-        found = difference_values(plan, outcomes)
-        return {each.name: found[each.name] for each in coordinates}
+        return difference_values(plan, outcomes)
 
-    writer = _RowWriter(cube, CHUNK_ROWS, values)
-    async for evidence, _ in _all_evidence(plan, tasks, control):
-        await writer.add(evidence)
-    await writer.flush()
+    rows = (evidence async for evidence, _ in _all_evidence(plan, tasks, control))
+    names = [each.name for each in coordinates]
+    async for _ in _written_rows(cube, rows, CHUNK_ROWS, values, names):
+        pass

@@ -1,7 +1,8 @@
 """The ``pixel-gather`` command.
 
 Results go to standard output, everything else to standard error. Exit codes:
-0 all gathered; 1 finished, but some sources failed; 2 bad usage, refused, or a gather on AWS that failed;
+0 all gathered; 1 finished, but some sources failed, or a verified cube differs; 2 bad usage, refused, or a
+gather on AWS that failed;
 70 a defect of this program; 130 interrupted; 143 ended by a signal.
 """
 
@@ -33,6 +34,7 @@ SUMMARIES = {
     "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
     "plan": "Estimate a gather: shape, layout, requests, bytes, seconds and dollars.",
+    "presence": "Show for which days, months or other values a cube has rows.",
     "rank": "Rank scenes by what their pixels show in an area, each rank with its error.",
     "redrive": "Run the missing parts of a gather that failed, timed out or was stopped within 14 days.",
     "report": "Compare finished gathers and benchmarks: a page, a table and all figures.",
@@ -40,6 +42,7 @@ SUMMARIES = {
     "search": "Find the scenes in an area and a time range.",
     "status": "Show the progress, the cost and the result of a gather on AWS.",
     "submit": "Gather on AWS, next to the data.",
+    "verify": "Read a cube and compare it with its receipt.",
     "watch": "Show a gather on AWS until it ends.",
 }
 """The commands, each with the first sentence of its help. A command's imports happen when it is used."""

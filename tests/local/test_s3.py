@@ -12,7 +12,7 @@ from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from pixel_gather import Settings
+from pixel_gather import Settings, verify
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather_cli.main import main
 from support.undrawn import gather_undrawn
@@ -69,6 +69,8 @@ def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: P
     keys = [item["path"] for page in store.list() for item in page]
     assert [key for key in keys if key.startswith("band_1/c/")] == ["band_1/c/0/0/0"]
     assert not [key for key in keys if key.startswith(".gather")]
+    verified = verify("s3://cubes/some/where.zarr", stores=settings.stores)
+    assert (verified.n_compared, verified.differences) == (1, ())
 
 
 def _bare(cube: xr.Dataset) -> xr.DataArray:

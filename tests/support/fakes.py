@@ -17,6 +17,7 @@ from pixel_gather.model.window import DescribedCrs, Transform, Window
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.quicklook import Quicklooks
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
 from pixel_gather.stores import FoundCube
@@ -385,10 +386,12 @@ class FakeCube:
     pixels: dict[str, Pixels] = field(default_factory=dict)
     coordinates: dict[str, Values] = field(default_factory=dict)
     described: dict[str, Coordinate] = field(default_factory=dict)
+    table: dict[str, Values] = field(default_factory=dict)
     headers: dict[str, bytes] = field(default_factory=dict)
     found_list: bytes | None = None
     quicklooks: tuple[Quicklooks, ...] = ()
     claimed: CubePlan | None = None
+    receipt: Receipt | None = None
     report: Report | None = None
 
     async def found(self) -> FoundCube | None:
@@ -439,19 +442,36 @@ class FakeCube:
         for name, rows in values.items():
             self.coordinates[name][start : start + len(rows)] = rows
 
-    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
+    async def write_row_table(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
+    ) -> WrittenFile | None:
+        """Keep the columns."""
+        assert self.claimed == plan
+        parts = [batch async for batch in batches]
+        self.table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return WrittenFile(key="rows", nbytes=1, sha256="")
+
+    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> WrittenFile | None:
         """Keep the entries."""
         async for some in entries:
             self.headers.update(some)
+        return WrittenFile(key="headers", nbytes=len(self.headers), sha256="") if self.headers else None
 
-    async def write_found_list(self, content: bytes) -> None:
+    async def write_found_list(self, content: bytes) -> WrittenFile:
         """Keep it."""
         self.found_list = content
+        return WrittenFile(key="sources.parquet", nbytes=len(content), sha256="")
 
-    async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> None:
+    async def write_quicklooks(self, quicklooks: Sequence[Quicklooks]) -> WrittenFile:
         """Keep the quicklooks."""
         self.calls.append("quicklooks")
         self.quicklooks = tuple(quicklooks)
+        return WrittenFile(key="quicklooks", nbytes=len(quicklooks), sha256="")
+
+    async def write_receipt(self, receipt: Receipt) -> None:
+        """Keep the receipt."""
+        self.calls.append("receipt")
+        self.receipt = receipt
 
     async def complete(self, plan: CubePlan, report: Report) -> None:
         """Keep the report, unless the cube belongs to another plan."""

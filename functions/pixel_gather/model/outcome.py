@@ -55,6 +55,9 @@ class Outcome:
     """Why it failed: one sentence."""
 
     etag: str | None = None
+    object_nbytes: int = 0
+    """Size of the source in bytes; 0 if its header is not known."""
+
     transform: Transform | None = None
     """Transform of the whole window on this source."""
 

@@ -165,7 +165,7 @@ class _View:
             plan.rule, header, template=slot.grid, window=slot.window, projector=self.projector
         )
         placement = Placement.on(Grid.of(header), window)
-        outcome.etag = header.etag
+        outcome.etag, outcome.object_nbytes = header.etag, header.nbytes
         outcome.transform, outcome.crs = placement.transform, placement.crs
         outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
         outcome.scaling = plan.other_scaling(self.slot_index, header)

@@ -169,6 +169,7 @@ RESERVED_NAMES: Final = frozenset(
         "measurement",
         "source",
         "affine",
+        "object_bytes",
     }
 )
 """Names that a column of the list must not have."""
@@ -236,6 +237,23 @@ def _inside(outcome: Outcome) -> tuple[int, int, int, int]:
 
 def _scaling_of(plan: CubePlan, slot: int, outcome: Outcome) -> tuple[tuple[float, float], ...]:
     return outcome.scaling or tuple((each.scale, each.offset) for each in plan.of_slot(slot))
+
+
+def table_values(
+    plan: CubePlan, rows: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]
+) -> dict[str, Values]:
+    """Return the columns of a batch of rows for a table.
+
+    They are `coordinate_values`, all `difference_values`, whether the cube has those or not, and
+    ``object_bytes``: the size of each source in bytes, 0 if unknown.
+    """
+    sizes = np.array([[each.object_nbytes for each in row] for row in outcomes], dtype="int64")
+    slots, _ = _second_dims(plan)
+    return {
+        **coordinate_values(plan, rows, outcomes),
+        **difference_values(plan, outcomes),
+        "object_bytes": sizes if slots else sizes[:, 0],
+    }
 
 
 def coordinate_values(

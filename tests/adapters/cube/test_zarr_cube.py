@@ -24,7 +24,7 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.zarr_attributes import gather_of
-from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY, ZarrCube
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY, ZarrCube
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.model.source import CubeRow, ListColumn, Source
@@ -32,6 +32,8 @@ from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.ports import SourceTable
 from pixel_gather.read.read_shard import Pixels, ShardBuffers
+from pixel_gather.read.statistics import digest_of
+from pixel_gather.report.receipt import digest_of_rows
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
@@ -734,3 +736,23 @@ def test_complete_in_a_folder_refuses_a_cube_that_was_planned_anew(tmp_path: Pat
         asyncio.run(cube.complete(plan, report_of(plan)))
 
     assert (tmp_path / ROOT_KEY).read_bytes() == before
+
+
+def test_receipt_has_the_digest_of_every_file_and_shard(tmp_path: Path) -> None:
+    """Both can be computed from what lies in the folder."""
+    output = {"layout": {"chunk": [1, 8, 8], "shard_rows": 2}}
+    window = {"pixels": [0, 0, 20, 20]}
+    report = gather(tmp_path, {"a": A, "b": A + 1, "c": A + 2}, output=output, window=window)
+
+    receipt = json.loads((tmp_path / RECEIPT_KEY).read_text())
+    band = open_(tmp_path).band_1.to_numpy()
+    rows = [digest_of(row) for row in band]
+    assert receipt["shards"] == {
+        "band_1/c/0/0/0": digest_of_rows(rows[:2]),
+        "band_1/c/1/0/0": digest_of_rows(rows[2:]),
+    }
+    assert receipt["pixels"] == report.digest
+    assert set(receipt["files"]) == {"headers.parquet", "quicklooks.npz", "rows.parquet"}
+    for name, told in receipt["files"].items():
+        content = (tmp_path / name).read_bytes()
+        assert told == {"nbytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

@@ -4,16 +4,12 @@ The column ``packed`` holds the header itself. With it, a gather opens the sourc
 The other columns are for people. arro3 is imported where it is used, because no worker needs it.
 """
 
-import asyncio
-import concurrent.futures
-import io
 import math
-from collections.abc import AsyncIterator, Buffer, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import closing
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
-import obstore
-
+from pixel_gather.adapters.cube.upload import upload
 from pixel_gather.adapters.geotiff.packed_header import MAX_PACKED_NBYTES, peek
 from pixel_gather.adapters.object_store.object_store import Objects, Store
 from pixel_gather.adapters.source_list.list_file import (
@@ -28,7 +24,6 @@ from pixel_gather.errors import RequestError
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatch, Schema
-    from obstore import WritableFile
 
 type Entry = tuple[str, bytes]
 """A source's href and its packed header."""
@@ -45,7 +40,6 @@ _N_ROWS_PER_BATCH: Final = 256
 _N_ROWS_PER_GROUP: Final = 4096
 _COMPRESSION: Final = "zstd(3)"
 _ONE: Final = "make one with pixel-gather index, or name a cube's headers.parquet"
-_LOOK_EVERY_S: Final = 0.05
 _LONGEST_ROW_NBYTES: Final = MAX_PACKED_NBYTES + (1 << 14)
 _COLUMNS: Final[dict[str, tuple[str, Any]]] = {
     "etag": ("string", lambda told: told.etag),
@@ -85,98 +79,36 @@ def write_index(entries: Iterator[Sequence[Entry]], file: IO[bytes]) -> None:
     )
 
 
-async def store_index(entries: AsyncIterator[Sequence[Entry]], store: Store, key: str) -> int:
+async def store_index(
+    entries: AsyncIterator[Sequence[Entry]],
+    store: Store,
+    key: str,
+    *,
+    on_bytes: Callable[[bytes], None] = lambda _: None,
+) -> int:
     """Write an index to a store in parts while its entries arrive. Return the number of entries.
 
-    Nothing is written without entries, after an error, or when cancelled: an existing index then stays
-    unchanged. On return ``entries`` is no longer being iterated.
+    See `upload` for what is promised and raised. Nothing is written without entries.
 
-    Raises:
-        Exception: Whatever the store or ``entries`` raises.
+    Args:
+        entries: Batches of entries.
+        store: Where to write.
+        key: The file's key.
+        on_bytes: Called with the file's content, part by part, in a thread.
     """
-    first = await anext(entries, None)
-    if first is None:
-        return 0
-    taken = _Taken(entries, first)
+    n_entries = 0
 
-    def write() -> None:
-        file = obstore.open_writer(store, key)
-        write_index(taken.batches(), cast("IO[bytes]", _Sink(file)))
-        file.close()
+    def write(batches: Iterator[Sequence[Entry]], file: IO[bytes]) -> None:
+        def counted() -> Iterator[Sequence[Entry]]:
+            nonlocal n_entries
+            for batch in batches:
+                n_entries += len(batch)
+                yield batch
 
-    writing = asyncio.ensure_future(asyncio.to_thread(write))
-    try:
-        await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        await taken.cancel(writing)
-        raise
-    except Exception:
-        if taken.failed is not None:
-            raise taken.failed from None
-        raise
-    return taken.n_entries
+        write_index(counted(), file)
 
-
-class _Taken:
-    """Hands entries from an event loop to the thread that writes them."""
-
-    def __init__(self, entries: AsyncIterator[Sequence[Entry]], first: Sequence[Entry]) -> None:
-        self.n_entries = 0
-        self.failed: BaseException | None = None
-        """Error of the entries. Kept, because arro3 replaces it by its own."""
-
-        self._entries = entries
-        self._first = first
-        self._loop = asyncio.get_running_loop()
-        self._taking = asyncio.Lock()
-        self._next: concurrent.futures.Future[Sequence[Entry] | None] | None = None
-        self._is_cancelled = False
-
-    def batches(self) -> Iterator[Sequence[Entry]]:
-        """Yield the batches, in the thread."""
-        batch: Sequence[Entry] | None = self._first
-        while batch is not None:
-            self.n_entries += len(batch)
-            yield batch
-            try:
-                batch = self._wait()
-            except BaseException as error:
-                self.failed = error
-                raise
-
-    async def cancel(self, writing: asyncio.Future[None]) -> None:
-        """Make the thread fail. Wait until the thread and the entries have stopped."""
-        self._is_cancelled = True
-        while not writing.done():  # the thread waits for a batch, or soon will
-            if self._next is not None:
-                self._next.cancel()
-            await asyncio.wait((writing,), timeout=_LOOK_EVERY_S)
-        async with self._taking:
-            writing.exception()  # retrieved here, or asyncio would log it
-
-    def _wait(self) -> Sequence[Entry] | None:
-        self._next = asyncio.run_coroutine_threadsafe(self._take(), self._loop)
-        batch = self._next.result()
-        if self._is_cancelled:  # even if the entries ignored the cancellation
-            raise concurrent.futures.CancelledError
-        return batch
-
-    async def _take(self) -> Sequence[Entry] | None:
-        async with self._taking:
-            return await anext(self._entries, None)
-
-
-class _Sink(io.RawIOBase):
-    """Wraps obstore's writer for arro3, which wants a ``seek`` but never calls it."""
-
-    def __init__(self, file: "WritableFile") -> None:
-        self._file = file
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: Buffer) -> int:
-        return self._file.write(bytes(content))
+    await upload(entries, write, store, key, on_bytes=on_bytes)
+    return n_entries
 
 
 def read_index(

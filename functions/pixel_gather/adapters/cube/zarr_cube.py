@@ -5,14 +5,15 @@ arrays' metadata, the shards and the coordinates. The group's consolidated metad
 """
 
 import asyncio
+import hashlib
 import io
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 import obstore
@@ -44,6 +45,7 @@ if TYPE_CHECKING:  # not in a worker's start
     from obstore import PutMode
 
     from pixel_gather.read.quicklook import Quicklooks
+    from pixel_gather.report.receipt import Receipt, WrittenFile
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate, Values
 
@@ -57,6 +59,7 @@ _CLAIM_PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 3.2)
 ROOT_KEY: Final = "zarr.json"
 FOUND_LIST_KEY: Final = "sources.parquet"
 QUICKLOOKS_KEY: Final = "quicklooks.npz"
+RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
 
 
@@ -170,33 +173,66 @@ class ZarrCube:
         """Write consecutive rows of several coordinates."""
         await self._write_in_thread(self._write_rows, start, values)
 
-    async def write_headers(self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]) -> None:
+    async def write_row_table(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, "Values"]]
+    ) -> "WrittenFile | None":
+        """Write ``rows.parquet`` in parts while its batches arrive."""
+        from pixel_gather.adapters.cube.row_table import (  # noqa: PLC0415 # see above
+            ROWS_KEY,
+            cube_metadata,
+            stored_shards,
+            write_row_table,
+        )
+        from pixel_gather.adapters.cube.upload import upload  # noqa: PLC0415 # as above
+
+        def write(values: Iterator[Mapping[str, "Values"]], file: IO[bytes]) -> None:
+            write_row_table(values, file, metadata=cube_metadata(plan, stored_shards(self.store, plan)))
+
+        content = _Content()
+        try:
+            await upload(batches, write, self.store, ROWS_KEY, on_bytes=content.add)
+        except (BaseError, OSError) as error:
+            raise self._failed("written", error) from error
+        return content.file(ROWS_KEY)
+
+    async def write_headers(
+        self, entries: AsyncIterator[Sequence[tuple[str, bytes]]]
+    ) -> "WrittenFile | None":
         """Write the cube's header index beside its arrays, in parts while its entries arrive."""
         from pixel_gather.adapters.cube.header_index import HEADERS_KEY, store_index  # noqa: PLC0415 # see above
 
+        content = _Content()
         try:
-            await store_index(entries, self.store, HEADERS_KEY)
+            await store_index(entries, self.store, HEADERS_KEY, on_bytes=content.add)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
+        return content.file(HEADERS_KEY)
 
-    async def write_found_list(self, content: bytes) -> None:
+    async def write_found_list(self, content: bytes) -> "WrittenFile":
         """Write ``sources.parquet``: what a search found, and what of it was not read."""
-        try:
-            await obstore.put_async(self.store, FOUND_LIST_KEY, content)
-        except (BaseError, OSError) as error:
-            raise self._failed("written", error) from error
+        return await self._put_file(FOUND_LIST_KEY, content)
 
-    async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> None:
+    async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> "WrittenFile":
         """Write ``quicklooks.npz``: rows and pixels of each measurement. NumPy opens it without pickle."""
         content = io.BytesIO()
         arrays: dict[str, Any] = {"step": np.array(quicklooks[0].step, dtype="int64")}
         for each in quicklooks:
             arrays |= {f"rows/{each.measurement}": each.rows, f"pixels/{each.measurement}": each.pixels}
         np.savez(content, **arrays)
+        return await self._put_file(QUICKLOOKS_KEY, content.getvalue())
+
+    async def write_receipt(self, receipt: "Receipt") -> None:
+        """Write ``receipt.json``."""
+        await self._put_file(RECEIPT_KEY, receipt.to_bytes())
+
+    async def _put_file(self, key: str, content: bytes) -> "WrittenFile":
+        from pixel_gather.report.receipt import WrittenFile  # noqa: PLC0415 # see above
+
         try:
-            await obstore.put_async(self.store, QUICKLOOKS_KEY, content.getvalue(), use_multipart=False)
+            await obstore.put_async(self.store, key, content, use_multipart=False)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
+        return WrittenFile(key=key, nbytes=len(content), sha256=hashlib.sha256(content).hexdigest())
 
     async def complete(self, plan: CubePlan, report: "Report") -> None:
         """Write the map coordinates, consolidate the metadata and mark the cube as complete.
@@ -315,6 +351,27 @@ class ZarrCube:
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
+
+
+class _Content:
+    """Size and digest of a file that is written in parts."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self.digest = hashlib.sha256()
+
+    def add(self, part: bytes) -> None:
+        """Add the next part."""
+        self.nbytes += len(part)
+        self.digest.update(part)
+
+    def file(self, key: str) -> "WrittenFile | None":
+        """Return the file, or None if nothing was written."""
+        from pixel_gather.report.receipt import WrittenFile  # noqa: PLC0415 # see above
+
+        return (
+            WrittenFile(key=key, nbytes=self.nbytes, sha256=self.digest.hexdigest()) if self.nbytes else None
+        )
 
 
 def _each_in_threads[Item, Found](work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:

@@ -1,0 +1,230 @@
+"""Holds a cube against its receipt: reads every shard and every file that the receipt names."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import obstore
+from obstore.exceptions import BaseError
+
+from pixel_gather.adapters.cube.zarr_attributes import gather_of
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
+from pixel_gather.adapters.object_store.error_status import said_of_place
+from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.errors import StoreError
+from pixel_gather.read.statistics import digest_of
+from pixel_gather.report.receipt import FORMAT, Receipt, ReceiptFile, digest_of_rows
+
+if TYPE_CHECKING:  # takes 0.3 s
+    import zarr
+
+_SHARDS_AT_ONCE: Final = 4
+"""Each is decoded in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedCube:
+    """What a cube's check has found."""
+
+    differences: tuple[str, ...]
+    """One sentence for each. Empty if the cube is as its receipt says."""
+
+    n_shards: int
+    """Shards that the receipt names."""
+
+    n_compared: int
+    """Shards whose pixels were compared with their digest."""
+
+    n_files: int
+    """Files beside the arrays that were compared."""
+
+
+def check_cube(store: Store, *, place: str) -> CheckedCube:
+    """Read a cube and compare it with its receipt. Blocks.
+
+    Args:
+        store: At the cube's root.
+        place: The location as users write it, for messages.
+
+    Raises:
+        StoreError: There is no receipt, it is damaged, or the store failed.
+    """
+    try:
+        receipt = _receipt(store, place)
+        differences = [*_of_root(store, receipt)]
+        n_compared = 0
+        group = _opened(store)
+        for name in receipt.dtypes:
+            array = _array(group, name)
+            found = list(_of_description(array, name, receipt))
+            differences += found
+            if not found:
+                n, told = _of_pixels(store, array, name, receipt)
+                n_compared += n
+                differences += told
+        for key, told_file in receipt.files.items():
+            differences += _of_file(store, key, told_file)
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
+    return CheckedCube(
+        differences=tuple(differences),
+        n_shards=len(receipt.shards),
+        n_compared=n_compared,
+        n_files=len(receipt.files),
+    )
+
+
+def _receipt(store: Store, place: str) -> Receipt:
+    try:
+        content = bytes(obstore.get(store, RECEIPT_KEY).bytes())
+    except FileNotFoundError as error:
+        raise StoreError(
+            f"{place}: there is no receipt.json, so there is nothing to compare with: name the folder of a "
+            "complete cube"
+        ) from error
+    try:
+        receipt = msgspec.json.decode(content, type=Receipt)
+    except ValueError as error:
+        raise StoreError(f"{place}: its receipt.json is damaged ({error})") from error
+    if receipt.format != FORMAT:
+        raise StoreError(
+            f"{place}: its receipt has format {receipt.format}; this version of Pixel Gather reads {FORMAT}"
+        )
+    if min(receipt.shape) < 1 or min(receipt.shard) < 1 or not _has_all_shards(receipt):
+        raise StoreError(f"{place}: its receipt.json is damaged (its shards do not fit its shape)")
+    return receipt
+
+
+def _has_all_shards(receipt: Receipt) -> bool:
+    n = math.prod(_grid(receipt)) * len(receipt.dtypes)
+    return n == len(receipt.shards) and all(
+        key in receipt.shards for name in receipt.dtypes for key, _ in _shards_of(name, receipt)
+    )
+
+
+def _grid(receipt: Receipt) -> tuple[int, ...]:
+    """Return the number of shards along each axis."""
+    return tuple(-(-whole // part) for whole, part in zip(receipt.shape, receipt.shard, strict=True))
+
+
+def _shards_of(name: str, receipt: Receipt) -> Iterator[tuple[str, tuple[slice, ...]]]:
+    """Yield the key of each shard of a measurement, and its place in the array."""
+    for place in product(*map(range, _grid(receipt))):
+        edges = zip(place, receipt.shard, receipt.shape, strict=True)
+        key = f"{name}/c/{'/'.join(map(str, place))}"
+        yield key, tuple(slice(at * side, min((at + 1) * side, stop)) for at, side, stop in edges)
+
+
+def _of_root(store: Store, receipt: Receipt) -> Iterator[str]:
+    """Yield what differs in the cube's own record of its gather."""
+    try:
+        attributes = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))["attributes"]
+        gather, is_complete = gather_of(attributes), bool(attributes["complete"])
+    except FileNotFoundError:
+        yield f"{ROOT_KEY} is missing"
+        return
+    except (ValueError, KeyError, TypeError):
+        yield f"{ROOT_KEY} is not that of a gather"
+        return
+    if not is_complete:
+        yield "the cube is not marked as complete"
+    if gather.get("digest") != receipt.digest:
+        yield "the receipt is that of another gather: their digests differ"
+    elif is_complete and gather.get("report", {}).get("digest") != receipt.pixels:
+        yield f"the report in {ROOT_KEY} has another digest of all pixels"
+
+
+def _opened(store: Store) -> "zarr.Group | None":
+    import zarr  # noqa: PLC0415 # takes 0.3 s
+    from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # as above
+    from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
+
+    register_codecs("imagecodecs_zfp")
+    try:
+        return zarr.open_group(ObjectStore(store, read_only=True), mode="r")
+    except (BaseError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            return None
+        raise
+    except Exception:  # noqa: BLE001 # zarr-python raises many types for broken metadata
+        return None
+
+
+def _array(group: "zarr.Group | None", name: str) -> Any:
+    """Return an array of the cube, or None if it is missing or its metadata are damaged."""
+    import zarr  # noqa: PLC0415 # takes 0.3 s
+
+    try:
+        found = None if group is None else group[name]
+    except (BaseError, OSError):
+        raise
+    except Exception:  # noqa: BLE001 # as above
+        return None
+    return found if isinstance(found, zarr.Array) else None
+
+
+def _of_description(array: Any, name: str, receipt: Receipt) -> Iterator[str]:
+    """Yield what differs in the description of a measurement."""
+    if array is None:
+        yield f"{name} is missing, or its metadata are damaged"
+        return
+    found = (tuple(array.shape), np.dtype(array.dtype).name, tuple(array.shards or array.chunks))
+    dims = tuple(array.metadata.dimension_names or ())
+    told = (receipt.shape, receipt.dtypes[name], receipt.shard)
+    if found[:2] != told[:2]:
+        yield f"{name} is {_by(found[0])} {found[1]}; the receipt says {_by(told[0])} {told[1]}"
+    elif found[2] != told[2]:
+        yield f"{name} has shards of {_by(found[2])}; the receipt says {_by(told[2])}"
+    if dims != receipt.dims:
+        yield f"{name} has the axes {', '.join(dims)}; the receipt says {', '.join(receipt.dims)}"
+
+
+def _of_pixels(store: Store, array: Any, name: str, receipt: Receipt) -> tuple[int, list[str]]:
+    """Return the number of shards that were compared, and what differs in them."""
+    there = {item["path"] for page in obstore.list(store, f"{name}/c/") for item in page}
+
+    def check(shard: tuple[str, tuple[slice, ...]]) -> str | None:
+        key, place = shard
+        if key not in there:
+            return f"{key} is missing"
+        try:
+            pixels = np.asarray(array[place])
+        except Exception as error:  # noqa: BLE001 # as above
+            if isinstance(error, BaseError | OSError):
+                obstore.get(store, key).bytes()  # if this fails too, the store is at fault
+            return f"{key} is damaged: it cannot be decoded"
+        if receipt.is_lossless and digest_of_rows([digest_of(row) for row in pixels]) != receipt.shards[key]:
+            return f"{key} has other pixels than the receipt says"
+        return None
+
+    known = [each for each in _shards_of(name, receipt) if receipt.shards[each[0]] is not None]
+    with ThreadPoolExecutor(_SHARDS_AT_ONCE) as threads:
+        found = [each for each in threads.map(check, known) if each is not None]
+    return len(known) if receipt.is_lossless else 0, found
+
+
+def _of_file(store: Store, key: str, told: ReceiptFile) -> Iterator[str]:
+    """Yield what differs in a file beside the arrays."""
+    digest, nbytes = hashlib.sha256(), 0
+    try:
+        for part in obstore.get(store, key).stream():
+            digest.update(part)
+            nbytes += len(part)
+    except FileNotFoundError:
+        yield f"{key} is missing"
+        return
+    if nbytes != told.nbytes:
+        yield f"{key} has {nbytes:,} bytes; the receipt says {told.nbytes:,}"
+    elif digest.hexdigest() != told.sha256:
+        yield f"{key} has another content than the receipt says"
+
+
+def _by(lengths: Sequence[int]) -> str:
+    return " x ".join(f"{length:,}" for length in lengths)

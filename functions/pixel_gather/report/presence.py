@@ -1,0 +1,178 @@
+"""A regular grid of 1s and 0s over irregular rows: which bins have rows, and which rows those are. Pure.
+
+The grid holds one bit for each bin. The position of a bin's rows is not stored in the grid: it follows from
+the number of 1s before the bin, its rank. The counts of 1s before each block of bits make that fast, as in
+Jacobson, "Space-efficient static trees and graphs", 1989.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.errors import RequestError
+from pixel_gather.report.row_coordinates import NO_TIME, Values
+
+TIME_UNITS: Final = {"day": "D", "month": "M"}
+"""Bins of time by name, with NumPy's code of the unit."""
+
+_FIELD: Final = "by"
+_BLOCK_NBYTES: Final = 64
+"""Bytes of the grid in one block. Each has 8 bins."""
+
+_MOST_BINS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """The bins of one axis of the grid."""
+
+    name: str
+    labels: Values
+    """Value of each bin: ``datetime64`` of days or months, text or numbers, in ascending order."""
+
+    bins: "np.ndarray[Any, np.dtype[np.int64]]"
+    """Bin of each row; -1 if its value is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Presence:
+    """Which bins of a grid have rows of a cube, and which rows."""
+
+    names: tuple[str, ...]
+    """Names of the axes."""
+
+    labels: tuple[Values, ...]
+    """Value of each bin along each axis, in ascending order."""
+
+    bits: "np.ndarray[Any, np.dtype[np.uint8]]"
+    """The grid in C order, 8 bins in a byte, the first bin in the lowest bit."""
+
+    ranks: "np.ndarray[Any, np.dtype[np.int64]]"
+    """Number of 1s before each block of 64 bytes."""
+
+    starts: "np.ndarray[Any, np.dtype[np.int64]]"
+    """For the bin of each rank, the position of its first row in ``order``. The last value ends the
+    last bin.
+    """
+
+    order: "np.ndarray[Any, np.dtype[np.int64]]"
+    """Row of the cube at each position: rows ordered by bin, in a bin as in the cube."""
+
+    n_left_out: int
+    """Rows without a source that was read, or with a missing value."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of bins along each axis."""
+        return tuple(len(labels) for labels in self.labels)
+
+    @property
+    def grid(self) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+        """1 for each bin that has rows, 0 for others. Its axes are those of ``names``."""
+        return np.unpackbits(self.bits, count=math.prod(self.shape), bitorder="little").reshape(self.shape)
+
+    def rank(self, *place: int) -> int | None:
+        """Return the number of bins with rows before a bin, or None if the bin has none.
+
+        Args:
+            place: Index of the bin along each axis, from 0.
+        """
+        index = int(np.ravel_multi_index(place, self.shape))
+        byte, bit = divmod(index, 8)
+        if not self.bits[byte] >> bit & 1:
+            return None
+        block = byte // _BLOCK_NBYTES
+        before = self.bits[block * _BLOCK_NBYTES : byte]
+        last = int(self.bits[byte]) & ((1 << bit) - 1)
+        return int(self.ranks[block]) + int(np.bitwise_count(before).sum()) + last.bit_count()
+
+    def rows(self, *place: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
+        """Return the rows of the cube in a bin, in order. Empty if it has none.
+
+        Args:
+            place: Index of the bin along each axis, from 0.
+        """
+        rank = self.rank(*place)
+        return self.order[:0] if rank is None else self.order[self.starts[rank] : self.starts[rank + 1]]
+
+
+def axis_of(name: str, values: Values) -> Axis:
+    """Return the bins of one coordinate.
+
+    Args:
+        name: ``day``, ``month`` or the coordinate's name.
+        values: One value for each row; for days and months, the cube's ``time``.
+
+    Raises:
+        RequestError: The coordinate has several values for each row.
+    """
+    if values.ndim > 1:
+        raise RequestError(f"{name} has several values for each row, so it makes no bins", field=_FIELD)
+    if name == "time" or name in TIME_UNITS:
+        return _axis_of_time(name, values)
+    if values.dtype.kind in "OTU":
+        return _axis_of_text(name, values.tolist())
+    is_missing = np.isnan(values)
+    bins = np.full(len(values), -1, dtype="int64")
+    labels, bins[~is_missing] = np.unique(values[~is_missing], return_inverse=True)
+    return Axis(name=name, labels=labels, bins=bins)
+
+
+def _axis_of_text(name: str, values: list[str]) -> Axis:
+    """Return the bins of text. ``np.unique`` takes four times as long, because it sorts all values."""
+    labels = sorted(set(values) - {""})
+    numbers = {label: number for number, label in enumerate(labels)} | {"": -1}
+    bins = np.fromiter(map(numbers.__getitem__, values), dtype="int64", count=len(values))
+    return Axis(name=name, labels=np.array(labels, dtype=object), bins=bins)
+
+
+def _axis_of_time(name: str, values: Values) -> Axis:
+    there = values != NO_TIME
+    times = values[there].astype("datetime64[us]")
+    bins = np.full(len(values), -1, dtype="int64")
+    if name not in TIME_UNITS or not len(times):
+        labels, bins[there] = np.unique(times, return_inverse=True)
+        return Axis(name=name, labels=labels, bins=bins)
+    unit = f"datetime64[{TIME_UNITS[name]}]"
+    numbers = times.astype(unit).astype("int64")
+    first, last = int(numbers.min()), int(numbers.max())
+    bins[there] = numbers - first
+    return Axis(name=name, labels=np.arange(first, last + 1).astype(unit), bins=bins)
+
+
+def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bool_]]") -> Presence:
+    """Return the grid over all combinations of some axes' bins.
+
+    Args:
+        axes: At least one. All have the same number of rows.
+        counts: Whether each row counts.
+
+    Raises:
+        RequestError: There would be more than 1,000,000,000 bins.
+    """
+    shape = tuple(len(axis.labels) for axis in axes)
+    n_bins = math.prod(shape)
+    if n_bins > _MOST_BINS:
+        raise RequestError(
+            f"it makes {n_bins:,} bins, of {_MOST_BINS:,} at most; name fewer axes", field=_FIELD
+        )
+    is_in = np.logical_and.reduce([counts, *(axis.bins >= 0 for axis in axes)])
+    rows = np.flatnonzero(is_in)
+    index = np.ravel_multi_index([axis.bins[rows] for axis in axes], shape) if len(rows) else rows
+    by_bin = np.argsort(index, kind="stable")
+    present, starts = np.unique(index[by_bin], return_index=True)
+    bits = np.zeros(-(-n_bins // 8), dtype="uint8")
+    np.bitwise_or.at(bits, present // 8, (1 << (present % 8)).astype("uint8"))
+    ones = np.concatenate([[0], np.cumsum(np.bitwise_count(bits), dtype="int64")])
+    return Presence(
+        names=tuple(axis.name for axis in axes),
+        labels=tuple(axis.labels for axis in axes),
+        bits=bits,
+        ranks=ones[:-1:_BLOCK_NBYTES],
+        starts=np.append(starts, len(rows)),
+        order=rows[by_bin],
+        n_left_out=int(len(counts) - len(rows)),
+    )

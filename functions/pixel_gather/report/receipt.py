@@ -1,0 +1,165 @@
+"""The receipt of a gather: what was asked, by which versions, and a digest of everything that was stored.
+
+`pixel_gather.verify` holds a cube against its receipt.
+"""
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+import msgspec
+import xxhash
+
+from pixel_gather.model.outcome import ShardResult
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.report.report import Report
+from pixel_gather.version import __version__
+
+FORMAT: Final = 1
+"""Raised when a program that knows the former format could misread a receipt."""
+
+_PACKAGES: Final = ("imagecodecs", "numpy", "obstore", "zarr")
+_REQUEST_DIGITS: Final = 16
+"""Digits of the request's digest in a gather's digest. Those of the list follow; see `gather_digest`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file that finish wrote beside the cube's arrays."""
+
+    key: str
+    nbytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptFile:
+    """Size and content of a file beside the arrays."""
+
+    nbytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What a gather stored. It becomes the cube's ``receipt.json``."""
+
+    format: int
+    digest: str
+    """Digest of the request and the list's content."""
+
+    list_digest: str
+    """First sixteen digits of the list's digest."""
+
+    planned_at: str
+    """Start of the gather: ISO 8601, UTC."""
+
+    request: dict[str, Any]
+    versions: dict[str, str]
+    """Versions of Python and of the packages that wrote the cube, by name."""
+
+    dims: tuple[str, str, str]
+    shape: tuple[int, int, int]
+    """(row, y, x) of every measurement."""
+
+    shard: tuple[int, int, int]
+    """(row, y, x) of a full shard."""
+
+    dtypes: dict[str, str]
+    """NumPy's name of each measurement's dtype, by the measurement's name."""
+
+    codec: str
+    is_lossless: bool
+    """Whether the stored pixels are those of the files. If not, the digests are of the pixels before
+    compression.
+    """
+
+    pixels: str
+    """The report's digest of all pixels."""
+
+    shards: dict[str, str | None]
+    """Digest of each shard's pixels by its key in the cube; see `shard_digests`."""
+
+    files: dict[str, ReceiptFile]
+    """The files that finish wrote, by their key."""
+
+    sources: str | None
+    """Key of the file with the href, ETag and size of every source that was read. None without it."""
+
+    def to_bytes(self) -> bytes:
+        """Return the content of ``receipt.json``."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def receipt_of(
+    plan: CubePlan,
+    report: Report,
+    *,
+    shards: Mapping[str, str | None],
+    files: Sequence[WrittenFile],
+    sources: str | None,
+) -> Receipt:
+    """Return the receipt of a finished gather.
+
+    Args:
+        plan: The cube.
+        report: Its report.
+        shards: `shard_digests` of all tasks.
+        files: What finish has written beside the arrays.
+        sources: Key of the one of ``files`` that has the sources.
+    """
+    found = {each.key: ReceiptFile(nbytes=each.nbytes, sha256=each.sha256) for each in files}
+    return Receipt(
+        format=FORMAT,
+        digest=plan.digest,
+        list_digest=plan.digest[_REQUEST_DIGITS:],
+        planned_at=datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
+        request=plan.request,
+        versions=_versions(),
+        dims=(plan.dim, "y", "x"),
+        shape=plan.shape,
+        shard=plan.layout.shard,
+        dtypes={each.name: each.dtype for each in plan.measurements},
+        codec=plan.codec,
+        is_lossless=not plan.zfp_tolerance,
+        pixels=report.digest,
+        shards=dict(shards),
+        files=found,
+        sources=sources,
+    )
+
+
+def shard_digests(plan: CubePlan, task: ShardTask, result: ShardResult | None) -> dict[str, str | None]:
+    """Return the digest of each of a task's shards, by its key in the cube.
+
+    It is `digest_of_rows` of the digests that the worker computed. A lost shard has None.
+    """
+    place = "/".join(map(str, task.shard_key(plan)))
+    keys = [f"{each.name}/c/{place}" for each in plan.measurements]
+    if result is None:
+        return dict.fromkeys(keys)
+    rows = [[band.digest for outcome in row for band in outcome.bands] for row in result.rows]
+    of_measurements = zip(*rows, strict=True)
+    return {key: digest_of_rows(digests) for key, digests in zip(keys, of_measurements, strict=True)}
+
+
+def digest_of_rows(digests: Sequence[str]) -> str:
+    """Return XXH3-128 of the digests of a shard's rows, in order.
+
+    Each is `pixel_gather.read.statistics.digest_of` the row's pixels in this shard.
+    """
+    return xxhash.xxh3_128_hexdigest("".join(digests).encode())
+
+
+def _versions() -> dict[str, str]:
+    found = {"pixel_gather": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # without its metadata, a version is not known
+            continue
+    return found

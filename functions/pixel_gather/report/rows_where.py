@@ -1,0 +1,81 @@
+"""Find the rows whose coordinates meet conditions. Vectorised, runs no code of the conditions. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from pixel_gather.catalog.where import Condition, Value, Where
+from pixel_gather.errors import RequestError
+from pixel_gather.report.row_coordinates import NO_TIME, Values
+
+type Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+_FIELD: Final = "where"
+_COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "eq": np.equal,
+    "neq": np.not_equal,
+    "lt": np.less,
+    "lte": np.less_equal,
+    "gt": np.greater,
+    "gte": np.greater_equal,
+}
+
+
+def mask_of(where: Where, columns: Mapping[str, Values]) -> Mask:
+    """Return, for each row, whether it meets all conditions.
+
+    A missing value (NaN, NaT or an empty text) meets none. A coordinate with one value for each measurement
+    must meet the condition in all of them.
+
+    Args:
+        where: At least one condition.
+        columns: Values of each coordinate that the conditions name. The first axis is that of the rows.
+
+    Raises:
+        RequestError: A value cannot be compared with its coordinate.
+    """
+    masks = [_meets(each, columns[each.name]) for each in where]
+    all_of_them: Mask = np.logical_and.reduce(masks)
+    return all_of_them
+
+
+def _meets(condition: Condition, values: Values) -> Mask:
+    wanted = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    is_time = condition.name == "time"
+    converted = [
+        _microseconds(each) if is_time else _checked(each, values, condition.name) for each in wanted
+    ]
+    if condition.operator == "in":
+        found = np.logical_or.reduce([values == each for each in converted])
+    else:
+        found = _COMPARE[condition.operator](values, converted[0])
+    mask = np.asarray(found, dtype=bool) & ~_missing(values, is_time=is_time)
+    return mask.reshape(len(values), -1).all(axis=1)
+
+
+def _missing(values: Values, *, is_time: bool) -> Mask:
+    if is_time:
+        return np.asarray(values == NO_TIME)
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    return np.asarray(values == "") if _is_text(values) else np.zeros(values.shape, dtype=bool)
+
+
+def _is_text(values: Values) -> bool:
+    return values.dtype.kind in "OTU"
+
+
+def _checked(value: Value, values: Values, name: str) -> Value:
+    if isinstance(value, str) != _is_text(values):
+        kind, example = ("text", "'S2A'") if _is_text(values) else ("a number", "20")
+        raise RequestError(f"{name} is {kind} and {value!r} is not; compare it with {example}", field=_FIELD)
+    return value
+
+
+def _microseconds(value: Value) -> int:
+    """Return a time as the cube stores it."""
+    try:
+        return int(np.datetime64(str(value).removesuffix("Z"), "us").astype("int64"))
+    except ValueError as error:
+        raise RequestError(f"{value!r} is no time; write one such as 2024-05-31", field=_FIELD) from error

@@ -1,0 +1,38 @@
+"""``pixel-gather verify``: a cube held against its receipt."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from pixel_gather.local.verify import Verified, verify
+from pixel_gather.model.plurals import counted
+from pixel_gather_cli.request_options import store_options, stores_of
+
+
+@click.command("verify")
+@click.argument("cube")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_options
+def verify_command(*, cube: str, as_json: bool, **options: Any) -> int:
+    """Read a cube and compare it with its receipt.
+
+    CUBE is a folder or s3://bucket/prefix. Its receipt.json has a digest of the pixels of every shard and of
+    the files beside the arrays. Every difference is one line. The exit code is 0 if there is none, 1 if the
+    cube differs, and 2 if it cannot be read or has no receipt.
+
+    \b
+    pixel-gather verify out/bolzano.zarr
+    """
+    found = verify(cube, stores=stores_of(options))
+    click.echo(json.dumps(asdict(found) | {"is_same": found.is_same}, indent=2) if as_json else _text(found))
+    return 0 if found.is_same else 1
+
+
+def _text(found: Verified) -> str:
+    compared = f"{found.n_compared:,} of {counted(found.n_shards, 'shard')}"
+    summary = f"{compared} and {counted(found.n_files, 'file')} compared with the receipt: "
+    if found.is_same:
+        return f"{summary}the same"
+    return "\n".join([*found.differences, f"{summary}{counted(len(found.differences), 'difference')}"])

@@ -1,0 +1,211 @@
+"""A cube held against its receipt: untouched, and with each kind of damage."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from click.testing import CliRunner
+
+from pixel_gather import StoreError, verify
+from pixel_gather_cli.main import command
+from support.undrawn import gather_undrawn
+
+SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
+FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
+N_SHARDS = -(-len(FILES) // 2)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube in shards of two rows."""
+    folder = tmp_path_factory.mktemp("made") / "cube.zarr"
+    output = {"layout": {"chunk": [1, 64, 64], "shard_rows": 2}}
+    gather_undrawn(
+        {"sources": [str(file) for file in FILES], "window": {"pixels": [0, 0, 40, 30]}, "output": output},
+        to=folder,
+    )
+    return folder
+
+
+@pytest.fixture
+def cube(made: Path, tmp_path: Path) -> Path:
+    """Return a copy of the cube that a test may damage."""
+    return Path(shutil.copytree(made, tmp_path / "cube.zarr"))
+
+
+def test_untouched_cube_is_the_same(made: Path) -> None:
+    """Every shard and every file is compared. A copy elsewhere is as good."""
+    found = verify(made)
+
+    assert found.is_same
+    assert found.differences == ()
+    assert (found.n_shards, found.n_compared, found.n_files) == (N_SHARDS, N_SHARDS, 3)
+
+
+def one_pixel(cube: Path) -> None:
+    """Change one pixel as a program would."""
+    array: Any = zarr.open_group(cube, mode="r+")["band_1"]
+    array[2, 3, 4] += 1
+
+
+def no_shard(cube: Path) -> None:
+    """Remove a shard. Zarr reads it as nodata."""
+    (cube / "band_1/c/1/0/0").unlink()
+
+
+def cut_shard(cube: Path) -> None:
+    """Cut the end of a shard, where its index is."""
+    shard = cube / "band_1/c/1/0/0"
+    shard.write_bytes(shard.read_bytes()[:-40])
+
+
+def noise_in_shard(cube: Path) -> None:
+    """Change a byte in the index of a shard."""
+    shard = cube / "band_1/c/1/0/0"
+    content = bytearray(shard.read_bytes())
+    content[-10] ^= 255
+    shard.write_bytes(content)
+
+
+def longer_array(cube: Path) -> None:
+    """Add rows that nobody has gathered."""
+    root = json.loads((cube / "zarr.json").read_text())
+    root["consolidated_metadata"]["metadata"]["band_1"]["shape"][0] += 2
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def no_array(cube: Path) -> None:
+    """Take a measurement out of the metadata."""
+    root = json.loads((cube / "zarr.json").read_text())
+    del root["consolidated_metadata"]["metadata"]["band_1"]
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def no_root(cube: Path) -> None:
+    """Remove the group's metadata."""
+    (cube / "zarr.json").unlink()
+
+
+def other_report(cube: Path) -> None:
+    """Change the digest in the cube's own report."""
+    root = json.loads((cube / "zarr.json").read_text())
+    gather = json.loads(root["attributes"]["pixel_gather"])
+    gather["report"]["digest"] = "0" * 32
+    root["attributes"]["pixel_gather"] = json.dumps(gather)
+    (cube / "zarr.json").write_text(json.dumps(root))
+
+
+def no_index(cube: Path) -> None:
+    """Remove a file beside the arrays."""
+    (cube / "headers.parquet").unlink()
+
+
+def other_index(cube: Path) -> None:
+    """Change a byte of a file beside the arrays."""
+    content = bytearray((cube / "headers.parquet").read_bytes())
+    content[100] ^= 255
+    (cube / "headers.parquet").write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (one_pixel, "band_1/c/1/0/0 has other pixels than the receipt says"),
+        (no_shard, "band_1/c/1/0/0 is missing"),
+        (cut_shard, "band_1/c/1/0/0 is damaged: it cannot be decoded"),
+        (noise_in_shard, "band_1/c/1/0/0 is damaged: it cannot be decoded"),
+        (longer_array, f"band_1 is {len(FILES) + 2} x 30 x 40 float32; the receipt says"),
+        (no_array, "band_1 is missing, or its metadata are damaged"),
+        (no_root, "zarr.json is missing"),
+        (other_report, "the report in zarr.json has another digest of all pixels"),
+        (no_index, "headers.parquet is missing"),
+        (other_index, "headers.parquet has another content than the receipt says"),
+    ],
+)
+def test_damage_is_said_in_words(cube: Path, damage: Callable[[Path], None], said: str) -> None:
+    """One change makes one difference, which names what was changed."""
+    damage(cube)
+
+    first, *others = verify(cube).differences
+
+    assert first.startswith(said)
+    assert all("band_1 is missing" in each for each in others)  # without its root a group has no arrays
+
+
+def test_cube_without_a_receipt_is_refused(cube: Path) -> None:
+    """Cubes of earlier versions have none."""
+    (cube / "receipt.json").unlink()
+
+    with pytest.raises(StoreError, match=r"there is no receipt\.json"):
+        verify(cube)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"format": 1}', b"[" * 5000])
+def test_damaged_receipt_is_refused(cube: Path, content: bytes) -> None:
+    """Nothing is compared with half a receipt."""
+    (cube / "receipt.json").write_bytes(content)
+
+    with pytest.raises(StoreError, match="receipt"):
+        verify(cube)
+
+
+@pytest.mark.parametrize("change", [{"shape": [10**9, 30, 40]}, {"shard": [0, 1, 1]}, {"shards": {}}])
+def test_receipt_whose_shards_do_not_fit_is_refused(cube: Path, change: dict[str, Any]) -> None:
+    """A receipt cannot make the program look for a billion shards."""
+    receipt = json.loads((cube / "receipt.json").read_text())
+    (cube / "receipt.json").write_text(json.dumps(receipt | change))
+
+    with pytest.raises(StoreError, match="do not fit"):
+        verify(cube)
+
+
+def test_place_without_a_cube_is_refused_and_not_made(tmp_path: Path) -> None:
+    """Looking at a folder does not create it."""
+    with pytest.raises(StoreError, match="no cube is there"):
+        verify(tmp_path / "none.zarr")
+
+    assert not (tmp_path / "none.zarr").exists()
+
+
+def test_lossy_pixels_are_decoded_but_not_compared(tmp_path: Path) -> None:
+    """The receipt's digests are those of the pixels before compression."""
+    output = {"codec": "zfp", "zfp_tolerance": 0.5}
+    request = {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 40, 30]}, "output": output}
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+
+    found = verify(tmp_path / "cube.zarr")
+
+    assert found.is_same
+    assert (found.n_shards, found.n_compared) == (1, 0)
+
+
+def test_command_says_what_differs_by_text_json_and_exit_code(cube: Path) -> None:
+    """0 is the same, 1 differs."""
+    same = CliRunner().invoke(command, ["verify", str(cube)], standalone_mode=False)
+    one_pixel(cube)
+    text = CliRunner().invoke(command, ["verify", str(cube)], standalone_mode=False)
+    told = CliRunner().invoke(command, ["verify", str(cube), "--json"], standalone_mode=False)
+
+    assert same.return_value == 0
+    assert same.output == (
+        f"{N_SHARDS} of {N_SHARDS} shards and 3 files compared with the receipt: the same\n"
+    )
+    assert text.return_value == told.return_value == 1
+    assert text.output.splitlines()[0] == "band_1/c/1/0/0 has other pixels than the receipt says"
+    assert text.output.endswith("1 difference\n")
+    assert json.loads(told.output)["is_same"] is False
+
+
+def test_pixels_of_nan_are_the_same(tmp_path: Path) -> None:
+    """NaN differs from itself, but its bytes do not."""
+    window = {"pixels": [-5, -5, 40, 30]}
+    gather_undrawn({"sources": [str(FILES[0])], "window": window}, to=tmp_path / "cube.zarr")
+    array: Any = zarr.open_group(tmp_path / "cube.zarr", mode="r")["band_1"]
+
+    assert np.isnan(array[...]).any()
+    assert verify(tmp_path / "cube.zarr").is_same
