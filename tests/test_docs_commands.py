@@ -23,7 +23,19 @@ _BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _HERE_DOCUMENT: Final = re.compile(r"<<\s*'?(\w+)'?(.*?)\n.*?\n\1\n", re.DOTALL)
 _BUCKET_FOLDER: Final = re.compile(r"s3://[\w.-]+/([\w/-]*/)?")
 _PLACEHOLDER: Final = re.compile(r"\b[A-Z_]{2,}\b|[$<>]|://")
-_OFFLINE: Final = ("catalog", "drill", "index", "ls", "plan", "rank", "report", "run", "search")
+_OFFLINE: Final = (
+    "catalog",
+    "drill",
+    "index",
+    "ls",
+    "plan",
+    "presence",
+    "rank",
+    "report",
+    "run",
+    "search",
+    "verify",
+)
 """Commands that need no account. Benchmarks and the emulator are left out, because they take minutes."""
 
 # fmt: off

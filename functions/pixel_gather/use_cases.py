@@ -34,11 +34,11 @@ from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.ports import Projector, SourceLimiter, SourceReader, SourceTable
+from pixel_gather.process_usage import machine, peak_rss_mib
 from pixel_gather.read.quicklook import QuicklookAlbum, take_quicklooks
 from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.statistics import measure_row
 from pixel_gather.stores import ControlStore, CubeStore, needed_file
-from pixel_gather.usage import machine, peak_rss_mib
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start; what only plan and finish need, 7 ms
     from pixel_gather.estimate.workload import WorkerPool

@@ -33,9 +33,9 @@ from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import OpenedSource
-from pixel_gather.request.href import HrefPolicy
+from pixel_gather.process_usage import peak_rss_mib
+from pixel_gather.request.href_policy import HrefPolicy
 from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.usage import peak_rss_mib
 from pixel_gather.use_cases import finish_gather, load_plan, load_shard, load_tasks, plan_gather
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.text_table import markdown

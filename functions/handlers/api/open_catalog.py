@@ -18,7 +18,7 @@ from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
 from pixel_gather.catalog.query import Position, SceneQuery
 from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.request.href import HrefPolicy
+from pixel_gather.request.href_policy import HrefPolicy
 
 _LOOK_AGAIN_S: Final = 30.0
 """A warm function notices a new version of the catalog after so long."""

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from handlers.settings import Settings
 from pixel_gather.errors import RequestError
-from pixel_gather.request.href import HrefPolicy, check_href
+from pixel_gather.request.href_policy import HrefPolicy, check_href
 from pixel_gather.request.web_address import CMR, hosts_only
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start

@@ -15,7 +15,7 @@ class EstimatedFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Requests, bytes, seconds and dollars of a gather on AWS; see `estimate.estimate_on_aws`."""
+    """Requests, bytes, seconds and dollars of a gather on AWS; see `estimate.make_estimate`."""
 
     n_gets: int
     """GET requests for sources."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pixel_gather.estimate import assumptions, pricing, retry_limits
+from pixel_gather.estimate import assumptions, pricing, try_time_limits
 from pixel_gather.estimate.estimate import Estimate, EstimatedFigure
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker import Share
@@ -107,8 +107,8 @@ def _workers(estimate: Estimate, deployment: WorkerPool) -> list[_Line]:
 
 
 def _at_most(estimate: Estimate, work: Workload, deployment: WorkerPool, share: Share) -> _Line:
-    first_s = retry_limits.first_limit_s(share, deployment)
-    second_s = retry_limits.second_limit_s(share, deployment, n_tasks=work.n_tasks)
+    first_s = try_time_limits.first_limit_s(share, deployment)
+    second_s = try_time_limits.second_limit_s(share, deployment, n_tasks=work.n_tasks)
     rests_on = (
         (
             f"if every child is stopped after {first_s:,} s, and each shard takes {second_s:,} s at its "
@@ -116,7 +116,7 @@ def _at_most(estimate: Estimate, work: Workload, deployment: WorkerPool, share: 
         ),
         (
             f"and if Lambda throttles {deployment.n_workers:,} workers, each every "
-            f"{retry_limits.THROTTLED_PAUSE_S:.0f} s, for two days"
+            f"{try_time_limits.THROTTLED_PAUSE_S:.0f} s, for two days"
         ),
     )
     return "dollars at most", f"${estimate.usd_at_most or 0.0:,.2f}", rests_on

@@ -31,7 +31,7 @@ from pixel_gather.local.gather import Job, Settings, check_place, listed, opened
 from pixel_gather.local.search import items_of_api
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, Header, Source
-from pixel_gather.request.href import IN_PROCESS, check_href
+from pixel_gather.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.request.request import parse_sources
 from pixel_gather.request.web_address import CMR, same_host_only, without_query
 

@@ -48,7 +48,7 @@ from pixel_gather.plan.plan import gather_digest, plan_cube
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.report.report import Report
-from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href
+from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.request.request import GatherRequest, Sources, parse_request
 from pixel_gather.request.web_address import same_host_only
 from pixel_gather.task_group import all_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.adapters.source_list.listing import ListedObject, list_objects
-from pixel_gather.request.href import IN_PROCESS
+from pixel_gather.request.href_policy import IN_PROCESS
 
 
 def ls(

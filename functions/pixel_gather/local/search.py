@@ -22,7 +22,7 @@ from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.catalog.scene_search import MOST_SCENES, SceneSearch
 from pixel_gather.errors import RequestError
 from pixel_gather.local.gather import check_place
-from pixel_gather.request.href import IN_PROCESS
+from pixel_gather.request.href_policy import IN_PROCESS
 from pixel_gather.request.web_address import same_host_only
 
 __all__ = ["N_LISTINGS", "FoundScenes", "Item", "SceneSearch", "found_scenes", "items_of_api", "search"]

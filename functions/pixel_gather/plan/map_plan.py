@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from pixel_gather.estimate.retry_limits import child_limit_s, late_shard_limit_s
+from pixel_gather.estimate.try_time_limits import child_limit_s, late_shard_limit_s
 from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.layout import MOST_CHILDREN

@@ -2,7 +2,7 @@
 
 Reading ends early enough for the shard to be stored before Lambda ends the worker. Otherwise one slow source
 would cost the whole shard, at every try. How long the limits are is decided in
-`pixel_gather.estimate.retry_limits`.
+`pixel_gather.estimate.try_time_limits`.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from pixel_gather.adapters.catalog.open_folder import Folders
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.catalog.item import asset_hrefs
-from pixel_gather.request.href import IN_PROCESS
+from pixel_gather.request.href_policy import IN_PROCESS
 from pixel_gather_bench.area.clients import serving
 from pixel_gather_bench.area.published import LISTING_S, N_FOLDERS, N_IMAGES
 

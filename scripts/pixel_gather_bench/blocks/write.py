@@ -14,9 +14,9 @@ from pixel_gather.adapters.cube.zarr_attributes import put_array, zarr_codecs
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Store, open_place
 from pixel_gather.errors import StoreError
+from pixel_gather.process_usage import cpu_s, peak_rss_mib
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.task_group import all_of
-from pixel_gather.usage import cpu_s, peak_rss_mib
 from pixel_gather_bench.blocks.job import BlockJob, WriteAnswer
 from pixel_gather_bench.blocks.setting import ARRAY, FILL, BlockSetting
 

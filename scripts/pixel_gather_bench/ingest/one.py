@@ -8,7 +8,7 @@ from importlib import import_module
 
 import xxhash
 
-from pixel_gather import usage
+from pixel_gather import process_usage
 from pixel_gather_bench.ingest.job import IngestJob, Measured
 from pixel_gather_bench.ingest.puller import Puller
 from pixel_gather_bench.ingest.ways import BY_NAME
@@ -24,12 +24,12 @@ def _puller(job: IngestJob) -> Puller:
 def measure(job: IngestJob) -> Measured:
     """Do a job and return what it took."""
     way = _puller(job)
-    cpu_before_s = usage.cpu_s()
+    cpu_before_s = process_usage.cpu_s()
     try:
         found = _whole(job, way) if job.phase == "whole" else _ranges(job, way)
     finally:
         way.end()  # the process of a mount has to end for its CPU to count
-    found = replace(found, cpu_s=usage.cpu_s() - cpu_before_s, peak_rss_mib=_peak_rss_mib())
+    found = replace(found, cpu_s=process_usage.cpu_s() - cpu_before_s, peak_rss_mib=_peak_rss_mib())
     if job.phase == "whole" and BY_NAME[job.way].downloads:
         return with_random(found, _ranges(job, way))
     return found
@@ -89,5 +89,5 @@ def _peak_rss_mib() -> float:
     """
     of_children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     child_mib = of_children / (2**20 if sys.platform == "darwin" else 2**10)
-    own_mib = usage.peak_rss_mib()
+    own_mib = process_usage.peak_rss_mib()
     return own_mib + (child_mib if child_mib > own_mib else 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
-from pixel_gather import usage
+from pixel_gather import process_usage
 from pixel_gather.read.statistics import digest_of
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import Job
@@ -24,7 +24,7 @@ def do(job: Job) -> Record:
     sheet = Sheet(len(job.hrefs))
     began = datetime.now(UTC)
     gdal = engine.read_all(job, out, sheet)
-    peak_rss_mib = usage.peak_rss_mib()
+    peak_rss_mib = process_usage.peak_rss_mib()
     for failure in sheet.failures:
         out[failure.position] = 0
     digest = digest_of_all(out)

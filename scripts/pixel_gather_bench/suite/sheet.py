@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from threading import Lock
 
 from pixel_gather.errors import SourceError
-from pixel_gather.usage import cpu_s
+from pixel_gather.process_usage import cpu_s
 
 type Floats = list[float]
 type Integers = list[int]

@@ -12,7 +12,7 @@ from typing import Final
 
 from pixel_gather.adapters.object_store.object_store import split_href
 from pixel_gather.errors import RequestError
-from pixel_gather.request.href import IN_PROCESS, check_href
+from pixel_gather.request.href_policy import IN_PROCESS, check_href
 from pixel_gather.request.request import GatherRequest, Sources
 from pixel_gather_cli.deployment.deployment import LocalList, RemoteDeployment
 

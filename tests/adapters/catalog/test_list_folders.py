@@ -20,7 +20,7 @@ from pixel_gather.adapters.catalog.open_folder import Folders
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.catalog.folders import FolderListing
 from pixel_gather.model.status import Status
-from pixel_gather.request.href import IN_PROCESS, HrefPolicy
+from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy
 from pixel_gather_bench.area.clients import running
 
 IMAGES = ("B02.jp2", "B03.jp2", "metadata.xml", "sub/B04.TIF")

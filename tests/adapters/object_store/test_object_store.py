@@ -23,7 +23,7 @@ from pixel_gather.adapters.object_store.object_store import (
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
-from pixel_gather.request.href import IN_PROCESS, check_href
+from pixel_gather.request.href_policy import IN_PROCESS, check_href
 from support.fakes import FakePace
 from support.local_server import Answer, Asked, LocalServer, Script, ranged, serving
 

@@ -14,7 +14,7 @@ from pixel_gather.adapters.source_list.list_file import no_deadline
 from pixel_gather.adapters.source_list.parquet_pages import unpacked_nbytes
 from pixel_gather.adapters.source_list.source_list import open_source_list
 from pixel_gather.errors import RequestError
-from pixel_gather.request.href import IN_PROCESS
+from pixel_gather.request.href_policy import IN_PROCESS
 
 MIB = 1 << 20
 

@@ -27,7 +27,7 @@ from pixel_gather.adapters.source_list.listing import list_objects
 from pixel_gather.adapters.source_list.source_list import open_source_list, sources_below, sources_of_hrefs
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import Source
-from pixel_gather.request.href import IN_PROCESS, HrefPolicy
+from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy
 
 SETTINGS = StoreSettings(max_retries=0)
 DAY_US = 86_400_000_000

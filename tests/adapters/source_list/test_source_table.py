@@ -433,7 +433,7 @@ from pathlib import Path
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings
 from pixel_gather.adapters.source_list.source_list import open_source_list
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
-from pixel_gather.request.href import IN_PROCESS
+from pixel_gather.request.href_policy import IN_PROCESS
 
 started = time.perf_counter()
 opened = open_source_list(

@@ -32,7 +32,7 @@ from pixel_gather.catalog.scene_search import SceneSearch
 from pixel_gather.catalog.scene_sources import AssetChoice, slimmed
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import SearchCost
-from pixel_gather.request.href import HrefPolicy, check_href
+from pixel_gather.request.href_policy import HrefPolicy, check_href
 from pixel_gather.request.request import CatalogSources, StacSources
 from pixel_gather.request.web_address import CMR, CheckUrl
 

@@ -13,7 +13,7 @@ from pixel_gather.adapters.catalog.geoparquet import items_of_geoparquet
 from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no_deadline, open_list_file
 from pixel_gather.errors import RequestError
-from pixel_gather.request.href import parent_of
+from pixel_gather.request.href_policy import parent_of
 
 _LARGEST_JSON_NBYTES: Final = 1 << 30
 _MOST_DOCUMENTS: Final = 1_000_000

@@ -10,7 +10,7 @@ from obstore.store import GCSStore, LocalStore, S3Store
 
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, split_href
 from pixel_gather.model.status import Status
-from pixel_gather.request.href import HrefPolicy, check_href
+from pixel_gather.request.href_policy import HrefPolicy, check_href
 
 _GOOGLE: Final = "https://storage.googleapis.com"
 

@@ -24,8 +24,8 @@ from pixel_gather.adapters.gdal import error_status, limits
 from pixel_gather.adapters.gdal.block_ranges import stored_ranges
 from pixel_gather.adapters.gdal.describe import array_dtype, describe
 from pixel_gather.adapters.gdal.frames import Channel, Kind
-from pixel_gather.adapters.gdal.masks import read_mask
 from pixel_gather.adapters.gdal.ranged_file import NAME, OneFile, RangedBytes
+from pixel_gather.adapters.gdal.read_mask import read_mask
 
 _SHARE_OF_MEMORY: Final = 4
 """A block is in memory about this many times while it is decoded: stored, decoded, cached, sent."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pixel_gather.estimate.estimate_on_aws import estimate_on_aws
-from pixel_gather.estimate.retry_limits import child_limit_s
+from pixel_gather.estimate.make_estimate import estimate_on_aws
+from pixel_gather.estimate.try_time_limits import child_limit_s
 from pixel_gather.estimate.workload import WorkerPool, Workload
 
 GB = 10**9

@@ -6,7 +6,7 @@ import pytest
 
 from pixel_gather.estimate import assumptions
 from pixel_gather.estimate.estimate import Estimate
-from pixel_gather.estimate.estimate_on_aws import BESIDE, estimate_on_aws
+from pixel_gather.estimate.make_estimate import BESIDE, estimate_on_aws
 from pixel_gather.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws, usd_per_gb_from
 from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from obstore.store import LocalStore
 
 from pixel_gather.adapters.object_store.object_store import split_href
-from pixel_gather.request.href import IN_PROCESS, HrefPolicy, check_href, parent_of
+from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href, parent_of
 
 HOME = IN_PROCESS.within("/data/my files")
 DEPLOYED = HrefPolicy(

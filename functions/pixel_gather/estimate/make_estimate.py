@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import Final
 
-from pixel_gather.estimate import assumptions, pricing, retry_limits
+from pixel_gather.estimate import assumptions, pricing, try_time_limits
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.estimate.explain import figures_of
 from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
@@ -92,7 +92,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         usd=sum(usd.values()),
         usd_by_service=usd,
         usd_at_most=sum(usd.values())
-        + retry_limits.most_usd(share_of(work), n_tasks=work.n_tasks, deployment=chosen),
+        + try_time_limits.most_usd(share_of(work), n_tasks=work.n_tasks, deployment=chosen),
         figures=(),
     )
     return replace(estimate, figures=figures_of(estimate, work, chosen, share=share_of(work)))
