@@ -9,6 +9,7 @@ that is not held in memory, from a server on loopback that counts requests and b
 import argparse
 import asyncio
 import json
+import logging
 import os
 import resource
 import statistics
@@ -165,10 +166,14 @@ def search_function(folder: Path) -> Iterator[Any]:
 
     patch = pytest.MonkeyPatch()
     href = f"file://{folder}/catalog.parquet"
-    with cold_start(patch, "search", PIXEL_GATHER_CATALOG=href, POWERTOOLS_LOG_LEVEL="ERROR") as module:
-        yield module
-        module.catalog.close()
-    patch.undo()
+    logging.disable(logging.WARNING)
+    try:
+        with cold_start(patch, "search", PIXEL_GATHER_CATALOG=href) as module:
+            yield module
+            module.catalog.close()
+    finally:
+        logging.disable(logging.NOTSET)
+        patch.undo()
 
 
 def area_target(box: tuple[float, float, float, float]) -> str:
