@@ -82,7 +82,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Iterator[Server]:
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     httpd.daemon_threads = True
-    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
+    thread = threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield Server(url=f"http://127.0.0.1:{httpd.server_port}", asked=asked)
