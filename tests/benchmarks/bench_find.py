@@ -16,13 +16,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from http.client import HTTPConnection
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -36,6 +34,7 @@ from pixel_gather.adapters.object_store.object_store import StoreSettings, open_
 from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.query import SceneQuery
 from pixel_gather_bench.area import published
+from pixel_gather_bench.area.clients import measure_load
 from support.local_server import Answer, Asked, serving
 
 CLIENTS: Final = (1, 10, 32, 100, 320)
@@ -182,46 +181,6 @@ def area_target(box: tuple[float, float, float, float]) -> str:
     return "/area?" + urlencode({"lat1": south, "lng1": west, "lat2": north, "lng2": east})
 
 
-def measure_clients(root: str, target: str, n_clients: int) -> dict[str, float]:
-    """Send one request from each client, all at one time."""
-    host, _, base = root.removeprefix("http://").partition("/")
-    barrier = threading.Barrier(n_clients + 1)
-    done: list[tuple[float, int, int]] = []
-
-    def ask() -> None:
-        connection = HTTPConnection(host, timeout=300)
-        barrier.wait()
-        began = time.perf_counter()
-        try:
-            connection.request("GET", f"/{base}{target}")
-            answer = connection.getresponse()
-            content = answer.read()
-        except OSError:
-            return  # counted by its absence
-        finally:
-            connection.close()
-        if answer.status == 200:
-            done.append((time.perf_counter() - began, len(content), content.count(b'","') + 1))
-
-    threads = [threading.Thread(target=ask) for _ in range(n_clients)]
-    for each in threads:
-        each.start()
-    barrier.wait()
-    began = time.perf_counter()
-    for each in threads:
-        each.join()
-    wall_s = time.perf_counter() - began
-    return {
-        "n_clients": n_clients,
-        "n_errors": n_clients - len(done),
-        "n_links": sum(n for _, _, n in done),
-        "nbytes": sum(nbytes for _, nbytes, _ in done),
-        "wall_s": wall_s,
-        "fastest_s": min(seconds for seconds, _, _ in done),
-        "slowest_s": max(seconds for seconds, _, _ in done),
-    }
-
-
 def measure_handler(ask: Callable[[], Any]) -> dict[str, Any]:
     """Time a warm request, then trace another: its peak memory, its allocations and where they are."""
     ask()
@@ -268,7 +227,7 @@ def _load(folder: Path) -> None:
         click.echo(f"first request, catalog opened: {time.perf_counter() - began:.3f} s")
         with serving_api(module.handler) as root:
             for n in CLIENTS:
-                each = measure_clients(root, target, n)
+                each = asdict(measure_load(root + target, n))
                 click.echo(
                     f"{n} clients: {each['wall_s']:.3f} s, {each['n_links']:,.0f} links, "
                     f"{each['nbytes'] / 1e6:.2f} MB, {n / each['wall_s']:.1f} requests/s, fastest "

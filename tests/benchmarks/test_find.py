@@ -6,13 +6,13 @@ import pytest
 
 from benchmarks.bench_find import (
     area_target,
-    measure_clients,
     measure_ranges,
     measure_small_boxes,
     search_function,
 )
 from benchmarks.made_catalog import write_made_up
 from pixel_gather_bench.area import published
+from pixel_gather_bench.area.clients import measure_load
 from support.api_bridge import serving_api
 
 N_SCENES = 20_000
@@ -40,9 +40,9 @@ def test_a_catalog_read_by_ranges_takes_few_requests(folder: Path) -> None:
 def test_every_client_has_every_link_of_the_published_box(folder: Path) -> None:
     """120 scenes of 13 images, through the function's handler."""
     with search_function(folder) as module, serving_api(module.handler) as root:
-        found = measure_clients(root, area_target(published.BOX), 32)
+        found = measure_load(root + area_target(published.BOX), 32)
 
-    assert (found["n_errors"], found["n_links"]) == (0, 32 * 1560)
+    assert (found.n_errors, found.n_links) == (0, 32 * 1560)
 
 
 def test_a_function_by_itself_is_measured(folder: Path) -> None:

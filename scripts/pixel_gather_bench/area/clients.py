@@ -44,17 +44,23 @@ async def answer_of(catalog: Catalog, area: Area) -> bytes:
     return json.dumps(await links_of(catalog, area), separators=(",", ":")).encode()
 
 
-def measure_load(port: int, n_clients: int) -> Load:
-    """Send one request from each client, all at one time."""
+def measure_load(url: str, n_clients: int) -> Load:
+    """Send one request from each client, all at one time.
+
+    Args:
+        url: An address with ``http``. Its answer is a JSON array of links.
+        n_clients: Clients, each with a connection of its own.
+    """
+    host, _, path = url.removeprefix("http://").partition("/")
     start = threading.Barrier(n_clients + 1)
     found: list[tuple[float, int, int]] = []
 
     def ask() -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+        connection = http.client.HTTPConnection(host, timeout=300)
         start.wait()
         began = time.perf_counter()
         try:
-            connection.request("GET", "/area")
+            connection.request("GET", f"/{path}")
             answer = connection.getresponse()
             content = answer.read()
             if answer.status == http.HTTPStatus.OK:

@@ -79,8 +79,9 @@ def bench_area_command(**options: Any) -> int:
 def _measured(catalog: Catalog, area: Area, options: dict[str, Any]) -> dict[str, Any]:
     west, south, _, _ = area.box
     with serving(Answerer(catalog, area)) as port:
-        measure_load(port, 1)  # the first search reads the items
-        clients = [asdict(measure_load(port, n)) for n in options["clients"]]
+        url = f"http://127.0.0.1:{port}/area"
+        measure_load(url, 1)  # the first search reads the items
+        clients = [asdict(measure_load(url, n)) for n in options["clients"]]
     with slow_store() as store:
         pools = [(n, *measure_pool(store, n)) for n in options["pool"]]
     return {
