@@ -33,8 +33,11 @@ def ends_when_terminated() -> Generator[None]:
     An ignored signal stays ignored, such as SIGHUP under nohup. Only the main thread gets signals; in any
     other thread this does nothing.
     """
+    is_terminated = False
 
     def leave(*_: int | FrameType | None) -> None:
+        nonlocal is_terminated
+        is_terminated = True
         raise TerminatedError(_TERMINATED)
 
     if threading.current_thread() is not threading.main_thread():
@@ -44,6 +47,8 @@ def ends_when_terminated() -> Generator[None]:
     earlier = {number: signal.signal(number, leave) for number in heeded}
     try:
         yield
+        if is_terminated:  # Python drops an exception that is raised while an object is finalized
+            raise TerminatedError(_TERMINATED)
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)

@@ -41,6 +41,21 @@ def test_sigterm_leaves_through_the_context_and_is_as_before_afterwards() -> Non
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_during_finalization_is_not_forgotten() -> None:
+    """Python drops what is raised in ``__del__``. The context ends with the exit code all the same."""
+
+    class Finalized:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    with pytest.raises(SystemExit) as caught, ends_when_terminated():
+        Finalized()
+
+    assert caught.value.code == 143
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_told_to_end_says_so_and_leaves_no_temporary_file(
