@@ -267,7 +267,7 @@ class _View:
     def _of_shares(
         self, area: Grid, is_valid: Mask, kept: Mask, resampling: Resampling, cell: float
     ) -> _Measure:
-        of, counted = (area, kept) if self.request.by == "clear" else (area * is_valid, is_valid & ~kept)
+        counted, of = _share_of(self.request.by, area, is_valid, kept)
         found = estimate(_indicator(counted, of, resampling, math.sqrt(cell)), _SHARE, self.request.statistic)
         valid, clear = (float((area * each).sum()) * cell for each in (is_valid, kept))
         return _Measure(found, valid, clear, math.sqrt(cell))
@@ -375,7 +375,7 @@ class _View:
         bands = {name: await _laid(band, band.opened, *centres, of=grid) for name, band in self.bands.items()}
         kept, known = area.copy(), area.copy()
         if self.mask is not None and self.request.mask is not None:
-            stored, is_valid = await _laid_stored(self.mask, *centres, of=grid)
+            stored, is_valid = await _laid_stored(self.mask, self.mask.opened, *centres, of=grid)
             kept &= is_valid & ~_dropped(stored, self.request.mask)
             if not bands:
                 known &= is_valid
@@ -412,14 +412,7 @@ class _Totals:
         self.n_kept += int(counted.sum())
         if request.expression is None:
             if request.precision.kind == "every":
-                share = (
-                    counted
-                    if request.by == "clear"
-                    else is_valid & ~counted
-                    if request.by == "cloud"
-                    else is_valid
-                )
-                of = is_valid if request.by == "cloud" else area
+                share, of = _share_of(request.by, area, is_valid, counted)
                 self.grids.append(({"share": share.astype(np.float64)}, of.astype(np.float64)))
             return
         if request.precision.kind == "every":
@@ -476,6 +469,19 @@ class _Totals:
         return estimate(sample, request.expression or _SHARE, request.statistic)
 
 
+def _share_of(
+    by: str, area: np.ndarray[Any, Any], is_valid: Mask, kept: Mask
+) -> tuple[Mask, np.ndarray[Any, Any]]:
+    """Return the pixels that clear, cloud or valid counts, and the area that they are a share of."""
+    match by:
+        case "clear":
+            return kept, area
+        case "cloud":
+            return is_valid & ~kept, area * is_valid
+        case _:
+            return is_valid, area
+
+
 def _indicator(is_true: Mask, weights: Grid, resampling: Resampling, factor: float) -> LevelSample:
     return LevelSample(
         bands={"share": is_true.astype(np.float64)},
@@ -522,35 +528,23 @@ def _edges_on(other: LevelledSource, part: Window, *, of: LevelGrid) -> tuple[Gr
 
 async def _laid(band: _Band, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid) -> Grid:
     """Return a band's scaled values at positions on the finest band's level; NaN outside."""
-    x, y = lookup(cols, rows, of=of.level, on=level.header)
-    at_x, used_x = nearest(x, level.header.width)
-    at_y, used_y = nearest(y, level.header.height)
-    values = np.full((rows.size, cols.size), np.nan)
-    if used_x.stop == used_x.start or used_y.stop == used_y.start:
-        return values
-    window = _window(used_x, used_y)
-    stored, is_valid = await read_stored(level, window, band.of.number, nodata=band.scaling.nodata)
-    scaled = await asyncio.to_thread(band.scaling.apply, stored, is_valid)
-    inside_x, inside_y = at_x >= 0, at_y >= 0
-    values[np.ix_(inside_y, inside_x)] = scaled[
-        np.ix_(at_y[inside_y] - used_y.start, at_x[inside_x] - used_x.start)
-    ]
-    return values
+    stored, is_valid = await _laid_stored(band, level, cols, rows, of=of)
+    return await asyncio.to_thread(band.scaling.apply, stored, is_valid)
 
 
 async def _laid_stored(
-    mask: _Band, cols: Grid, rows: Grid, *, of: LevelGrid
+    band: _Band, level: LevelledSource, cols: Grid, rows: Grid, *, of: LevelGrid
 ) -> tuple[np.ndarray[Any, Any], Mask]:
-    """Return a mask's stored values at positions on the finest band; not valid outside."""
-    header = mask.opened.header
-    x, y = lookup(cols, rows, of=of.level, on=header)
-    at_x, used_x = nearest(x, header.width)
-    at_y, used_y = nearest(y, header.height)
-    found = np.zeros((rows.size, cols.size), header.dtype)
+    """Return a band's stored values at positions on the finest band's level; not valid outside."""
+    x, y = lookup(cols, rows, of=of.level, on=level.header)
+    at_x, used_x = nearest(x, level.header.width)
+    at_y, used_y = nearest(y, level.header.height)
+    found = np.zeros((rows.size, cols.size), level.header.dtype)
     is_valid = np.zeros(found.shape, np.bool_)
     if used_x.stop == used_x.start or used_y.stop == used_y.start:
         return found, is_valid
-    stored, known = await read_stored(mask.opened, _window(used_x, used_y), mask.of.number)
+    window = _window(used_x, used_y)
+    stored, known = await read_stored(level, window, band.of.number, nodata=band.scaling.nodata)
     inside_x, inside_y = at_x >= 0, at_y >= 0
     at = np.ix_(at_y[inside_y] - used_y.start, at_x[inside_x] - used_x.start)
     inside = np.ix_(inside_y, inside_x)
