@@ -4,17 +4,19 @@ A level's pixels are taken as a sample of the area's, spread evenly over it. Fiv
 
 - Sampling: ``s / sqrt(n_eff)`` with ``n_eff = n / (1 - r)``. r is the correlation of neighbouring pixels, in
   both directions, at the level's own spacing. An even sample of a smooth image misses less than a random one
-  (Cochran, Sampling Techniques, 1977, chapter 8). For quantiles and shares, s is that of the indicator, which
-  is the binomial error; a quantile's is read off between the two neighbouring quantiles.
+  (Cochran, Sampling Techniques, 1977, chapter 8). For quantiles and shares, s is the standard deviation of
+  the indicator: 1 for a pixel above the value, 0 for others. This gives the error of a share. The error of a
+  quantile is half the distance between two other quantiles: one error of the share below it, and one above.
 - Position: how much the statistic moves if only every second row and column is kept.
-- Averaging: how much it moves if the level is averaged once more, times the number of times that this was
-  done. Averages have a narrower spread than pixels, which moves quantiles and shares; and a ratio of averages
-  is not the average of ratios.
+- Averaging: how much the statistic moves if the level is averaged once more, times the number of halvings
+  from full resolution to this level. Averages have a narrower spread than pixels. This moves quantiles and
+  shares. Also, a ratio of averages is not the average of ratios.
 - Edges: how much it moves without the pixels that are only partly in the area or next to pixels without data.
 - Rounding of the stored numbers.
 
-A file that declares how its overviews were made has only some of them. Of other files all count. The sum is
-multiplied by a safety factor, which was chosen on real files; docs/rank.md has the measured coverage.
+If a file declares how its overviews were made, only some parts count. For other files, all five count. The
+root of the sum is multiplied by a safety factor, which was chosen on real files. docs/rank.md says how often
+the interval held the exact value.
 """
 
 import math
@@ -41,7 +43,7 @@ _EDGES_OF_UNKNOWN: Final = 2.0
 """Some programs leave a pixel of an overview empty if any of its pixels is. Each level then loses a ring."""
 
 _NONE_SEEN: Final = 3 / INTERVAL
-"""Of n pixels none may show what is rarer than 3 / n, in 95 % of cases (the rule of three)."""
+"""If none of n pixels shows a thing, its share is below 3 / n in 95 % of cases (the rule of three)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,8 +1,8 @@
 """A regular grid of 1s and 0s over irregular rows: which bins have rows, and which rows those are. Pure.
 
-The grid holds one bit for each bin. The position of a bin's rows is not stored in the grid: it follows from
-the number of 1s before the bin, its rank. The counts of 1s before each block of bits make that fast, as in
-Jacobson, "Space-efficient static trees and graphs", 1989.
+The grid holds one bit for each bin. It does not hold the position of a bin's rows. The position follows from
+the bin's rank: the number of 1s before it. Counts of the 1s before each block of bits make the rank fast, as
+in Jacobson, "Space-efficient static trees and graphs", 1989.
 """
 
 import math
@@ -54,12 +54,12 @@ class Presence:
     """Number of 1s before each block of 64 bytes."""
 
     starts: "np.ndarray[Any, np.dtype[np.int64]]"
-    """For the bin of each rank, the position of its first row in ``order``. The last value ends the
-    last bin.
+    """Position in ``order`` of each bin's first row, by the bin's rank. One more value follows: the end of
+    the last bin.
     """
 
     order: "np.ndarray[Any, np.dtype[np.int64]]"
-    """Row of the cube at each position: rows ordered by bin, in a bin as in the cube."""
+    """Rows of the cube, ordered by bin. Rows of the same bin have the cube's order."""
 
     n_left_out: int
     """Rows without a source that was read, or with a missing value."""

@@ -20,7 +20,7 @@ from pixel_gather.report.report import Report
 from pixel_gather.version import __version__
 
 FORMAT: Final = 1
-"""Raised when a program that knows the former format could misread a receipt."""
+"""This number grows when a program that knows only the former format could misread a receipt."""
 
 _PACKAGES: Final = ("imagecodecs", "numpy", "obstore", "zarr")
 _REQUEST_DIGITS: Final = 16
@@ -148,9 +148,9 @@ def shard_digests(plan: CubePlan, task: ShardTask, result: ShardResult | None) -
 
 
 def digest_of_rows(digests: Sequence[str]) -> str:
-    """Return XXH3-128 of the digests of a shard's rows, in order.
+    """Return a shard's digest: XXH3-128 of the text of its rows' digests, in order.
 
-    Each is `pixel_gather.read.statistics.digest_of` the row's pixels in this shard.
+    A row's digest is `pixel_gather.read.statistics.digest_of` its pixels in this shard.
     """
     return xxhash.xxh3_128_hexdigest("".join(digests).encode())
 

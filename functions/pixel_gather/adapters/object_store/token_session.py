@@ -1,4 +1,4 @@
-"""Asks a token service, as patiently as it wants, in the way of ``requests.Session``."""
+"""Asks a token service, and waits as long as it says. Can stand in for a ``requests.Session``."""
 
 import json
 import random
@@ -14,12 +14,12 @@ _CONNECT_S: Final = 5.0
 _READ_S: Final = 30.0
 _LARGEST_NBYTES: Final = 1 << 20
 _BUSY: Final = frozenset({404, 429, 500, 502, 503, 504})
-"""404 as well: Planetary Computer has answered so for containers that it signs for a moment later."""
+"""With 404: Planetary Computer has answered 404 for a container and signed for it a moment later."""
 
 BUSY: Final = "the signing service stays busy: try again later"
 REFUSED: Final = "the signing service refuses the token: give another one"
 EXPIRED: Final = "the signing service hands out tokens that have expired: try again later"
-ODD: Final = "the signing service answers with what is no token"
+ODD: Final = "the signing service's answer holds no token"
 SETTINGS_FILE: Final = (
     "~/.planetarycomputer/settings.env is read by python-dotenv alone: install it, or move the file away"
 )
@@ -40,7 +40,7 @@ class TokenAnswer:
 
     @property
     def is_redirect(self) -> bool:
-        """Whether the service sends on to where people sign in: it does not know the token."""
+        """Whether the service redirects to its sign-in page, because it does not know the token."""
         return self.status_code in range(300, 400)
 
     def raise_for_status(self) -> None:
