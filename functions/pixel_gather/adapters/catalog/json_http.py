@@ -8,12 +8,12 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
+from pixel_gather.adapters.object_store.retry_after import retry_after_s
 from pixel_gather.errors import DeniedError, RequestError, StoreError, ThrottledError, UnreachableError
 from pixel_gather.request.web_address import CheckUrl, shown_url
 
@@ -23,7 +23,6 @@ _SILENCE_S: Final = 30.0
 _ANSWER_S: Final = 60.0
 _TRIES: Final = 5
 _LONGEST_WAIT_S: Final = 30.0
-_DAY_S: Final = 86_400.0
 _FIRST_WAIT_S: Final = 0.5
 _CHUNK_NBYTES: Final = 1 << 16
 
@@ -142,7 +141,8 @@ def _judged(status: int, headers: dict[str, str], content: bytes, url: str) -> J
     host = urlsplit(url).netloc
     if status in (429, 500, 502, 503, 504):
         raise ThrottledError(
-            f"{host} is busy ({status}); ask again later", retry_after_s=_retry_after_s(headers)
+            f"{host} is busy ({status}); ask again later",
+            retry_after_s=retry_after_s(headers.get("retry-after", "")),
         )
     if status in (401, 403):
         raise DeniedError(f"{host} refuses access ({status}); give credentials that it knows")
@@ -158,21 +158,8 @@ def _judged(status: int, headers: dict[str, str], content: bytes, url: str) -> J
 
 
 def _wait_s(headers: Mapping[str, str], attempt: int) -> float:
-    asked = _retry_after_s(headers)
+    asked = retry_after_s(headers.get("retry-after", ""))
     return min(asked if asked is not None else _FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S)
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait, which it writes as a number or as a date."""
-    text = headers.get("retry-after", "")
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(text).timestamp() - time.time()
-        except ValueError:
-            return None
-    return min(max(seconds, 0.0), _DAY_S) if seconds == seconds else None  # noqa: PLR0124 # NaN
 
 
 def _short(error: Exception) -> str:

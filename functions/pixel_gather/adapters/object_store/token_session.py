@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
+from pixel_gather.adapters.object_store.retry_after import retry_after_s
+
 _TRIES: Final = 6
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 60.0
@@ -99,8 +101,8 @@ class TokenSession:
         self._sleep(random.uniform(0, self._jitter_s))  # noqa: S311 # no secret
         self._jitter_s = 0.0
         for attempt in range(_TRIES):
-            status, retry_after_s, content = self._once(url, headers or {})
-            wait_s = _wait_s(retry_after_s, attempt)
+            status, retry_after, content = self._once(url, headers or {})
+            wait_s = _wait_s(retry_after, attempt)
             if status not in _BUSY or attempt == _TRIES - 1 or wait_s > _LONGEST_WAIT_S:
                 return TokenAnswer(status, content)
             self._sleep(wait_s)
@@ -122,8 +124,7 @@ class TokenSession:
 
 def _wait_s(retry_after: str, attempt: int) -> float:
     """Return how long to wait: as long as the service wants, and a little longer by chance."""
-    try:
-        asked_s = max(float(retry_after), 0.0)
-    except ValueError:
+    asked_s = retry_after_s(retry_after)
+    if asked_s is None:
         asked_s = _FIRST_WAIT_S * 2**attempt
     return asked_s * random.uniform(1.0, 1.2)  # noqa: S311 # no secret
