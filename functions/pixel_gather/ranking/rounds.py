@@ -105,16 +105,12 @@ class Ranker:
                 each.status, each.reason = Status.ABSENT, each.scene.missing
         there = [each for each in ranked if each.scene.missing is None]
         first_step = 0 if self.request.precision.kind in ("bound", "coarse") else None
-        await self._measure(there[:_ONE_FIRST], first_step)
-        await self._measure(there[_ONE_FIRST:], first_step)
+        for some in (there[:_ONE_FIRST], there[_ONE_FIRST:]):
+            await self._measure((each, first_step) for each in some)
         while finer := self._to_refine(ranked):
-            await all_of(self._next(each) for each in finer)
+            await self._measure((each, _finer(each)) for each in finer)
         self._place(ranked)
         return sorted(ranked, key=_in_order)
-
-    async def _next(self, ranked: RankedScene) -> None:
-        assert ranked.step is not None  # noqa: S101 # at full resolution there is nothing finer
-        await self._measure([ranked], ranked.step + 1)
 
     def _to_refine(self, ranked: Sequence[RankedScene]) -> list[RankedScene]:
         """Return the scenes to be read at their next level; those that nothing is known of come first."""
@@ -143,15 +139,16 @@ class Ranker:
         for each, place in zip(ranked, found, strict=True):
             each.place = place
 
-    async def _measure(self, ranked: Sequence[RankedScene], step: int | None) -> None:
+    async def _measure(self, wanted: Iterable[tuple[RankedScene, int | None]]) -> None:
+        """Measure scenes, each at its step; only ``most_ahead`` of them at one time."""
         ahead = asyncio.Semaphore(self.most_ahead)
 
-        async def one(each: RankedScene) -> None:
+        async def one(each: RankedScene, step: int | None) -> None:
             async with ahead:
                 await self._measure_one(each, step)
             self.on_scene(each)
 
-        await all_of(one(each) for each in ranked)
+        await all_of(one(each, step) for each, step in wanted)
 
     async def _measure_one(self, ranked: RankedScene, step: int | None) -> None:
         ranked.step = step
@@ -200,6 +197,12 @@ class Ranker:
         if step is not None:
             return f"step {step}"
         return "exact" if self.request.precision.step == 1 else f"every {self.request.precision.step}"
+
+
+def _finer(ranked: RankedScene) -> int:
+    """Return the step after that of a scene."""
+    assert ranked.step is not None  # noqa: S101 # at full resolution there is nothing finer
+    return ranked.step + 1
 
 
 def _in_order(ranked: RankedScene) -> tuple[int, int]:
