@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pixel_gather.version import __version__
 
 if TYPE_CHECKING:
+    from pixel_gather.adapters.cube.check_cube import Verified
     from pixel_gather.adapters.object_store.object_store import StoreSettings
     from pixel_gather.adapters.source_list.listing import ListedObject
     from pixel_gather.errors import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from pixel_gather.local.rank import rank
     from pixel_gather.local.rows import presence, rows_where
     from pixel_gather.local.search import FoundScenes, search
-    from pixel_gather.local.verify import Verified, verify
+    from pixel_gather.local.verify import verify
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
     from pixel_gather.ranking.table import Ranking
@@ -94,6 +95,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "pixel_gather.adapters.cube.check_cube": ("Verified",),
     "pixel_gather.adapters.object_store.object_store": ("StoreSettings",),
     "pixel_gather.adapters.source_list.listing": ("ListedObject",),
     "pixel_gather.errors": (
@@ -124,7 +126,7 @@ _MODULES: Final = {
     "pixel_gather.local.rank": ("rank",),
     "pixel_gather.local.rows": ("presence", "rows_where"),
     "pixel_gather.local.search": ("FoundScenes", "search"),
-    "pixel_gather.local.verify": ("Verified", "verify"),
+    "pixel_gather.local.verify": ("verify",),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
     "pixel_gather.ranking.table": ("Ranking",),

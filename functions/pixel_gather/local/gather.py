@@ -23,7 +23,13 @@ from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.concurrency import MOST_IN_FLIGHT, AdaptiveLimiter
-from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place, split_href
+from pixel_gather.adapters.object_store.object_store import (
+    Objects,
+    Store,
+    StoreSettings,
+    open_place,
+    split_href,
+)
 from pixel_gather.adapters.object_store.signing import Sign, Signing
 from pixel_gather.adapters.report.report_writer import write_report
 from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report
@@ -33,7 +39,7 @@ from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader, Ranges
 from pixel_gather.claim import find_cube
-from pixel_gather.errors import RequestError
+from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.estimate import worker_memory
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
@@ -453,6 +459,20 @@ def check_place(to: str) -> str:
         return check_href(to.rstrip("/") or to, policy=policy)
     except ValueError as error:
         raise RequestError(str(error), field="to") from error
+
+
+def open_existing(cube: str | os.PathLike[str], stores: StoreSettings | None) -> tuple[Store, str]:
+    """Return a client for a cube that is there, and its place in words. Creates no folder.
+
+    Raises:
+        RequestError: The place is neither a local folder nor on S3.
+        StoreError: The folder is missing.
+    """
+    href = check_place(os.fspath(cube))
+    place = shown(href)
+    if "://" not in place and not Path(place).is_dir():
+        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written")
+    return open_place(href, stores or StoreSettings()), place
 
 
 async def _gather_shards(

@@ -1,16 +1,15 @@
 """Find rows of a cube by their coordinates. No pixel is read."""
 
 import os
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from pixel_gather.adapters.cube.read_rows import read_rows
-from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
+from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.catalog.where import parse_where
-from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.local.gather import check_place, shown
+from pixel_gather.errors import RequestError
+from pixel_gather.local.gather import open_existing
 from pixel_gather.model.status import Status
 from pixel_gather.report.presence import TIME_UNITS, Presence, axis_of, presence_of
 from pixel_gather.report.rows_where import mask_of
@@ -41,7 +40,7 @@ def rows_where(
     conditions = parse_where(where, field=_FIELD)
     if not conditions:
         raise RequestError("write a condition such as cloud_cover < 20", field=_FIELD)
-    store, place = _opened(cube, stores)
+    store, place = open_existing(cube, stores)
     names = dict.fromkeys(each.name for each in conditions)
     columns = read_rows(store, names, place=place, field=_FIELD)
     return np.flatnonzero(mask_of(conditions, columns))
@@ -64,18 +63,9 @@ def presence(cube: str | os.PathLike[str], by: str, *, stores: StoreSettings | N
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     names = [name.strip() for name in by.split(",")]
-    store, place = _opened(cube, stores)
+    store, place = open_existing(cube, stores)
     wanted = dict.fromkeys(["status", *("time" if name in TIME_UNITS else name for name in names)])
     columns = read_rows(store, wanted, place=place, field="by")
     status = columns["status"].reshape(len(columns["status"]), -1)
     axes = [axis_of(name, columns["time" if name in TIME_UNITS else name]) for name in names]
     return presence_of(axes, counts=(status == Status.OK).any(axis=1))
-
-
-def _opened(cube: str | os.PathLike[str], stores: StoreSettings | None) -> tuple[Store, str]:
-    """Return a client for a cube, and its place in words. Creates no folder."""
-    href = check_place(os.fspath(cube))
-    place = shown(href)
-    if "://" not in place and not Path(place).is_dir():
-        raise StoreError(f"{place}: no cube is there; name the folder that a gather has written")
-    return open_place(href, stores or StoreSettings()), place

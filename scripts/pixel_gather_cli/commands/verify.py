@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from pixel_gather.local.verify import Verified, verify
+from pixel_gather.adapters.cube.check_cube import Verified
+from pixel_gather.local.verify import verify
 from pixel_gather.model.plurals import counted
 from pixel_gather_cli.request_options import store_options, stores_of
 

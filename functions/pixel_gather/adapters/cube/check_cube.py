@@ -30,23 +30,34 @@ _SHARDS_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedCube:
-    """What a cube's check has found."""
+class Verified:
+    """What a cube's verification has found."""
+
+    place: str
+    """Location of the cube: a local path, or ``s3://bucket/prefix``."""
 
     differences: tuple[str, ...]
-    """One sentence for each. Empty if the cube is as its receipt says."""
+    """One sentence for each difference from the receipt. Empty if there is none."""
 
     n_shards: int
-    """Shards that the receipt names."""
+    """Number of shards that the receipt names."""
 
     n_compared: int
-    """Shards whose pixels were compared with their digest."""
+    """Number of shards whose pixels were compared with their digest.
+
+    Shards that were lost have no digest. Pixels that were stored with loss are decoded, but not compared.
+    """
 
     n_files: int
-    """Files beside the arrays that were compared."""
+    """Number of files beside the arrays that were compared."""
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the cube is as its receipt says."""
+        return not self.differences
 
 
-def check_cube(store: Store, *, place: str) -> CheckedCube:
+def check_cube(store: Store, *, place: str) -> Verified:
     """Read a cube and compare it with its receipt. Blocks.
 
     Args:
@@ -73,7 +84,8 @@ def check_cube(store: Store, *, place: str) -> CheckedCube:
             differences += _of_file(store, key, told_file)
     except (BaseError, OSError) as error:
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
-    return CheckedCube(
+    return Verified(
+        place=place,
         differences=tuple(differences),
         n_shards=len(receipt.shards),
         n_compared=n_compared,
