@@ -19,8 +19,9 @@ from pixel_gather.errors import SourceError
 from pixel_gather.local.gather import Job, Settings, opened_job
 from pixel_gather.model.source import Cost
 from pixel_gather.ranking.catalog_sources import catalog_sources
+from pixel_gather.ranking.ranker import Ranker
 from pixel_gather.ranking.ranking_request import DEFAULT_PRECISION, RankingRequest
-from pixel_gather.ranking.rounds import NothingKept, RankedScene, Ranker
+from pixel_gather.ranking.rounds import NothingKept, RankedScene
 from pixel_gather.ranking.scenes import RankScene, scenes_of
 from pixel_gather.ranking.table import Ranking
 from pixel_gather.request.request import parse_sources
