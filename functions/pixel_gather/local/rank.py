@@ -1,6 +1,5 @@
 """Rank scenes in this process by what their pixels show in an area."""
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,17 +11,18 @@ import numpy as np
 
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects
+from pixel_gather.adapters.rank.check_kept import drop_replaced
 from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.kept_statistics import SqliteStatistics
 from pixel_gather.adapters.rank.ranker import ranker_of
 from pixel_gather.errors import SourceError
-from pixel_gather.local.gather import Job, Settings, opened_job
+from pixel_gather.local.gather import Settings, opened_job
 from pixel_gather.model.source import Cost
 from pixel_gather.ranking.catalog_sources import catalog_sources
 from pixel_gather.ranking.ranker import Ranker
 from pixel_gather.ranking.ranking_request import DEFAULT_PRECISION, RankingRequest
 from pixel_gather.ranking.rounds import NothingKept, RankedScene
-from pixel_gather.ranking.scenes import RankScene, scenes_of
+from pixel_gather.ranking.scenes import scenes_of
 from pixel_gather.ranking.table import Ranking
 from pixel_gather.request.request import parse_sources
 from pixel_gather.task_group import all_of
@@ -138,7 +138,13 @@ async def rank_async(
                 kept = stack.enter_context(SqliteStatistics(statistics, inputs=request.inputs_digest()))
             scenes = scenes_of(job.table, request)
             if kept is not None and check_kept:
-                await _drop_replaced(scenes, kept, opened[0], job)
+                await drop_replaced(
+                    scenes,
+                    kept,
+                    objects=opened[0].objects,
+                    limiter=job.limiter,
+                    most_ahead=job.most_ahead,
+                )
             ranker = ranker_of(
                 request,
                 reader=job.reader,
@@ -165,30 +171,3 @@ async def _picture(ranker: Ranker, ranked: RankedScene) -> Picture:
             return await ranker.scenes.picture(ranked.scene, side=_PICTURE_SIDE, cost=Cost())
     except SourceError:
         return {}
-
-
-async def _drop_replaced(
-    scenes: Sequence[RankScene], kept: SqliteStatistics, ranges: KeptRanges, job: Job
-) -> None:
-    """Drop the kept statistics of files that have been replaced, by reading one byte of each."""
-
-    async def check(href: str) -> None:
-        known = kept.known_etag(href)
-        if known is None:
-            return
-        try:
-            async with job.limiter.permit(href, weight=1):
-                fetched = await ranges.objects.get_range(href, 0, 1, etag=None, cost=Cost())
-        except SourceError:
-            kept.drop(href)
-            return
-        if fetched.etag != known:
-            kept.drop(href)
-
-    ahead = asyncio.Semaphore(job.most_ahead)
-
-    async def bounded(href: str) -> None:
-        async with ahead:
-            await check(href)
-
-    await all_of(bounded(href) for href in {href: None for scene in scenes for href in scene.hrefs})
