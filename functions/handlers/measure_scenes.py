@@ -51,7 +51,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 async def _measure(
     ranking: str, number: int, tasks: Sequence[RankTask], *, longest_s: float, spent: Spending
 ) -> int:
-    files = deployment.ranking_files(ranking)
+    files = deployment.ranking_files(ranking, may_list=False)
     asked = parsed(json.loads(await needed_file(files, "request.json")), settings)
     n_scenes = 0
     for task in tasks:

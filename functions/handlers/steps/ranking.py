@@ -1,4 +1,4 @@
-"""Opens what ranks scenes of a deployment, for the function that answers at once and for the map's workers."""
+"""Opens what ranks scenes of a deployment, for the function that answers at once and for workers."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

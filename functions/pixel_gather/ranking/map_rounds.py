@@ -1,7 +1,7 @@
 """A large ranking between the rounds of a distributed map: its state, its tasks and their results.
 
-Before each round, one function writes the state and the scenes to be read. Each worker reads the scenes of its
-task and writes one sidecar. After the round, one function merges the sidecars and decides the next round.
+Before each round, one function writes the state and the scenes to be read. Each worker reads the scenes of
+its task and writes one sidecar. After the round, one function merges the sidecars and decides the next round.
 """
 
 import asyncio
