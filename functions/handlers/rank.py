@@ -139,7 +139,7 @@ def _checked(asked: Asked, n_scenes: int) -> Callable[[Forecast], None]:
         most = asked.limits.seconds
         if forecast.seconds > _LONGEST_S and (most is None or most > _LONGEST_S):
             raise _LargerError
-        asked.limits.check(n_scenes=n_scenes, seconds=forecast.seconds, usd=forecast.usd)
+        asked.limits.check_forecast(n_scenes, forecast)
 
     return check
 

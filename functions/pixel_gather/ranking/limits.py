@@ -37,6 +37,10 @@ class RankLimits:
                 raise RequestError(f"it is {value!r}; write a number above 0", field=f"limits.{name}")
         return cls(usd=given.get("usd"), seconds=given.get("seconds"))
 
+    def check_forecast(self, n_scenes: int, forecast: Forecast) -> None:
+        """Refuse a ranking in one process, as `check`."""
+        self.check(n_scenes=n_scenes, seconds=forecast.seconds, usd=forecast.usd)
+
     def check(self, *, n_scenes: int, seconds: float, usd: float) -> None:
         """Refuse a ranking whose forecast is over a limit.
 
