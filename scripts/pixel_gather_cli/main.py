@@ -1,7 +1,7 @@
 """The ``pixel-gather`` command.
 
 Results go to standard output, everything else to standard error. Exit codes:
-0 all gathered; 1 finished, but some sources failed, or a verified cube differs; 2 bad usage, refused, or a
+0 all gathered; 1 finished, but some sources failed, or a verified or replayed cube differs; 2 bad usage, refused, or a
 gather on AWS that failed;
 70 a defect of this program; 130 interrupted; 143 ended by a signal.
 """
@@ -37,6 +37,7 @@ SUMMARIES = {
     "presence": "Show for which days, months or other values a cube has rows.",
     "rank": "Rank scenes by what their pixels show in an area, each rank with its error.",
     "redrive": "Run the missing parts of a gather that failed, timed out or was stopped within 14 days.",
+    "replay": "Gather again what a cube's receipt says, and show what has changed.",
     "report": "Compare finished gathers and benchmarks: a page, a table and all figures.",
     "run": "Gather in this process, to a folder or S3.",
     "search": "Find the scenes in an area and a time range.",
