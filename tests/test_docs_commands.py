@@ -31,6 +31,7 @@ _OFFLINE: Final = (
     "plan",
     "presence",
     "rank",
+    "replay",
     "report",
     "run",
     "search",

@@ -1,8 +1,8 @@
 """The ``pixel-gather`` command.
 
 Results go to standard output, everything else to standard error. Exit codes:
-0 all gathered; 1 finished, but some sources failed, or a verified or replayed cube differs; 2 bad usage, refused, or a
-gather on AWS that failed;
+0 all gathered; 1 finished, but some sources failed, or a verified or replayed cube differs; 2 bad usage,
+refused, or a gather on AWS that failed;
 70 a defect of this program; 130 interrupted; 143 ended by a signal.
 """
 

@@ -6,18 +6,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import boto3
 import numpy as np
 import pytest
 import rasterio
 import xarray as xr
 from click.testing import CliRunner
+from moto.server import ThreadedMotoServer
 from rasterio.transform import from_origin
 
-from pixel_gather import Drift, Replayed, RequestError, Settings, SourceDrift, StoreError, replay
+from pixel_gather import (
+    Drift,
+    Replayed,
+    RequestError,
+    Settings,
+    SourceDrift,
+    StoreError,
+    StoreSettings,
+    gather,
+    replay,
+)
+from pixel_gather.model.status import Status
+from pixel_gather.report.drift import Version, drift_of
 from pixel_gather_cli.main import command
 from support.undrawn import gather_undrawn
 
-N = 6
+N = 9
 UNDRAWN = Settings(draws_report=False)
 
 
@@ -36,36 +50,33 @@ def named(folder: Path, n: int) -> Path:
     return folder / f"scene_2024-06-{n + 1:02}.tif"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with six files, of which the last is no image, and their cube."""
-    folder = tmp_path_factory.mktemp("made")
-    files = folder / "files"
-    files.mkdir()
-    for n in range(N):
-        write(named(files, n), value=n)
-    named(files, N - 1).write_bytes(b"no image")
-    return folder
-
-
-@pytest.fixture
-def cube(made: Path, tmp_path: Path) -> Path:
-    """Return a cube of files that a test may change. It has shards of two rows in two strips."""
-    shutil.copytree(made / "files", tmp_path / "files")
+def gathered(folder: Path) -> Path:
+    """Return the cube of a folder's files, in shards of two rows in two strips."""
     request = {
-        "sources": {"prefix": str(tmp_path / "files"), "glob": "*.tif", "time": "_%Y-%m-%d"},
+        "sources": {"prefix": str(folder / "files"), "glob": "*.tif", "time": "_%Y-%m-%d"},
         "window": {"pixels": [8, 8, 20, 18]},
         "output": {"layout": {"chunk": [1, 16, 16], "shard_rows": 2}},
     }
-    gather_undrawn(request, to=tmp_path / "cube.zarr")
-    return tmp_path / "cube.zarr"
+    gather_undrawn(request, to=folder / "cube.zarr")
+    return folder / "cube.zarr"
 
 
-def nothing(_: Path) -> None:
-    """Change nothing."""
+def filled(folder: Path) -> Path:
+    """Write the files, of which the last is no image."""
+    (folder / "files").mkdir()
+    for n in range(N):
+        write(named(folder / "files", n), value=n)
+    named(folder / "files", N - 1).write_bytes(b"no image")
+    return folder
 
 
-def touched(file: Path) -> None:
+@pytest.fixture(scope="module")
+def cube(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the cube of files that nobody changes."""
+    return gathered(filled(tmp_path_factory.mktemp("same")))
+
+
+def equal(file: Path) -> None:
     """Replace a file by an equal one."""
     content = file.read_bytes()
     file.unlink()
@@ -74,17 +85,19 @@ def touched(file: Path) -> None:
 
 def outside(file: Path) -> None:
     """Change a pixel that the window does not touch."""
-    with rasterio.open(file, "r+") as out:
-        pixels = out.read()
-        pixels[0, 40, 40] += 1
-        out.write(pixels)
+    one_pixel(file, row=40, col=40)
 
 
 def inside(file: Path) -> None:
     """Change one pixel of the window."""
+    one_pixel(file, row=25, col=12)
+
+
+def one_pixel(file: Path, *, row: int, col: int) -> None:
+    """Add one to a pixel."""
     with rasterio.open(file, "r+") as out:
         pixels = out.read()
-        pixels[0, 25, 12] += 1
+        pixels[0, row, col] += 1
         out.write(pixels)
 
 
@@ -99,76 +112,83 @@ def damaged(file: Path) -> None:
 
 
 def mended(file: Path) -> None:
-    """Put the last file back as it should be."""
-    write(named(file.parent, N - 1), value=N - 1)
+    """Put the last file there as it should be."""
+    write(file, value=N - 1)
 
 
-def one_more(file: Path) -> None:
-    """Put a new file beside the others."""
-    write(named(file.parent, N), value=N)
+CHANGES: dict[int, tuple[Callable[[Path], None], Drift, Drift]] = {
+    1: (equal, Drift.ETAG_CHANGED, Drift.ETAG_CHANGED),
+    2: (outside, Drift.ETAG_CHANGED, Drift.ETAG_CHANGED),
+    3: (inside, Drift.PIXELS_DIFFER, Drift.ETAG_CHANGED),
+    4: (Path.unlink, Drift.GONE, Drift.GONE),
+    5: (damaged, Drift.FAILED_NOW, Drift.ETAG_CHANGED),
+    6: (other_dtype, Drift.FAILED_NOW, Drift.ETAG_CHANGED),
+    N - 1: (mended, Drift.READ_NOW, Drift.UNKNOWN),
+    N: (mended, Drift.NEW, Drift.NEW),
+}
+"""Number of the file: what is done to it, and how that is told with pixels and by versions alone."""
 
 
-CASES = [
-    pytest.param(nothing, {}, None, id="nothing"),
-    pytest.param(touched, {Drift.ETAG_CHANGED: 1}, 1, id="equal-file"),
-    pytest.param(outside, {Drift.ETAG_CHANGED: 1}, 1, id="outside-the-window"),
-    pytest.param(inside, {Drift.PIXELS_DIFFER: 1}, 1, id="inside-the-window"),
-    pytest.param(Path.unlink, {Drift.GONE: 1}, 1, id="gone"),
-    pytest.param(damaged, {Drift.FAILED_NOW: 1}, 1, id="damaged"),
-    pytest.param(other_dtype, {Drift.FAILED_NOW: 1}, 1, id="other-dtype"),
-    pytest.param(mended, {Drift.READ_NOW: 1}, N - 1, id="mended"),
-    pytest.param(one_more, {Drift.NEW: 1}, None, id="one-more"),
-]
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cube of which each file has changed in another way since. The last one is new."""
+    made = gathered(filled(tmp_path_factory.mktemp("changed")))
+    for n, (change, _, _) in CHANGES.items():
+        change(named(made.parent / "files", n))
+    return made
 
 
-@pytest.mark.parametrize(("change", "expected", "row"), CASES)
-def test_each_change_is_found_and_nothing_else(
-    cube: Path, change: Callable[[Path], None], expected: dict[Drift, int], row: int | None
-) -> None:
-    """One source has changed; the others are the same. The cube is not written to."""
-    before = {file: file.stat().st_mtime_ns for file in cube.rglob("*")}
-    change(named(cube.parent / "files", 1))
+def told(found: Replayed) -> dict[int, Drift]:
+    """Return the drift of each file by its number."""
+    return {int(Path(each.href).stem[-2:]) - 1: each.drift for each in found.drifted}
+
+
+def test_sources_that_nobody_changed_are_the_same(cube: Path) -> None:
+    """Every source is told. The file that was no image is none now, which is the same."""
     seen: list[SourceDrift] = []
 
-    found = replay(cube, settings=UNDRAWN, on_source=seen.append)
+    found = replay(cube, on_source=seen.append)
 
-    assert {each.drift: 1 for each in found.drifted} == expected
+    assert found.is_same
+    assert found.counts == {Drift.SAME: N}
+    assert [each.row for each in seen] == list(range(N))
+
+
+def test_each_change_is_found_and_nothing_else(changed: Path) -> None:
+    """The others are the same. Only new sources have no row. The cube is not written to."""
+    before = {file: file.stat().st_mtime_ns for file in changed.rglob("*")}
+
+    found = replay(changed)
+
+    assert told(found) == {n: with_pixels for n, (_, with_pixels, _) in CHANGES.items()}
+    assert found.counts[Drift.SAME] == N + 1 - len(CHANGES)
     assert found.remarks == []
-    assert found.is_same == (not expected)
-    assert found.counts.total() == len(seen) == N + expected.get(Drift.NEW, 0)
-    assert found.counts[Drift.SAME] == N - sum(expected.values()) + expected.get(Drift.NEW, 0)
-    assert [each.row for each in found.drifted] == [row] * len(expected)
-    assert {file: file.stat().st_mtime_ns for file in cube.rglob("*")} == before
+    assert [each.row for each in found.drifted] == [*(n for n in CHANGES if n < N), None]
+    assert {file: file.stat().st_mtime_ns for file in changed.rglob("*")} == before
 
 
-def test_versions_alone_tell_what_was_replaced_without_reading_pixels(cube: Path) -> None:
-    """A file with other pixels has another version. A damaged file is there, so only its version differs."""
-    files = cube.parent / "files"
-    inside(named(files, 0))
-    damaged(named(files, 1))
-    named(files, 2).unlink()
+def test_versions_alone_tell_what_was_replaced_without_reading_pixels(changed: Path) -> None:
+    """A file that is no image any more is there, so only its version differs.
 
-    found = replay(cube, headers_only=True)
+    The cube has no version of a file whose header could not be read.
+    """
+    found = replay(changed, headers_only=True)
 
-    assert found.counts == {Drift.SAME: 2, Drift.ETAG_CHANGED: 2, Drift.GONE: 1, Drift.READ_NOW: 1}
+    assert told(found) == {n: by_version for n, (_, _, by_version) in CHANGES.items()}
+    assert found.counts[Drift.SAME] == N + 1 - len(CHANGES)
 
 
-def test_new_cube_is_gathered_from_the_same_list_and_compared(cube: Path, tmp_path: Path) -> None:
+def test_new_cube_is_gathered_from_the_same_list_and_compared(changed: Path, tmp_path: Path) -> None:
     """The new cube has the rows of the old one, as they are now; a new file is told and not gathered."""
-    files = cube.parent / "files"
-    inside(named(files, 1))
-    named(files, 2).unlink()
-    one_more(named(files, 1))
-
-    found = replay(cube, tmp_path / "new.zarr", settings=UNDRAWN)
+    found = replay(changed, tmp_path / "new.zarr", settings=UNDRAWN)
 
     assert found.to == str(tmp_path / "new.zarr")
-    assert found.counts == {Drift.SAME: 4, Drift.PIXELS_DIFFER: 1, Drift.GONE: 1, Drift.NEW: 1}
-    old, new = xr.open_zarr(cube), xr.open_zarr(tmp_path / "new.zarr")
+    assert told(found) == {n: with_pixels for n, (_, with_pixels, _) in CHANGES.items()}
+    old, new = xr.open_zarr(changed), xr.open_zarr(tmp_path / "new.zarr")
     assert new.sizes == old.sizes
     assert new["href"].values.tolist() == old["href"].values.tolist()
     assert new["time"].values.tolist() == old["time"].values.tolist()
-    assert int((new["band_1"][1] != old["band_1"][1]).sum()) == 1
+    assert int((new["band_1"][3] != old["band_1"][3]).sum()) == 1
 
 
 def test_untouched_sources_make_a_cube_of_the_same_digest(cube: Path, tmp_path: Path) -> None:
@@ -180,12 +200,15 @@ def test_untouched_sources_make_a_cube_of_the_same_digest(cube: Path, tmp_path: 
     assert (new["digest"], new["pixels"], new["shards"]) == (old["digest"], old["pixels"], old["shards"])
 
 
-def test_all_sources_are_told_gone_where_none_can_be_planned_with(cube: Path) -> None:
+def test_all_sources_are_told_gone_where_none_can_be_planned_with(cube: Path, tmp_path: Path) -> None:
     """Without any header there is no plan. The versions are looked up, and a remark says why."""
-    for n in range(N):
-        named(cube.parent / "files", n).unlink()
-
-    found = replay(cube)
+    shutil.copytree(cube, tmp_path / "cube.zarr")
+    files = cube.parent / "files"
+    files.rename(tmp_path / "elsewhere")
+    try:
+        found = replay(tmp_path / "cube.zarr")
+    finally:
+        (tmp_path / "elsewhere").rename(files)
 
     assert found.counts == {Drift.GONE: N - 1, Drift.FAILED_NOW: 1}
     assert found.remarks[0].startswith("no pixels were compared: sources: none of the")
@@ -208,10 +231,10 @@ def item(name: str, hrefs: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def searched(made: Path, tmp_path: Path) -> Path:
+def searched(tmp_path: Path) -> Path:
     """Return a cube of two bands of two scenes that a search has found; one scene lacks a band."""
     for n in range(5):
-        shutil.copy(named(made / "files", n), tmp_path)
+        write(named(tmp_path, n), value=n)
     hrefs = [str(named(tmp_path, n)) for n in range(5)]
     items = [item("s01", {"red": hrefs[0], "nir": hrefs[1]}), item("s02", {"red": hrefs[2]})]
     (tmp_path / "items.json").write_text(json.dumps({"type": "FeatureCollection", "features": items}))
@@ -225,7 +248,10 @@ def searched(made: Path, tmp_path: Path) -> Path:
 
 
 def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -> None:
-    """Bands are compared one by one. A scene that was added since is told by its files."""
+    """Bands are compared one by one. A scene that was added since is told by its files.
+
+    Where the search cannot be asked, a remark says so, and the rest is compared.
+    """
     folder = searched.parent
     inside(named(folder, 1))
     named(folder, 2).unlink()
@@ -235,9 +261,11 @@ def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -
 
     found = replay(searched)
     again = replay(searched, tmp_path / "new.zarr", settings=UNDRAWN)
+    (folder / "items.json").unlink()
+    without = replay(searched, headers_only=True)
 
-    told = [(each.row, each.band, Path(each.href).name[-6:-4], each.drift) for each in found.drifted]
-    assert told == [
+    listed = [(each.row, each.band, Path(each.href).name[-6:-4], each.drift) for each in found.drifted]
+    assert listed == [
         (0, "nir", "02", Drift.PIXELS_DIFFER),
         (1, "red", "03", Drift.GONE),
         (None, "red", "04", Drift.NEW),
@@ -245,17 +273,37 @@ def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -
     ]
     assert again.counts == found.counts
     assert (tmp_path / "new.zarr/sources.parquet").read_bytes() == (searched / "sources.parquet").read_bytes()
+    assert without.counts == {Drift.SAME: 1, Drift.ETAG_CHANGED: 1, Drift.GONE: 1}
+    assert without.remarks[0].startswith("the search cannot be repeated: ")
 
 
-def test_search_that_cannot_be_repeated_is_a_remark(searched: Path) -> None:
-    """The sources are compared all the same. The replay does not claim that nothing has changed."""
-    (searched.parent / "items.json").unlink()
+NOT_THERE, READ = Version(status=Status.MISSING), Version(status=Status.OK, etag="1")
+NO_IMAGE = Version(status=Status.CORRUPT)
+OTHER = Version(status=Status.OK, etag="2")
+NO_ETAG = Version(status=Status.OK)
 
-    found = replay(searched)
 
-    assert found.counts == {Drift.SAME: 3}
-    assert found.remarks[0].startswith("the search cannot be repeated: ")
-    assert not found.is_same
+@pytest.mark.parametrize(
+    ("then", "now", "are_same", "expected"),
+    [
+        (READ, READ, None, Drift.SAME),
+        (READ, NO_ETAG, True, Drift.SAME),
+        (READ, NO_ETAG, None, Drift.UNKNOWN),
+        (READ, READ, False, Drift.PIXELS_DIFFER),
+        (NOT_THERE, READ, None, Drift.READ_NOW),
+        (NO_IMAGE, READ, None, Drift.UNKNOWN),
+        (NO_IMAGE, READ, False, Drift.READ_NOW),
+        (NOT_THERE, NOT_THERE, None, Drift.SAME),
+        (NOT_THERE, NO_IMAGE, False, Drift.FAILED_NOW),
+        (NO_IMAGE, NOT_THERE, False, Drift.FAILED_NOW),
+        (READ, OTHER, True, Drift.ETAG_CHANGED),
+    ],
+)
+def test_drift_says_no_more_than_was_looked_at(
+    then: Version, now: Version, *, are_same: bool | None, expected: Drift
+) -> None:
+    """A store without versions is the same if its pixels are, and unknown if they were not read."""
+    assert drift_of(then, now, pixels_are_same=are_same) is expected
 
 
 def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
@@ -280,48 +328,64 @@ def test_new_cube_and_versions_alone_exclude_each_other(cube: Path) -> None:
     assert not (cube.parent / "new.zarr").exists()
 
 
-def test_cube_without_a_shard_is_told_to_be_verified(cube: Path) -> None:
+def test_cube_without_a_shard_is_told_to_be_verified(cube: Path, tmp_path: Path) -> None:
     """A damaged cube is not the sources' drift."""
-    shard = cube / "band_1/c/0/0/0"
+    shutil.copytree(cube, tmp_path / "cube.zarr")
+    shard = tmp_path / "cube.zarr/band_1/c/0/0/0"
     shard.write_bytes(shard.read_bytes()[:-20])
 
     with pytest.raises(StoreError, match="pixel-gather verify"):
-        replay(cube)
+        replay(tmp_path / "cube.zarr")
 
 
-def test_command_shows_what_changed_and_exits_with_one(cube: Path) -> None:
+def test_sources_and_cube_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3's ETag is that of the content: an equal object is the same version. Both ways tell the same."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        url = f"http://{host}:{port}"
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "testing")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
+        client.create_bucket(Bucket="replayed")
+        for n in range(4):
+            write(named(tmp_path, n), value=n)
+            client.upload_file(str(named(tmp_path, n)), "replayed", f"files/{n}.tif")
+        settings = Settings(stores=StoreSettings(endpoint=url), draws_report=False)
+        request = {"sources": {"prefix": "s3://replayed/files"}, "window": {"pixels": [8, 8, 20, 18]}}
+        gather(request, to="s3://replayed/cube.zarr", settings=settings)
+        inside(named(tmp_path, 1))
+        for n in (0, 1):
+            client.upload_file(str(named(tmp_path, n)), "replayed", f"files/{n}.tif")
+        client.delete_object(Bucket="replayed", Key="files/2.tif")
+
+        by_pixels = replay("s3://replayed/cube.zarr", settings=settings)
+        by_version = replay("s3://replayed/cube.zarr", headers_only=True, settings=settings)
+        new = replay("s3://replayed/cube.zarr", "s3://replayed/new.zarr", settings=settings)
+    finally:
+        server.stop()
+
+    assert by_pixels.counts == new.counts == {Drift.SAME: 2, Drift.PIXELS_DIFFER: 1, Drift.GONE: 1}
+    assert by_version.counts == {Drift.SAME: 2, Drift.ETAG_CHANGED: 1, Drift.GONE: 1}
+
+
+def test_command_shows_what_changed_and_exits_with_one(cube: Path, changed: Path) -> None:
     """0: the same. 1: something changed; a line for each source, or CSV of all, or JSON."""
     run = CliRunner().invoke
-    assert run(command, ["replay", str(cube)], standalone_mode=False).return_value == 0
-    named(cube.parent / "files", 1).unlink()
+    same = run(command, ["replay", str(cube)], standalone_mode=False)
+    text = run(command, ["replay", str(changed), "--headers-only"], standalone_mode=False)
+    as_json = run(command, ["replay", str(changed), "--headers-only", "--json"], standalone_mode=False)
+    as_csv = run(command, ["replay", str(changed), "--csv"], standalone_mode=False)
 
-    text = run(command, ["replay", str(cube)], standalone_mode=False)
-    as_json = run(command, ["replay", str(cube), "--json"], standalone_mode=False)
-    as_csv = run(command, ["replay", str(cube), "--csv"], standalone_mode=False)
-
-    assert text.return_value == as_json.return_value == as_csv.return_value == 1
-    assert "6 sources: 5 same, 1 gone" in text.stdout
+    assert (same.return_value, text.return_value) == (0, 1)
+    assert as_json.return_value == as_csv.return_value == 1
+    assert same.stdout == "9 sources: 9 same\n"
+    assert text.stdout.splitlines()[-1] == "10 sources: 2 same, 5 etag changed, 1 gone, 1 new, 1 unknown"
     document = json.loads(as_json.stdout)
-    assert document["counts"] == {"same": 5, "gone": 1}
-    assert document["drifted"][0] | {"href": "", "reason": "", "etag_then": ""} == {
-        "row": 1,
-        "band": None,
-        "href": "",
-        "drift": "gone",
-        "status_then": "ok",
-        "status_now": "missing",
-        "etag_then": "",
-        "etag_now": None,
-        "reason": "",
-    }
-    assert len(as_csv.stdout.splitlines()) == 1 + N
-
-
-def test_memory_of_what_is_the_same_is_a_count() -> None:
-    """A source that is the same is counted and not kept."""
-    found = Replayed(place="cube")
-
-    found.add(SourceDrift(row=0, band=None, href="a", drift=Drift.SAME))
-
-    assert found.counts == {Drift.SAME: 1}
-    assert found.drifted == []
+    assert document["counts"] == {"same": 2, "etag changed": 5, "gone": 1, "new": 1, "unknown": 1}
+    gone = next(each for each in document["drifted"] if each["drift"] == "gone")
+    assert (gone["row"], gone["band"], gone["status_then"], gone["status_now"]) == (4, None, "ok", "missing")
+    assert (bool(gone["etag_then"]), gone["etag_now"]) == (True, None)
+    assert len(as_csv.stdout.splitlines()) == 1 + 10

@@ -1,7 +1,7 @@
 """Three ways to look at the sources of a cube again: by their pixels, by their versions, in a new cube."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -110,7 +110,7 @@ class PixelLook:
         return Seen(rows=rows, versions=versions, are_same=same.tolist())
 
     async def _read(self, rows: Sequence[CubeRow], task: ShardTask) -> tuple[list[list[Outcome]], Pixels]:
-        """Return how the sources of a strip were read, and whether each row is the same in each measurement."""
+        """Return how a strip was read, and which rows of which measurements are the same."""
         job, names = self._job, self._cube.measurements
         where = slice(task.row_start, task.row_stop), slice(task.y_start, task.y_stop)
         with self._buffers.borrowed(task) as arrays:
@@ -233,5 +233,3 @@ def _compared(then: Sequence[Pixels], now: Sequence[Pixels], tolerance: float | 
     """Return whether each row is the same in each measurement: shape (row, measurement)."""
     pairs = zip(then, now, strict=True)
     return np.array([rows_are_same(one, other, tolerance=tolerance) for one, other in pairs]).T
-
-

@@ -23,7 +23,6 @@ from pixel_gather.plan.plan import plan_cube
 from pixel_gather.report.drift import Drift, Replayed, SourceDrift, Version, drift_of
 from pixel_gather.request.request import GatherRequest, parse_request
 
-
 type OnSource = Callable[[SourceDrift], None]
 
 
@@ -39,7 +38,7 @@ def replay(
 
     The request is that of the receipt, and the sources are those of the cube's rows. If the cube's list was
     found by a search or below a prefix, the same search is asked again for sources that the cube does not
-    have. Memory holds two shards of the cube, and every source that has changed.
+    have. Memory holds two shards, each as it was and as it is, and every source that has changed.
 
     Args:
         place: The cube: a folder, or ``s3://bucket/prefix``.
@@ -106,7 +105,9 @@ async def _drifts(cube: StoredCube, look: Look, known: set[int]) -> AsyncGenerat
                     yield _drift(start + at, source, then[slot], now, pixels_are_same=is_same)
 
 
-def _drift(row: int, source: Source, then: Version, now: Version, *, pixels_are_same: bool | None) -> SourceDrift:
+def _drift(
+    row: int, source: Source, then: Version, now: Version, *, pixels_are_same: bool | None
+) -> SourceDrift:
     drift = drift_of(then, now, pixels_are_same=pixels_are_same)
     return SourceDrift(row=row, band=source.band, href=source.href, drift=drift, then=then, now=now)
 

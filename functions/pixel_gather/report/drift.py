@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from pixel_gather.model.status import Status
 
@@ -25,13 +26,17 @@ class Drift(StrEnum):
     """It was read then, or failed in another way."""
 
     READ_NOW = "read now"
-    """It failed then."""
+    """It failed then. If only versions were compared: it could not be reached then, and can be now."""
 
     NEW = "new"
     """The cube's search finds it now, and the cube does not have it."""
 
     UNKNOWN = "unknown"
-    """Only the versions were compared, and the store does not tell versions apart."""
+    """Only the versions were compared, and the cube or the store does not know the version."""
+
+
+_NOT_REACHED: Final = frozenset({Status.MISSING, Status.DENIED, Status.TIMED_OUT, Status.LOST})
+"""Failures that say nothing of the file itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +92,7 @@ class SourceDrift:
         }
 
 
-COLUMNS = tuple(SourceDrift(row=0, band=None, href="", drift=Drift.SAME).to_json())
+COLUMNS: Final = tuple(SourceDrift(row=0, band=None, href="", drift=Drift.SAME).to_json())
 """Keys of `SourceDrift.to_json`, in order."""
 
 
@@ -147,7 +152,7 @@ def drift_of(then: Version, now: Version, *, pixels_are_same: bool | None) -> Dr
             return Drift.SAME
         was_read = then.status is Status.OK
         return Drift.GONE if was_read and now.status is Status.MISSING else Drift.FAILED_NOW
-    if then.status.is_failure:
+    if then.status.is_failure and (pixels_are_same is not None or then.status in _NOT_REACHED):
         return Drift.READ_NOW
     if pixels_are_same is False:
         return Drift.PIXELS_DIFFER

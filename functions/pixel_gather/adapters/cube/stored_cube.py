@@ -131,7 +131,9 @@ class StoredCube:
     def _source(self, href: str, slot: int, time_us: int | None, values: dict[str, Any]) -> Source | None:
         if not href:
             return None
-        columns = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+        columns = {
+            name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()
+        }
         scene, own_time_us = columns.pop("scene", None), columns.pop("time", NO_TIME)
         return Source(
             href=href,

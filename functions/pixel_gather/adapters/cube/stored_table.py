@@ -88,7 +88,9 @@ class StoredTable:
         slot = 0 if band is None else self.bands.index(band)
         were_read, others = self._positions[slot]
         there = were_read or others
-        wanted = sorted({i * (len(there) - 1) // max(min(n, len(there)) - 1, 1) for i in range(min(n, len(there)))})
+        wanted = sorted(
+            {i * (len(there) - 1) // max(min(n, len(there)) - 1, 1) for i in range(min(n, len(there)))}
+        )
         found = (next(self._cube.rows(there[i], there[i] + 1)).sources[slot] for i in wanted)
         return tuple(each for each in found if each is not None)
 
