@@ -67,6 +67,12 @@ _RANK: Final = Sizing(
     timeout=_API_TIMEOUT,  # the function refuses what would take longer
     disk=Size.gibibytes(4),
 )
+_TICK: Final = Sizing(
+    package="plan",
+    module="tick",
+    memory_mib=1024,  # Zarr's imports; the times of a million rows take 8 MB
+    timeout=Duration.minutes(1),
+)
 _PLAN: Final = Sizing(
     package="plan",
     module="plan_gather",
@@ -113,13 +119,14 @@ class Functions(Construct):
         self.search = function("Search", _SEARCH)
         self.dry_run = function("DryRun", _DRY_RUN)
         self.rank = function("Rank", _RANK)
+        self.tick = function("Tick", _TICK)
         self.plan = function("Plan", _PLAN)
         self.shard = function("Shard", _shard(settings.worker_memory_mib))
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
         self.shards = (self.small_shard, self.shard)
         self.finish = function("Finish", _FINISH)
         in_api = (self.submit, self.status, self.search, self.dry_run, self.rank)
-        self.every = (*in_api, self.plan, *self.shards, self.finish)
+        self.every = (*in_api, self.tick, self.plan, *self.shards, self.finish)
         self._grant_data(buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
             for reader in (self.dry_run, self.plan, self.rank, *self.shards):
@@ -137,6 +144,9 @@ class Functions(Construct):
             grant_sources(planner.role, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
             buckets.indexes.grant_get(planner.role)
+        for area in (buckets.roots, buckets.times):  # to see when the last row of a cube was taken
+            area.grant_get(self.tick.role)
+        buckets.cubes.grant_list(self.tick.role)  # else S3 answers 403 where there is no cube
         grant_sources(self.rank.role, sources, may_list=True)
         buckets.lists.grant_get(self.rank.role)
         for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather

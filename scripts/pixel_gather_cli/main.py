@@ -40,6 +40,7 @@ SUMMARIES = {
     "replay": "Gather again what a cube's receipt says, and show what has changed.",
     "report": "Compare finished gathers and benchmarks: a page, a table and all figures.",
     "run": "Gather in this process, to a folder or S3.",
+    "schedule": "Keep cubes of a deployment up to date: search and append, at fixed times.",
     "search": "Find the scenes in an area and a time range.",
     "status": "Show the progress, the cost and the result of a gather on AWS.",
     "submit": "Gather on AWS, next to the data.",
