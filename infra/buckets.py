@@ -102,6 +102,7 @@ class Buckets(Construct):
         )
         self.cubes = Area(bucket=self.arrays, pattern=f"{output_prefix}*")
         self.roots = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/zarr.json")
+        self.times = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/time/*")
         self.reports = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/report.*")
         self.indexes = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/headers.parquet")
         self.metadata = Area(bucket=self.arrays, pattern=f"{output_prefix}*/zarr.json")

@@ -21,6 +21,19 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "by key, with a prefix": {"api_auth": "api-key", "api_log_role": False, "output_prefix": "a/b/"},
     "telling somebody": {"alarm_email": "operator@example.org", "retain_arrays": False},
     "emulated": {"emulated": True},
+    "with a schedule": {
+        "schedules": [
+            {
+                "name": "daily",
+                "every": "rate(1 day)",
+                "request": {
+                    "sources": {"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}},
+                    "window": {"bbox": [11, 46, 11.1, 46.1]},
+                    "output": {"append_to": "bolzano"},
+                },
+            }
+        ]
+    },
     "of a young account, with a key": {
         "account_concurrency": 10,
         "alarm_usd_per_day": "none",

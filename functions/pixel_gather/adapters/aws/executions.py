@@ -93,6 +93,20 @@ class Executions:
             field="output.name",
         )
 
+    def start(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+        """Start one execution of this name, or return the one that there is, whatever became of it.
+
+        Args:
+            request: A request, as plain JSON values.
+            name: The execution's name.
+
+        Raises:
+            RequestError: The request is too large.
+        """
+        content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        _check_size(content)
+        return self._start(_checked(name), content)
+
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather.
 
