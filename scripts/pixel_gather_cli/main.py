@@ -44,6 +44,7 @@ SUMMARIES = {
     "status": "Show the progress, the cost and the result of a gather on AWS.",
     "submit": "Gather on AWS, next to the data.",
     "verify": "Read a cube and compare it with its receipt.",
+    "view": "Show a cube's pixels in a browser.",
     "watch": "Show a gather on AWS until it ends.",
 }
 """The commands, each with the first sentence of its help. A command's imports happen when it is used."""
