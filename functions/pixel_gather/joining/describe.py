@@ -51,12 +51,18 @@ def coordinate_attributes(members: Sequence[Member], name: str) -> dict[str, Any
 
 def group_attributes(member: Member, record: Mapping[str, Any], *, any_grid: bool) -> dict[str, Any]:
     """Return the attributes of a joined group: where the pixels lie, and how it was joined."""
-    on_map = {
+    return {"Conventions": "CF-1.11", RECORD: json.dumps(record)} | on_map_attributes(
+        member, any_grid=any_grid
+    )
+
+
+def on_map_attributes(member: Member, *, any_grid: bool) -> dict[str, Any]:
+    """Return the attributes that say where the pixels of a member lie. None if members lie on any grid."""
+    return {
         name: value
         for name, value in member.attributes.items()
         if name.startswith(("spatial:", "proj:")) and not any_grid
     }
-    return {"Conventions": "CF-1.11", RECORD: json.dumps(record)} | on_map
 
 
 def record_of(
@@ -79,10 +85,14 @@ def record_of(
     }
 
 
-def centre_of(member: Member) -> tuple[str, float, float]:
-    """Return CRS, x and y of the middle of a cube's window; NaN and an empty text if it is not known."""
-    box = member.attributes.get("spatial:bbox")
-    crs = member.attributes.get("proj:code") or member.attributes.get("proj:wkt2") or ""
+def centre_of(attributes: Mapping[str, Any]) -> tuple[str, float, float]:
+    """Return CRS, x and y of the middle of a cube's window; NaN and an empty text if it is not known.
+
+    Args:
+        attributes: Those of the cube's group.
+    """
+    box = attributes.get("spatial:bbox")
+    crs = attributes.get("proj:code") or attributes.get("proj:wkt2") or ""
     if box is None:
         return str(crs), float("nan"), float("nan")
     west, south, east, north = box

@@ -134,7 +134,11 @@ def member_of(
         shard_rows = int(arrays[measurements[0]]["chunk_grid"]["configuration"]["chunk_shape"][0])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise StoreError(f"{place}: its zarr.json or rows.parquet is damaged ({error!r})") from error
-    if table["digest"] != digest or stored != {shape} or any(len(each) != shape[0] for each in columns.values()):
+    if (
+        table["digest"] != digest
+        or stored != {shape}
+        or any(len(each) != shape[0] for each in columns.values())
+    ):
         raise StoreError(
             f"{place}: it has changed since its rows.parquet was written: zarr.json and rows.parquet are of "
             "different versions. Run its request again to finish it, then join"

@@ -1,7 +1,7 @@
 """Join cubes into one array by what they say of themselves, and open what was joined."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.join.copied_cube import copy_cubes
 from pixel_gather.adapters.join.find_members import find_members
 from pixel_gather.adapters.join.joined_group import (
     JoinedGroup,
     extend_group,
+    read_grid,
     read_groups,
     write_grid,
     write_group,
@@ -27,8 +29,10 @@ from pixel_gather.joining.join_rows import SHOWN
 from pixel_gather.joining.member import Member
 from pixel_gather.joining.references import folders_of
 from pixel_gather.local.gather import check_place, shown
-from pixel_gather.local.joined_rows import columns_of, grid_of
+from pixel_gather.local.joined_rows import columns_of, grid_of, joined_columns
 from pixel_gather.model.plurals import counted
+from pixel_gather.report.presence import Presence, names_of
+from pixel_gather.report.row_coordinates import Values
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -89,6 +93,7 @@ def join(
     to: str | os.PathLike[str],
     add: bool = False,
     replace: bool = False,
+    copy: bool = False,
     any_grid: bool = False,
     keep: Sequence[str] = (),
     by: Sequence[str] = (),
@@ -105,6 +110,8 @@ def join(
         to: Where to write the Icechunk repository: a folder, or ``s3://bucket/prefix``.
         add: Add to what is joined there.
         replace: Join anew what is joined there. Former versions stay.
+        copy: Copy the shards inside the bucket, or link them on this machine, and make ``to`` a plain Zarr
+            cube. All cubes must be of one kind.
         any_grid: Join cubes whose windows have the same size although they lie at different places.
         keep: Further coordinates of the rows that become coordinates of the array.
         by: Grids of presence to store, such as ``day,member``; see `presence`.
@@ -119,8 +126,14 @@ def join(
         MissingExtraError: icechunk is not installed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
+    if copy:
+        _refuse_for_copy(add=add, replace=replace, keep=keep, by=by)
+        return _copy(cubes, to=to, any_grid=any_grid, list_shards=list_shards, settings=stores)
+    if add and replace:
+        raise RequestError("add to what is joined there, or replace it, not both", field="add")
     check_extra("join", "joined cubes")
     settings = stores or StoreSettings()
+    by = [",".join(names_of(each)) for each in by]
     href = check_place(os.fspath(to))
     places = find_members(cubes, settings)
     if add:
@@ -149,16 +162,8 @@ def join(
             by=by,
             reader=reader,
         )
-    return Joined(
-        place=shown(href),
-        groups=tuple(names),
-        n_members=len(members),
-        n_rows=n_rows,
-        n_shards=sum(len(each.shards) for each in members),
-        n_requests=reader.n_requests,
-        fetched_nbytes=reader.fetched_nbytes,
-        version=len(repository.history()),
-    )
+    version = len(repository.history())
+    return _joined(href, members, reader=reader, groups=tuple(names), version=version)
 
 
 def open_joined(
@@ -217,6 +222,36 @@ def joined_members(
     return [JoinedMember(place=str(at), version=str(etag), n_rows=int(n)) for at, etag, n in rows]
 
 
+def read_joined_rows(
+    place: str | os.PathLike[str],
+    names: Iterable[str],
+    *,
+    group: str | None,
+    version: str | int | datetime | None,
+    stores: StoreSettings | None,
+    field: str,
+) -> dict[str, Values]:
+    """Return coordinates of the rows that exist, by name. Errors as in `open_joined`."""
+    joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
+    return joined_columns(joined, names, reader=MemberReader(stores or StoreSettings()), field=field)
+
+
+def joined_presence(
+    place: str | os.PathLike[str],
+    by: str,
+    *,
+    group: str | None,
+    version: str | int | datetime | None,
+    stores: StoreSettings | None,
+) -> Presence:
+    """Return a grid of presence: the stored one, or else one made now. Errors as in `open_joined`."""
+    joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
+    stored = read_grid(joined, ",".join(names_of(by)))
+    if stored is not None:
+        return stored
+    return grid_of(joined, by, reader=MemberReader(stores or StoreSettings()))
+
+
 def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:
     """Return the repository at a place. Errors as in `open_joined`."""
     href = check_place(os.fspath(place))
@@ -238,6 +273,51 @@ def chosen(groups: Sequence[JoinedGroup], name: str | None) -> JoinedGroup:
     if found is None:
         raise RequestError(f"there is no group {name!r}; there are {names}", field="group")
     return found
+
+
+def _copy(
+    cubes: Sequence[str | os.PathLike[str]],
+    *,
+    to: str | os.PathLike[str],
+    any_grid: bool,
+    list_shards: bool,
+    settings: StoreSettings | None,
+) -> Joined:
+    reader = MemberReader(settings or StoreSettings())
+    href = check_place(os.fspath(to))
+    places = find_members(cubes, reader.settings)
+    members = run(reader.read(places, columns=None, lists_shards=list_shards))
+    run(copy_cubes(href, members, place=shown(href), any_grid=any_grid, reader=reader))
+    return _joined(href, members, reader=reader, groups=(), version=None)
+
+
+def _refuse_for_copy(*, add: bool, replace: bool, keep: Sequence[str], by: Sequence[str]) -> None:
+    given = {"add": add, "replace": replace, "keep": bool(keep), "by": bool(by)}
+    wrong = next((name for name, is_given in given.items() if is_given), None)
+    if wrong is not None:
+        raise RequestError(
+            "a copy is a plain cube with all coordinates, and is made once: leave it out", field=wrong
+        )
+
+
+def _joined(
+    href: str,
+    members: Sequence[Member],
+    *,
+    reader: MemberReader,
+    groups: tuple[str, ...],
+    version: int | None,
+) -> Joined:
+    return Joined(
+        place=shown(href),
+        groups=groups,
+        n_members=len(members),
+        n_rows=sum(each.n_rows for each in members),
+        n_shards=sum(len(each.shards) for each in members),
+        n_requests=reader.n_requests,
+        fetched_nbytes=reader.fetched_nbytes,
+        version=version,
+    )
 
 
 def _as_before(

@@ -1,7 +1,7 @@
 """Coordinates of joined rows: from the joined array itself, or else from its members' tables. No pixel."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,9 @@ from pixel_gather.adapters.join.joined_group import JoinedGroup
 from pixel_gather.adapters.join.read_members import MemberReader
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.joining.join_rows import MEMBER, PRESENCE, fill_of
+from pixel_gather.local.gather import shown
 from pixel_gather.report.presence import SOLAR_DAY, TIME_UNITS, Presence, grid_over, names_of
 from pixel_gather.report.row_coordinates import Values
-
-_WGS84: Final = "EPSG:4326"
 
 
 def columns_of(by: Iterable[str]) -> list[str]:
@@ -39,7 +38,8 @@ def joined_columns(
     own = [name for name in wanted if name in joined.columns and name != PRESENCE]
     found = {name: joined.array(name)[there] for name in own}
     if MEMBER in found:
-        found[MEMBER] = joined.members()["place"].astype(object)[found[MEMBER]]
+        names_of_members = [shown(str(place)) for place in joined.members()["place"]]
+        found[MEMBER] = np.array(names_of_members, dtype=object)[found[MEMBER]]
     others = [name for name in wanted if name not in found]
     return found | (_from_tables(joined, others, reader=reader, field=field) if others else {})
 
@@ -53,19 +53,16 @@ def grid_of(joined: JoinedGroup, by: str, *, reader: MemberReader) -> Presence:
     return grid_over(by, read=read, longitude=lambda: _longitudes(joined))
 
 
-def longitude_of(crs: str, x: float, y: float) -> float:
-    """Return the longitude of a point in degrees."""
-    (lon,), _ = RasterioProjector().points([x], [y], source_crs=crs, target_crs=_WGS84)
-    return lon
-
-
 def _longitudes(joined: JoinedGroup) -> Values:
     """Return the longitude of the middle of each row's window, in degrees."""
     table = joined.members()
     places = list(zip(table["crs"], table["x"], table["y"], strict=True))
     if any(not crs or np.isnan(x) for crs, x, _ in places):
         raise RequestError(f"{SOLAR_DAY} needs to know where every cube lies; some do not say it", field="by")
-    by_place = {place: longitude_of(str(place[0]), float(place[1]), float(place[2])) for place in set(places)}
+    project = RasterioProjector()
+    by_place = {
+        place: project.longitude(str(place[0]), float(place[1]), float(place[2])) for place in set(places)
+    }
     return np.repeat([by_place[place] for place in places], table["n_rows"])
 
 

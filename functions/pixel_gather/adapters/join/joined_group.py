@@ -1,7 +1,7 @@
 """A joined array in a Zarr store: its coordinates, its members, its grids of presence."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,11 +11,10 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from pixel_gather.adapters.cube.map_coordinates import pixel_centres
+from pixel_gather.adapters.join.map_arrays import map_arrays
 from pixel_gather.adapters.join.repository import Transaction
 from pixel_gather.joining.describe import (
     RECORD,
-    SPATIAL_REF,
     array_metadata,
     centre_of,
     coordinate_attributes,
@@ -25,7 +24,6 @@ from pixel_gather.joining.describe import (
 from pixel_gather.joining.join_rows import MEMBER, PRESENCE, dims_of, fill_of, joined_rows, shown_columns
 from pixel_gather.joining.member import Member
 from pixel_gather.joining.references import references_of
-from pixel_gather.model.window import Transform
 from pixel_gather.report.presence import Presence
 from pixel_gather.report.row_coordinates import Values
 
@@ -116,10 +114,15 @@ def write_group(
     _put(store, f"{name}/{_MEMBERS}/zarr.json", _group_document({}))
     rows = joined_rows(members, columns)
     _create_rows(store, name, members, rows)
-    on_map = [] if any_grid else list(_write_map(store, name, first))
+    on_map = []
+    for axis, values, dims, attributes in () if any_grid else map_arrays(first):
+        _create(store, f"{name}/{axis}", values, dims, attributes)
+        on_map.append(axis)
     if len(first.measurements) > 1:
-        _create(store, f"{name}/measurement", np.array(first.measurements, dtype=object), ("measurement",), {})
-    beside = sorted({*rows, *on_map} - {first.dims[0]})
+        _create(
+            store, f"{name}/measurement", np.array(first.measurements, dtype=object), ("measurement",), {}
+        )
+    beside = sorted({*rows, *on_map} - {first.dims[0], "x", "y"})
     _refer(transaction, name, members, first_row=0, beside=beside)
     for column, values in _member_columns(members).items():
         _create(store, f"{name}/{_MEMBERS}/{column}", values, (_MEMBERS,), {})
@@ -208,23 +211,10 @@ def _create_rows(store: ZarrStore, name: str, members: Sequence[Member], rows: M
         _create(store, f"{name}/{column}", values, dims, coordinate_attributes(members, column))
 
 
-def _write_map(store: ZarrStore, name: str, member: Member) -> Iterator[str]:
-    """Write x, y and ``spatial_ref`` if the members have them. Yield those that are no axes."""
-    if "x" in member.arrays and "y" in member.arrays:
-        transform = Transform(*member.attributes["spatial:transform"])
-        _, height, width = member.shape
-        for axis, values in pixel_centres(transform, height=height, width=width).items():
-            _create(store, f"{name}/{axis}", values, (axis,), member.arrays[axis]["attributes"])
-    if SPATIAL_REF in member.arrays:
-        attributes = member.arrays[SPATIAL_REF]["attributes"]
-        _create(store, f"{name}/{SPATIAL_REF}", np.array(0, dtype="int64"), (), attributes)
-        yield SPATIAL_REF
-
-
 def _member_columns(members: Sequence[Member], *, first_row: int = 0) -> dict[str, Values]:
     padded = [each.n_padded for each in members]
     starts = first_row + np.cumsum([0, *padded[:-1]], dtype="int64")[: len(members)]
-    centres = [centre_of(each) for each in members]
+    centres = [centre_of(each.attributes) for each in members]
     return {
         "place": np.array([each.place for each in members], dtype=object),
         "version": np.array([each.version for each in members], dtype=object),
@@ -251,7 +241,9 @@ def _create(
         store,
         name=path,
         shape=values.shape,
-        chunks=(chunk, *values.shape[1:]) if values.shape else (),  # the same whatever its length: it may grow
+        chunks=(chunk, *values.shape[1:])
+        if values.shape
+        else (),  # the same whatever its length: it may grow
         dtype=str if is_text else values.dtype,
         fill_value=fill_of(path.rpartition("/")[2], values.dtype),
         dimension_names=tuple(dims),

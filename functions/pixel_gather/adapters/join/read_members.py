@@ -77,11 +77,24 @@ class MemberReader:
         return await all_of(one(place) for place in places)
 
     def store(self, place: str) -> tuple[Store, str]:
-        """Return the client of a cube's bucket, and the cube's prefix in it. All cubes of a bucket share it."""
+        """Return the client of a cube's bucket, which its cubes share, and the cube's prefix in it."""
         root, path = split_href(place)
         if root not in self._stores:
             self._stores[root] = open_place(root if root != "file://" else "file:///", self.settings)
         return self._stores[root], path
+
+    def check_shards(self, members: Sequence[Member]) -> None:
+        """List the shards of cubes on S3 and compare their ETags with those that are told. Blocks.
+
+        Raises:
+            StoreError: A shard is missing or has changed.
+        """
+        for member in members:
+            if member.place.startswith("file://"):  # was compared when it was read
+                continue
+            for told, found in zip(member.shards, self._listed(member), strict=True):
+                if (told.nbytes, told.etag) != (found.nbytes, found.etag):
+                    raise StoreError(f"{member.place}: it has changed since it was finished: {told.key}")
 
     async def _get(self, place: str, key: str) -> tuple[bytes, str]:
         store, path = self.store(place)
@@ -144,9 +157,9 @@ def _check_local_shards(member: Member) -> None:
         is_same_time = told is not None and abs(told.timestamp() - found.st_mtime) < 1e-3  # noqa: PLR2004 # s
         if found.st_size != each.nbytes or not is_same_time:
             raise StoreError(
-                f"{member.place}: it has changed since it was finished, or it is a copy: {each.key} has another "
-                "size or time. `pixel-gather verify` reads whether its pixels are the same; then join with "
-                "--list-shards"
+                f"{member.place}: it has changed since it was finished, or it is a copy: {each.key} has "
+                "another size or time. Whether its pixels are the same, `pixel-gather verify` tells; if so, "
+                "join with --list-shards"
             )
 
 
@@ -154,6 +167,6 @@ def _missing(place: str, key: str) -> str:
     if key == ROOT_KEY:
         return f"{place}: no cube is there; name the folder that a gather has written"
     return (
-        f"{place}: it has no rows.parquet, so it cannot be joined: it is not complete, or an older version of "
-        "Pixel Gather has written it. Gather it again"
+        f"{place}: it has no rows.parquet, so it cannot be joined: it is not complete, or an older version "
+        "of Pixel Gather has written it. Gather it again"
     )

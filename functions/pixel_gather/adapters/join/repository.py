@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from zarr.abc.store import ByteRequest, Store as ZarrStore
+from zarr.abc.store import ByteRequest
+from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import WrapperStore
 
@@ -110,7 +111,9 @@ class Repository:
             try:
                 stored = ic.Repository.fetch_config(_storage(href, settings))
             except ic.RepositoryNotFoundError as error:
-                raise StoreError(f"{place}: no joined cubes are there; name what pixel-gather join wrote") from error
+                raise StoreError(
+                    f"{place}: no joined cubes are there; name what pixel-gather join wrote"
+                ) from error
             told = (stored.virtual_chunk_containers if stored is not None else None) or {}
             new = not_within(more_folders, told)
             folders = (*told, *new)
@@ -244,8 +247,11 @@ def _chosen(history: Sequence[JoinedVersion], version: str | int | datetime) -> 
     else:
         found = next((each for each in history if str(version) in (str(each.number), each.id)), None)
     if found is None:
-        known = f"there are 1 to {len(history)}, of {history[-1].at:%Y-%m-%d %H:%M} to {history[0].at:%Y-%m-%d %H:%M} UTC"
-        raise RequestError(f"there is no version {version}; {known}", field="version")
+        first = f"{history[-1].at:%Y-%m-%d %H:%M:%S} UTC"
+        raise RequestError(
+            f"there is no version {version}; there are 1 to {len(history)}, the first of {first}",
+            field="version",
+        )
     return found
 
 
@@ -274,7 +280,8 @@ def _check_reach(href: str, folders: Iterable[str]) -> None:
     local = next((each for each in folders if each.startswith("file://")), None)
     if local is not None and not href.startswith("file://"):
         raise RequestError(
-            f"{href} is on S3 and {local} on this machine: a place on S3 can only join cubes on S3", field="to"
+            f"{href} is on S3 and {local} on this machine: a place on S3 can only join cubes on S3",
+            field="to",
         )
 
 
