@@ -74,7 +74,7 @@ def fill_of(name: str, dtype: np.dtype[Any]) -> Any:
         return NO_TIME
     if name == "status":
         return NOT_GATHERED
-    if dtype == object:
+    if dtype.kind == "O":
         return ""
     return np.array(float("nan") if dtype.kind == "f" and name != "valid_fraction" else 0, dtype=dtype)[()]
 

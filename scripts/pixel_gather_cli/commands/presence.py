@@ -28,8 +28,8 @@ def presence_command(*, cube: str, by: str, group: str | None, as_json: bool, **
     """Show for which days, months or other values a cube has rows.
 
     CUBE is a folder or s3://bucket/prefix, of a cube or of joined cubes. No pixel is read. Each line is
-    one bin of the first name, without gaps for days and months. The 1s and 0s are the bins of the last name: 1
-    where the cube has a row whose source was read.
+    one bin of the first name, without gaps for days and months. The 1s and 0s are the bins of the last name:
+    1 where the cube has a row whose source was read.
 
     \b
     pixel-gather presence out/bolzano.zarr --by month

@@ -35,7 +35,9 @@ def read_table(
         told = json.loads(metadata[METADATA_KEY.encode()])
         there = [name for name in table.column_names if names is None or name in names]
         columns = {name: _values(name, table.column(name)) for name in there}
-    except Exception as error:  # arro3 raises and panics with many types
+    except BaseException as error:  # arro3 raises many types, and panics where a footer is damaged
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         raise StoreError(f"{place}: its rows.parquet is damaged") from error
     return told, columns
 

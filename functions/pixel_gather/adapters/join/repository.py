@@ -74,6 +74,9 @@ class Repository:
         _check_reach(href, folders)
         with _in_words(place, "written"):
             if ic.Repository.exists(_storage(href, settings)):
+                found = cls.open(href, place, settings, more_folders=folders)
+                if not found.history():  # an earlier call was stopped before its first version
+                    return found
                 raise ArrayExistsError(
                     f"{place}: cubes are joined there already: --add adds to them, --replace replaces them"
                 )
@@ -234,7 +237,8 @@ def _in_words(place: str, verb: str) -> Iterator[None]:
         if kind is not None and "virtual-chunk-modified" in str(kind):
             shard = said.partition("(")[2].rpartition(")")[0]
             raise StoreError(
-                f"{shard}: this shard has changed since its cube was joined: join the cubes again with --replace"
+                f"{shard}: this shard has changed since its cube was joined: join the cubes again, with "
+                "--replace"
             ) from error
         raise StoreError(f"{place} could not be {verb}: {said}") from error
 
