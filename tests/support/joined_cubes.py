@@ -10,7 +10,7 @@ FILES: Final = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
 SHARD_ROWS: Final = 4
 
 
-def gather_member(to: Path | str, *, n_rows: int, year: int = 2020, col: int = 0, **settings: Any) -> None:
+def gather_member(to: Path | str, *, n_rows: int, year: int = 2020, col: int = 0, height: int = 12, **settings: Any) -> None:
     """Gather a cube in shards of four rows. Its rows have times, a number and a text."""
     lines = [
         {
@@ -24,7 +24,7 @@ def gather_member(to: Path | str, *, n_rows: int, year: int = 2020, col: int = 0
     layout = {"chunk": [2, 8, 8], "shard_rows": SHARD_ROWS}
     request = {
         "sources": {"list": _listed(lines, settings.pop("folder"), name=f"{year}-{n_rows}-{col}.csv")},
-        "window": {"pixels": [col, 0, 16, 12]},
+        "window": {"pixels": [col, 0, 16, height]},
         "output": {"layout": layout, **settings.pop("output", {})},
     }
     gather_undrawn(request, to=to, **settings)
