@@ -23,11 +23,15 @@ class CountedS3:
     sent_nbytes: int = 0
     """Bytes of all answers' bodies."""
 
+    received_nbytes: int = 0
+    """Bytes of all requests' bodies."""
+
     def __call__(self, environment: dict[str, Any], start: Any) -> Iterable[bytes]:
         """Answer one request by moto."""
         query = environment.get("QUERY_STRING", "")
         path = environment["PATH_INFO"] + (f"?{query}" if query else "")
         self.asked.append((environment["REQUEST_METHOD"], path))
+        self.received_nbytes += int(environment.get("CONTENT_LENGTH") or 0)
         body = b"".join(self._moto(environment, start))
         self.sent_nbytes += len(body) if environment["REQUEST_METHOD"] != "HEAD" else 0
         return [body]
@@ -39,7 +43,7 @@ class CountedS3:
     def forget(self) -> None:
         """Count from 0 again."""
         self.asked.clear()
-        self.sent_nbytes = 0
+        self.sent_nbytes = self.received_nbytes = 0
 
 
 @contextmanager

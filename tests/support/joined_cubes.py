@@ -10,12 +10,14 @@ FILES: Final = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
 SHARD_ROWS: Final = 4
 
 
-def gather_member(to: Path | str, *, n_rows: int, year: int = 2020, col: int = 0, height: int = 12, **settings: Any) -> None:
+def gather_member(
+    to: Path | str, *, n_rows: int, year: int = 2020, col: int = 0, height: int = 12, **settings: Any
+) -> None:
     """Gather a cube in shards of four rows. Its rows have times, a number and a text."""
     lines = [
         {
             "href": str(FILES[n % len(FILES)]),
-            "time": f"{year}-{n + 1:02d}-01",
+            "time": f"{year + n // 12}-{n % 12 + 1:02d}-01",
             "cloud": 10 * n,
             "sat": "AB"[n % 2],
         }
