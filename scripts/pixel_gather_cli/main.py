@@ -30,6 +30,7 @@ SUMMARIES = {
     ),
     "export": "Write a cube as an animation, pictures, GeoTIFFs, netCDF or a table.",
     "index": ("Save the header of every file in LIST, so that gathers need not read it again."),
+    "join": "Join many cubes into one array by their metadata. No pixel is read.",
     "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
     "plan": "Estimate a gather: shape, layout, requests, bytes, seconds and dollars.",
