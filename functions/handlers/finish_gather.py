@@ -17,7 +17,8 @@ from handlers.wiring import Deployment, cube_name
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.report.report import Report
-from pixel_gather.use_cases import finish_gather, load_plan, load_tasks
+from pixel_gather.use_cases.finish_gather import finish_gather
+from pixel_gather.use_cases.step_files import load_plan, load_tasks
 
 settings = Settings.from_environment()
 logger = Logger()

@@ -23,7 +23,7 @@ from pixel_gather.gather_shards import LastPlan, OnShard, gather_shards
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.time_limits import ShardTimes, in_time
-from pixel_gather.use_cases import FilledShard
+from pixel_gather.use_cases.gather_shard import FilledShard
 
 
 class ShardWorker:

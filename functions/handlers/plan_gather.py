@@ -30,7 +30,8 @@ from pixel_gather.plan.manifest import manifest, manifest_key
 from pixel_gather.plan.map_plan import plan_map
 from pixel_gather.plan.plan import gather_digest
 from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.use_cases import found_list_of, gathered_indexes, is_planned, plan_gather
+from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
+from pixel_gather.use_cases.step_files import gathered_indexes, is_planned
 
 _LONGEST_CAUSE: Final = 2000
 

@@ -78,7 +78,7 @@ async def check_claim(control: ControlStore, claim: str) -> None:
     """Raise an error if the cube was removed and planned again since.
 
     Args:
-        control: The store that was given to `pixel_gather.use_cases.plan_gather`.
+        control: The store that was given to `pixel_gather.use_cases.plan_gather.plan_gather`.
         claim: Claim of the current plan.
 
     Raises:

@@ -13,7 +13,8 @@ from pixel_gather.ports import Projector, SourceLimiter, SourceReader
 from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.read.time_limits import ShardTimes, reading_s
 from pixel_gather.stores import ControlStore, CubeStore
-from pixel_gather.use_cases import FilledShard, LoadedShard, gather_shard, load_plan, load_shard
+from pixel_gather.use_cases.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
+from pixel_gather.use_cases.step_files import load_plan
 
 _LONGEST_SOURCE_S: Final = 180.0
 
@@ -78,7 +79,7 @@ async def gather_shards(
         limiter: Limits how many sources are read at one time.
         cube: Where the pixels are written.
         control: Control files below the plan's claim.
-        claims: Control files as given to `pixel_gather.use_cases.plan_gather`.
+        claims: Control files as given to `pixel_gather.use_cases.plan_gather.plan_gather`.
         times: How long each shard may take. Sources that are not read in time get the status timed out.
         on_shard: Called for each shard when it is committed.
 

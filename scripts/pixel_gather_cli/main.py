@@ -1,9 +1,6 @@
 """The ``pixel-gather`` command.
 
-Results go to standard output, everything else to standard error. Exit codes:
-0 all gathered; 1 finished, but some sources failed, or a verified cube differs; 2 bad usage, refused, or a
-gather on AWS that failed;
-70 a defect of this program; 130 interrupted; 143 ended by a signal.
+Results go to standard output, everything else to standard error.
 """
 
 import sys
@@ -26,6 +23,7 @@ SUMMARIES = {
     "bench": "Measure how fast your files are read, by engine and by number of files read at a time.",
     "cancel": "Stop a gather on AWS.",
     "catalog": "Make a catalog of scenes, which search reads.",
+    "completion": "Print a script that lets the shell complete commands, options and files.",
     "drill": "Read one pixel of every file in LIST: a list file, or - for standard input.",
     "emulate": (
         "Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM."
@@ -62,6 +60,17 @@ def command() -> None:
     pixel-gather plan --sources list.txt --tile centre
     pixel-gather run --sources list.txt --tile centre --to cube.zarr
     pixel-gather submit --sources list.txt --tile centre --watch
+
+    Results go to standard output, everything else to standard error. NO_COLOR=1 turns colours off.
+
+    \b
+    Exit codes:
+      0    all was gathered
+      1    finished, but some sources failed, or a compared cube differs
+      2    bad usage, refused, or a gather on AWS that failed
+      70   a defect of Pixel Gather
+      130  interrupted
+      143  ended by a signal
     """
 
 

@@ -12,7 +12,7 @@ from pixel_gather.model.source import Cost
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases import plan_gather
+from pixel_gather.use_cases.plan_gather import plan_gather
 from support.fakes import FakeControl, FakeCube, FakeLimiter, FakeOpened, FakeProjector, FakeReader, table_of
 
 N_SHARDS = 4

@@ -58,7 +58,10 @@ from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.request.request import GatherRequest, Sources, parse_request
 from pixel_gather.request.web_address import same_host_only
 from pixel_gather.task_group import all_of
-from pixel_gather.use_cases import finish_gather, found_list_of, gather_shard, gathered_indexes, plan_gather
+from pixel_gather.use_cases.finish_gather import finish_gather
+from pixel_gather.use_cases.gather_shard import gather_shard
+from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
+from pixel_gather.use_cases.step_files import gathered_indexes
 
 if TYPE_CHECKING:
     import xarray as xr

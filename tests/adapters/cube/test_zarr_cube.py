@@ -36,7 +36,9 @@ from pixel_gather.read.statistics import digest_of
 from pixel_gather.report.receipt import digest_of_rows
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
+from pixel_gather.use_cases.finish_gather import finish_gather
+from pixel_gather.use_cases.gather_shard import gather_shard
+from pixel_gather.use_cases.plan_gather import plan_gather
 from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader, FakeTable, table_of
 from support.plans import planned
 

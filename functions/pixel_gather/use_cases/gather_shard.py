@@ -1,0 +1,196 @@
+"""The second step of a gather: write the pixels of one shard, and a sidecar file with its results."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import msgspec
+
+from pixel_gather.claim import check_claim
+from pixel_gather.headers.header_cache import (
+    PackedHeaders,
+    load_packed_headers,
+    put_headers,
+)
+from pixel_gather.model.outcome import Outcome, ShardResult
+from pixel_gather.model.source import CubeRow
+from pixel_gather.model.status import Status
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.ports import Projector, SourceLimiter, SourceReader
+from pixel_gather.process_usage import machine, peak_rss_mib
+from pixel_gather.read.quicklook import take_quicklooks
+from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.read.statistics import measure_row
+from pixel_gather.stores import ControlStore, CubeStore
+from pixel_gather.use_cases.step_files import both, committed_result, rows_of, sidecar_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedShard:
+    """What the control files contain for one task."""
+
+    committed: ShardResult | None
+    """The task's result if a worker has committed it, else None."""
+
+    rows: tuple[CubeRow, ...]
+    """The rows to read. Empty if the task is committed."""
+
+    packed_headers: PackedHeaders = ()
+    """Packed headers from a header index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledShard:
+    """A committed shard."""
+
+    result: ShardResult
+    is_new: bool
+    """Whether this call filled the shard. If not, another worker did, and this call changed nothing."""
+
+
+async def load_shard(task: ShardTask, control: ControlStore) -> LoadedShard:
+    """Return a task's result if it is committed, else its rows. All requests are sent at one time.
+
+    Raises:
+        StoreError: A request failed. A failed read of the rows is ignored if the task is committed.
+    """
+    committing = asyncio.ensure_future(committed_result(task, control))
+    listing = asyncio.ensure_future(rows_of(task, control))
+    headers = asyncio.ensure_future(load_packed_headers(task, control))
+    await asyncio.gather(committing, listing, headers, return_exceptions=True)
+    if (committed := committing.result()) is not None:
+        return LoadedShard(committed=committed, rows=())
+    return LoadedShard(committed=None, rows=tuple(listing.result()), packed_headers=headers.result())
+
+
+async def gather_shard(
+    task: ShardTask,
+    *,
+    plan: CubePlan,
+    reader: SourceReader,
+    projector: Projector,
+    limiter: SourceLimiter,
+    buffers: ShardBuffers,
+    cube: CubeStore,
+    control: ControlStore,
+    source_timeout_s: float,
+    on_source: OnSource = ignore,
+    loaded: LoadedShard | None = None,
+    claims: ControlStore | None = None,
+    read_until: float = inf,
+) -> FilledShard:
+    """Fill one shard of every measurement, then commit it by writing its sidecar.
+
+    Safe to run twice: a committed shard is never changed. So an abandoned worker, whose sources time out,
+    cannot overwrite what another worker has read.
+
+    Args:
+        task: The shard.
+        plan: The cube.
+        reader: Opens the sources.
+        projector: For boxes and points.
+        limiter: Limits how many sources are read at one time.
+        buffers: Memory for the pixels.
+        cube: Where the pixels are written.
+        control: Control files below the plan's claim.
+        source_timeout_s: Longest time for one source, retries included.
+        on_source: Called after each source.
+        loaded: Result of `load_shard`, if the caller has it already.
+        claims: Control files as given to `plan_gather`, to check the claim again before writing.
+        read_until: Time of the event loop. Sources not read by then time out.
+
+    Raises:
+        ArrayExistsError: The cube was removed and planned again while the sources were read.
+        BusyError: This machine is busy. Nothing was written.
+        StoreError: A store failed.
+    """
+    loaded = loaded or await load_shard(task, control)
+    if loaded.committed is not None:
+        return FilledShard(result=loaded.committed, is_new=False)
+    rows = loaded.rows
+    with buffers.borrowed(task) as arrays:
+        started = time.perf_counter()
+        outcomes = await read_shard(
+            rows,
+            arrays,
+            plan=plan,
+            task=task,
+            reader=reader,
+            projector=projector,
+            limiter=limiter,
+            source_timeout_s=source_timeout_s,
+            on_source=on_source,
+            packed_headers=loaded.packed_headers,
+            read_until=read_until,
+        )
+        read = time.perf_counter()
+        await _measure(arrays, outcomes)
+        pictures = take_quicklooks(
+            [band for slot in arrays for band in slot], plan=plan, task=task, were_read=were_read(outcomes)
+        )
+        committed = await _committed_meanwhile(task, plan, control, claims)
+        if committed is not None:
+            return FilledShard(result=committed, is_new=False)
+        measured = time.perf_counter()
+        stored_nbytes, _ = await both(
+            _write_shards(task, plan, arrays, cube), put_headers(task, rows, outcomes, control)
+        )
+    result = ShardResult(
+        index=task.index,
+        rows=outcomes,
+        read_s=read - started,
+        measure_s=measured - read,
+        write_s=time.perf_counter() - measured,
+        stored_nbytes=stored_nbytes,
+        peak_rss_mib=peak_rss_mib(),
+        machine=machine(),
+        pictures=pictures,
+    )
+    await control.put(sidecar_key(task.index), msgspec.msgpack.encode(result))
+    return FilledShard(result=result, is_new=True)
+
+
+async def _committed_meanwhile(
+    task: ShardTask, plan: CubePlan, control: ControlStore, claims: ControlStore | None
+) -> ShardResult | None:
+    """Return the result if another worker has committed the task. Raise an error if the claim changed."""
+    if claims is None:
+        return await committed_result(task, control)
+    _, committed = await both(check_claim(claims, plan.claim), committed_result(task, control))
+    return committed
+
+
+def _per_measurement(buffers: Sequence[Pixels]) -> list[Pixels]:
+    """Return one array (row, y, x) per measurement, in the plan's order."""
+    return [band for buffer in buffers for band in buffer]
+
+
+async def _write_shards(task: ShardTask, plan: CubePlan, buffers: Sequence[Pixels], cube: CubeStore) -> int:
+    """Write the task's objects, one per measurement, one after another. Return their total size in bytes."""
+    return sum(
+        [
+            await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
+            for measurement, pixels in zip(plan.measurements, _per_measurement(buffers), strict=True)
+        ]
+    )
+
+
+async def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -> None:
+    """Compute statistics and digests of all rows, in one thread per core."""
+    n_threads = os.process_cpu_count() or 1
+
+    def measure_some(first: int) -> None:
+        for row in range(first, len(outcomes), n_threads):
+            for buffer, outcome in zip(buffers, outcomes[row], strict=True):
+                outcome.bands = measure_row(buffer[:, row], outcome)
+
+    await asyncio.gather(*(asyncio.to_thread(measure_some, first) for first in range(n_threads)))
+
+
+def were_read(outcomes: Sequence[Sequence[Outcome]]) -> list[list[bool]]:
+    """Return, for each row and slot, whether the source was read."""
+    return [[outcome.status is Status.OK for outcome in row] for row in outcomes]
