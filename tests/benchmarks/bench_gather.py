@@ -85,7 +85,10 @@ def _rows(groups: Groups, *, cores: int) -> Iterator[tuple[str, ...]]:
             Spread.of(_busy(each, cores) for each in runs).text(2),
             f"{statistics.median((each.n_gets + each.n_heads) / each.run.n_tiles for each in runs):.2f}",
             f"{statistics.median(each.run.peak_rss_mib for each in runs):.0f}",
-            *(ratio(value, ours, runs).text(2) if is_compared else "" for value in (tiles_per_s, cpu_s_per_1000)),
+            *(
+                ratio(value, ours, runs).text(2) if is_compared else ""
+                for value in (tiles_per_s, cpu_s_per_1000)
+            ),
         )
 
 
@@ -125,7 +128,14 @@ class Limit:
 def _limit_rows(comparisons: Iterator[Groups] | Sequence[Groups], *, cores: int) -> list[tuple[str, ...]]:
     parts = [name.removeprefix("limit-") for name in _LIMITS]
     rows: list[tuple[str, ...]] = [
-        ("case", *(f"{part}, CPU ms a tile" for part in parts), "all", "limit, tiles/s", "ours: share of it", "x CPU")
+        (
+            "case",
+            *(f"{part}, CPU ms a tile" for part in parts),
+            "all",
+            "limit, tiles/s",
+            "ours: share of it",
+            "x CPU",
+        )
     ]
     for groups in comparisons:
         alone = [_runs_of(groups, name) for name in _LIMITS]
@@ -178,7 +188,14 @@ def main() -> None:
     add("--ttfb", type=float, nargs="+", default=[15, 30], metavar="MS", help="delays to the first byte")
     add("--files", type=int, nargs="+", default=[1278, 102, 64], help="lengths of the list")
     add("--links", nargs="+", choices=["http", "tls"], default=["http", "tls"])
-    add("--names", nargs="+", choices=list(GATHERS), default=list(GATHERS), metavar="NAME", help=", ".join(GATHERS))
+    add(
+        "--names",
+        nargs="+",
+        choices=list(GATHERS),
+        default=list(GATHERS),
+        metavar="NAME",
+        help=", ".join(GATHERS),
+    )
     options = parser.parse_args()
     with open_bench(n_files=256, tls="tls" in options.links) as bench:
         measured = bench.measure(list(settings_of(options)), times=options.repeats)

@@ -102,7 +102,9 @@ def measure(hrefs: Sequence[str], out: object, *, concurrency: int, prepared: np
     del out
 
     def measure_one(index: int) -> None:
-        measure_row(prepared[index % len(prepared)][None], Outcome(status=Status.OK, extent=(0, 0, TILE, TILE)))
+        measure_row(
+            prepared[index % len(prepared)][None], Outcome(status=Status.OK, extent=(0, 0, TILE, TILE))
+        )
 
     with ThreadPoolExecutor(concurrency) as threads:
         for _ in threads.map(measure_one, range(len(hrefs)), chunksize=_SHARD_ROWS):

@@ -47,8 +47,13 @@ def _write(hrefs: Sequence[str], to: str, n_threads: int) -> str:
     def write(start: int, pixels: Pixels) -> None:
         array[start : start + len(pixels)] = pixels
 
-    shards = [np.empty((_SHARD_ROWS, TILE, TILE), np.uint16) for _ in range(2)]  # reused: fresh memory is slow
-    with ThreadPoolExecutor(n_threads, initializer=_open_environment) as readers, ThreadPoolExecutor(1) as writer:
+    shards = [
+        np.empty((_SHARD_ROWS, TILE, TILE), np.uint16) for _ in range(2)
+    ]  # reused: fresh memory is slow
+    with (
+        ThreadPoolExecutor(n_threads, initializer=_open_environment) as readers,
+        ThreadPoolExecutor(1) as writer,
+    ):
         writing: Future[None] | None = None
         for number, start in enumerate(range(0, len(hrefs), _SHARD_ROWS)):
             some = hrefs[start : start + _SHARD_ROWS]

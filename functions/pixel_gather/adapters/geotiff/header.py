@@ -95,7 +95,7 @@ def header_of(
         width=shown.width,
         height=shown.height,
         n_bands=layout.n_bands,
-        dtype=layout.dtype.name,
+        dtype=layout.dtype_name,
         nodata=nodata_of(ifd, layout.dtype),
         scales=scales,
         offsets=offsets,
