@@ -1,4 +1,4 @@
-"""Where the CPU time of a gather goes: single functions by their threads' clocks, and threads by the system's."""
+"""Where the CPU time of a gather goes: single functions by clocks of threads, and whole threads."""
 
 import functools
 import os

@@ -114,18 +114,19 @@ class ShardResult:
     """For each row of the shard, one outcome per source slot."""
 
     read_s: float
-    """Wall time of reading all of the shard's windows."""
+    """Wall time of reading all of the shard's windows. Most of the statistics, digests and compression
+    is done meanwhile."""
 
     write_s: float
-    """Wall time of compressing and storing the shard's objects."""
+    """Wall time of storing the shard's objects."""
 
     stored_nbytes: int
     peak_rss_mib: float
     """Peak memory of the worker's process so far."""
 
     measure_s: float = 0.0
-    """Wall time between reading and writing: statistics, digests, quicklooks, and the check whether another
-    worker has committed the shard."""
+    """Wall time between reading and writing: statistics, digests and compression of the last rows,
+    quicklooks, and the check whether another worker has committed the shard."""
 
     machine: str = ""
     """Description of the worker's machine, in words."""

@@ -16,7 +16,6 @@ from pixel_gather.adapters.geotiff.header_bytes import NeedBytes
 from pixel_gather.adapters.geotiff.header_read_size import FirstRead
 from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.in_parts import fetch_ranges
-from pixel_gather.adapters.geotiff.in_thread import in_thread
 from pixel_gather.adapters.geotiff.layout import Layout
 from pixel_gather.adapters.geotiff.nodata_tag import declares_nodata, hides_another_value, is_near_nodata
 from pixel_gather.adapters.geotiff.offset_codec import MAX_TILES
@@ -32,6 +31,7 @@ from pixel_gather.adapters.geotiff.tile_reads import (
 )
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.estimate.range_parts import cut_range
+from pixel_gather.in_thread import in_thread
 from pixel_gather.model.source import Header
 from pixel_gather.model.window import Window
 from pixel_gather.task_group import all_of

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pixel_gather.adapters.geotiff.in_thread import in_thread
+from pixel_gather.in_thread import in_thread
 
 
 def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
