@@ -28,6 +28,7 @@ SUMMARIES = {
     "emulate": (
         "Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM."
     ),
+    "export": "Write a cube as an animation, pictures, GeoTIFFs, netCDF or a table.",
     "index": ("Save the header of every file in LIST, so that gathers need not read it again."),
     "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
