@@ -9,6 +9,7 @@ import msgspec
 from pixel_gather.errors import StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement, claim_of
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.stored_tiles import BandTiles
 
 if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster without them
     from pixel_gather.read.quicklook import Quicklooks
@@ -76,13 +77,13 @@ class CubeStore(Protocol):
             BusyError: Other runs write there at the same time.
         """
 
-    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels) -> RowEncoder:
+    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles) -> RowEncoder:
         """Return what compresses a shard's pixels.
 
         Args:
             plan: The cube.
             measurement: Which array.
-            pixels: Shape (row, y, x). At most as large as a shard.
+            pixels: Shape (row, y, x), at most as large as a shard. Or compressed tiles, which are kept.
         """
 
     async def write_shard(

@@ -17,6 +17,7 @@ from pixel_gather.model.window import DescribedCrs, Transform, Window
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.quicklook import Quicklooks
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.stored_tiles import BandTiles
 from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
@@ -182,6 +183,11 @@ class FakeOpened:
             self.cost.nbytes += part.height * part.width * out.itemsize * len(bands)
             self.cost.read_s += 0.5
             self.cost.decode_s += 0.125
+
+    async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
+        """Return the window's pixels as one uncompressed tile of each band."""
+        rows, cols = slice(window.row_off, window.row_stop), slice(window.col_off, window.col_stop)
+        return [[memoryview(self.image.pixels[band - 1, rows, cols].tobytes())] for band in bands]
 
 
 class FakePermit:
@@ -436,8 +442,9 @@ class FakeCube:
             self.pixels[each.name] = np.full(plan.shape, each.fill_value, dtype=each.dtype)
         return plan
 
-    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels) -> "FakeEncoder":
+    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles) -> "FakeEncoder":
         """Keep the pixels as they are."""
+        assert not isinstance(pixels, BandTiles)
         assert pixels.dtype == measurement.dtype
         return FakeEncoder(plan, pixels)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from typing import Final
 
 import msgspec
 
@@ -25,9 +26,10 @@ from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import Projector, SourceLimiter, SourceReader
 from pixel_gather.process_usage import machine, peak_rss_mib
 from pixel_gather.read.quicklook import take_quicklooks
-from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.read.read_shard import Buffer, OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.row_work import RowWork
 from pixel_gather.read.statistics import measure_row
+from pixel_gather.read.stored_tiles import BandTiles, StoredTiles
 from pixel_gather.stores import ControlStore, CubeStore, RowEncoder
 from pixel_gather.task_group import all_of
 from pixel_gather.use_cases.step_files import both, committed_result, rows_of, sidecar_key
@@ -45,6 +47,10 @@ class LoadedShard:
 
     packed_headers: PackedHeaders = ()
     """Packed headers from a header index."""
+
+
+_FEWEST_ROWS: Final = 16
+"""Rows that are measured and compressed together, if a chunk has fewer. Each hand-over to threads costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +123,7 @@ async def gather_shard(
         return FilledShard(result=loaded.committed, is_new=False)
     rows = loaded.rows
     with buffers.borrowed(task) as arrays:
-        pixels = [band for slot in arrays for band in slot]
+        pixels: list[Pixels | BandTiles] = [band for slot in arrays for band in slot]
         encoders = [
             cube.encoder(plan, measurement, each)
             for measurement, each in zip(plan.measurements, pixels, strict=True)
@@ -125,7 +131,7 @@ async def gather_shard(
         work = RowWork(
             task.n_rows,
             n_slots=len(plan.slots),
-            step=plan.layout.chunk[0],
+            step=-(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0],
             work=partial(_measure_and_encode, arrays, encoders),
         )
 
@@ -150,7 +156,7 @@ async def gather_shard(
             )
             read = time.perf_counter()
             await work.ended()
-        pictures = take_quicklooks(pixels, plan=plan, task=task, were_read=were_read(outcomes))
+        pictures = _pictures(pixels, outcomes, plan=plan, task=task)
         committed = await _committed_meanwhile(task, plan, control, claims)
         if committed is not None:
             return FilledShard(result=committed, is_new=False)
@@ -196,7 +202,7 @@ async def _write_shards(
 
 
 async def _measure_and_encode(
-    buffers: Sequence[Pixels],
+    buffers: Sequence[Buffer],
     encoders: Sequence[RowEncoder],
     start: int,
     outcomes: Sequence[Sequence[Outcome]],
@@ -204,7 +210,7 @@ async def _measure_and_encode(
     """Compute statistics and digests of some rows, and compress them, in one thread per core.
 
     Args:
-        buffers: Pixels of each slot, shape (band, row, y, x).
+        buffers: Of each slot: pixels, shape (band, row, y, x), or compressed tiles.
         encoders: One for each measurement.
         start: The first row.
         outcomes: For each row from there on, one outcome per slot.
@@ -214,11 +220,27 @@ async def _measure_and_encode(
     def measure_some(first: int) -> None:
         for index in range(first, len(outcomes), n_threads):
             for buffer, outcome in zip(buffers, outcomes[index], strict=True):
-                outcome.bands = measure_row(buffer[:, start + index], outcome)
+                outcome.bands = (
+                    buffer.measure(start + index, outcome)
+                    if isinstance(buffer, StoredTiles)
+                    else measure_row(buffer[:, start + index], outcome)
+                )
 
     await all_of(in_thread(partial(measure_some, first)) for first in range(n_threads))
     for encoder in encoders:
         await encoder.encode_rows(start, start + len(outcomes))
+
+
+def _pictures(
+    bands: Sequence[Pixels | BandTiles],
+    outcomes: Sequence[Sequence[Outcome]],
+    *,
+    plan: CubePlan,
+    task: ShardTask,
+) -> list[dict[int, bytes]]:
+    """Return quicklooks of the measurements. There are none if no pixel was decoded."""
+    pixels = [each for each in bands if not isinstance(each, BandTiles)]
+    return take_quicklooks(pixels, plan=plan, task=task, were_read=were_read(outcomes)) if pixels else []
 
 
 def were_read(outcomes: Sequence[Sequence[Outcome]]) -> list[list[bool]]:

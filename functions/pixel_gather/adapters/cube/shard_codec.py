@@ -16,9 +16,11 @@ import numpy as np
 
 from pixel_gather.in_thread import in_thread
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.stored_tiles import BandTiles
 from pixel_gather.task_group import all_of
 
 _EMPTY: Final = np.uint64(2**64 - 1)
+_INDEX_DTYPE: Final = np.dtype("<u8")
 
 type Part = bytes | bytearray | memoryview
 type Encode = Callable[[Pixels], Part]
@@ -132,6 +134,51 @@ class ShardEncoder:
         return [*(part for part in encoded if part is not None), _index_of(encoded)]
 
 
+class TileShard:
+    """A shard whose chunks are compressed tiles. There is nothing left to compress."""
+
+    def __init__(self, tiles: BandTiles, *, shard: tuple[int, int, int], chunk: tuple[int, int, int]) -> None:
+        """Hold the tiles of one band.
+
+        Args:
+            tiles: Of at most as many rows as the shard has.
+            shard: Shape of a full shard.
+            chunk: Shape of its chunks: one row, and one tile.
+        """
+        self._tiles = tiles
+        self._n_rows = shard[0]
+        self._n_tiles = shard[1] // chunk[1] * (shard[2] // chunk[2])
+
+    async def encode_rows(self, start: int, stop: int) -> None:
+        """Do nothing."""
+
+    def parts(self) -> list[Part]:
+        """Return the tiles, then the index with its checksum. Tiles that are not stored are absent."""
+        chunks: list[Part | None] = []
+        for row in range(len(self._tiles)):
+            tiles = self._tiles.of_row(row)
+            chunks += [*tiles, *[None] * (self._n_tiles - len(tiles))]
+        chunks += [None] * (self._n_rows * self._n_tiles - len(chunks))
+        return [*(chunk for chunk in chunks if chunk is not None), _index_of(chunks)]
+
+
+def chunks_of(content: memoryview, *, n: int) -> list[memoryview | None]:
+    """Return the chunks of a stored shard in order. None for those that are absent.
+
+    Raises:
+        ValueError: Its index is damaged.
+    """
+    index_nbytes = 2 * _INDEX_DTYPE.itemsize * n
+    index, checksum = content[-index_nbytes - 4 : -4], content[-4:]
+    if len(index) != index_nbytes or google_crc32c.value(bytes(index)).to_bytes(4, "little") != checksum:
+        raise ValueError("the index of a shard is damaged")
+    places = np.frombuffer(index, _INDEX_DTYPE).reshape(n, 2)
+    return [
+        None if offset == _EMPTY else content[int(offset) : int(offset) + int(nbytes)]
+        for offset, nbytes in places
+    ]
+
+
 def _encoded(
     pixels: Pixels, place: tuple[int, ...], chunk: tuple[int, int, int], fill: Any, encode: Encode
 ) -> Part | None:
@@ -162,7 +209,7 @@ def _is_all(pixels: Pixels, fill: Any) -> bool:
 
 def _index_of(encoded: Sequence[Part | None]) -> bytes:
     """Return the index: offset and length of each chunk, then a checksum of the index."""
-    sizes = np.array([0 if part is None else len(part) for part in encoded], dtype="<u8")
+    sizes = np.array([0 if part is None else len(part) for part in encoded], dtype=_INDEX_DTYPE)
     index = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
     index[[part is None for part in encoded]] = _EMPTY
     places = index.tobytes()

@@ -21,7 +21,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore
 
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
-from pixel_gather.adapters.cube.shard_codec import ShardEncoder, chunk_encoder
+from pixel_gather.adapters.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
+from pixel_gather.adapters.cube.tile_codecs import tile_codecs
 from pixel_gather.adapters.cube.zarr_attributes import (
     coordinate_attributes,
     gather_of,
@@ -38,6 +39,7 @@ from pixel_gather.claim import check_can_continue, check_found_claim
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.stored_tiles import BandTiles
 from pixel_gather.stores import FoundCube, RowEncoder
 
 if TYPE_CHECKING:  # not in a worker's start
@@ -142,8 +144,12 @@ class ZarrCube:
             return plan
         raise BusyError(f"{self.place}: others are writing there at the same time: run again")
 
-    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels) -> ShardEncoder:
-        """Return what compresses a shard's pixels."""
+    def encoder(
+        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles
+    ) -> ShardEncoder | TileShard:
+        """Return what compresses a shard's pixels, or keeps its tiles as they are."""
+        if isinstance(pixels, BandTiles):
+            return TileShard(pixels, shard=plan.layout.shard, chunk=plan.layout.chunk)
         encode = chunk_encoder(
             plan.codec,
             itemsize=pixels.itemsize,
@@ -284,7 +290,7 @@ class ZarrCube:
                 fill_value=np.dtype(measurement.dtype).type(measurement.fill_value),
                 dimension_names=(plan.dim, "y", "x"),
                 attributes=measurement_attributes(measurement),
-                **zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize),
+                **_codecs_of(plan, measurement),
             )
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
@@ -356,6 +362,13 @@ class ZarrCube:
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
+
+
+def _codecs_of(plan: CubePlan, measurement: Measurement) -> dict[str, Any]:
+    coding = plan.slots[measurement.slot].coding
+    if coding is not None:
+        return tile_codecs(coding)
+    return zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize)
 
 
 class _Content:

@@ -385,4 +385,5 @@ def _header(decoded: PackedHeader, layout: Layout, href: str) -> Header:
         tile_height=layout.block_height,
         is_tiled=layout.is_tiled,
         overviews=decoded.overviews,
+        coding=layout.coding,
     )
