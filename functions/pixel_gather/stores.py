@@ -1,13 +1,15 @@
 """Interfaces to the stores of a gather: the cube, and the control files of a run."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
 from pixel_gather.errors import StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement, claim_of
+from pixel_gather.plan.cube_version import CubeVersion
+from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.read.read_shard import Pixels
 
 if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster without them
@@ -32,6 +34,23 @@ class FoundCube:
 
     report: Mapping[str, Any] | None
     """Its report; None if the cube is not complete."""
+
+    template: CubeTemplate | None = None
+    """What other gathers inherit from it. None if it is not complete, or an earlier release made it."""
+
+    versions: tuple[CubeVersion, ...] = ()
+    """Its commits, the first gather first. Empty if it is not complete."""
+
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """What its metadata say of its first gather."""
+
+    chunk_rows: int = 0
+    """Rows in a chunk of each coordinate; 0 if it is not complete."""
+
+    @property
+    def version(self) -> int:
+        """Number of its last commit; 0 if it is not complete."""
+        return self.versions[-1].number if self.versions else 0
 
     @property
     def claim(self) -> str:

@@ -113,6 +113,9 @@ class Report(TimingSummary):
     measure_s: float = 0.0
     """Time for statistics, digests and quicklooks, summed over shards."""
 
+    is_in_time_order: bool = True
+    """Whether no row is earlier than the row before it. True without times. Appends may change it."""
+
     worker_memory_mib: int = 0
     """Memory of each worker, as planned for AWS."""
 
@@ -239,6 +242,8 @@ class Tally:
     n_filled_with_zero: int = 0
     """The part of ``n_overhanging`` with integer pixels and no nodata value."""
 
+    is_in_time_order: bool = True
+    _last_time_us: int | None = None
     n_below_claim: int = 0
     """Sources whose claimed offset may be in the pixels already; see `report.claims`."""
 
@@ -270,6 +275,10 @@ class Tally:
 
     def add_row(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
         """Add one row of the cube."""
+        if self.plan.has_time and row.time_us is not None:
+            if self._last_time_us is not None and row.time_us < self._last_time_us:
+                self.is_in_time_order = False
+            self._last_time_us = row.time_us
         digests = [band.digest for outcome in outcomes for band in outcome.bands]
         for hasher, digest in zip(self._hashers, digests, strict=True):
             hasher.update(digest.encode())
@@ -374,6 +383,7 @@ class Tally:
             shares_crs=self.shares_crs and len(timings) > 0 and plan.placement.crs is not None,
             nodata_differs=self.nodata_differs,
             scaling_differs=self.scaling_differs,
+            is_in_time_order=self.is_in_time_order,
             n_sources=plan.n_sources,
             status_counts=dict(self.status_counts),
             causes=tuple(

@@ -20,7 +20,10 @@ NO_TIME: Final = np.iinfo(np.int64).min
 """Marks a missing time, like NumPy's NaT."""
 
 CHUNK_ROWS: Final = 16_384
-"""Rows in one chunk of every coordinate. They are written together."""
+"""Most rows in one chunk of every coordinate. They are written together."""
+
+_FEWEST_CHUNK_ROWS: Final = 1024
+"""A small cube may grow by appends, and its chunks do not."""
 
 NOT_GATHERED: Final = 255
 """Fill value of ``status`` until a row is written."""
@@ -173,6 +176,12 @@ RESERVED_NAMES: Final = frozenset(
     }
 )
 """Names that a column of the list must not have."""
+
+
+def chunk_rows(n_rows: int) -> int:
+    """Return the number of rows in a chunk of every coordinate of a new cube: a part of `CHUNK_ROWS`."""
+    power = 1 << max(n_rows - 1, 0).bit_length()
+    return min(max(power, _FEWEST_CHUNK_ROWS), CHUNK_ROWS)
 
 
 def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:

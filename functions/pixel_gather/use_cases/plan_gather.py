@@ -115,7 +115,7 @@ def _list_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -
     """Yield the encoded list shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for start, stop in row_ranges(plan):
-        part = msgspec.msgpack.encode(list(table.rows(start, stop)))
+        part = msgspec.msgpack.encode(list(table.rows(start - plan.first_row, stop - plan.first_row)))
         position += len(part)
         stops.append(position)
         yield part

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -37,6 +38,8 @@ from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.claim import check_can_continue, check_found_claim
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.plan.cube_version import CubeVersion
+from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.stores import FoundCube
 
@@ -80,14 +83,7 @@ class ZarrCube:
         """Return the cube that the group's metadata describe, and their ETag; twice None without metadata."""
         try:
             answer = await obstore.get_async(self.store, ROOT_KEY)
-            attributes = json.loads(bytes(await answer.bytes_async()))["attributes"]
-            gather = gather_of(attributes)
-            found = FoundCube(
-                place=self.place,
-                digest=str(gather["digest"]),
-                planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
-                report=gather.get("report") if attributes["complete"] else None,
-            )
+            found = found_cube(json.loads(bytes(await answer.bytes_async())), place=self.place)
         except FileNotFoundError:
             return None, None
         except (BaseError, OSError) as error:
@@ -283,9 +279,9 @@ class ZarrCube:
             )
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
-        from pixel_gather.report.row_coordinates import CHUNK_ROWS  # noqa: PLC0415 # see above
+        from pixel_gather.report.row_coordinates import chunk_rows  # noqa: PLC0415 # see above
 
-        rows = min(CHUNK_ROWS, plan.n_rows)
+        rows = chunk_rows(plan.n_rows) if plan.append is None else plan.append.chunk_rows
 
         def create(each: "Coordinate") -> None:
             put_array(
@@ -351,6 +347,31 @@ class ZarrCube:
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
+
+
+def found_cube(root: Mapping[str, Any], *, place: str) -> FoundCube:
+    """Return the cube that a group's metadata describe.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: No gather has made them.
+    """
+    attributes = root["attributes"]
+    gather = gather_of(attributes)
+    is_complete = bool(attributes["complete"])
+    template = gather.get("template") if is_complete else None
+    arrays = root.get("consolidated_metadata", {}).get("metadata", {})
+    href = arrays.get("href", {"chunk_grid": {"configuration": {"chunk_shape": [0]}}})
+    kept = ("version", "digest", "planned_at", "request")
+    return FoundCube(
+        place=place,
+        digest=str(gather["digest"]),
+        planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
+        report=gather.get("report") if is_complete else None,
+        template=None if template is None else CubeTemplate.from_json(template),
+        versions=msgspec.convert(gather.get("versions", []) if is_complete else [], tuple[CubeVersion, ...]),
+        origin={name: gather[name] for name in kept if name in gather},
+        chunk_rows=int(href["chunk_grid"]["configuration"]["chunk_shape"][0]),
+    )
 
 
 class _Content:
