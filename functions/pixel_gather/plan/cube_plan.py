@@ -89,8 +89,8 @@ class Append:
     origin: dict[str, Any]
     """What the cube's metadata say of its first gather."""
 
-    tail_nbytes: dict[str, int] = field(default_factory=dict)
-    """Size of each last shard that is not full, by its key. Empty if all shards are full."""
+    tails: tuple[str, ...] = ()
+    """Keys of the last shards if they are not full. Rows are added to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ refused, with both values.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
@@ -35,6 +35,7 @@ class CubeTemplate:
     codec: str
     zfp_tolerance: float | None
     overview: int | None
+    default_nodata: float | int | None
     is_aligned: bool
     """Whether all rows of the cube share one grid. Sources that do not are then ``unlike``."""
 
@@ -55,6 +56,7 @@ class CubeTemplate:
             codec=plan.codec,
             zfp_tolerance=plan.zfp_tolerance,
             overview=plan.overview,
+            default_nodata=plan.default_nodata,
             is_aligned=is_aligned,
         )
 
@@ -62,8 +64,8 @@ class CubeTemplate:
         """Return JSON values. A nodata that JSON cannot hold, such as NaN, becomes a text."""
         told: dict[str, Any] = msgspec.to_builtins(self)
         for each in told["measurements"]:
-            if each["nodata"] is not None and not math.isfinite(each["nodata"]):
-                each["nodata"] = str(each["nodata"])
+            each["nodata"] = _finite(each["nodata"])
+        told["default_nodata"] = _finite(told["default_nodata"])
         return told
 
     @classmethod
@@ -73,11 +75,9 @@ class CubeTemplate:
         Raises:
             msgspec.ValidationError: It is not such a template.
         """
-        measurements = [
-            each | ({"nodata": float(each["nodata"])} if isinstance(each["nodata"], str) else {})
-            for each in told["measurements"]
-        ]
-        return msgspec.convert(dict(told) | {"measurements": measurements}, cls)
+        measurements = [each | {"nodata": _number(each["nodata"])} for each in told["measurements"]]
+        numbers = {"measurements": measurements, "default_nodata": _number(told["default_nodata"])}
+        return msgspec.convert(dict(told) | numbers, cls)
 
     def columns_missing_in(self, columns: Sequence[ListColumn]) -> tuple[str, ...]:
         """Return the cube's columns that a list does not have. Its rows get their fill value there."""
@@ -131,12 +131,22 @@ def check_inherits(
         raise _differs(
             "nodata", ", ".join(str(each.nodata) for each in template.measurements), str(request.nodata)
         )
+    if request.masked and any(each.nodata is None for each in template.measurements):
+        raise _differs("masked", "no nodata, which masked pixels need", "true")
     if has_time != template.has_time:
-        raise _differs("sources", _timed(template.has_time), _timed(has_time))
+        raise _differs("sources", _TIMED[template.has_time], _TIMED[has_time])
     theirs = {each.name: each for each in template.slots}
     for slot in slots:
         _check_slot(theirs[slot.name], slot, is_aligned=template.is_aligned)
     _check_columns(template, columns)
+
+
+def _finite(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def _number(told: float | str | None) -> float | None:
+    return float(told) if isinstance(told, str) else told
 
 
 def _check_output(template: CubeTemplate, request: "GatherRequest") -> None:
@@ -194,8 +204,7 @@ def _overview(overview: int | None) -> str:
     return "full resolution" if overview is None else f"overview {overview}"
 
 
-def _timed(has_time: bool) -> str:
-    return "a time in every row" if has_time else "no time in some rows"
+_TIMED: Final = {True: "a time in every row", False: "no time in some rows"}
 
 
 def _placed(place: Placement) -> str:

@@ -112,7 +112,7 @@ async def plan_cube(
         overview=request.overview,
         masked=request.masked,
         wants_same_grid=request.grid == "same" or (template is not None and template.is_aligned),
-        default_nodata=request.nodata,
+        default_nodata=request.nodata if template is None else template.default_nodata,
         slots=slots,
         measurements=measurements,
         n_sources=table.n_sources,

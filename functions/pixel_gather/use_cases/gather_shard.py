@@ -25,7 +25,8 @@ from pixel_gather.process_usage import machine, peak_rss_mib
 from pixel_gather.read.quicklook import take_quicklooks
 from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.statistics import measure_row
-from pixel_gather.stores import ControlStore, CubeStore
+from pixel_gather.stores import ControlStore, CubeStore, GrowingCube
+from pixel_gather.use_cases.row_claim import check_row_claim
 from pixel_gather.use_cases.step_files import both, committed_result, rows_of, sidecar_key
 
 
@@ -81,6 +82,7 @@ async def gather_shard(
     on_source: OnSource = ignore,
     loaded: LoadedShard | None = None,
     claims: ControlStore | None = None,
+    growing: GrowingCube | None = None,
     read_until: float = inf,
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by writing its sidecar.
@@ -101,10 +103,12 @@ async def gather_shard(
         on_source: Called after each source.
         loaded: Result of `load_shard`, if the caller has it already.
         claims: Control files as given to `plan_gather`, to check the claim again before writing.
+        growing: Where the pixels of an append are written. None if the plan is for a new cube.
         read_until: Time of the event loop. Sources not read by then time out.
 
     Raises:
-        ArrayExistsError: The cube was removed and planned again while the sources were read.
+        ArrayExistsError: The cube was removed and planned again while the sources were read. Or another
+            append has taken over.
         BusyError: This machine is busy. Nothing was written.
         StoreError: A store failed.
     """
@@ -129,16 +133,23 @@ async def gather_shard(
         )
         read = time.perf_counter()
         await _measure(arrays, outcomes)
-        pictures = take_quicklooks(
-            [band for slot in arrays for band in slot], plan=plan, task=task, were_read=were_read(outcomes)
+        pictures = (
+            take_quicklooks(_per_measurement(arrays), plan=plan, task=task, were_read=were_read(outcomes))
+            if plan.append is None
+            else []
         )
         committed = await _committed_meanwhile(task, plan, control, claims)
         if committed is not None:
             return FilledShard(result=committed, is_new=False)
         measured = time.perf_counter()
-        stored_nbytes, _ = await both(
-            _write_shards(task, plan, arrays, cube), put_headers(task, rows, outcomes, control)
-        )
+        if plan.append is None or growing is None:
+            writing = _write_shards(task, plan, arrays, cube)
+        else:
+            writing = _add_to_shards(task, plan, arrays, growing, control)
+        try:
+            stored_nbytes, _ = await both(writing, put_headers(task, rows, outcomes, control))
+        except _CommittedMeanwhileError as meanwhile:
+            return FilledShard(result=meanwhile.result, is_new=False)
     result = ShardResult(
         index=task.index,
         rows=outcomes,
@@ -177,6 +188,37 @@ async def _write_shards(task: ShardTask, plan: CubePlan, buffers: Sequence[Pixel
             for measurement, pixels in zip(plan.measurements, _per_measurement(buffers), strict=True)
         ]
     )
+
+
+class _CommittedMeanwhileError(Exception):
+    """Another worker has committed the task. It is no error."""
+
+    def __init__(self, result: ShardResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+async def _add_to_shards(
+    task: ShardTask, plan: CubePlan, buffers: Sequence[Pixels], growing: GrowingCube, control: ControlStore
+) -> int:
+    """Add the task's rows to its objects, one after another. Return how many bytes they take."""
+
+    async def still_ours() -> None:
+        _, committed = await both(check_row_claim(growing, plan), committed_result(task, control))
+        if committed is not None:
+            raise _CommittedMeanwhileError(committed)
+
+    nbytes = 0
+    for measurement, pixels in zip(plan.measurements, _per_measurement(buffers), strict=True):
+        nbytes += await growing.write_added_shard(
+            plan,
+            measurement,
+            task.shard_key(plan),
+            pixels,
+            n_before=task.row_start % plan.layout.shard[0],
+            still_ours=still_ours,
+        )
+    return nbytes
 
 
 async def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -> None:

@@ -66,6 +66,11 @@ RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
 
 
+def found_list_key(plan: CubePlan) -> str:
+    """Return the key of the list that a search found. Each append has its own."""
+    return FOUND_LIST_KEY if plan.append is None else f"versions/{plan.append.version:05d}.{FOUND_LIST_KEY}"
+
+
 @dataclass(frozen=True, slots=True)
 class ZarrCube:
     """Implements `pixel_gather.stores.CubeStore` at the root of a store."""
@@ -73,6 +78,9 @@ class ZarrCube:
     store: Store
     place: str
     """The location as the user wrote it, for messages."""
+
+    shards_in: Store | None = None
+    """Where the shards are. None if they are at the root of ``store``, as in every cube but a staged one."""
 
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
@@ -182,9 +190,9 @@ class ZarrCube:
         from pixel_gather.adapters.cube.upload import upload  # noqa: PLC0415 # as above
 
         def write(values: Iterator[Mapping[str, "Values"]], file: IO[bytes]) -> None:
-            write_row_table(values, file, metadata=cube_metadata(plan, stored_shards(self.store, plan)))
+            write_row_table(values, file, metadata=cube_metadata(plan, stored_shards(shards_in, plan)))
 
-        content = _Content()
+        content, shards_in = _Content(), self.shards_in or self.store
         try:
             await upload(batches, write, self.store, ROWS_KEY, on_bytes=content.add)
         except (BaseError, OSError) as error:
@@ -204,9 +212,9 @@ class ZarrCube:
             raise self._failed("written", error) from error
         return content.file(HEADERS_KEY)
 
-    async def write_found_list(self, content: bytes) -> "WrittenFile":
+    async def write_found_list(self, plan: CubePlan, content: bytes) -> "WrittenFile":
         """Write ``sources.parquet``: what a search found, and what of it was not read."""
-        return await self._put_file(FOUND_LIST_KEY, content)
+        return await self._put_file(found_list_key(plan), content)
 
     async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> "WrittenFile":
         """Write ``quicklooks.npz``: rows and pixels of each measurement. NumPy opens it without pickle."""
