@@ -57,6 +57,20 @@ class GatherStack(Stack):
             finish=functions.finish,
             manifests=buckets.manifests,
         )
+        rankings = GatherStateMachine(
+            self,
+            "Rankings",
+            plan=functions.rank_rounds,
+            shards=(functions.measure,),
+            finish=functions.rank_rounds,
+            manifests=buckets.rank_manifests,
+            is_of_rankings=True,
+        )
+        rankings.grant_submit(functions.rank.role)
+        rankings.grant_watch(functions.rank.role)
+        functions.rank.function.add_environment(
+            "PIXEL_GATHER_STATE_MACHINE_ARN", rankings.state_machine.state_machine_arn
+        )
         gathers.grant_submit(functions.submit.role)
         gathers.grant_operate(functions.status.role)
         gathers.grant_tick(functions.tick.role)
@@ -81,6 +95,7 @@ class GatherStack(Stack):
             "Monitoring",
             metrics=GatherMetrics(settings.stage),
             state_machine=gathers.state_machine,
+            rankings=rankings.state_machine,
             functions=functions,
             api=api.rest_api,
             email=settings.alarm_email,

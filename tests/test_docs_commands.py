@@ -26,6 +26,7 @@ _PLACEHOLDER: Final = re.compile(r"\b[A-Z_]{2,}\b|[$<>]|://")
 _OFFLINE: Final = (
     "catalog",
     "drill",
+    "export",
     "index",
     "ls",
     "plan",

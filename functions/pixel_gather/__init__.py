@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pixel_gather.headers.drill import DrilledPixel
     from pixel_gather.local.catalog import MadeCatalog, make_catalog
     from pixel_gather.local.drill import drill, drill_async
+    from pixel_gather.local.export import export
     from pixel_gather.local.gather import (
         Gathered,
         Progress,
@@ -86,6 +87,7 @@ __all__ = [
     "drill_async",
     "dry_run",
     "dry_run_async",
+    "export",
     "gather",
     "gather_async",
     "index",
@@ -118,6 +120,7 @@ _MODULES: Final = {
     "pixel_gather.headers.drill": ("DrilledPixel",),
     "pixel_gather.local.catalog": ("MadeCatalog", "make_catalog"),
     "pixel_gather.local.drill": ("drill", "drill_async"),
+    "pixel_gather.local.export": ("export",),
     "pixel_gather.local.gather": (
         "Gathered",
         "Progress",

@@ -1,9 +1,6 @@
 """The ``pixel-gather`` command.
 
-Results go to standard output, everything else to standard error. Exit codes:
-0 all gathered; 1 finished, but some sources failed, or a verified or replayed cube differs; 2 bad usage,
-refused, or a gather on AWS that failed;
-70 a defect of this program; 130 interrupted; 143 ended by a signal.
+Results go to standard output, everything else to standard error.
 """
 
 import sys
@@ -26,10 +23,12 @@ SUMMARIES = {
     "bench": "Measure how fast your files are read, by engine and by number of files read at a time.",
     "cancel": "Stop a gather on AWS.",
     "catalog": "Make a catalog of scenes, which search reads.",
+    "completion": "Print a script that lets the shell complete commands, options and files.",
     "drill": "Read one pixel of every file in LIST: a list file, or - for standard input.",
     "emulate": (
         "Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM."
     ),
+    "export": "Write a cube as an animation, pictures, GeoTIFFs, netCDF or a table.",
     "index": ("Save the header of every file in LIST, so that gathers need not read it again."),
     "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
@@ -64,6 +63,17 @@ def command() -> None:
     pixel-gather plan --sources list.txt --tile centre
     pixel-gather run --sources list.txt --tile centre --to cube.zarr
     pixel-gather submit --sources list.txt --tile centre --watch
+
+    Results go to standard output, everything else to standard error. NO_COLOR=1 turns colours off.
+
+    \b
+    Exit codes:
+      0    all was gathered
+      1    finished, but some sources failed, or a compared cube differs
+      2    bad usage, refused, or a gather on AWS that failed
+      70   a defect of Pixel Gather
+      130  interrupted
+      143  ended by a signal
     """
 
 

@@ -17,6 +17,29 @@ SCENES = "arn:<partition>:s3:::scenes"
 OWN_LOG = {("logs:CreateLogStream", "<loggroup>"), ("logs:PutLogEvents", "<loggroup>")}
 READ_SOURCES = {("s3:GetObject", f"{SCENES}/*")}
 LIST_SOURCES = {("s3:ListBucket", SCENES)}
+STATISTICS = "<arrays>/cubes/rankings/statistics/*"
+TABLES = "<arrays>/cubes/rankings/*/*.*"
+TO_LOG_AND_TRACE = {
+    (f"logs:{action}", "*")
+    for action in (
+        "CreateLogDelivery",
+        "DeleteLogDelivery",
+        "DescribeLogGroups",
+        "DescribeResourcePolicies",
+        "GetLogDelivery",
+        "ListLogDeliveries",
+        "PutResourcePolicy",
+        "UpdateLogDelivery",
+    )
+} | {
+    (f"xray:{action}", "*")
+    for action in (
+        "GetSamplingRules",
+        "GetSamplingTargets",
+        "PutTelemetryRecords",
+        "PutTraceSegments",
+    )
+}
 
 
 def put(place: str) -> set[tuple[str, str]]:
@@ -24,9 +47,24 @@ def put(place: str) -> set[tuple[str, str]]:
     return {("s3:PutObject", place), ("s3:AbortMultipartUpload", place)}
 
 
-def operate(*actions: str) -> set[tuple[str, str]]:
-    """Return the rights to these actions on gathers."""
-    return {(f"states:{action}", EXECUTIONS) for action in actions}
+def operate(*actions: str, machine: str = "machine") -> set[tuple[str, str]]:
+    """Return the rights to these actions on gathers, or on rankings."""
+    return {(f"states:{action}", EXECUTIONS.replace("machine", machine)) for action in actions}
+
+
+def machine_role(machine: str, manifests: str, *functions: str) -> set[tuple[str, str]]:
+    """Return the rights of a state machine's role."""
+    children = CHILDREN.replace("machine", machine)
+    return (
+        {("lambda:InvokeFunction", f"<{function}>") for function in functions}
+        | {("s3:GetObject", manifests), ("states:StartExecution", f"<{machine}>")}
+        | operate("DescribeExecution", "RedriveExecution", "StopExecution", machine=machine)
+        | {
+            (f"states:{action}", children)
+            for action in ("DescribeExecution", "RedriveExecution", "StopExecution")
+        }
+        | TO_LOG_AND_TRACE
+    )
 
 
 RIGHTS = {
@@ -46,7 +84,6 @@ RIGHTS = {
     | READ_SOURCES
     | LIST_SOURCES
     | {("s3:GetObject", "<control>/lists/*"), ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet")},
-    "rank": OWN_LOG | READ_SOURCES | LIST_SOURCES | {("s3:GetObject", "<control>/lists/*")},
     "tick": OWN_LOG
     | {
         ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
@@ -57,6 +94,37 @@ RIGHTS = {
     }
     | operate("DescribeExecution"),
     "schedules": {("lambda:InvokeFunction", "<tick>")},
+    "rank": OWN_LOG
+    | READ_SOURCES
+    | LIST_SOURCES
+    | {
+        ("s3:GetObject", "<control>/lists/*"),
+        ("s3:GetObject", "<control>/summaries/*"),
+        ("s3:GetObject", STATISTICS),
+        ("s3:GetObject", TABLES),
+        ("states:StartExecution", "<rankings>"),
+        ("states:DescribeMapRun", MAP_RUNS.replace("machine", "rankings")),
+    }
+    | put(STATISTICS)
+    | operate("DescribeExecution", "ListMapRuns", machine="rankings"),
+    "rank_rounds": OWN_LOG
+    | READ_SOURCES
+    | LIST_SOURCES
+    | {
+        ("s3:GetObject", "<control>/lists/*"),
+        ("s3:GetObject", "<control>/rankings/*"),
+        ("s3:ListBucket", "<control> rankings/*"),
+        ("s3:GetObject", STATISTICS),
+        ("s3:GetObject", TABLES),
+    }
+    | put("<control>/rankings/*")
+    | put("<control>/summaries/*")
+    | put(STATISTICS)
+    | put(TABLES),
+    "measure_scenes": OWN_LOG
+    | READ_SOURCES
+    | {("s3:GetObject", "<control>/rankings/*")}
+    | put("<control>/rankings/*/measured/*"),
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
@@ -90,42 +158,18 @@ RIGHTS = {
         ("s3:ListBucket", "<arrays> cubes/*"),
     }
     | put("<arrays>/cubes/*"),
-    "state machine": {
-        ("lambda:InvokeFunction", "<plan_gather>"),
-        ("lambda:InvokeFunction", "<gather_shard>"),
-        ("lambda:InvokeFunction", "<small_gather_shard>"),
-        ("lambda:InvokeFunction", "<finish_gather>"),
-        ("s3:GetObject", "<control>/gathers/*/manifests/*"),
-        ("states:StartExecution", "<machine>"),
-    }
-    | operate("DescribeExecution", "RedriveExecution", "StopExecution")
-    | {
-        (f"states:{action}", CHILDREN)
-        for action in ("DescribeExecution", "RedriveExecution", "StopExecution")
-    }
-    | {
-        (f"logs:{action}", "*")
-        for action in (
-            "CreateLogDelivery",
-            "DeleteLogDelivery",
-            "DescribeLogGroups",
-            "DescribeResourcePolicies",
-            "GetLogDelivery",
-            "ListLogDeliveries",
-            "PutResourcePolicy",
-            "UpdateLogDelivery",
-        )
-    }
-    | {
-        (f"xray:{action}", "*")
-        for action in (
-            "GetSamplingRules",
-            "GetSamplingTargets",
-            "PutTelemetryRecords",
-            "PutTraceSegments",
-        )
-    },
+    "machine": machine_role(
+        "machine",
+        "<control>/gathers/*/manifests/*",
+        "plan_gather",
+        "gather_shard",
+        "small_gather_shard",
+        "finish_gather",
+    ),
+    "rankings": machine_role("rankings", "<control>/rankings/*/manifests/*", "rank_rounds", "measure_scenes"),
 }
+
+MACHINES = ("machine", "rankings")
 
 OPERATOR = (
     {
@@ -255,7 +299,7 @@ def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
             "AssumeRolePolicyDocument"
         ]["Statement"]
         ((operator, condition),) = statement["Condition"].items()
-        is_function = holder not in ("state machine", "schedules")
+        is_function = holder not in (*MACHINES, "schedules")
         assert operator == ("StringEqualsIfExists" if is_function else "StringEquals")
         group = condition.pop("aws:SourceArn", None)
         assert condition == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
@@ -286,7 +330,15 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
 
     assert found == {
         (holder, KEY, "s3.eu-west-1.<urlsuffix>")
-        for holder in ("dry_run", "rank", "plan_gather", "gather_shard", "small_gather_shard")
+        for holder in (
+            "dry_run",
+            "rank",
+            "rank_rounds",
+            "measure_scenes",
+            "plan_gather",
+            "gather_shard",
+            "small_gather_shard",
+        )
     }
     for each in stack.functions().values():
         assert "kms" not in stack.show(each["Environment"]["Variables"]["PIXEL_GATHER_SOURCE_BUCKETS"])
@@ -337,9 +389,9 @@ def test_source_bucket_that_is_read_unsigned_gives_no_right(stack: Synthesized) 
 
 
 def role_of(stack: Synthesized, holder: str) -> str:
-    """Return the logical id of a function's role, by its module, or of the state machine's role."""
-    if holder == "state machine":
-        (machine,) = stack.properties("AWS::StepFunctions::StateMachine")
+    """Return the logical id of a function's role, by its module, or of a state machine's role."""
+    if holder in MACHINES:
+        machine = stack.machine(holder)
         return str(machine["RoleArn"]["Fn::GetAtt"][0])
     if holder == "schedules":
         return str(stack.template["Outputs"]["ScheduleRoleArn"]["Value"]["Fn::GetAtt"][0])

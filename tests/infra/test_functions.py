@@ -14,7 +14,14 @@ from pixel_gather.request.web_address import hosts_only
 from support.synthesized import SOURCES, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank")
-STEPS = ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather")
+STEPS = (
+    "plan_gather",
+    "gather_shard",
+    "small_gather_shard",
+    "finish_gather",
+    "rank_rounds",
+    "measure_scenes",
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +30,7 @@ def stack() -> Synthesized:
     return synthesized()
 
 
-def test_functions_are_those_ten_on_arm_and_python_3_13(stack: Synthesized) -> None:
+def test_functions_are_those_on_arm_and_python_3_13(stack: Synthesized) -> None:
     """Each runs its own module from a zipped package."""
     functions = stack.functions()
 
@@ -52,7 +59,7 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
     }
 
     assert disks["plan_gather"] >= 2048
-    assert disks["dry_run"] == disks["rank"] == disks["plan_gather"]
+    assert disks["dry_run"] == disks["rank"] == disks["rank_rounds"] == disks["plan_gather"]
     assert all(
         disks[name] == 512
         for name in (
@@ -128,7 +135,8 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
     for module, function in stack.functions().items():
         variables = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
         machine = variables.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
-        assert machine == ("<machine>" if module in ("submit", "status", "tick") else None)
+        machines = {"submit": "<machine>", "status": "<machine>", "tick": "<machine>", "rank": "<rankings>"}
+        assert machine == machines.get(module)
         assert json.loads(variables.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
         assert json.loads(variables.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []
         assert json.loads(variables.pop("PIXEL_GATHER_LIMITS")) == {
@@ -185,8 +193,8 @@ def test_functions_that_read_sources_may_read_the_earthdata_token() -> None:
     assert settings.signing == {"earthdata"}
     assert settings.earthdata_secret == "earthdata/token"  # noqa: S105 # its name
     granted = json.dumps(stack.of("AWS::IAM::Policy"))
-    assert granted.count("secretsmanager:GetSecretValue") == 5
-    assert granted.count(":secret:earthdata/token-??????") == 5
+    assert granted.count("secretsmanager:GetSecretValue") == 7
+    assert granted.count(":secret:earthdata/token-??????") == 7
 
 
 def _settled(variables: dict[str, Any]) -> dict[str, str]:
@@ -236,6 +244,6 @@ def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
     logs = stack.of("AWS::Logs::LogGroup")
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
 
-    assert len(set(used)) == 10
+    assert len(set(used)) == len((*API_FUNCTIONS, *STEPS, "tick"))
     assert all(0 < each["Properties"]["RetentionInDays"] <= 365 for each in logs.values())
     assert all(each["DeletionPolicy"] == "Delete" for each in logs.values())

@@ -63,6 +63,7 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
         "Plan ended in an error, no refusal",
         "Finish ended in an error, no refusal",
         "A schedule could not start its gather",
+        "RankRounds ended in an error, no refusal",
         "The API fails to answer",
         "Gathers cost $25 in a day by our model",
         "Workers of 1,024 MiB ran for $25 in a day",
@@ -107,6 +108,7 @@ def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> Non
         "Plan ended in an error, no refusal": ("Errors", "<plan_gather>"),
         "Finish ended in an error, no refusal": ("Errors", "<finish_gather>"),
         "A schedule could not start its gather": ("Errors", "<tick>"),
+        "RankRounds ended in an error, no refusal": ("Errors", "<rank_rounds>"),
         "The API fails to answer": ("5XXError", "PixelGather-test"),
     }
 
@@ -138,7 +140,10 @@ def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
         ["aws.states"],
         ["Step Functions Execution Status Change"],
     )
-    assert [stack.show(each) for each in pattern["detail"]["stateMachineArn"]] == ["<machine>"]
+    assert [stack.show(each) for each in pattern["detail"]["stateMachineArn"]] == [
+        "<machine>",
+        "<rankings>",
+    ]
     assert timed_out == {"status": ["TIMED_OUT"]}
     assert failed["status"] == ["FAILED"]
     assert {"exists": False} in failed["error"]
@@ -149,6 +154,7 @@ def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
         "InputPathsMap"
     ].keys()
     assert "pixel-gather status <name>" in notice
+    assert "GET /rankings/<name>" in notice
 
 
 @pytest.mark.parametrize(
