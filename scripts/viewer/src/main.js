@@ -1,5 +1,5 @@
 // Joins the page's controls with the cube. One object, `view`, says what is shown; `show` draws it.
-import { drawChart } from "./chart.js";
+import { drawChart, lineOf } from "./chart.js";
 import { gradient, MAPS } from "./colours.js";
 import { CubeError, openCube } from "./cube.js";
 import { fromLink, toLink } from "./link.js";
@@ -68,7 +68,6 @@ class Page {
     $("facts").textContent = `${number(cube.nRows)} rows · ${cube.height} × ${cube.width} pixels of ${dtype} · ${many} · ${place}${cube.step > 1 ? ` · one pixel in ${cube.step} is shown along each side` : ""}`;
     const { width, height } = cube.shown;
     Object.assign($("pixels"), { width, height });
-    $("marks").setAttribute("viewBox", `0 0 ${cube.width} ${cube.height}`);
     $("stage").style.aspectRatio = `${cube.width} / ${cube.height}`;
     $("stage").style.width = `min(100%, ${(72 * cube.width) / cube.height}vh)`;
     $("row").max = cube.nRows - 1;
@@ -89,7 +88,7 @@ class Page {
       const id = `band-${index}`;
       const select = made("select", { id }, ...this.cube.measurements.map((each) => made("option", { value: each, textContent: each, selected: each === band })));
       select.addEventListener("change", () => this.chooseBands(view.bands.map((each, place) => (place === index ? select.value : each))));
-      return made("div", { className: "field" }, made("label", { htmlFor: id, textContent: isRgb ? COLOURS[index][0] : "Pixels of" }), select);
+      return made("div", { className: "field", hidden: this.cube.measurements.length === 1 }, made("label", { htmlFor: id, textContent: isRgb ? COLOURS[index][0] : "Pixels of" }), select);
     }));
     $("map").value = view.map;
     $("map").parentElement.hidden = isRgb;
@@ -281,7 +280,7 @@ class Page {
     $("row").value = row;
     $("row").setAttribute("aria-valuetext", `${label}, row ${row + 1} of ${this.cube.nRows}`);
     $("label").textContent = label;
-    $("count").textContent = `row ${number(row)} of 0 to ${number(this.cube.nRows - 1)}`;
+    $("count").textContent = `row ${number(row)} (0 to ${number(this.cube.nRows - 1)})`;
     const failed = layers.map(({ validity }) => validity.status).find((each) => each !== "ok");
     $("status").textContent = failed ? failed.replaceAll("_", " ") : "";
     $("why").hidden = !failed;
@@ -341,10 +340,11 @@ class Page {
   }
 
   mark(part) {
-    for (const each of [$("mark-edge"), $("mark")]) {
-      for (const side of ["x", "y", "width", "height"]) each.setAttribute(side, part ? part[side] : 0);
-      each.setAttribute("visibility", part ? "visible" : "hidden");
-    }
+    $("mark").hidden = !part;
+    if (!part) return;
+    const { width, height } = this.cube;
+    const place = { left: (part.x + part.width / 2) / width, top: (part.y + part.height / 2) / height, width: part.width / width, height: part.height / height };
+    for (const [side, share] of Object.entries(place)) $("mark").style[side] = `${100 * share}%`;
   }
 
   // Read the series of a part of the window, or drop the selection.
@@ -366,8 +366,8 @@ class Page {
     $("all").textContent = `Read all rows (${number(all.requests)} requests, up to ${bytes(all.bytes)})`;
     const tellExtent = () => {
       const done = this.series.length;
-      const of = isWhole ? `${number(cube.nRows)} rows` : `rows ${number(start)} to ${number(stop - 1)} of ${number(cube.nRows)}`;
-      $("extent").textContent = done < stop - start ? `${number(done)} read of ${of} …` : `All of ${of} are read. Click the chart to go to a row.`;
+      const of = isWhole ? `${number(cube.nRows)} rows` : `Rows ${number(start)} to ${number(stop - 1)} of ${number(cube.nRows)}`;
+      $("extent").textContent = done < stop - start ? `${number(done)} read of ${of} …` : `${isWhole ? "All " : ""}${of} are read. Click the chart to go to a row.`;
     };
     document.documentElement.dataset.series = "reading";
     tellExtent();
@@ -394,7 +394,7 @@ class Page {
     if (!part) return;
     const bands = this.seriesBands ?? view.bands;
     const isPart = part.width * part.height > 1;
-    const items = bands.map((band, index) => made("span", {}, made("i", { className: `of-${index}` }), isPart ? `${band}: mean, and one standard deviation to each side` : band));
+    const items = bands.map((band, index) => made("span", {}, made("i", { className: `of-${lineOf(index, bands)}` }), isPart ? `${band}: mean, and one standard deviation to each side` : band));
     const has = (chosen) => this.series.some(({ values }) => values.some(chosen));
     if (has(({ status }) => status !== "ok" && status !== "absent")) items.push(made("span", {}, made("i", { className: "of-failed" }), "not read"));
     if (has(({ status, n }) => status === "absent" || (status === "ok" && !n))) items.push(made("span", {}, made("i", { className: "of-empty" }), "no valid pixel"));
