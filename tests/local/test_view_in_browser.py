@@ -296,6 +296,34 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
     assert label == "Row 199"
 
 
+@pytest.mark.parametrize(
+    ("codec", "dtype"),
+    [("blosc-zstd", "uint8"), ("zstd", "int16"), ("none", "float64"), ("blosc-lz4", "float32")],
+)
+def test_page_reads_every_lossless_codec(page: Page, codec: str, dtype: str) -> None:
+    """Of every codec that a request may name, and several dtypes."""
+    server = CubeServer(plain_cube(100, dim="source", dtype=dtype, codec=codec), "coded")
+    with server, _running(server) as (url, _):
+        page.open_(f"{url}#row=70&stretch=row")
+        shown = _canvas(page)
+
+    pixels = plain_pixels(np.array([70]))[0].astype(dtype)
+    assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
+
+
+@pytest.mark.parametrize(
+    ("codec", "dtype", "said"),
+    [("zfp", "float32", "is compressed by imagecodecs_zfp"), ("none", "complex64", "has complex numbers")],
+)
+def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said: str) -> None:
+    """Nothing is drawn, and the reason stands on the page."""
+    server = CubeServer(plain_cube(100, dim="source", dtype=dtype, codec=codec), "odd")
+    with server, _running(server) as (url, _):
+        page.open_(url)
+
+        assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+
+
 def test_page_from_a_folder_names_the_command(page: Page, valley: str) -> None:
     """Browsers refuse such a page its files. It says what to run instead."""
     copy = Path(valley) / "view.html"

@@ -13,6 +13,7 @@ from rasterio.transform import from_origin
 from zarr.storage import ObjectStore
 
 from pixel_gather import Gathered, Settings, gather
+from pixel_gather.adapters.cube.zarr_attributes import zarr_codecs
 
 BANDS = ("red", "green", "blue", "nir")
 SIDE = 192
@@ -88,14 +89,15 @@ def _write(file: Path, pixels: Pixels) -> None:
         target.write(pixels, 1)
 
 
-def plain_cube(n_rows: int, *, dim: str, dtype: str = "int64") -> Any:
+def plain_cube(n_rows: int, *, dim: str, dtype: str = "int64", codec: str = "blosc-lz4") -> Any:
     """Return a store with a cube off the map: rows of 16 x 16 pixels. The first and last 64 are stored."""
     store = MemoryStore()
     group = zarr.create_group(ObjectStore(store), attributes={"complete": 1})
     rows = np.arange(n_rows)
-    shards: dict[str, Any] = {"chunks": (8, 8, 8), "shards": (64, 16, 16)}
+    stored: dict[str, Any] = zarr_codecs(codec, itemsize=np.dtype(dtype).itemsize)
+    stored |= {"chunks": (8, 8, 8), "shards": (64, 16, 16)}
     pixels: Any = group.create_array(
-        "band_1", shape=(n_rows, 16, 16), dtype=dtype, dimension_names=(dim, "y", "x"), fill_value=0, **shards
+        "band_1", shape=(n_rows, 16, 16), dtype=dtype, dimension_names=(dim, "y", "x"), fill_value=0, **stored
     )
     for part in (slice(0, 64), slice(n_rows - 64, n_rows)):
         pixels[part] = plain_pixels(rows[part]).astype(dtype)

@@ -4,7 +4,7 @@ import { moment, number } from "./words.js";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const HEIGHT = 260;
 const EDGE = { left: 64, right: 16, top: 14, bottom: 46 };
-const MOST_POINTS = 4000;
+export const MOST_POINTS = 4000;
 const MOST_DOTS = 500;
 const DAY = 86_400_000;
 
