@@ -27,6 +27,7 @@ _OFFLINE: Final = (
     "catalog",
     "drill",
     "index",
+    "join",
     "ls",
     "plan",
     "presence",
