@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pixel_gather.headers.drill import DrilledPixel
     from pixel_gather.local.catalog import MadeCatalog, make_catalog
     from pixel_gather.local.drill import drill, drill_async
+    from pixel_gather.local.export import export
     from pixel_gather.local.gather import (
         Gathered,
         Progress,
@@ -41,12 +42,14 @@ if TYPE_CHECKING:
     from pixel_gather.local.join import Joined, JoinedMember, join, joined_members, open_joined
     from pixel_gather.local.ls import ls
     from pixel_gather.local.rank import rank
+    from pixel_gather.local.replay import replay
     from pixel_gather.local.rows import presence, rows_where
     from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.local.verify import verify
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
     from pixel_gather.ranking.table import Ranking
+    from pixel_gather.report.drift import Drift, Replayed, SourceDrift
     from pixel_gather.report.presence import Presence
     from pixel_gather.report.report import Report
     from pixel_gather.request.request import GatherRequest
@@ -57,6 +60,7 @@ __all__ = [
     "BusyError",
     "CubePlan",
     "DeniedError",
+    "Drift",
     "DrilledPixel",
     "FoundScenes",
     "GatherError",
@@ -71,10 +75,12 @@ __all__ = [
     "Presence",
     "Progress",
     "Ranking",
+    "Replayed",
     "Report",
     "RequestError",
     "SceneNotFoundError",
     "Settings",
+    "SourceDrift",
     "Status",
     "StoreError",
     "StoreSettings",
@@ -84,6 +90,7 @@ __all__ = [
     "drill_async",
     "dry_run",
     "dry_run_async",
+    "export",
     "gather",
     "gather_async",
     "index",
@@ -95,6 +102,7 @@ __all__ = [
     "open_joined",
     "presence",
     "rank",
+    "replay",
     "rows_where",
     "search",
     "verify",
@@ -118,6 +126,7 @@ _MODULES: Final = {
     "pixel_gather.headers.drill": ("DrilledPixel",),
     "pixel_gather.local.catalog": ("MadeCatalog", "make_catalog"),
     "pixel_gather.local.drill": ("drill", "drill_async"),
+    "pixel_gather.local.export": ("export",),
     "pixel_gather.local.gather": (
         "Gathered",
         "Progress",
@@ -131,12 +140,14 @@ _MODULES: Final = {
     "pixel_gather.local.join": ("Joined", "JoinedMember", "join", "joined_members", "open_joined"),
     "pixel_gather.local.ls": ("ls",),
     "pixel_gather.local.rank": ("rank",),
+    "pixel_gather.local.replay": ("replay",),
     "pixel_gather.local.rows": ("presence", "rows_where"),
     "pixel_gather.local.search": ("FoundScenes", "search"),
     "pixel_gather.local.verify": ("verify",),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
     "pixel_gather.ranking.table": ("Ranking",),
+    "pixel_gather.report.drift": ("Drift", "Replayed", "SourceDrift"),
     "pixel_gather.report.presence": ("Presence",),
     "pixel_gather.report.report": ("Report",),
     "pixel_gather.request.request": ("GatherRequest",),

@@ -19,6 +19,7 @@ from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, c
 from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.plan.cube_plan import CubePlan, Measurement, SourceSlot
 from pixel_gather.plan.layout import Layout, plan_layout
+from pixel_gather.plan.pass_through import layout_of, warnings_of
 from pixel_gather.plan.sample import Draft, draft_slot
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 
@@ -77,12 +78,16 @@ async def plan_cube(
     _check_window(drafts, request.limits)
     measurements = tuple(_measurements(drafts, request))
     height, width = slots[0].window.height, slots[0].window.width
-    layout = plan_layout(
-        (table.n_rows, height, width),
-        itemsize=max(np.dtype(each.dtype).itemsize for each in measurements),
-        n_measurements=len(measurements),
-        wanted=request.output.layout,
-        max_task_nbytes=max_task_nbytes,
+    shape = (table.n_rows, height, width)
+    sizes = {
+        "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
+        "n_measurements": len(measurements),
+        "max_task_nbytes": max_task_nbytes,
+    }
+    layout = (
+        layout_of(request, drafts, shape, **sizes)
+        if request.passes_through
+        else plan_layout(shape, wanted=request.output.layout, **sizes)
     )
     on_aws = replace(
         deployment or WorkerPool(),
@@ -91,7 +96,10 @@ async def plan_cube(
         # if shards may be lost, the map counts the lost ones: so each shard is a child
         tasks_per_child=1 if request.limits.failed_shards else None,
     )
-    work = _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight)
+    work = replace(
+        _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight),
+        is_decoded=not request.passes_through,
+    )
     estimate = estimate_on_aws(work, on_aws)
     plan = CubePlan(
         digest=gather_digest(request, table),
@@ -120,6 +128,7 @@ async def plan_cube(
             *_of_list(request, table),
             *_of_index(request, table),
             *_of_transfer(table, estimate, on_aws),
+            *warnings_of(request, drafts),
         ),
     )
     _check_codec(plan)

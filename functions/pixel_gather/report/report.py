@@ -79,7 +79,7 @@ class Report(TimingSummary):
     retries: int
     stored_nbytes: int
     write_s: float
-    """Time to compress and store, summed over shards."""
+    """Time to store, summed over shards."""
 
     worker_s: float
     """Time to read, measure, compress and store, summed over shards: the billed time without starts."""
@@ -111,7 +111,8 @@ class Report(TimingSummary):
     """Number of sources by scheme of their href: ``s3``, ``https``, ``http`` or ``file``."""
 
     measure_s: float = 0.0
-    """Time for statistics, digests and quicklooks, summed over shards."""
+    """Time between reading and storing, summed over shards: statistics, digests and compression of
+    the last rows."""
 
     worker_memory_mib: int = 0
     """Memory of each worker, as planned for AWS."""
