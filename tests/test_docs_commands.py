@@ -32,6 +32,7 @@ _OFFLINE: Final = (
     "plan",
     "presence",
     "rank",
+    "replay",
     "report",
     "run",
     "search",

@@ -490,8 +490,9 @@ class FakeCube:
             self.headers.update(some)
         return WrittenFile(key="headers", nbytes=len(self.headers), sha256="") if self.headers else None
 
-    async def write_found_list(self, content: bytes) -> WrittenFile:
+    async def write_found_list(self, plan: CubePlan, content: bytes) -> WrittenFile:
         """Keep it."""
+        del plan
         self.found_list = content
         return WrittenFile(key="sources.parquet", nbytes=len(content), sha256="")
 

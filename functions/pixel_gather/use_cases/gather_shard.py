@@ -30,8 +30,9 @@ from pixel_gather.read.read_shard import Buffer, OnSource, Pixels, ShardBuffers,
 from pixel_gather.read.row_work import RowWork
 from pixel_gather.read.statistics import measure_row
 from pixel_gather.read.stored_tiles import BandTiles, StoredTiles
-from pixel_gather.stores import ControlStore, CubeStore, RowEncoder
+from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, RowEncoder
 from pixel_gather.task_group import all_of
+from pixel_gather.use_cases.row_claim import check_row_claim
 from pixel_gather.use_cases.step_files import both, committed_result, rows_of, sidecar_key
 
 
@@ -91,6 +92,7 @@ async def gather_shard(
     on_source: OnSource = ignore,
     loaded: LoadedShard | None = None,
     claims: ControlStore | None = None,
+    growing: GrowingCube | None = None,
     read_until: float = inf,
 ) -> FilledShard:
     """Fill one shard of every measurement, then commit it by writing its sidecar.
@@ -111,10 +113,12 @@ async def gather_shard(
         on_source: Called after each source.
         loaded: Result of `load_shard`, if the caller has it already.
         claims: Control files as given to `plan_gather`, to check the claim again before writing.
+        growing: Where the pixels of an append are written. None if the plan is for a new cube.
         read_until: Time of the event loop. Sources not read by then time out.
 
     Raises:
-        ArrayExistsError: The cube was removed and planned again while the sources were read.
+        ArrayExistsError: The cube was removed and planned again while the sources were read. Or another
+            append has taken over.
         BusyError: This machine is busy. Nothing was written.
         StoreError: A store failed.
     """
@@ -124,10 +128,15 @@ async def gather_shard(
     rows = loaded.rows
     with buffers.borrowed(task) as arrays:
         pixels: list[Pixels | BandTiles] = [band for slot in arrays for band in slot]
-        encoders = [
-            cube.encoder(plan, measurement, each)
-            for measurement, each in zip(plan.measurements, pixels, strict=True)
-        ]
+        is_append = growing is not None and plan.append is not None
+        encoders = (
+            []  # what is added to a shard is compressed when the shard is looked at
+            if is_append
+            else [
+                cube.encoder(plan, measurement, each)
+                for measurement, each in zip(plan.measurements, pixels, strict=True)
+            ]
+        )
         work = RowWork(
             task.n_rows,
             n_slots=len(plan.slots),
@@ -156,14 +165,19 @@ async def gather_shard(
             )
             read = time.perf_counter()
             await work.ended()
-        pictures = _pictures(pixels, outcomes, plan=plan, task=task)
+        pictures = _pictures(pixels, outcomes, plan=plan, task=task) if plan.append is None else []
         committed = await _committed_meanwhile(task, plan, control, claims)
         if committed is not None:
             return FilledShard(result=committed, is_new=False)
         measured = time.perf_counter()
-        stored_nbytes, _ = await both(
-            _write_shards(task, plan, encoders, cube), put_headers(task, rows, outcomes, control)
-        )
+        if growing is not None and is_append:
+            writing = _add_to_shards(task, plan, _decoded(pixels), growing, control)
+        else:
+            writing = _write_shards(task, plan, encoders, cube)
+        try:
+            stored_nbytes, _ = await both(writing, put_headers(task, rows, outcomes, control))
+        except _CommittedMeanwhileError as meanwhile:
+            return FilledShard(result=meanwhile.result, is_new=False)
     result = ShardResult(
         index=task.index,
         rows=outcomes,
@@ -201,6 +215,37 @@ async def _write_shards(
     )
 
 
+class _CommittedMeanwhileError(Exception):
+    """Another worker has committed the task. It is no error."""
+
+    def __init__(self, result: ShardResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+async def _add_to_shards(
+    task: ShardTask, plan: CubePlan, bands: Sequence[Pixels], growing: GrowingCube, control: ControlStore
+) -> int:
+    """Add the task's rows to its objects, one after another. Return how many bytes they take."""
+
+    async def still_ours() -> None:
+        _, committed = await both(check_row_claim(growing, plan), committed_result(task, control))
+        if committed is not None:
+            raise _CommittedMeanwhileError(committed)
+
+    nbytes = 0
+    for measurement, pixels in zip(plan.measurements, bands, strict=True):
+        nbytes += await growing.write_added_shard(
+            plan,
+            measurement,
+            task.shard_key(plan),
+            pixels,
+            n_before=task.row_start % plan.layout.shard[0],
+            still_ours=still_ours,
+        )
+    return nbytes
+
+
 async def _measure_and_encode(
     buffers: Sequence[Buffer],
     encoders: Sequence[RowEncoder],
@@ -211,7 +256,7 @@ async def _measure_and_encode(
 
     Args:
         buffers: Of each slot: pixels, shape (band, row, y, x), or compressed tiles.
-        encoders: One for each measurement.
+        encoders: One for each measurement; none for an append.
         start: The first row.
         outcomes: For each row from there on, one outcome per slot.
     """
@@ -239,8 +284,13 @@ def _pictures(
     task: ShardTask,
 ) -> list[dict[int, bytes]]:
     """Return quicklooks of the measurements. There are none if no pixel was decoded."""
-    pixels = [each for each in bands if not isinstance(each, BandTiles)]
+    pixels = _decoded(bands)
     return take_quicklooks(pixels, plan=plan, task=task, were_read=were_read(outcomes)) if pixels else []
+
+
+def _decoded(bands: Sequence[Pixels | BandTiles]) -> list[Pixels]:
+    """Return the measurements whose pixels were decoded, each of shape (row, y, x)."""
+    return [each for each in bands if not isinstance(each, BandTiles)]
 
 
 def were_read(outcomes: Sequence[Sequence[Outcome]]) -> list[list[bool]]:

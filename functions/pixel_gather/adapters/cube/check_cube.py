@@ -72,10 +72,10 @@ def check_cube(store: Store, *, place: str) -> Verified:
         StoreError: There is no receipt, it is damaged, or the store failed.
     """
     try:
-        receipt = _receipt(store, place)
+        receipt = read_receipt(store, place)
         differences = [*_of_root(store, receipt)]
         n_compared = 0
-        group = _opened(store)
+        group = open_group(store)
         for name in receipt.dtypes:
             array = _array(group, name)
             found = list(_of_description(array, name, receipt))
@@ -97,7 +97,16 @@ def check_cube(store: Store, *, place: str) -> Verified:
     )
 
 
-def _receipt(store: Store, place: str) -> Receipt:
+def read_receipt(store: Store, place: str) -> Receipt:
+    """Return a cube's receipt. Blocks.
+
+    Args:
+        store: At the cube's root.
+        place: The location as users write it, for messages.
+
+    Raises:
+        StoreError: There is no receipt, or it is damaged.
+    """
     try:
         content = bytes(obstore.get(store, RECEIPT_KEY).bytes())
     except FileNotFoundError as error:
@@ -157,7 +166,8 @@ def _of_root(store: Store, receipt: Receipt) -> Iterator[str]:
         yield f"the report in {ROOT_KEY} has another digest of all pixels"
 
 
-def _opened(store: Store) -> "zarr.Group | None":
+def open_group(store: Store) -> "zarr.Group | None":
+    """Return a cube's group, for all codecs of a gather; None if its metadata are missing or damaged."""
     import zarr  # noqa: PLC0415 # takes 0.3 s
     from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
 
