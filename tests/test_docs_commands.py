@@ -26,11 +26,13 @@ _PLACEHOLDER: Final = re.compile(r"\b[A-Z_]{2,}\b|[$<>]|://")
 _OFFLINE: Final = (
     "catalog",
     "drill",
+    "export",
     "index",
     "ls",
     "plan",
     "presence",
     "rank",
+    "replay",
     "report",
     "run",
     "search",

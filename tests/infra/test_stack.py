@@ -20,6 +20,19 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "by key, with a prefix": {"api_auth": "api-key", "api_log_role": False, "output_prefix": "a/b/"},
     "telling somebody": {"alarm_email": "operator@example.org", "retain_arrays": False},
     "emulated": {"emulated": True},
+    "with a schedule": {
+        "schedules": [
+            {
+                "name": "daily",
+                "every": "rate(1 day)",
+                "request": {
+                    "sources": {"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}},
+                    "window": {"bbox": [11, 46, 11.1, 46.1]},
+                    "output": {"append_to": "bolzano"},
+                },
+            }
+        ]
+    },
     "of a young account, with a key": {
         "account_concurrency": 10,
         "alarm_usd_per_day": "none",
@@ -120,7 +133,7 @@ def test_stack_has_no_resources_that_run_code_of_others() -> None:
     types = {each["Type"] for each in synthesized().template["Resources"].values()}
 
     assert not any(type_.startswith(("Custom::", "AWS::CloudFormation::")) for type_ in types)
-    assert len(synthesized().of("AWS::Lambda::Function")) == 9
+    assert len(synthesized().of("AWS::Lambda::Function")) == 11
 
 
 def test_everything_that_can_be_tagged_is() -> None:

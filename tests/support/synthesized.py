@@ -61,9 +61,16 @@ class Synthesized:
         """
         return {_name_of(each): each for each in self.properties("AWS::Lambda::Function")}
 
-    def definition(self) -> dict[str, Any]:
-        """Return the state machine's definition. Modules of ``handlers`` replace the functions' ARNs."""
-        (machine,) = self.properties("AWS::StepFunctions::StateMachine")
+    def machine(self, name: str = "machine") -> dict[str, Any]:
+        """Return the properties of a state machine: ``machine`` for gathers, or ``rankings``."""
+        machines = self.of("AWS::StepFunctions::StateMachine")
+        (found,) = (each for each in machines if self._named(each) == f"<{name}>")
+        properties: dict[str, Any] = machines[found]["Properties"]
+        return properties
+
+    def definition(self, name: str = "machine") -> dict[str, Any]:
+        """Return a state machine's definition. Modules of ``handlers`` replace the functions' ARNs."""
+        machine = self.machine(name)
         definition: dict[str, Any] = json.loads(self.show(machine["DefinitionString"]))
         return definition
 
@@ -89,7 +96,7 @@ class Synthesized:
             case "AWS::Lambda::Function":
                 return f"<{_name_of(resource['Properties'])}>"
             case "AWS::StepFunctions::StateMachine":
-                return "<machine>"
+                return "<rankings>" if name.startswith("Rankings") else "<machine>"
             case type_:
                 return f"<{type_.rpartition('::')[2].lower()}>"
 

@@ -203,7 +203,7 @@ def _without_tiles(
         width=layout.width,
         height=layout.height,
         n_bands=layout.n_bands,
-        dtypes=f"{layout.stored.str} {layout.dtype.name}",
+        dtypes=layout.dtypes,
         compression=layout.compression,
         predictor=layout.predictor,
         is_tiled=layout.is_tiled,
@@ -375,7 +375,7 @@ def _header(decoded: PackedHeader, layout: Layout, href: str) -> Header:
         width=layout.width,
         height=layout.height,
         n_bands=n_bands,
-        dtype=layout.dtype.name,
+        dtype=layout.dtype_name,
         nodata=decoded.nodata,
         scales=scales,
         offsets=offsets,
@@ -385,4 +385,5 @@ def _header(decoded: PackedHeader, layout: Layout, href: str) -> Header:
         tile_height=layout.block_height,
         is_tiled=layout.is_tiled,
         overviews=decoded.overviews,
+        coding=layout.coding,
     )
