@@ -67,12 +67,6 @@ _RANK: Final = Sizing(
     timeout=_API_TIMEOUT,  # what would take longer goes to the state machine
     disk=Size.gibibytes(4),
 )
-_TICK: Final = Sizing(
-    package="plan",
-    module="tick",
-    memory_mib=1024,  # Zarr's imports; the times of a million rows take 8 MB
-    timeout=Duration.minutes(1),
-)
 _RANK_ROUNDS: Final = Sizing(
     package="plan",
     module="rank_rounds",
@@ -85,6 +79,12 @@ _MEASURE: Final = Sizing(
     module="measure_scenes",
     memory_mib=ONE_VCPU_MIB,  # one thread computes; 16,000,000 pixels are held at one time
     timeout=_LONGEST,  # a task takes seconds, but a slow source may take 180 s
+)
+_TICK: Final = Sizing(
+    package="plan",
+    module="tick",
+    memory_mib=1024,  # Zarr's imports; the times of a million rows take 8 MB
+    timeout=Duration.minutes(1),
 )
 _PLAN: Final = Sizing(
     package="plan",
@@ -132,9 +132,9 @@ class Functions(Construct):
         self.search = function("Search", _SEARCH)
         self.dry_run = function("DryRun", _DRY_RUN)
         self.rank = function("Rank", _RANK)
-        self.tick = function("Tick", _TICK)
         self.rank_rounds = function("RankRounds", _RANK_ROUNDS)
         self.measure = function("MeasureScenes", _MEASURE)
+        self.tick = function("Tick", _TICK)
         self.plan = function("Plan", _PLAN)
         self.shard = function("Shard", _shard(settings.worker_memory_mib))
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
@@ -160,14 +160,18 @@ class Functions(Construct):
             grant_sources(planner.role, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
             buckets.indexes.grant_get(planner.role)
+        self._grant_rankings(buckets, sources)
         for area in (buckets.roots, buckets.times):  # to see when the last row of a cube was taken
             area.grant_get(self.tick.role)
         buckets.cubes.grant_list(self.tick.role)  # else S3 answers 403 where there is no cube
-        self._grant_rankings(buckets, sources)
         for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
             area.grant_get(self.plan.role)
-        for area in (buckets.metadata, buckets.gathers):
+        for area in (buckets.metadata, buckets.claims, buckets.gathers):
             area.grant_put(self.plan.role)
+        for area in (buckets.roots, buckets.rows):  # of a cube that an append adds rows to
+            area.grant_get(self.dry_run.role)
+        for area in (buckets.rows, buckets.claims):
+            area.grant_get(self.plan.role)
         for area in (buckets.cubes, buckets.gathers):
             area.grant_list(self.plan.role)  # to see whether the place is empty and which shards are there
         buckets.summaries.grant_put(self.plan.role)
@@ -176,6 +180,7 @@ class Functions(Construct):
             grant_sources(shard.role, sources, may_list=False)
             buckets.gathers.grant_get(shard.role)
             buckets.cubes.grant_put(shard.role)
+            buckets.cubes.grant_get(shard.role)  # an append continues the last shard
             buckets.sidecars.grant_put(shard.role)
 
         buckets.gathers.grant_get(self.finish.role)

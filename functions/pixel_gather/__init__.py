@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         gather_async,
     )
     from pixel_gather.local.index import Indexed, index, index_async
+    from pixel_gather.local.join import Joined, JoinedMember, join, joined_members, open_joined
     from pixel_gather.local.ls import ls
     from pixel_gather.local.rank import rank
     from pixel_gather.local.replay import replay
@@ -66,6 +67,8 @@ __all__ = [
     "GatherRequest",
     "Gathered",
     "Indexed",
+    "Joined",
+    "JoinedMember",
     "ListedObject",
     "MadeCatalog",
     "MissingExtraError",
@@ -92,8 +95,11 @@ __all__ = [
     "gather_async",
     "index",
     "index_async",
+    "join",
+    "joined_members",
     "ls",
     "make_catalog",
+    "open_joined",
     "presence",
     "rank",
     "replay",
@@ -131,6 +137,7 @@ _MODULES: Final = {
         "gather_async",
     ),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
+    "pixel_gather.local.join": ("Joined", "JoinedMember", "join", "joined_members", "open_joined"),
     "pixel_gather.local.ls": ("ls",),
     "pixel_gather.local.rank": ("rank",),
     "pixel_gather.local.replay": ("replay",),

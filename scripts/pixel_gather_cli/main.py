@@ -30,6 +30,7 @@ SUMMARIES = {
     ),
     "export": "Write a cube as an animation, pictures, GeoTIFFs, netCDF or a table.",
     "index": ("Save the header of every file in LIST, so that gathers need not read it again."),
+    "join": "Join many cubes into one array by their metadata. No pixel is read.",
     "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
     "plan": "Estimate a gather: shape, layout, requests, bytes, seconds and dollars.",
@@ -44,6 +45,7 @@ SUMMARIES = {
     "status": "Show the progress, the cost and the result of a gather on AWS.",
     "submit": "Gather on AWS, next to the data.",
     "verify": "Read a cube and compare it with its receipt.",
+    "view": "Show a cube's pixels in a browser.",
     "watch": "Show a gather on AWS until it ends.",
 }
 """The commands, each with the first sentence of its help. A command's imports happen when it is used."""
@@ -69,7 +71,7 @@ def command() -> None:
     \b
     Exit codes:
       0    all was gathered
-      1    finished, but some sources failed, or a compared cube differs
+      1    finished, but some sources failed, or a verified or replayed cube differs
       2    bad usage, refused, or a gather on AWS that failed
       70   a defect of Pixel Gather
       130  interrupted

@@ -84,16 +84,6 @@ RIGHTS = {
     | READ_SOURCES
     | LIST_SOURCES
     | {("s3:GetObject", "<control>/lists/*"), ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet")},
-    "tick": OWN_LOG
-    | {
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
-        ("s3:GetObject", "<arrays>/cubes/*.zarr/time/*"),
-        ("s3:ListBucket", "<arrays> cubes/*"),
-        ("states:StartExecution", "<machine>"),
-        ("states:ListExecutions", "<machine>"),
-    }
-    | operate("DescribeExecution"),
-    "schedules": {("lambda:InvokeFunction", "<tick>")},
     "rank": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
@@ -125,6 +115,16 @@ RIGHTS = {
     | READ_SOURCES
     | {("s3:GetObject", "<control>/rankings/*")}
     | put("<control>/rankings/*/measured/*"),
+    "tick": OWN_LOG
+    | {
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/time/*"),
+        ("s3:ListBucket", "<arrays> cubes/*"),
+        ("states:StartExecution", "<machine>"),
+        ("states:ListExecutions", "<machine>"),
+    }
+    | operate("DescribeExecution"),
+    "schedules": {("lambda:InvokeFunction", "<tick>")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES

@@ -135,7 +135,7 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
     for module, function in stack.functions().items():
         variables = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
         machine = variables.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
-        machines = {"submit": "<machine>", "status": "<machine>", "tick": "<machine>", "rank": "<rankings>"}
+        machines = dict.fromkeys(("submit", "status", "tick"), "<machine>") | {"rank": "<rankings>"}
         assert machine == machines.get(module)
         assert json.loads(variables.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
         assert json.loads(variables.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []

@@ -62,8 +62,8 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
         "10 % of tries by workers of 1,769 MiB fail",
         "Plan ended in an error, no refusal",
         "Finish ended in an error, no refusal",
-        "A schedule could not start its gather",
         "RankRounds ended in an error, no refusal",
+        "A schedule could not start its gather",
         "The API fails to answer",
         "Gathers cost $25 in a day by our model",
         "Workers of 1,024 MiB ran for $25 in a day",
@@ -107,8 +107,8 @@ def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> Non
     assert watched == {
         "Plan ended in an error, no refusal": ("Errors", "<plan_gather>"),
         "Finish ended in an error, no refusal": ("Errors", "<finish_gather>"),
-        "A schedule could not start its gather": ("Errors", "<tick>"),
         "RankRounds ended in an error, no refusal": ("Errors", "<rank_rounds>"),
+        "A schedule could not start its gather": ("Errors", "<tick>"),
         "The API fails to answer": ("5XXError", "PixelGather-test"),
     }
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.header_index import read_index
 from pixel_gather.adapters.cube.stored_table import StoredTable
 from pixel_gather.adapters.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
@@ -40,7 +41,7 @@ from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader, Ranges
 from pixel_gather.claim import find_cube
-from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.errors import AppendRunningError, RequestError, StoreError
 from pixel_gather.estimate import worker_memory
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
@@ -59,6 +60,13 @@ from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.request.request import GatherRequest, Sources, parse_request
 from pixel_gather.request.web_address import same_host_only
 from pixel_gather.task_group import all_of
+from pixel_gather.use_cases.append import (
+    NOTHING_TO_APPEND,
+    complete_cube,
+    finish_append,
+    found_list_of_append,
+    plan_append,
+)
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.gather_shard import gather_shard
 from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
@@ -68,6 +76,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _log: Final = logging.getLogger(__name__)
+
+_LOOK_AGAIN_S: Final = 2.0
+"""Pause between looks whether another append is done."""
 
 _SHARDS_IN_FLIGHT: Final = 2
 """One shard is compressed and stored while the next is read."""
@@ -98,7 +109,7 @@ class Settings:
     """Largest decoded size of one shard. Two shards are in memory at a time."""
 
     draws_report: bool = True
-    """Whether to write ``report.json``, ``.txt`` and ``.html`` beside the arrays. It takes seconds."""
+    """Whether to write the report and ``view.html`` beside the arrays. The report takes seconds."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that are not positive integers."""
@@ -166,7 +177,10 @@ class Gathered:
 
     report: Report
     was_complete: bool
-    """Whether the cube already existed. Then nothing was read."""
+    """Whether the cube already existed. Then nothing was read. An append had nothing to add."""
+
+    n_appended: int | None = None
+    """Rows that an append has added; None for a new cube."""
 
     page: str | None = None
     """Location of the HTML report; None if it was not or could not be drawn."""
@@ -196,12 +210,12 @@ class Gathered:
 def gather(
     request: Mapping[str, Any] | GatherRequest,
     *,
-    to: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_complete: Callable[[Gathered], None] = lambda _: None,
 ) -> Gathered:
-    """Gather one window of every source into one cube.
+    """Gather one window of every source into one cube, or add rows to one.
 
     Can be called while an event loop runs, as in a notebook. It then blocks that loop; `gather_async` does
     not.
@@ -210,7 +224,9 @@ def gather(
         request: See `pixel_gather.request.request.GatherRequest`. Relative paths start from the working
             folder.
         to: Where to write the cube: a folder, or ``s3://bucket/prefix``. It must be new, empty, or hold an
-            unfinished gather of the same request, which is then resumed.
+            unfinished gather of the same request, which is then resumed. Not for a request with
+            ``output.append_to``, which names the cube that rows are added to. Such a call waits while another
+            append is at work.
         settings: How this machine is used.
         on_progress: Called after each source.
         on_complete: Called when the cube is complete, before its report is drawn.
@@ -240,27 +256,49 @@ async def dry_run_async(
     """Plan a gather; see `dry_run`."""
     request = parse_request(request)
     async with opened_job(request.sources, settings or Settings(), request=request) as job:
-        return await plan_cube(
+        if request.output.append_to is None:
+            return await plan_cube(
+                request,
+                table=job.table,
+                reader=job.reader,
+                projector=job.projector,
+                max_task_nbytes=job.settings.max_task_nbytes,
+                now=0.0,
+            )
+        store, place = open_existing(request.output.append_to, job.settings.stores)
+        planned = await plan_append(
             request,
             table=job.table,
             reader=job.reader,
             projector=job.projector,
+            cube=GrowingZarrCube(store, place),
+            control=ObjectControlStore(store, CONTROL_FOLDER),
             max_task_nbytes=job.settings.max_task_nbytes,
-            now=0.0,
+            is_dry=True,
         )
+        if planned is None:
+            raise RequestError(NOTHING_TO_APPEND, field="output.append_to")
+        return planned[0]
 
 
 async def gather_async(
     request: Mapping[str, Any] | GatherRequest,
     *,
-    to: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_complete: Callable[[Gathered], None] = lambda _: None,
 ) -> Gathered:
-    """Gather one window of every source into one cube; see `gather`."""
+    """Gather one window of every source into one cube, or add rows to one; see `gather`."""
+    request, settings = parse_request(request), settings or Settings()
+    if (to is None) == (request.output.append_to is None):
+        raise RequestError(
+            "give a place for a new cube, or output.append_to for one that is there", field="to"
+        )
+    if to is None:
+        return await _append(request, settings, on_progress=on_progress, on_complete=on_complete)
     return await gather_listed(
-        parse_request(request), to=to, settings=settings, on_progress=on_progress, on_complete=on_complete
+        request, to=to, settings=settings, on_progress=on_progress, on_complete=on_complete
     )
 
 
@@ -316,6 +354,64 @@ async def gather_listed(
         return await _ended(cube, report, was_complete=False, settings=job.settings, on_complete=on_complete)
 
 
+async def _append(
+    request: GatherRequest,
+    settings: Settings,
+    *,
+    on_progress: Callable[[Progress], None],
+    on_complete: Callable[[Gathered], None],
+) -> Gathered:
+    """Add rows to a cube. Wait while another append is at work."""
+    store, place = open_existing(request.output.append_to or "", settings.stores)
+    growing, cube = GrowingZarrCube(store, place), ZarrCube(store, place)
+    controls = ObjectControlStore(store, CONTROL_FOLDER)
+    found_list = await found_list_of_append(request, cube=growing, control=controls)
+    async with opened_job(request.sources, settings, request=request, found_list=found_list) as job:
+        _log.info("the list names %s", counted(job.table.n_sources, "source"))
+        planned = await _planned_append(request, job, growing, controls)
+        if planned is None:
+            report = (await complete_cube(growing)).complete_report()
+            assert report is not None  # noqa: S101 # it is complete
+            return await _ended(
+                cube, report, was_complete=True, settings=settings, on_complete=on_complete, n_appended=0
+            )
+        plan, tasks = planned
+        n_rows = plan.n_rows - plan.first_row
+        _log.info("planned %s in %s", counted(n_rows, "row"), counted(len(tasks), "shard"))
+        await _gather_shards(
+            plan, tasks, job=job, cube=cube, controls=controls, on_progress=on_progress, growing=growing
+        )
+        control = controls.below(plan.claim)
+        report = await finish_append(plan=plan, tasks=tasks, cube=growing, control=control)
+        await control.clear()
+        _log.info("%s has %s more", place, counted(n_rows, "row"))
+        return await _ended(
+            cube, report, was_complete=False, settings=settings, on_complete=on_complete, n_appended=n_rows
+        )
+
+
+async def _planned_append(
+    request: GatherRequest, job: "Job", growing: GrowingZarrCube, controls: ObjectControlStore
+) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+    has_told = False
+    while True:
+        try:
+            return await plan_append(
+                request,
+                table=job.table,
+                reader=job.reader,
+                projector=job.projector,
+                cube=growing,
+                control=controls,
+                max_task_nbytes=job.settings.max_task_nbytes,
+            )
+        except AppendRunningError as error:
+            if not has_told:
+                _log.warning("waiting: %s", error)
+            has_told = True
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+
 async def _ended(
     cube: ZarrCube,
     report: Report,
@@ -323,9 +419,16 @@ async def _ended(
     was_complete: bool,
     settings: Settings,
     on_complete: Callable[[Gathered], None],
+    n_appended: int | None = None,
 ) -> Gathered:
     """Draw the report if it is missing, for example because an earlier run was stopped before that."""
-    gathered = Gathered(place=cube.place, report=report, was_complete=was_complete, stores=settings.stores)
+    gathered = Gathered(
+        place=cube.place,
+        report=report,
+        was_complete=was_complete,
+        n_appended=n_appended,
+        stores=settings.stores,
+    )
     on_complete(gathered)
     written = await look_for_report(cube.store)
     if settings.draws_report and not (was_complete and written.has_page):
@@ -519,6 +622,7 @@ async def _gather_shards(
     cube: ZarrCube,
     controls: ObjectControlStore,
     on_progress: Callable[[Progress], None],
+    growing: GrowingZarrCube | None = None,
 ) -> None:
     done = await gathered_indexes(controls.below(plan.claim))
     counter = _Counter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources))
@@ -539,6 +643,7 @@ async def _gather_shards(
                 source_timeout_s=job.settings.source_timeout_s,
                 on_source=counter.note,
                 claims=controls,
+                growing=growing,
             )
             _log.info(
                 "shard %d is written; %d of %d done", task.index, counter.progress.n_done, plan.n_sources
