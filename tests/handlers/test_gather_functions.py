@@ -312,7 +312,7 @@ def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMach
 
 
 class _MeetingControl:
-    """Control files of S3. The first four are answered only after all four are requested."""
+    """Control files of S3. The first ones are answered only after all of them are requested."""
 
     def __init__(self, control: Any, meeting: asyncio.Barrier, asked: list[str]) -> None:
         self._control = control
@@ -342,9 +342,9 @@ class _MeetingControl:
 def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claim, plan, sidecar and list take one round trip before the first source, not four."""
+    """Claim, plan and list take one round trip before the first source, not three."""
     verdict = machine.planned(REQUEST)
-    deployment, meeting = machine.shard.worker.deployment, asyncio.Barrier(4)
+    deployment, meeting = machine.shard.worker.deployment, asyncio.Barrier(3)
     asked: list[str] = []
 
     def control(gather: str, *, may_list: bool, real: Any = deployment.control) -> _MeetingControl:
@@ -356,7 +356,7 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
         {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[0]]}, Context()
     )
 
-    assert sorted(asked[:4]) == ["claim", "plan.msgpack", "shards/00000.msgpack", "sources.msgpack"]
+    assert sorted(asked[:3]) == ["claim", "plan.msgpack", "sources.msgpack"]
     assert (answer["windows_read"], answer["windows_failed"]) == (3, 0)
 
 
