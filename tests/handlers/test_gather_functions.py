@@ -48,11 +48,11 @@ def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tm
     assert cube.href.values.tolist() == [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
 
 
-def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMachine) -> None:
-    """The report has the fields of the result and all others."""
-    result = machine.run(REQUEST)
+def test_finish_gather_writes_the_report_into_the_cubes_folder(drawing_machine: StateMachine) -> None:
+    """The report has the fields of the result and all others. Its page has figures."""
+    result = drawing_machine.run(REQUEST)
 
-    report = _json(machine.s3, "cubes", result["report"].removeprefix("s3://cubes/"))
+    report = _json(drawing_machine.s3, "cubes", result["report"].removeprefix("s3://cubes/"))
     assert result["report"] == f"s3://cubes/out/{NAME}.zarr/report.json"
     assert {name: report[name] for name in ("gather", "cube", "digest", "n_sources", "usd")} == {
         name: result[name] for name in ("gather", "cube", "digest", "n_sources", "usd")
@@ -60,9 +60,11 @@ def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMac
     assert sum(report["usd_by_service"].values()) == result["usd"]
     assert report["requests"] == result["requests"] > 8
     assert result["report_page"] == f"s3://cubes/out/{NAME}.zarr/report.html"
-    page = machine.s3.get_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
+    page = drawing_machine.s3.get_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
     assert page["ContentType"] == "text/html; charset=utf-8"
-    assert NAME.encode() in page["Body"].read()
+    content = page["Body"].read()
+    assert NAME.encode() in content
+    assert content.count(b"<svg") > 4
 
 
 def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
