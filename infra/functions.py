@@ -80,6 +80,12 @@ _MEASURE: Final = Sizing(
     memory_mib=ONE_VCPU_MIB,  # one thread computes; 16,000,000 pixels are held at one time
     timeout=_LONGEST,  # a task takes seconds, but a slow source may take 180 s
 )
+_TICK: Final = Sizing(
+    package="plan",
+    module="tick",
+    memory_mib=1024,  # Zarr's imports; the times of a million rows take 8 MB
+    timeout=Duration.minutes(1),
+)
 _PLAN: Final = Sizing(
     package="plan",
     module="plan_gather",
@@ -128,6 +134,7 @@ class Functions(Construct):
         self.rank = function("Rank", _RANK)
         self.rank_rounds = function("RankRounds", _RANK_ROUNDS)
         self.measure = function("MeasureScenes", _MEASURE)
+        self.tick = function("Tick", _TICK)
         self.plan = function("Plan", _PLAN)
         self.shard = function("Shard", _shard(settings.worker_memory_mib))
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
@@ -135,7 +142,7 @@ class Functions(Construct):
         self.finish = function("Finish", _FINISH)
         in_api = (self.submit, self.status, self.search, self.dry_run, self.rank)
         of_rankings = (self.rank_rounds, self.measure)
-        self.every = (*in_api, self.plan, *self.shards, self.finish, *of_rankings)
+        self.every = (*in_api, self.tick, self.plan, *self.shards, self.finish, *of_rankings)
         self._grant_data(buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
             for reader in (self.dry_run, self.plan, self.rank, *of_rankings, *self.shards):
@@ -154,10 +161,17 @@ class Functions(Construct):
             buckets.lists.grant_get(planner.role)
             buckets.indexes.grant_get(planner.role)
         self._grant_rankings(buckets, sources)
+        for area in (buckets.roots, buckets.times):  # to see when the last row of a cube was taken
+            area.grant_get(self.tick.role)
+        buckets.cubes.grant_list(self.tick.role)  # else S3 answers 403 where there is no cube
         for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
             area.grant_get(self.plan.role)
-        for area in (buckets.metadata, buckets.gathers):
+        for area in (buckets.metadata, buckets.claims, buckets.gathers):
             area.grant_put(self.plan.role)
+        for area in (buckets.roots, buckets.rows):  # of a cube that an append adds rows to
+            area.grant_get(self.dry_run.role)
+        for area in (buckets.rows, buckets.claims):
+            area.grant_get(self.plan.role)
         for area in (buckets.cubes, buckets.gathers):
             area.grant_list(self.plan.role)  # to see whether the place is empty and which shards are there
         buckets.summaries.grant_put(self.plan.role)
@@ -166,6 +180,7 @@ class Functions(Construct):
             grant_sources(shard.role, sources, may_list=False)
             buckets.gathers.grant_get(shard.role)
             buckets.cubes.grant_put(shard.role)
+            buckets.cubes.grant_get(shard.role)  # an append continues the last shard
             buckets.sidecars.grant_put(shard.role)
 
         buckets.gathers.grant_get(self.finish.role)

@@ -19,6 +19,7 @@ from infra.functions import Functions
 from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
 from infra.widgets import dashboard_rows
+from pixel_gather.catalog.schedule import TICK_PREFIX
 from pixel_gather.estimate.pricing import USD_PER_GB_S
 from pixel_gather.metric_names import SOURCES_FAILED, SOURCES_READ, SPENT_USD
 
@@ -98,6 +99,12 @@ class Monitoring(Construct):
                 description=f"{name} ended in an error, no refusal: its log says why, and it is tried again",
             )
         self._alarm(
+            "TickErrors",
+            functions.tick.function.metric_errors(period=PERIOD),
+            threshold=1,
+            description="A schedule could not start its gather: the log of the function tick says why",
+        )
+        self._alarm(
             "ApiErrors",
             api.metric_server_error(period=PERIOD, statistic="Sum"),
             threshold=_API_ERRORS,
@@ -170,6 +177,7 @@ class Monitoring(Construct):
     def _report_failures(self, *state_machines: sfn.StateMachine) -> None:
         """Send the name of each gather or large ranking that fails or times out. Refusals are not sent.
 
+        Refusals of scheduled gathers are sent too: nobody waits for their answer.
         The Map's children are executions as well. They are not sent: the ARN of their state machine ends in
         the Map's label.
         """
@@ -178,6 +186,7 @@ class Monitoring(Construct):
             "$or": [
                 {"status": ["TIMED_OUT"]},
                 {"status": ["FAILED"], "error": [{"exists": False}, {"anything-but": list(REFUSALS)}]},
+                {"status": ["FAILED"], "name": [{"prefix": TICK_PREFIX}]},
             ],
         }
         events.CfnRule(

@@ -107,6 +107,11 @@ class GatherStateMachine(Construct):
         self._grant_gathers(holder, "states:DescribeExecution", "states:ListMapRuns")
         self._grant_map_runs(holder)
 
+    def grant_tick(self, holder: iam.Role) -> None:
+        """Allow starting gathers, and listing those that run."""
+        self.grant_submit(holder)
+        allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)
+
     def grant_operate(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         """Allow listing, describing, stopping and redriving gathers."""
         allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 _WORKER = (
-    "pixel_gather.use_cases",
+    "pixel_gather.use_cases.gather_shard",
     "pixel_gather.read.read_shard",
     "pixel_gather.adapters.cube.shard_codec",
     "pixel_gather.adapters.cube.zarr_cube",
@@ -43,7 +43,7 @@ CASES = (
     ),
     Case(
         "core",
-        ("pixel_gather.use_cases",),
+        ("pixel_gather.use_cases.gather_shard", "pixel_gather.use_cases.finish_gather"),
         ("pydantic", "zarr", "rasterio", "boto3", "obstore", "imagecodecs", "arro3", *_PICTURES),
     ),
     Case(

@@ -23,7 +23,7 @@ from pixel_gather.gather_shards import LastPlan, OnShard, gather_shards
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.time_limits import ShardTimes, in_time
-from pixel_gather.use_cases import FilledShard
+from pixel_gather.use_cases.gather_shard import FilledShard
 
 
 class ShardWorker:
@@ -57,6 +57,7 @@ class ShardWorker:
             cube=self.deployment.cube(gather),
             control=self.deployment.control(gather, may_list=False),
             claims=self.deployment.control(cube_name(gather), may_list=False),
+            growing=self.deployment.growing(gather),
             times=times,
             on_shard=done,
         )

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from handlers.settings import Settings
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
@@ -51,6 +52,11 @@ class Deployment:
             gather: The cube's name, or ``name/claim``.
         """
         return self._opened(self.settings.cube_href(cube_name(gather)))
+
+    def growing(self, gather: str) -> GrowingZarrCube:
+        """Return the cube of a gather for appends. Arguments as for `cube`."""
+        cube = self.cube(gather)
+        return GrowingZarrCube(cube.store, cube.place)
 
     def control(self, gather: str, *, may_list: bool = True) -> ObjectControlStore:
         """Return the store of a gather's control files.

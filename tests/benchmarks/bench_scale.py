@@ -36,7 +36,10 @@ from pixel_gather.ports import OpenedSource
 from pixel_gather.process_usage import peak_rss_mib
 from pixel_gather.request.href_policy import HrefPolicy
 from pixel_gather.request.request import GatherRequest, parse_request
-from pixel_gather.use_cases import finish_gather, load_plan, load_shard, load_tasks, plan_gather
+from pixel_gather.use_cases.finish_gather import finish_gather
+from pixel_gather.use_cases.gather_shard import load_shard
+from pixel_gather.use_cases.plan_gather import plan_gather
+from pixel_gather.use_cases.step_files import load_plan, load_tasks
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.text_table import markdown
 

@@ -30,7 +30,7 @@ from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
 from pixel_gather.local.gather import Settings, opened_job
 from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases import plan_gather
+from pixel_gather.use_cases.plan_gather import plan_gather
 from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.text_table import markdown
 from support.lambda_functions import ENVIRONMENT

@@ -16,7 +16,7 @@ from zarr.storage import ObjectStore
 from handlers.settings import SourceBucket
 from pixel_gather.errors import StoreError
 from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases import gather_shard
+from pixel_gather.use_cases.gather_shard import gather_shard
 from support.lambda_functions import REGION, Context, StateMachine, records
 from support.undrawn import gather_undrawn
 

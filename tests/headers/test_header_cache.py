@@ -17,7 +17,9 @@ from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import ShardBuffers, ignore, read_shard
 from pixel_gather.report.report import Report
 from pixel_gather.request.request import parse_request
-from pixel_gather.use_cases import FilledShard, finish_gather, gather_shard, plan_gather
+from pixel_gather.use_cases.finish_gather import finish_gather
+from pixel_gather.use_cases.gather_shard import FilledShard, gather_shard
+from pixel_gather.use_cases.plan_gather import plan_gather
 from support.fakes import (
     FakeControl,
     FakeCube,

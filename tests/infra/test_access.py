@@ -10,6 +10,7 @@ EXECUTIONS = "arn:<partition>:states:<region>:<accountid>:execution:<machine>:*"
 CHILDREN = "arn:<partition>:states:<region>:<accountid>:execution:<machine>/Shards:*"
 MAP_RUNS = "arn:<partition>:states:<region>:<accountid>:mapRun:<machine>/Shards:*"
 STACK = "arn:<partition>:cloudformation:<region>:<accountid>:stack/PixelGather-main/*"
+GROUP = "arn:<partition>:scheduler:<region>:<accountid>:schedule-group/PixelGather-main"
 CATALOG = "arn:<partition>:s3:::catalogs/all/europe"
 SCENES = "arn:<partition>:s3:::scenes"
 
@@ -114,6 +115,16 @@ RIGHTS = {
     | READ_SOURCES
     | {("s3:GetObject", "<control>/rankings/*")}
     | put("<control>/rankings/*/measured/*"),
+    "tick": OWN_LOG
+    | {
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/time/*"),
+        ("s3:ListBucket", "<arrays> cubes/*"),
+        ("states:StartExecution", "<machine>"),
+        ("states:ListExecutions", "<machine>"),
+    }
+    | operate("DescribeExecution"),
+    "schedules": {("lambda:InvokeFunction", "<tick>")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
@@ -176,6 +187,21 @@ OPERATOR = (
     | operate("DescribeExecution", "GetExecutionHistory", "ListMapRuns", "RedriveExecution", "StopExecution")
 )
 
+SCHEDULER = {
+    (
+        "scheduler:CreateSchedule",
+        "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*",
+    ),
+    ("scheduler:GetSchedule", "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*"),
+    (
+        "scheduler:DeleteSchedule",
+        "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*",
+    ),
+    ("scheduler:ListSchedules", "*"),
+    ("iam:PassRole", "<role>"),
+    ("cloudformation:DescribeStacks", STACK),
+}
+
 READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cubes/*")}
 
 
@@ -211,17 +237,30 @@ def test_roles_have_no_policies_but_those(stack: Synthesized) -> None:
     )
 
 
-def test_nobody_may_delete_or_pass_a_role(stack: Synthesized) -> None:
-    """No role may delete objects or pass a role on."""
+def test_nobody_may_delete_or_pass_a_role_but_that_of_schedules(stack: Synthesized) -> None:
+    """No role may delete objects. Who adds schedules may pass on one role, and to Scheduler alone."""
     actions = {
         action
         for type_ in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
         for policy in stack.properties(type_)
+        if policy["PolicyDocument"] != handed_out(stack, "SchedulePolicyArn")
         for action, _ in rights_in(stack, policy["PolicyDocument"])
     }
+    (passing,) = [
+        statement
+        for statement in handed_out(stack, "SchedulePolicyArn")["Statement"]
+        if statement["Action"] == "iam:PassRole"
+    ]
 
     assert not any(action.startswith("s3:Delete") for action in actions)
     assert not any(action.startswith("iam:") or "*" in action for action in actions)
+    assert passing["Resource"]["Fn::GetAtt"][0] == role_of(stack, "schedules")
+    assert passing["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+
+
+def test_schedulers_policy_reaches_the_groups_schedules_and_no_gather(stack: Synthesized) -> None:
+    """Who adds schedules may do that in the stack's own group, and nothing else."""
+    assert rights_in(stack, handed_out(stack, "SchedulePolicyArn")) == SCHEDULER
 
 
 def test_operators_policy_reaches_gathers_and_no_cube(stack: Synthesized) -> None:
@@ -250,7 +289,7 @@ def test_roles_are_assumed_by_the_service_that_runs_them(stack: Synthesized) -> 
         for holder in RIGHTS
     }
 
-    assert services == {"lambda.amazonaws.com", "states.amazonaws.com"}
+    assert services == {"lambda.amazonaws.com", "states.amazonaws.com", "scheduler.amazonaws.com"}
 
 
 def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
@@ -260,8 +299,11 @@ def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
             "AssumeRolePolicyDocument"
         ]["Statement"]
         ((operator, condition),) = statement["Condition"].items()
-        assert operator == ("StringEquals" if holder in MACHINES else "StringEqualsIfExists")
+        is_function = holder not in (*MACHINES, "schedules")
+        assert operator == ("StringEqualsIfExists" if is_function else "StringEquals")
+        group = condition.pop("aws:SourceArn", None)
         assert condition == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+        assert group is None or stack.show(group) == GROUP
 
 
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -351,6 +393,8 @@ def role_of(stack: Synthesized, holder: str) -> str:
     if holder in MACHINES:
         machine = stack.machine(holder)
         return str(machine["RoleArn"]["Fn::GetAtt"][0])
+    if holder == "schedules":
+        return str(stack.template["Outputs"]["ScheduleRoleArn"]["Value"]["Fn::GetAtt"][0])
     return str(stack.functions()[holder]["Role"]["Fn::GetAtt"][0])
 
 

@@ -64,7 +64,7 @@ class Executions:
     kind: str = "gather"
     """What the executions are: ``gather`` or ``ranking``. Links and messages name it."""
 
-    def submit(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+    def submit(self, request: Mapping[str, Any], *, name: str, again: bool = False) -> dict[str, Any]:
         """Start a gather, or return the one that this request has already started.
 
         If the last attempt failed, timed out or was stopped, another is started. It gathers the missing
@@ -73,6 +73,7 @@ class Executions:
         Args:
             request: The result of `GatherRequest.to_json`.
             name: The result of `naming.execution_name` for the request.
+            again: Start another one if the last has succeeded, as an append may find more sources by then.
 
         Returns:
             ``id``, ``is_new``, ``state`` and ``links``.
@@ -86,12 +87,27 @@ class Executions:
             found = self._find(attempt)
             if found is None:
                 return self._start(attempt, content)
-            if STATES[found["status"]] in ("running", "succeeded"):
+            state = STATES[found["status"]]
+            if state == "running" or (state == "succeeded" and not again):
                 return self._line(found) | {"is_new": False}
         raise RequestError(
             f"it has failed {_MOST_ATTEMPTS} times: look why with status {name}, or give it another name",
             field="output.name",
         )
+
+    def start(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+        """Start one execution of this name, or return the one that there is, whatever became of it.
+
+        Args:
+            request: A request, as plain JSON values.
+            name: The execution's name.
+
+        Raises:
+            RequestError: The request is too large.
+        """
+        content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        _check_size(content)
+        return self._start(_checked(name), content)
 
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather.

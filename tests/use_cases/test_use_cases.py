@@ -16,21 +16,15 @@ from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import ShardBuffers
-from pixel_gather.report import row_coordinates
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Values
 from pixel_gather.request.request import parse_request
 from pixel_gather.stores import FoundCube
-from pixel_gather.use_cases import (
-    FilledShard,
-    finish_gather,
-    gather_shard,
-    gathered_indexes,
-    load_plan,
-    load_shard,
-    load_tasks,
-    plan_gather,
-)
+from pixel_gather.use_cases import finish_gather as finish_gather_module
+from pixel_gather.use_cases.finish_gather import finish_gather
+from pixel_gather.use_cases.gather_shard import FilledShard, gather_shard, load_shard
+from pixel_gather.use_cases.plan_gather import plan_gather
+from pixel_gather.use_cases.step_files import gathered_indexes, load_plan, load_tasks
 from support.fakes import (
     FakeControl,
     FakeCube,
@@ -512,7 +506,7 @@ def test_gather_of_scenes_has_a_measurement_for_each_band() -> None:
 
 def test_finish_gather_writes_rows_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """No row is left out if batches are not a whole number of shards."""
-    monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(finish_gather_module, "CHUNK_ROWS", 3)
     gather = Gather()
 
     gather.run()
@@ -536,7 +530,7 @@ class _RunsOfRows(FakeCube):
 
 def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk written shard by shard would be read and written again for each shard."""
-    monkeypatch.setattr(row_coordinates, "CHUNK_ROWS", 3)
+    monkeypatch.setattr(finish_gather_module, "CHUNK_ROWS", 3)
     cube = _RunsOfRows()
     images: dict[str, Any] = {
         name: FakeImage(pixels=image, header={"nodata": row})
