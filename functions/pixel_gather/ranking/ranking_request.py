@@ -202,6 +202,11 @@ class RankingRequest:
         return cls.of(**more, statistic=str(statistic), bbox=area.get("bbox"), geojson=area.get("geojson"))
 
     @property
+    def reads_on(self) -> bool:
+        """Whether scenes whose rank is open are read at finer levels."""
+        return self.precision.kind == "bound"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The bands that its values are computed from, by their names in the expression."""
         return () if self.expression is None else self.expression.names
