@@ -92,7 +92,7 @@ def datetime_of(request: dict[str, Any]) -> str:
 def test_first_tick_makes_the_cube_and_the_next_searches_from_before_its_last_row(
     tick: ModuleType, s3: Any, s3_url: str, states: FakeStepFunctions
 ) -> None:
-    """A tick that comes twice starts one gather."""
+    """A tick that comes twice starts one gather. Rows of an append that has not ended do not count."""
     put_items(s3, 3)
 
     first = told(tick, "2026-06-03T12:00:00Z")
@@ -108,6 +108,13 @@ def test_first_tick_makes_the_cube_and_the_next_searches_from_before_its_last_ro
     assert datetime_of(later) == "2026-06-01T10:00:00Z/2026-06-05T12:00:00Z"
     assert later["output"] == {"append_to": "grows"}
     assert len(states.started) == 2
+
+    key = {"Bucket": "cubes", "Key": "out/grows.zarr/zarr.json"}
+    root = json.loads(s3.get_object(**key)["Body"].read())
+    root["consolidated_metadata"]["metadata"]["time"]["shape"] = [2]  # the third row is of no version yet
+    s3.put_object(**key, Body=json.dumps(root))
+    third = told(tick, "2026-06-06T12:00:00Z")
+    assert datetime_of(states.started[third["execution"]]).startswith("2026-05-31T10:00:00Z/")
 
 
 def test_first_gather_that_failed_is_gone_on_with_by_the_next_tick(
