@@ -373,6 +373,21 @@ def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
     assert replay(tmp_path / "cube.zarr").counts == {Drift.SAME: 1, Drift.PIXELS_DIFFER: 1}
 
 
+def test_cube_of_compressed_tiles_is_compared_by_its_pixels(tmp_path: Path) -> None:
+    """The cube keeps the sources' own tiles. They are decoded for the comparison, and kept in a new cube."""
+    for n in range(2):
+        write(named(tmp_path, n), value=n)
+    request = {"sources": [str(named(tmp_path, n)) for n in range(2)], "window": {"tile": [1, 1]}}
+    gather_undrawn(request | {"output": {"codec": "source"}}, to=tmp_path / "cube.zarr")
+    assert replay(tmp_path / "cube.zarr").is_same
+
+    one_pixel(named(tmp_path, 1), row=20, col=20)
+
+    expected = {Drift.SAME: 1, Drift.PIXELS_DIFFER: 1}
+    assert replay(tmp_path / "cube.zarr").counts == expected
+    assert replay(tmp_path / "cube.zarr", tmp_path / "new.zarr", settings=UNDRAWN).counts == expected
+
+
 def test_new_cube_and_versions_alone_exclude_each_other(cube: Path) -> None:
     """Both at one time make no sense. Nothing is read or written."""
     with pytest.raises(RequestError, match="headers-only"):

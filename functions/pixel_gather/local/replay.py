@@ -22,7 +22,7 @@ from pixel_gather.model.source import Source
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.report.drift import Drift, Replayed, SourceDrift, Version, drift_of
-from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.request.request import GatherRequest, Output, parse_request
 
 type OnSource = Callable[[SourceDrift], None]
 
@@ -117,7 +117,8 @@ async def _look_at_sources(
     cube: StoredCube, settings: Settings, stack: AsyncExitStack, remarks: list[str], *, headers_only: bool
 ) -> Look:
     """Open the sources. Where no pixels can be compared, a remark says why."""
-    request, table = _planning_request(cube), _table(cube)
+    request = _listed_request(cube).model_copy(update={"output": Output()})  # all codecs are read decoded
+    table = _table(cube)
     clients: list[Objects] = []
 
     def keep(objects: Objects) -> Objects:
@@ -149,7 +150,7 @@ async def _look_at_new_cube(
     """Gather into a new cube and open it."""
     content = None if cube.receipt.appends else await asyncio.to_thread(_found_list, cube)
     gathered = await gather_listed(
-        _own_request(cube) or _planning_request(cube),
+        _own_request(cube) or _listed_request(cube),
         to=to,
         table=_table(cube, found_list=content),
         settings=settings,
@@ -191,7 +192,7 @@ def _own_request(cube: StoredCube) -> GatherRequest | None:
         return None
 
 
-def _planning_request(cube: StoredCube) -> GatherRequest:
+def _listed_request(cube: StoredCube) -> GatherRequest:
     """Return a request for the same windows, whose list is that of the cube."""
     given = _plain(cube.receipt.request)
     sources = given["sources"] if isinstance(given["sources"], dict) else {}
