@@ -97,7 +97,8 @@ def opened(deployment: DeployedStack) -> xr.Dataset:
         region=deployment.region,
         client_options={"allow_invalid_certificates": True},
     )
-    return xr.open_zarr(ObjectStore(store, read_only=True))
+    found: xr.Dataset = xr.open_zarr(ObjectStore(store, read_only=True))
+    return found
 
 
 @pytest.fixture(scope="module")

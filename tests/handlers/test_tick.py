@@ -60,7 +60,8 @@ def states() -> FakeStepFunctions:
 def tick(s3: Any, states: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The function of ticks."""
     del s3
-    with cold_start(monkeypatch, "tick") as module:
+    with cold_start(monkeypatch, "tick") as imported:
+        module: Any = imported
         executions = replace(module.ticker.executions, stepfunctions=states)
         module.ticker = module.Ticker(module.deployment, executions)
         yield module
