@@ -14,7 +14,7 @@ from catalog.scenes import item
 from pixel_gather import Settings, StoreSettings, gather
 from pixel_gather.catalog.schedule import Schedule
 from pixel_gather.errors import RequestError, StoreError
-from support.lambda_functions import Context, cold_start
+from support.lambda_functions import Context, StateMachine, cold_start
 
 REQUEST: dict[str, Any] = {
     "sources": {"stac": {"items": "s3://sources/items.json", "assets": ["B2"]}},
@@ -116,6 +116,24 @@ def test_first_tick_makes_the_cube_and_the_next_searches_from_before_its_last_ro
     s3.put_object(**key, Body=json.dumps(root))
     third = told(tick, "2026-06-06T12:00:00Z")
     assert datetime_of(states.started[third["execution"]]).startswith("2026-05-31T10:00:00Z/")
+
+
+@pytest.mark.slow
+def test_three_ticks_make_the_cube_append_what_is_new_and_append_nothing(
+    tick: ModuleType, machine: StateMachine, states: FakeStepFunctions
+) -> None:
+    """The gathers are run by the deployment's own functions, as the state machine calls them."""
+    rows, ends = [], []
+    for day, n in ((3, 3), (6, 5), (7, 5)):
+        put_items(machine.s3, n)
+        started = told(tick, f"2026-06-{day:02}T12:00:00Z")["execution"]
+        ends.append(machine.run(states.started[started]))
+        root = machine.s3.get_object(Bucket="cubes", Key="out/grows.zarr/zarr.json")
+        metadata = json.loads(root["Body"].read())["consolidated_metadata"]["metadata"]
+        rows.append(metadata["B2"]["shape"][0])
+
+    assert rows == [3, 5, 5], ends
+    assert ends[2]["verdict"] == "complete"
 
 
 def test_first_gather_that_failed_is_gone_on_with_by_the_next_tick(
