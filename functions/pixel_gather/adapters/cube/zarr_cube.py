@@ -68,6 +68,8 @@ RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
 _NO_ETAG: Final = "none"
 """Of a store that gives none."""
+VERSIONS_FOLDER: Final = "versions/"
+"""What appends keep: the metadata of former versions, and the list that each search has found."""
 
 
 def found_list_key(plan: CubePlan) -> str:
@@ -378,9 +380,9 @@ class ZarrCube:
         return json.dumps(content).encode()
 
     def _array_names(self) -> set[str]:
-        """Return the names of all arrays. zarr-python's own listing would warn of the control folder."""
+        """Return the names of all arrays. zarr-python's own listing would warn of the other folders."""
         folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
-        return {folder for folder in folders if f"{folder}/" != CONTROL_FOLDER}
+        return {folder for folder in folders if f"{folder}/" not in (CONTROL_FOLDER, VERSIONS_FOLDER)}
 
     def _metadata_of(self, name: str) -> Any:
         return json.loads(bytes(obstore.get(self.store, f"{name}/{ROOT_KEY}").bytes()))
