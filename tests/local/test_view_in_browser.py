@@ -243,6 +243,34 @@ def test_keys_move_the_pixel_and_step_through_rows(
     assert "part=21%2C31%2C2%2C1" in page.run("location.hash")
 
 
+def test_finger_selects_a_pixel(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """A tap is a click. Browsers may still scroll and zoom over the picture."""
+    url, _ = served
+    page.open_(f"{url}#row=2&show=red")
+    ((x, y),) = _places(page, (30, 40))
+    page.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+    page.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    assert "part=30%2C40%2C1%2C1" in page.run("location.hash")
+
+
+def test_play_shows_row_after_row(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """It starts anew after the last row, and skips rows that were not read if told so."""
+    url, _ = served
+    page.open_(f"{url}#row={MISSING - 1}&show=nir&skip=1")
+    page.run("document.getElementById('speed').value = '16'")
+    page.run(
+        "window.rows = []; new MutationObserver(() => rows.push(document.getElementById('row').value))"
+        ".observe(document.getElementById('count'), { childList: true })"
+    )
+    page.run("document.getElementById('play').click()")
+    page.wait("rows.length >= 3")
+    page.run("document.getElementById('play').click()")
+
+    assert page.run("rows")[:3] == ["8", "0", "1"]
+
+
 @pytest.mark.parametrize("is_dark", [False, True])
 def test_axe_finds_nothing(
     page: Page, served: tuple[str, list[tuple[str, str | None]]], *, is_dark: bool
@@ -333,17 +361,18 @@ def test_page_from_a_folder_names_the_command(page: Page, valley: str) -> None:
     assert f"pixel-gather view '{valley}'" in page.run("document.getElementById('message').textContent")
 
 
-def _drag(page: Page, start: tuple[int, int], end: tuple[int, int]) -> None:
-    """Press the mouse on one pixel, release it on another, and wait for the series."""
-    box = page.run(
+def _places(page: Page, *pixels: tuple[int, int]) -> list[tuple[float, float]]:
+    """Return where the centres of pixels are in the tab, in CSS pixels."""
+    left, top, width = page.run(
         "(({ left, top, width }) => [left, top, width])"
         "(document.getElementById('stage').getBoundingClientRect())"
     )
-    places = [
-        (box[0] + (x + 0.5) * box[2] / SIDE, box[1] + (y + 0.5) * box[2] / SIDE) for x, y in (start, end)
-    ]
-    for kind, (x, y) in zip(
-        ("mousePressed", "mouseMoved", "mouseReleased"), (places[0], places[1], places[1]), strict=True
-    ):
+    return [(left + (x + 0.5) * width / SIDE, top + (y + 0.5) * width / SIDE) for x, y in pixels]
+
+
+def _drag(page: Page, start: tuple[int, int], end: tuple[int, int]) -> None:
+    """Press the mouse on one pixel, release it on another, and wait for the series."""
+    pressed, released = _places(page, start, end)
+    for kind, (x, y) in (("mousePressed", pressed), ("mouseMoved", released), ("mouseReleased", released)):
         page.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
     page.wait("document.documentElement.dataset.series === 'drawn'")
