@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from handlers.settings import Settings
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
@@ -22,6 +23,7 @@ class Deployment:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
+        self._own = own
         self.limiter = AdaptiveLimiter(most=settings.concurrency)
         self.objects = Objects(own, by_root=_by_root(settings), pace=self.limiter)
         self._control = open_place(f"s3://{settings.control_bucket}", own)
@@ -51,6 +53,11 @@ class Deployment:
         """
         return self._opened(self.settings.cube_href(cube_name(gather)))
 
+    def growing(self, gather: str) -> GrowingZarrCube:
+        """Return the cube of a gather for appends. Arguments as for `cube`."""
+        cube = self.cube(gather)
+        return GrowingZarrCube(cube.store, cube.place)
+
     def control(self, gather: str, *, may_list: bool = True) -> ObjectControlStore:
         """Return the store of a gather's control files.
 
@@ -59,6 +66,16 @@ class Deployment:
             may_list: Whether this function has the right to list the files.
         """
         return ObjectControlStore(self._control, f"gathers/{gather}/", may_list=may_list)
+
+    @property
+    def results(self) -> ObjectControlStore:
+        """Tables of large rankings and kept statistics, in the bucket of cubes."""
+        place = f"s3://{self.settings.array_bucket}"
+        return ObjectControlStore(open_place(place, self._own), self.settings.rankings_prefix, may_list=False)
+
+    def ranking_files(self, ranking: str, *, may_list: bool = True) -> ObjectControlStore:
+        """Return the store of a large ranking's control files."""
+        return ObjectControlStore(self._control, f"rankings/{ranking}/", may_list=may_list)
 
     def close(self) -> None:
         """End the event loop. Lambda never calls this."""

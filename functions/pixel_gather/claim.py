@@ -61,10 +61,12 @@ def _check_digest(found: FoundCube, digest: str) -> None:
 def check_found_claim(found: FoundCube | None, plan: CubePlan) -> FoundCube:
     """Return the cube at the location if it still belongs to this plan.
 
+    An append checks its own claim; see `pixel_gather.use_cases.row_claim`.
+
     Raises:
         ArrayExistsError: The cube was removed. It may have been planned again since.
     """
-    if found is None or found.claim != plan.claim:
+    if found is None or (plan.append is None and found.claim != plan.claim):
         raise ArrayExistsError(_REMOVED if found is None else _PLANNED_ANEW)
     return found
 
@@ -74,8 +76,15 @@ async def write_claim(control: ControlStore, claim: str) -> None:
     await control.put(_CLAIM_KEY, claim.encode())
 
 
+def is_append(claim: str) -> bool:
+    """Return whether a claim is that of an append, as `CubePlan.claim` makes it."""
+    return "-" in claim
+
+
 async def check_claim(control: ControlStore, claim: str) -> None:
     """Raise an error if the cube was removed and planned again since.
+
+    An append has another check, right before it writes: `pixel_gather.use_cases.row_claim.check_row_claim`.
 
     Args:
         control: The store that was given to `pixel_gather.use_cases.plan_gather.plan_gather`.
@@ -85,5 +94,5 @@ async def check_claim(control: ControlStore, claim: str) -> None:
         ArrayExistsError: The location has another claim now.
         StoreError: The gather was not planned, or its control files have expired.
     """
-    if await needed_file(control, _CLAIM_KEY) != claim.encode():
+    if not is_append(claim) and await needed_file(control, _CLAIM_KEY) != claim.encode():
         raise ArrayExistsError(_PLANNED_ANEW)

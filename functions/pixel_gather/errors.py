@@ -9,6 +9,7 @@
     │   └── StaleHeaderError   a cached header is out of date: read the header again
     ├── StoreError         the cube's store failed: repair it and run again
     ├── BusyError          this machine or a store is busy: run again, nothing needs repair
+    │   └── AppendRunningError   another append to the cube is at work: run again when it is done
     ├── ArrayExistsError   the output location is in use: choose another
     ├── MissingExtraError  an optional package is needed: the message says what to install
     │
@@ -91,6 +92,12 @@ class BusyError(GatherError):
     """This machine or a store is busy at the moment. Repeat the run: it continues where it stopped."""
 
     code = "busy"
+
+
+class AppendRunningError(BusyError):
+    """Another append is adding rows to the cube. Run again: the rows then go behind its rows."""
+
+    code = "append_running"
 
 
 class ArrayExistsError(GatherError):

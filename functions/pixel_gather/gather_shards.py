@@ -12,7 +12,7 @@ from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import Projector, SourceLimiter, SourceReader
 from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.read.time_limits import ShardTimes, reading_s
-from pixel_gather.stores import ControlStore, CubeStore
+from pixel_gather.stores import ControlStore, CubeStore, GrowingCube
 from pixel_gather.use_cases.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
 from pixel_gather.use_cases.step_files import load_plan
 
@@ -62,6 +62,7 @@ async def gather_shards(
     cube: CubeStore,
     control: ControlStore,
     claims: ControlStore,
+    growing: GrowingCube,
     times: ShardTimes,
     on_shard: OnShard,
 ) -> None:
@@ -80,6 +81,7 @@ async def gather_shards(
         cube: Where the pixels are written.
         control: Control files below the plan's claim.
         claims: Control files as given to `pixel_gather.use_cases.plan_gather.plan_gather`.
+        growing: Where the pixels of an append are written.
         times: How long each shard may take. Sources that are not read in time get the status timed out.
         on_shard: Called for each shard when it is committed.
 
@@ -126,6 +128,7 @@ async def gather_shards(
                     source_timeout_s=_LONGEST_SOURCE_S,
                     loaded=loaded,
                     claims=claims,
+                    growing=growing,
                     read_until=asyncio.get_running_loop().time() + reading_s(left_s),
                 )
             except StoreError as error:

@@ -1,14 +1,17 @@
 """Interfaces to the stores of a gather: the cube, and the control files of a run."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
 from pixel_gather.errors import StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement, claim_of
+from pixel_gather.plan.cube_version import CubeVersion
+from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.stored_tiles import BandTiles
 
 if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster without them
     from pixel_gather.read.quicklook import Quicklooks
@@ -33,6 +36,23 @@ class FoundCube:
     report: Mapping[str, Any] | None
     """Its report; None if the cube is not complete."""
 
+    template: CubeTemplate | None = None
+    """What other gathers inherit from it. None if it is not complete, or an earlier release made it."""
+
+    versions: tuple[CubeVersion, ...] = ()
+    """Its commits, the first gather first. Empty if it is not complete."""
+
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """What its metadata say of its first gather."""
+
+    chunk_rows: int = 0
+    """Rows in a chunk of each coordinate; 0 if it is not complete."""
+
+    @property
+    def version(self) -> int:
+        """Number of its last commit; 0 if it is not complete."""
+        return self.versions[-1].number if self.versions else 0
+
     @property
     def claim(self) -> str:
         """The same as `CubePlan.claim`."""
@@ -43,6 +63,16 @@ class FoundCube:
         from pixel_gather.report.report import Report  # noqa: PLC0415 # as above
 
         return None if self.report is None else msgspec.convert(self.report, Report)
+
+
+class RowEncoder(Protocol):
+    """Compresses the pixels of one shard, some rows at a time."""
+
+    async def encode_rows(self, start: int, stop: int) -> None:
+        """Compress rows [start, stop) of the shard: those of one or several chunks."""
+
+    def parts(self) -> Sequence[bytes | bytearray | memoryview]:
+        """Return what is stored, in order."""
 
 
 class CubeStore(Protocol):
@@ -66,16 +96,24 @@ class CubeStore(Protocol):
             BusyError: Other runs write there at the same time.
         """
 
-    async def write_shard(
-        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
-    ) -> int:
-        """Compress and store one object in one PUT; return its size in bytes.
+    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles) -> RowEncoder:
+        """Return what compresses a shard's pixels.
 
         Args:
             plan: The cube.
             measurement: Which array.
+            pixels: Shape (row, y, x), at most as large as a shard. Or compressed tiles, which are kept.
+        """
+
+    async def write_shard(
+        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
+    ) -> int:
+        """Store one object in one PUT; return its size in bytes.
+
+        Args:
+            measurement: Which array.
             key: Position of the shard in the array's grid of shards.
-            pixels: Shape (row, y, x). At most as large as a shard.
+            encoder: From `encoder`. It has compressed all rows.
         """
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
@@ -103,10 +141,11 @@ class CubeStore(Protocol):
             entries: Batches of (href, packed header). Nothing is written if there are none.
         """
 
-    async def write_found_list(self, content: bytes) -> "WrittenFile":
+    async def write_found_list(self, plan: CubePlan, content: bytes) -> "WrittenFile":
         """Write the list that a search found beside the arrays.
 
         Args:
+            plan: Of the gather or the append.
             content: A Parquet file, from `pixel_gather.ports.SourceTable.found_list`.
         """
 
@@ -122,6 +161,97 @@ class CubeStore(Protocol):
         Raises:
             ArrayExistsError: The cube was removed, and may have been planned again since. Nothing is marked
                 as complete.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """An object of a cube, and the version of it that was read."""
+
+    content: bytes
+    etag: str | None
+    modified_at: float
+    """When it was put, in seconds since 1970-01-01 UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRows:
+    """What is known of a cube before an append."""
+
+    report: "Report"
+    receipt: "Receipt"
+    rows: Callable[[], Iterator[Mapping[str, "Values"]]]
+    """Returns the values of all rows, in batches; see `report.row_coordinates.table_values`."""
+
+    headers: Callable[[], Iterator[Sequence[tuple[str, bytes]]]]
+    """Returns the header index: batches of (href, packed header)."""
+
+
+class GrowingCube(Protocol):
+    """A complete cube that rows are added to. Nothing that a reader may have seen changes in place."""
+
+    @property
+    def place(self) -> str:
+        """The location as the user wrote it."""
+
+    async def found(self) -> FoundCube | None:
+        """Return the cube at the location, or None if the location is empty."""
+
+    async def read_object(self, key: str) -> StoredObject | None:
+        """Return an object of the cube, or None if there is no such object."""
+
+    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> bool:
+        """Put an object, if what is there is still what was read; None: if nothing is there.
+
+        Returns:
+            Whether it was put.
+        """
+
+    async def fence(self, claim: str) -> bool:
+        """Change the group's metadata without changing their meaning, so that nobody else can commit.
+
+        Returns:
+            False if someone else has committed at this moment.
+        """
+
+    async def write_added_shard(
+        self,
+        plan: CubePlan,
+        measurement: Measurement,
+        key: tuple[int, int, int],
+        pixels: Pixels,
+        *,
+        n_before: int,
+        still_ours: Callable[[], Awaitable[None]],
+    ) -> int:
+        """Store the new rows of one shard; return how many bytes they take.
+
+        Args:
+            plan: The cube with the new rows.
+            measurement: Which array.
+            key: Position of the shard in the array's grid of shards.
+            pixels: Shape (row, y, x): the new rows.
+            n_before: Rows that the shard has already. They stay readable in the former version, too.
+            still_ours: Called between a look at what is there and each try to put. Raises an error if the
+                rows are no longer this append's.
+        """
+
+    async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, "Values"]]]:
+        """Return the metadata and the rows of the table of all rows."""
+
+    async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
+        """Return what is known of the cube before an append."""
+
+    def staged(self) -> CubeStore:
+        """Return an empty cube in memory, where the finish of an append writes all that is not pixels."""
+
+    async def publish(
+        self, plan: CubePlan, staged: CubeStore, *, still_ours: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Store what was staged. The group's metadata come last: that PUT is the commit.
+
+        Raises:
+            ArrayExistsError: The cube has another version now than the plan was made for.
         """
 
 

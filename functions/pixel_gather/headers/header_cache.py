@@ -35,7 +35,7 @@ def headers_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int])
     """Yield the packed headers shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for start, stop in row_ranges(plan):
-        rows = list(_within_limit(table.packed_headers(start, stop)))
+        rows = list(_within_limit(table.packed_headers(start - plan.first_row, stop - plan.first_row)))
         part = msgspec.msgpack.encode(rows) if any(map(any, rows)) else b""
         position += len(part)
         stops.append(position)

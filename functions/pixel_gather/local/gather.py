@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pixel_gather.adapters.catalog.scene_list import SceneFinder
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.header_index import read_index
+from pixel_gather.adapters.cube.stored_table import StoredTable
 from pixel_gather.adapters.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
@@ -39,7 +41,7 @@ from pixel_gather.adapters.source_list.source_list import named_sources
 from pixel_gather.adapters.source_list.source_table import SqliteSourceTable
 from pixel_gather.adapters.source_reader import CogReader, Ranges
 from pixel_gather.claim import find_cube
-from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.errors import AppendRunningError, RequestError, StoreError
 from pixel_gather.estimate import worker_memory
 from pixel_gather.extras import check_extra
 from pixel_gather.headers.drill import DrilledPixel, drill
@@ -58,6 +60,13 @@ from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
 from pixel_gather.request.request import GatherRequest, Sources, parse_request
 from pixel_gather.request.web_address import same_host_only
 from pixel_gather.task_group import all_of
+from pixel_gather.use_cases.append import (
+    NOTHING_TO_APPEND,
+    complete_cube,
+    finish_append,
+    found_list_of_append,
+    plan_append,
+)
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.gather_shard import gather_shard
 from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
@@ -68,8 +77,15 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 
+_LOOK_AGAIN_S: Final = 2.0
+"""Pause between looks whether another append is done."""
+
 _SHARDS_IN_FLIGHT: Final = 2
 """One shard is compressed and stored while the next is read."""
+
+
+type Table = SqliteSourceTable | StoredTable
+"""The list of a request, or that of a cube which is gathered again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +177,10 @@ class Gathered:
 
     report: Report
     was_complete: bool
-    """Whether the cube already existed. Then nothing was read."""
+    """Whether the cube already existed. Then nothing was read. An append had nothing to add."""
+
+    n_appended: int | None = None
+    """Rows that an append has added; None for a new cube."""
 
     page: str | None = None
     """Location of the HTML report; None if it was not or could not be drawn."""
@@ -191,12 +210,12 @@ class Gathered:
 def gather(
     request: Mapping[str, Any] | GatherRequest,
     *,
-    to: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_complete: Callable[[Gathered], None] = lambda _: None,
 ) -> Gathered:
-    """Gather one window of every source into one cube.
+    """Gather one window of every source into one cube, or add rows to one.
 
     Can be called while an event loop runs, as in a notebook. It then blocks that loop; `gather_async` does
     not.
@@ -205,7 +224,9 @@ def gather(
         request: See `pixel_gather.request.request.GatherRequest`. Relative paths start from the working
             folder.
         to: Where to write the cube: a folder, or ``s3://bucket/prefix``. It must be new, empty, or hold an
-            unfinished gather of the same request, which is then resumed.
+            unfinished gather of the same request, which is then resumed. Not for a request with
+            ``output.append_to``, which names the cube that rows are added to. Such a call waits while another
+            append is at work.
         settings: How this machine is used.
         on_progress: Called after each source.
         on_complete: Called when the cube is complete, before its report is drawn.
@@ -235,26 +256,72 @@ async def dry_run_async(
     """Plan a gather; see `dry_run`."""
     request = parse_request(request)
     async with opened_job(request.sources, settings or Settings(), request=request) as job:
-        return await plan_cube(
+        if request.output.append_to is None:
+            return await plan_cube(
+                request,
+                table=job.table,
+                reader=job.reader,
+                projector=job.projector,
+                max_task_nbytes=job.settings.max_task_nbytes,
+                now=0.0,
+            )
+        store, place = open_existing(request.output.append_to, job.settings.stores)
+        planned = await plan_append(
             request,
             table=job.table,
             reader=job.reader,
             projector=job.projector,
+            cube=GrowingZarrCube(store, place),
+            control=ObjectControlStore(store, CONTROL_FOLDER),
             max_task_nbytes=job.settings.max_task_nbytes,
-            now=0.0,
+            is_dry=True,
         )
+        if planned is None:
+            raise RequestError(NOTHING_TO_APPEND, field="output.append_to")
+        return planned[0]
 
 
 async def gather_async(
     request: Mapping[str, Any] | GatherRequest,
     *,
-    to: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
     settings: Settings | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_complete: Callable[[Gathered], None] = lambda _: None,
 ) -> Gathered:
-    """Gather one window of every source into one cube; see `gather`."""
-    place, request = check_place(os.fspath(to)), parse_request(request)
+    """Gather one window of every source into one cube, or add rows to one; see `gather`."""
+    request, settings = parse_request(request), settings or Settings()
+    if (to is None) == (request.output.append_to is None):
+        raise RequestError(
+            "give a place for a new cube, or output.append_to for one that is there", field="to"
+        )
+    if to is None:
+        return await _append(request, settings, on_progress=on_progress, on_complete=on_complete)
+    return await gather_listed(
+        request, to=to, settings=settings, on_progress=on_progress, on_complete=on_complete
+    )
+
+
+async def gather_listed(
+    request: GatherRequest,
+    *,
+    to: str | os.PathLike[str],
+    table: Table | None = None,
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_complete: Callable[[Gathered], None] = lambda _: None,
+) -> Gathered:
+    """Gather a request's list, or a given one; see `gather`.
+
+    Args:
+        request: The request.
+        to: Where to write the cube.
+        table: The sources, in the order of the rows. They are read instead of the request's list.
+        settings: How this machine is used.
+        on_progress: Called after each source.
+        on_complete: Called when the cube is complete, before its report is drawn.
+    """
+    place = check_place(os.fspath(to))
     settings = settings or Settings()
     async with folders_removed_on_failure(place), AsyncExitStack() as stack:
         store = open_place(place, settings.stores)
@@ -262,7 +329,7 @@ async def gather_async(
         controls = ObjectControlStore(store, CONTROL_FOLDER)
         found_list = await found_list_of(request, cube=cube, control=controls)
         job = await stack.enter_async_context(
-            opened_job(request.sources, settings, request=request, found_list=found_list)
+            opened_job(request.sources, settings, request=request, found_list=found_list, table=table)
         )
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
         found = await find_cube(cube, gather_digest(request, job.table))
@@ -287,6 +354,64 @@ async def gather_async(
         return await _ended(cube, report, was_complete=False, settings=job.settings, on_complete=on_complete)
 
 
+async def _append(
+    request: GatherRequest,
+    settings: Settings,
+    *,
+    on_progress: Callable[[Progress], None],
+    on_complete: Callable[[Gathered], None],
+) -> Gathered:
+    """Add rows to a cube. Wait while another append is at work."""
+    store, place = open_existing(request.output.append_to or "", settings.stores)
+    growing, cube = GrowingZarrCube(store, place), ZarrCube(store, place)
+    controls = ObjectControlStore(store, CONTROL_FOLDER)
+    found_list = await found_list_of_append(request, cube=growing, control=controls)
+    async with opened_job(request.sources, settings, request=request, found_list=found_list) as job:
+        _log.info("the list names %s", counted(job.table.n_sources, "source"))
+        planned = await _planned_append(request, job, growing, controls)
+        if planned is None:
+            report = (await complete_cube(growing)).complete_report()
+            assert report is not None  # noqa: S101 # it is complete
+            return await _ended(
+                cube, report, was_complete=True, settings=settings, on_complete=on_complete, n_appended=0
+            )
+        plan, tasks = planned
+        n_rows = plan.n_rows - plan.first_row
+        _log.info("planned %s in %s", counted(n_rows, "row"), counted(len(tasks), "shard"))
+        await _gather_shards(
+            plan, tasks, job=job, cube=cube, controls=controls, on_progress=on_progress, growing=growing
+        )
+        control = controls.below(plan.claim)
+        report = await finish_append(plan=plan, tasks=tasks, cube=growing, control=control)
+        await control.clear()
+        _log.info("%s has %s more", place, counted(n_rows, "row"))
+        return await _ended(
+            cube, report, was_complete=False, settings=settings, on_complete=on_complete, n_appended=n_rows
+        )
+
+
+async def _planned_append(
+    request: GatherRequest, job: "Job", growing: GrowingZarrCube, controls: ObjectControlStore
+) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+    has_told = False
+    while True:
+        try:
+            return await plan_append(
+                request,
+                table=job.table,
+                reader=job.reader,
+                projector=job.projector,
+                cube=growing,
+                control=controls,
+                max_task_nbytes=job.settings.max_task_nbytes,
+            )
+        except AppendRunningError as error:
+            if not has_told:
+                _log.warning("waiting: %s", error)
+            has_told = True
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+
 async def _ended(
     cube: ZarrCube,
     report: Report,
@@ -294,9 +419,16 @@ async def _ended(
     was_complete: bool,
     settings: Settings,
     on_complete: Callable[[Gathered], None],
+    n_appended: int | None = None,
 ) -> Gathered:
     """Draw the report if it is missing, for example because an earlier run was stopped before that."""
-    gathered = Gathered(place=cube.place, report=report, was_complete=was_complete, stores=settings.stores)
+    gathered = Gathered(
+        place=cube.place,
+        report=report,
+        was_complete=was_complete,
+        n_appended=n_appended,
+        stores=settings.stores,
+    )
     on_complete(gathered)
     written = await look_for_report(cube.store)
     if settings.draws_report and not (was_complete and written.has_page):
@@ -329,7 +461,7 @@ async def drill_async(
                     yield pixel
 
 
-def listed(table: SqliteSourceTable) -> Generator[Source]:
+def listed(table: Table) -> Generator[Source]:
     """Yield the sources of every row. Close the generator before the table."""
     with closing(table.rows(0, table.n_rows)) as rows:
         for row in rows:
@@ -341,7 +473,7 @@ class Job:
     """Objects that all steps of one gather share."""
 
     settings: Settings
-    table: SqliteSourceTable
+    table: Table
     reader: CogReader
     projector: RasterioProjector
     limiter: AdaptiveLimiter
@@ -359,6 +491,7 @@ async def opened_job(
     *,
     request: GatherRequest | None = None,
     found_list: bytes | None = None,
+    table: Table | None = None,
     over: Callable[[Objects], Ranges] = lambda objects: objects,
 ) -> AsyncIterator[Job]:
     """Read the list and the request's header index, if any, and open the reader.
@@ -368,6 +501,7 @@ async def opened_job(
         settings: How this machine is used.
         request: The request; None where there is no window.
         found_list: What an earlier run of the request found; it is read instead of searching.
+        table: The list itself. Then neither the request's list nor its header index is read.
         over: Returns what sources are read through, such as a cache, of the clients.
     """
     limiter = AdaptiveLimiter(fixed=settings.concurrency)
@@ -376,6 +510,7 @@ async def opened_job(
     signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
     reader = CogReader.over(over(signed), fast=settings.fast_path, fall_back=GdalSettings())
     index = None if request is None or request.index is None else _checked_index(request.index, policy)
+    found: SqliteSourceTable | None = None
     async with AsyncExitStack() as stack:
 
         def load(check: Check) -> SqliteSourceTable:
@@ -398,14 +533,15 @@ async def opened_job(
             )
             return SqliteSourceTable(named, check=check)
 
-        table = stack.enter_context(await _in_thread(load))
+        if table is None:
+            table = found = stack.enter_context(await _in_thread(load))
         await asyncio.to_thread(_open_first, table, signed)
-        if index is not None and request is not None:
+        if index is not None and request is not None and found is not None:
             overview = request.overview
 
             def learn(check: Check) -> None:
                 entries = read_index(index, objects=objects, overview=overview, check=check)
-                table.learn(entries, check=check)
+                found.learn(entries, check=check)
 
             await _in_thread(learn)
         yield Job(
@@ -423,7 +559,7 @@ def _signing(kind: Sign) -> Signing:
     return Signing(kind=kind, read_token=None if token is None else lambda: token)
 
 
-def _open_first(table: SqliteSourceTable, objects: Objects) -> None:
+def _open_first(table: Table, objects: Objects) -> None:
     """Open the store of the first source, so that missing credentials are reported early."""
     with closing(listed(table)) as sources:
         first = next(sources, None)
@@ -486,6 +622,7 @@ async def _gather_shards(
     cube: ZarrCube,
     controls: ObjectControlStore,
     on_progress: Callable[[Progress], None],
+    growing: GrowingZarrCube | None = None,
 ) -> None:
     done = await gathered_indexes(controls.below(plan.claim))
     counter = _Counter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources))
@@ -506,6 +643,7 @@ async def _gather_shards(
                 source_timeout_s=job.settings.source_timeout_s,
                 on_source=counter.note,
                 claims=controls,
+                growing=growing,
             )
             _log.info(
                 "shard %d is written; %d of %d done", task.index, counter.progress.n_done, plan.n_sources

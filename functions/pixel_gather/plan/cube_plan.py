@@ -8,7 +8,9 @@ import numpy as np
 
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.model.source import Header, ListColumn
+from pixel_gather.model.tile_coding import AS_STORED, TileCoding
 from pixel_gather.model.window import DescribedCrs, Window, WindowRule
+from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.plan.layout import Layout
 from pixel_gather.plan.locate_window import Grid, Placement
 
@@ -35,6 +37,9 @@ class SourceSlot:
     grid: Grid
     window: Window
     """The window on the template's grid."""
+
+    coding: TileCoding | None = None
+    """How the template's tiles are stored, if the cube keeps them as they are; see `plan.pass_through`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,32 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Where the rows of an append go, in a cube that is there."""
+
+    version: int
+    """Number of the version that the append makes. The first gather has made version 1."""
+
+    first_row: int
+    """Rows that the cube has already."""
+
+    n_skipped: int = 0
+    """Sources of the list that the cube has already and that are left out."""
+
+    chunk_rows: int
+    """Rows in a chunk of each coordinate of the cube."""
+
+    versions: tuple[CubeVersion, ...]
+    """The cube's versions before this one."""
+
+    origin: dict[str, Any]
+    """What the cube's metadata say of its first gather."""
+
+    tails: tuple[str, ...] = ()
+    """Keys of the last shards if they are not full. Rows are added to them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CubePlan:
     """Everything that the workers and the finish need, except the list."""
 
@@ -88,6 +119,8 @@ class CubePlan:
     measurements: tuple[Measurement, ...]
     n_sources: int
     n_rows: int
+    """Rows of the cube. Those before `first_row` are there already."""
+
     height: int
     width: int
     has_time: bool
@@ -102,12 +135,21 @@ class CubePlan:
     part_nbytes: int | None = None
     """Ranges longer than this are fetched in parallel parts. None for one request per range."""
 
+    append: Append | None = None
+    """None if the plan is for a new cube."""
+
     warnings: tuple[str, ...] = field(default=())
 
     @property
     def claim(self) -> str:
         """Name of this attempt to make the cube, unique per attempt. Control files are below it."""
-        return claim_of(self.planned_at)
+        claim = claim_of(self.planned_at)
+        return claim if self.append is None else f"{self.append.version:05d}-{claim}"
+
+    @property
+    def first_row(self) -> int:
+        """First row that this plan gathers."""
+        return 0 if self.append is None else self.append.first_row
 
     @property
     def sign(self) -> str:
@@ -119,6 +161,11 @@ class CubePlan:
         """Whether the list is what a search found."""
         sources = self.request.get("sources", {})
         return "stac" in sources or "catalog" in sources
+
+    @property
+    def passes_through(self) -> bool:
+        """Whether compressed tiles become chunks unchanged."""
+        return self.codec == AS_STORED
 
     @property
     def dim(self) -> str:

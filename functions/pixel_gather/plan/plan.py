@@ -17,8 +17,10 @@ from pixel_gather.estimate.make_estimate import estimate_on_aws
 from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
 from pixel_gather.estimate.workload import WorkerPool, Workload
-from pixel_gather.plan.cube_plan import CubePlan, Measurement, SourceSlot
+from pixel_gather.plan.cube_plan import Append, CubePlan, Measurement, SourceSlot
+from pixel_gather.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.plan.layout import Layout, plan_layout
+from pixel_gather.plan.pass_through import layout_of, warnings_of
 from pixel_gather.plan.sample import Draft, draft_slot
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 
@@ -46,6 +48,8 @@ async def plan_cube(
     max_task_nbytes: int,
     now: float,
     deployment: WorkerPool | None = None,
+    template: CubeTemplate | None = None,
+    append: Append | None = None,
 ) -> CubePlan:
     """Plan a gather.
 
@@ -57,9 +61,11 @@ async def plan_cube(
         max_task_nbytes: Largest decoded size of a task.
         now: Seconds since 1970-01-01 UTC.
         deployment: The workers for the estimate; None for those of a new deployment.
+        template: What the cube inherits. The list's bands are then in its order.
+        append: Where the rows go in a cube that is there; None for a new cube.
 
     Raises:
-        RequestError: No source of the sample fits the request. The message names the field.
+        RequestError: No source of the sample fits the request, or the template. The message names the field.
         BudgetError: The plan is over one of the request's limits.
     """
     rule = request.window.rule()
@@ -71,19 +77,31 @@ async def plan_cube(
     drafts = [
         await draft_slot(name, request, rule, table=table, reader=reader, projector=projector)
         for name in names
+        if template is None or table.spread(1, band=name)
     ]
     slots = tuple(draft.slot for draft in drafts)
     _check_one_size(slots)
     _check_window(drafts, request.limits)
-    measurements = tuple(_measurements(drafts, request))
     height, width = slots[0].window.height, slots[0].window.width
-    layout = plan_layout(
-        (table.n_rows, height, width),
-        itemsize=max(np.dtype(each.dtype).itemsize for each in measurements),
-        n_measurements=len(measurements),
-        wanted=request.output.layout,
-        max_task_nbytes=max_task_nbytes,
-    )
+    if template is None:
+        measurements = tuple(_measurements(drafts, request))
+        shape = (table.n_rows, height, width)
+        sizes = {
+            "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
+            "n_measurements": len(measurements),
+            "max_task_nbytes": max_task_nbytes,
+        }
+        layout = (
+            layout_of(request, drafts, shape, **sizes)
+            if request.passes_through
+            else plan_layout(shape, wanted=request.output.layout, **sizes)
+        )
+    else:
+        if template.codec == "source":
+            raise RequestError("a cube of compressed tiles cannot grow", field="output.append_to")
+        check_inherits(template, request, slots=slots, has_time=table.has_time, columns=table.columns)
+        slots, measurements, layout = template.slots, template.measurements, template.layout
+        _check_task_fits(template, max_task_nbytes)
     on_aws = replace(
         deployment or WorkerPool(),
         asked_workers=request.limits.workers,
@@ -91,7 +109,10 @@ async def plan_cube(
         # if shards may be lost, the map counts the lost ones: so each shard is a child
         tasks_per_child=1 if request.limits.failed_shards else None,
     )
-    work = _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight)
+    work = replace(
+        _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight),
+        is_decoded=not request.passes_through,
+    )
     estimate = estimate_on_aws(work, on_aws)
     plan = CubePlan(
         digest=gather_digest(request, table),
@@ -100,26 +121,29 @@ async def plan_cube(
         rule=rule,
         overview=request.overview,
         masked=request.masked,
-        wants_same_grid=request.grid == "same",
-        default_nodata=request.nodata,
+        wants_same_grid=request.grid == "same" or (template is not None and template.is_aligned),
+        default_nodata=request.nodata if template is None else template.default_nodata,
         slots=slots,
         measurements=measurements,
         n_sources=table.n_sources,
-        n_rows=table.n_rows,
+        n_rows=table.n_rows + (0 if append is None else append.first_row),
         height=height,
         width=width,
         has_time=table.has_time,
-        columns=table.columns,
+        columns=table.columns if template is None else template.columns,
         layout=layout,
-        codec=request.output.codec,
-        zfp_tolerance=request.output.zfp_tolerance,
+        codec=request.output.codec if template is None else template.codec,
+        zfp_tolerance=request.output.zfp_tolerance if template is None else template.zfp_tolerance,
+        append=append,
         part_nbytes=_parts(work, deployment).part_nbytes,
         estimate=estimate,
         warnings=(
             *(warning for draft in drafts for warning in draft.warnings),
             *_of_list(request, table),
+            *_of_template(template, table),
             *_of_index(request, table),
             *_of_transfer(table, estimate, on_aws),
+            *warnings_of(request, drafts),
         ),
     )
     _check_codec(plan)
@@ -143,6 +167,23 @@ def _of_list(request: "GatherRequest", table: SourceTable) -> Iterator[str]:
         return
     verb = "repeats" if n == 1 else "repeat"
     yield f"{n:,} of {table.n_sources:,} lines {verb} an earlier source, which is read and stored again"
+
+
+def _of_template(template: CubeTemplate | None, table: SourceTable) -> Iterator[str]:
+    """Warn about columns of the cube that the list does not have."""
+    missing = () if template is None else template.columns_missing_in(table.columns)
+    if missing:
+        yield f"the list has no {', '.join(missing)}: these rows have no value there"
+
+
+def _check_task_fits(template: CubeTemplate, max_task_nbytes: int) -> None:
+    pixel_nbytes = sum(np.dtype(each.dtype).itemsize for each in template.measurements)
+    task_nbytes = math.prod(template.layout.shard) * pixel_nbytes
+    if task_nbytes > max_task_nbytes:
+        raise BudgetError(
+            f"a shard of the cube takes {task_nbytes / 2**20:,.0f} MiB, and workers hold "
+            f"{max_task_nbytes / 2**20:,.0f} MiB: use workers with more memory"
+        )
 
 
 def _of_index(request: "GatherRequest", table: SourceTable) -> Sequence[str]:
@@ -299,7 +340,7 @@ def _check_codec(plan: CubePlan) -> None:
 
 
 def _check_limits(plan: CubePlan, limits: "Limits") -> None:
-    n_pixels = plan.n_rows * plan.height * plan.width * len(plan.measurements)
+    n_pixels = (plan.n_rows - plan.first_row) * plan.height * plan.width * len(plan.measurements)
     checks = (
         ("usd", limits.usd, plan.estimate.usd, "${:,.4f}"),
         ("files", limits.files, plan.n_sources, "{:,} files"),

@@ -44,9 +44,15 @@ class ShardTask:
 
 
 def row_ranges(plan: CubePlan) -> Iterator[tuple[int, int]]:
-    """Yield the rows [start, stop) of each shard along the first axis."""
-    for start in range(0, plan.n_rows, plan.layout.shard[0]):
-        yield start, min(start + plan.layout.shard[0], plan.n_rows)
+    """Yield the rows [start, stop) to gather of each shard along the first axis.
+
+    The first ones of an append may belong to a shard that has rows already.
+    """
+    shard_rows, start = plan.layout.shard[0], plan.first_row
+    while start < plan.n_rows:
+        stop = min((start // shard_rows + 1) * shard_rows, plan.n_rows)
+        yield start, stop
+        start = stop
 
 
 def cut_tasks(

@@ -5,7 +5,7 @@
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -42,6 +42,35 @@ class ReceiptFile:
 
     nbytes: int
     sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendReceipt:
+    """What one append has added to a cube."""
+
+    version: int
+    """Number of the version that it made."""
+
+    digest: str
+    """Digest of its request and its list."""
+
+    list_digest: str
+    planned_at: str
+    """Start of the append: ISO 8601, UTC."""
+
+    request: dict[str, Any]
+    versions: dict[str, str]
+    """As in `Receipt`."""
+
+    rows: tuple[int, int]
+    """Rows [start, stop) of the cube that it added."""
+
+    n_sources: int
+    n_skipped: int
+    """Sources of its list that the cube had already."""
+
+    found_list: str | None
+    """Key of the list that its search found; None if nothing was searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +119,14 @@ class Receipt:
     sources: str | None
     """Key of the file with the href, ETag and size of every source that was read. None without it."""
 
+    appends: tuple[AppendReceipt, ...] = ()
+    """What was added since. The request, the list and the versions above are those of the first gather. All
+    else is of the whole cube.
+    """
+
+    version: int = 1
+    """Number of the cube's version that this is the receipt of."""
+
     def to_bytes(self) -> bytes:
         """Return the content of ``receipt.json``."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
@@ -117,7 +154,7 @@ def receipt_of(
         format=FORMAT,
         digest=plan.digest,
         list_digest=plan.digest[_REQUEST_DIGITS:],
-        planned_at=datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
+        planned_at=_moment(plan),
         request=plan.request,
         versions=_versions(),
         dims=(plan.dim, "y", "x"),
@@ -133,16 +170,82 @@ def receipt_of(
     )
 
 
-def shard_digests(plan: CubePlan, task: ShardTask, result: ShardResult | None) -> dict[str, str | None]:
+def grown_receipt(
+    plan: CubePlan,
+    report: Report,
+    earlier: Receipt,
+    *,
+    shards: Mapping[str, str | None],
+    files: Sequence[WrittenFile],
+    found_list: str | None,
+) -> Receipt:
+    """Return the receipt of a cube after an append.
+
+    Args:
+        plan: Of the append.
+        report: Of the whole cube.
+        earlier: The cube's receipt before.
+        shards: `shard_digests` of all shards that the append has written.
+        files: What finish has written beside the arrays.
+        found_list: Key of the one of ``files`` that a search found.
+    """
+    assert plan.append is not None  # noqa: S101 # it is an append
+    n_shards, _ = plan.layout.n_shards(plan.shape)
+    there = {key: told for key, told in earlier.shards.items() if int(key.split("/")[-3]) < n_shards}
+    added = AppendReceipt(
+        version=plan.append.version,
+        digest=plan.digest,
+        list_digest=plan.digest[_REQUEST_DIGITS:],
+        planned_at=_moment(plan),
+        request=plan.request,
+        versions=_versions(),
+        rows=(plan.first_row, plan.n_rows),
+        n_sources=plan.n_sources,
+        n_skipped=plan.append.n_skipped,
+        found_list=found_list,
+    )
+    written = {each.key: ReceiptFile(nbytes=each.nbytes, sha256=each.sha256) for each in files}
+    return replace(
+        earlier,
+        shape=plan.shape,
+        pixels=report.digest,
+        shards=_in_order(plan, there | dict(shards)),
+        files=earlier.files | written,
+        appends=(*(each for each in earlier.appends if each.version < added.version), added),
+        version=added.version,
+    )
+
+
+def _in_order(plan: CubePlan, shards: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the shards in the order of rows, as a gather of all rows would have them."""
+    names = [each.name for each in plan.measurements]
+
+    def place(key: str) -> tuple[int, ...]:
+        name, *at = key.rsplit("/", 4)
+        row, strip, _ = map(int, at[1:])
+        return row, strip, names.index(name)
+
+    return {key: shards[key] for key in sorted(shards, key=place)}
+
+
+def shard_digests(
+    plan: CubePlan, task: ShardTask, result: ShardResult | None, *, before: Sequence[Sequence[str]] = ()
+) -> dict[str, str | None]:
     """Return the digest of each of a task's shards, by its key in the cube.
 
     It is `digest_of_rows` of the digests that the worker computed. A lost shard has None.
+
+    Args:
+        plan: Of the gather or the append.
+        task: The task.
+        result: What its worker has left; None if the shard was lost.
+        before: The digests of each measurement of the rows that the shard had before an append.
     """
     place = "/".join(map(str, task.shard_key(plan)))
     keys = [f"{each.name}/c/{place}" for each in plan.measurements]
-    if result is None:
+    if result is None or not all(map(all, before)):  # rows that were lost have no digest
         return dict.fromkeys(keys)
-    rows = [[band.digest for outcome in row for band in outcome.bands] for row in result.rows]
+    rows = [*before, *([band.digest for outcome in row for band in outcome.bands] for row in result.rows)]
     of_measurements = zip(*rows, strict=True)
     return {key: digest_of_rows(digests) for key, digests in zip(keys, of_measurements, strict=True)}
 
@@ -153,6 +256,10 @@ def digest_of_rows(digests: Sequence[str]) -> str:
     A row's digest is `pixel_gather.read.statistics.digest_of` its pixels in this shard.
     """
     return xxhash.xxh3_128_hexdigest("".join(digests).encode())
+
+
+def _moment(plan: CubePlan) -> str:
+    return datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds")
 
 
 def _versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,14 @@ _MOST_HREFS: Final = 20
 _SHOWN_HREFS: Final = 3
 
 _SHOWN_MACHINES: Final = 3
+
+_OF_ALL_ROWS: Final = (
+    "sources declare different",
+    PARTLY_OUTSIDE,
+    "were lost to workers",
+    "than the catalog's offset",
+)
+"""Parts of the warnings that `Tally.report` makes anew after an append."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +88,7 @@ class Report(TimingSummary):
     retries: int
     stored_nbytes: int
     write_s: float
-    """Time to compress and store, summed over shards."""
+    """Time to store, summed over shards."""
 
     worker_s: float
     """Time to read, measure, compress and store, summed over shards: the billed time without starts."""
@@ -111,7 +120,11 @@ class Report(TimingSummary):
     """Number of sources by scheme of their href: ``s3``, ``https``, ``http`` or ``file``."""
 
     measure_s: float = 0.0
-    """Time for statistics, digests and quicklooks, summed over shards."""
+    """Time between reading and storing, summed over shards: statistics, digests and compression of
+    the last rows."""
+
+    is_in_time_order: bool = True
+    """Whether no row is earlier than the row before it. True without times. Appends may change it."""
 
     worker_memory_mib: int = 0
     """Memory of each worker, as planned for AWS."""
@@ -239,6 +252,14 @@ class Tally:
     n_filled_with_zero: int = 0
     """The part of ``n_overhanging`` with integer pixels and no nodata value."""
 
+    is_in_time_order: bool = True
+    _last_time_us: int | None = None
+    _earlier: Report | None = None
+    """Report of the cube before an append."""
+
+    _since_s: float = 0.0
+    """When the append of the rows that are added now began, by the clock of the report."""
+
     n_below_claim: int = 0
     """Sources whose claimed offset may be in the pixels already; see `report.claims`."""
 
@@ -268,8 +289,29 @@ class Tally:
         """Start one hash per measurement."""
         self._hashers = [xxhash.xxh3_128() for _ in self.plan.measurements]
 
+    def go_on_from(self, earlier: Report) -> None:
+        """Begin with what is known of a cube before an append, apart from its rows, which are added next."""
+        self.is_aligned, self.shares_crs = earlier.is_aligned, earlier.shares_crs
+        self.nodata_differs, self.scaling_differs = earlier.nodata_differs, earlier.scaling_differs
+        self.stored_nbytes, self.write_s = earlier.stored_nbytes, earlier.write_s
+        self.measure_s, self.worker_s = earlier.measure_s, earlier.worker_s
+        self.n_shards, self.n_lost_shards = earlier.n_shards, earlier.n_lost_shards
+        self.peak_rss_mib = earlier.peak_rss_mib
+        self.machines.update(earlier.machines)
+        known = {Lookup.USED: earlier.n_known, Lookup.STALE: earlier.n_stale, Lookup.UNFIT: earlier.n_unfit}
+        self.lookups.update(known)
+        self._earlier = earlier
+
+    def begin_append(self) -> None:
+        """Let the clock of the next rows begin where the last ones ended. Each append has its own clock."""
+        self._since_s = max(self._ends, default=0.0)
+
     def add_row(self, row: CubeRow, outcomes: Sequence[Outcome]) -> None:
         """Add one row of the cube."""
+        if self.plan.has_time and row.time_us is not None:
+            if self._last_time_us is not None and row.time_us < self._last_time_us:
+                self.is_in_time_order = False
+            self._last_time_us = row.time_us
         digests = [band.digest for outcome in outcomes for band in outcome.bands]
         for hasher, digest in zip(self._hashers, digests, strict=True):
             hasher.update(digest.encode())
@@ -304,8 +346,8 @@ class Tally:
         self.n_lost_shards += 1
 
     def _add_read(self, outcome: Outcome, slot: int) -> None:
-        self._starts.append(outcome.start_s)
-        self._ends.append(outcome.end_s)
+        self._starts.append(self._since_s + outcome.start_s)
+        self._ends.append(self._since_s + outcome.end_s)
         self._opens.append(outcome.cost.open_s)
         self._reads.append(outcome.reading_s)
         self._bytes.append(outcome.cost.data_nbytes)
@@ -336,6 +378,9 @@ class Tally:
         grid = plan.slots[0].grid
         timings = self._timings()
         warnings = list(plan.warnings)
+        if self._earlier is not None:
+            said = (each for each in self._earlier.warnings if not any(part in each for part in _OF_ALL_ROWS))
+            warnings = list(dict.fromkeys([*said, *warnings]))
         if self.nodata_differs:
             warnings.append("sources declare different nodata values: see the coordinate nodata")
         if self.n_overhanging:
@@ -374,7 +419,8 @@ class Tally:
             shares_crs=self.shares_crs and len(timings) > 0 and plan.placement.crs is not None,
             nodata_differs=self.nodata_differs,
             scaling_differs=self.scaling_differs,
-            n_sources=plan.n_sources,
+            is_in_time_order=self.is_in_time_order,
+            n_sources=plan.n_sources + (self._earlier.n_sources if self._earlier is not None else 0),
             status_counts=dict(self.status_counts),
             causes=tuple(
                 Cause(status=cause[0], reason=cause[1], n_sources=count, hrefs=tuple(self._causes[cause]))
@@ -389,7 +435,7 @@ class Tally:
             write_s=self.write_s,
             measure_s=self.measure_s,
             worker_s=self.worker_s,
-            n_shards=self.n_shards,
+            n_shards=self.n_shards if self._earlier is None else prod(plan.layout.n_shards(plan.shape)),
             n_lost_shards=self.n_lost_shards,
             peak_rss_mib=self.peak_rss_mib,
             n_known=self.lookups[Lookup.USED],

@@ -20,7 +20,10 @@ NO_TIME: Final = np.iinfo(np.int64).min
 """Marks a missing time, like NumPy's NaT."""
 
 CHUNK_ROWS: Final = 16_384
-"""Rows in one chunk of every coordinate. They are written together."""
+"""Most rows in one chunk of every coordinate. They are written together."""
+
+_FEWEST_CHUNK_ROWS: Final = 1024
+"""A small cube may grow by appends, and its chunks do not."""
 
 NOT_GATHERED: Final = 255
 """Fill value of ``status`` until a row is written."""
@@ -61,7 +64,10 @@ def _moment(name: str, what: str) -> _Field:
         name=name,
         dtype="float64",
         fill=float("nan"),
-        attributes={"units": "s", "long_name": f"when {what}, since the gather was planned"},
+        attributes={
+            "units": "s",
+            "long_name": f"when {what}, since the gather or the append of the row was planned",
+        },
         value=lambda _, outcome: getattr(outcome, f"{name}_s"),
     )
 
@@ -146,7 +152,7 @@ _PER_BAND: Final = (
         dtype="float32",
         fill=0.0,
         attributes={"units": "1", "long_name": "share of the window's pixels that are valid"},
-        value=lambda stats, n_pixels: stats.n_valid / n_pixels,
+        value=lambda stats, n_pixels: math.nan if stats.n_valid is None else stats.n_valid / n_pixels,
     ),
 )
 
@@ -170,9 +176,17 @@ RESERVED_NAMES: Final = frozenset(
         "source",
         "affine",
         "object_bytes",
+        "failure",
+        "pixel_digest",
     }
 )
 """Names that a column of the list must not have."""
+
+
+def chunk_rows(n_rows: int) -> int:
+    """Return the number of rows in a chunk of every coordinate of a new cube: a part of `CHUNK_ROWS`."""
+    power = 1 << max(n_rows - 1, 0).bit_length()
+    return min(max(power, _FEWEST_CHUNK_ROWS), CHUNK_ROWS)
 
 
 def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
@@ -181,7 +195,7 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
     If the cube has several measurements, values that may differ between them have a second dimension
     ``measurement``.
     """
-    slots, measurements = _second_dims(plan)
+    slots, measurements = second_dims(plan)
     found = [_along(plan, _TIME)] if plan.has_time else []
     found += [_along(plan, each, slots) for each in _PER_SOURCE]
     found += [_along(plan, each, measurements) for each in _PER_BAND]
@@ -190,7 +204,7 @@ def coordinates_of(plan: CubePlan) -> tuple[Coordinate, ...]:
         found.append(_along(plan, _BELOW_CLAIM, measurements))
     found.append(_along(plan, _TRANSFORM, (*slots, ("affine", 6))))
     for column in plan.columns:
-        fill = _COLUMN_FILL[column.dtype]
+        fill = COLUMN_FILL[column.dtype]
         kind = _TIME if column.name == "time" else _Kind(name=column.name, dtype=column.dtype, fill=fill)
         found.append(_along(plan, kind, slots if column.varies_in_row else ()))
     return tuple(found)
@@ -207,7 +221,7 @@ def difference_coordinates(
         scaling: Whether the sources' scales or offsets differ.
         overhang: Whether some windows extend beyond their source.
     """
-    slots, measurements = _second_dims(plan)
+    slots, measurements = second_dims(plan)
     found = [_along(plan, _NODATA, slots)] if nodata else []
     found += [_along(plan, each, measurements) for each in _SCALING if scaling]
     return (*found, *(_along(plan, each, slots) for each in _INSIDE if overhang))
@@ -244,15 +258,26 @@ def table_values(
 ) -> dict[str, Values]:
     """Return the columns of a batch of rows for a table.
 
-    They are `coordinate_values`, all `difference_values`, whether the cube has those or not, and
-    ``object_bytes``: the size of each source in bytes, 0 if unknown.
+    They are `coordinate_values`, and all `difference_values`, whether the cube has those or not. Further
+    columns are ``object_bytes``, the size of each source in bytes, 0 if unknown; ``failure``, why it was not
+    read; and ``pixel_digest``, the digest of the row's pixels of each measurement. An append needs them.
     """
     sizes = np.array([[each.object_nbytes for each in row] for row in outcomes], dtype="int64")
-    slots, _ = _second_dims(plan)
+    failures = np.array([[each.reason or "" for each in row] for row in outcomes], dtype=object)
+    digests = np.array(
+        [
+            [band.digest for slot, each in enumerate(row) for band in _bands_of(plan, slot, each)]
+            for row in outcomes
+        ],
+        dtype=object,
+    )
+    slots, measurements = second_dims(plan)
     return {
         **coordinate_values(plan, rows, outcomes),
         **difference_values(plan, outcomes),
         "object_bytes": sizes if slots else sizes[:, 0],
+        "failure": failures if slots else failures[:, 0],
+        "pixel_digest": digests if measurements else digests[:, 0],
     }
 
 
@@ -315,7 +340,7 @@ def _column_value(source: Source | None, column: ListColumn) -> Any:
         own = {"time": source.time_us, "scene": source.scene}
         value = own[column.name] if column.name in own else source.columns.get(column.name)
     if value is None:
-        return NO_TIME if column.name == "time" else _COLUMN_FILL[column.dtype]
+        return NO_TIME if column.name == "time" else COLUMN_FILL[column.dtype]
     return value
 
 
@@ -323,7 +348,7 @@ def _bands_of(plan: CubePlan, slot: int, outcome: Outcome) -> list[BandStats]:
     return outcome.bands or [BandStats() for _ in plan.slots[slot].bands]
 
 
-def _second_dims(plan: CubePlan) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
+def second_dims(plan: CubePlan) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
     """Return the further dimensions of values per source and of values per measurement."""
     n_measurements = len(plan.measurements)
     of_measurements = (("measurement", n_measurements),) if n_measurements > 1 else ()
@@ -342,7 +367,7 @@ def _along(plan: CubePlan, kind: _Kind, more: tuple[tuple[str, int], ...] = ()) 
 
 
 _NO_TRANSFORM: Final = (float("nan"),) * 6
-_COLUMN_FILL: Final[dict[str, float | str]] = {"int64": 0, "float64": float("nan"), "bool": 0, "string": ""}
+COLUMN_FILL: Final[dict[str, float | str]] = {"int64": 0, "float64": float("nan"), "bool": 0, "string": ""}
 _TIME: Final = _Kind(
     name="time",
     dtype="int64",

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from pixel_gather.errors import RequestError
+from pixel_gather.model.tile_coding import AS_STORED
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.given_items import items_in_request, plain_items
 from pixel_gather.request.web_address import without_query
@@ -297,7 +298,7 @@ class ExplicitLayout(_Model):
 
 
 type LayoutName = Literal["balanced", "slice", "series"]
-type CodecName = Literal["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp"]
+type CodecName = Literal["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp", "source"]
 
 
 class Output(_Model):
@@ -309,6 +310,13 @@ class Output(_Model):
         description="The cube's name in a deployment's bucket; made from the request if not given. "
         "Not used in process.",
     )
+    append_to: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1024,
+        description="Add rows to this cube: its name in a deployment; in process a folder or "
+        "s3://bucket/prefix. Grid, dtype, codec, chunks, bands and columns are the cube's.",
+    )
     layout: LayoutName | ExplicitLayout = Field(
         "balanced",
         description="balanced: a time slice and one pixel's series both read few bytes. "
@@ -317,11 +325,23 @@ class Output(_Model):
     codec: CodecName = Field(
         "blosc-lz4",
         description="blosc-lz4 and blosc-zstd shuffle bits first. zfp is for floats only and is lossy "
-        "unless zfp_tolerance is 0. Readers need imagecodecs for it.",
+        "unless zfp_tolerance is 0. Readers need imagecodecs for it. source keeps the sources' compressed "
+        "tiles, if they are alike and the window begins at a corner of tiles. The plan says who reads them.",
     )
     zfp_tolerance: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp. 0 is lossless."
     )
+
+    @field_validator("append_to", mode="before")
+    @classmethod
+    def _append_to_may_be_a_path(cls, given: Any) -> Any:
+        return _as_text(given)
+
+    @model_validator(mode="after")
+    def _new_or_there(self) -> Self:
+        if self.name is not None and self.append_to is not None:
+            raise ValueError("give name for a new cube or append_to for one that is there, not both")
+        return self
 
     @model_validator(mode="after")
     def _tolerance_goes_with_zfp(self) -> Self:
@@ -398,6 +418,11 @@ class GatherRequest(_Model):
     )
     output: Output = Output()
     limits: Limits = Limits()
+    duplicates: Literal["skip", "again", "fail"] = Field(
+        "skip",
+        description="What to do with sources that the cube of output.append_to has already, by their href or "
+        "their scene: leave them out, gather them again, or refuse the request.",
+    )
     index: str | None = Field(
         None,
         min_length=1,
@@ -416,15 +441,28 @@ class GatherRequest(_Model):
             raise ValueError("bands names a band twice")
         return self
 
+    @model_validator(mode="after")
+    def _duplicates_go_with_append(self) -> Self:
+        if self.duplicates != "skip" and self.output.append_to is None:
+            raise ValueError("duplicates goes with output.append_to")
+        return self
+
     @property
     def cube_name(self) -> str:
         """The cube's name in a deployment."""
+        if self.output.append_to is not None:
+            return self.output.append_to.removesuffix(".zarr")
         return self.output.name or self.digest()
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON values, without defaults. NaN becomes a text."""
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
         return found
+
+    @property
+    def passes_through(self) -> bool:
+        """Whether compressed tiles are to become chunks unchanged."""
+        return self.output.codec == AS_STORED
 
     def without_key(self) -> Self:
         """Return the request as it may be stored: the query of a STAC API's address may hold a key."""
@@ -441,8 +479,10 @@ class GatherRequest(_Model):
         content.
         """
         made_of = self.without_key().model_dump(
-            mode="json", exclude={"limits": True, "index": True, "output": {"name"}}
+            mode="json", exclude={"limits": True, "index": True, "output": {"name", "append_to"}}
         )
+        if self.duplicates == "skip":
+            del made_of["duplicates"]
         del made_of["sources"]["sign"]  # it changes no pixel
         for name in ("time", "stac", "catalog"):
             if made_of["sources"][name] is None:

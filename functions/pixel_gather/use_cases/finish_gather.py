@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import batched
 from typing import Final
@@ -15,7 +16,7 @@ from pixel_gather.model.source import CubeRow
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.quicklook import QuicklookAlbum
-from pixel_gather.report.receipt import WrittenFile, receipt_of, shard_digests
+from pixel_gather.report.receipt import WrittenFile, grown_receipt, receipt_of, shard_digests
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.report.row_coordinates import (
     CHUNK_ROWS,
@@ -25,7 +26,8 @@ from pixel_gather.report.row_coordinates import (
     difference_values,
     table_values,
 )
-from pixel_gather.stores import ControlStore, CubeStore
+from pixel_gather.report.row_evidence import evidence_of
+from pixel_gather.stores import ControlStore, CubeStore, EarlierRows
 from pixel_gather.use_cases.gather_shard import were_read
 from pixel_gather.use_cases.step_files import (
     FOUND_LIST_KEY,
@@ -34,6 +36,8 @@ from pixel_gather.use_cases.step_files import (
     gathered_indexes,
     rows_of,
 )
+
+type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
 
 _SIDECARS_AHEAD: Final = 32
 _ROUNDING: Final = 1e-6
@@ -72,6 +76,33 @@ async def finish_gather(
     if (earlier := found.complete_report()) is not None:
         return earlier
 
+    return await write_finished(
+        plan=plan, tasks=tasks, cube=cube, control=control, max_lost_share=max_lost_share
+    )
+
+
+async def write_finished(
+    *,
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    cube: CubeStore,
+    control: ControlStore,
+    max_lost_share: float = 0.0,
+    earlier: EarlierRows | None = None,
+) -> Report:
+    """Write everything but pixels. Arguments as for `finish_gather`.
+
+    Args:
+        plan: As there.
+        tasks: As there.
+        cube: As there. For an append, an empty cube that only this is written to.
+        control: As there.
+        max_lost_share: As there.
+        earlier: The rows before those of an append. They are written again, with the new ones.
+
+    Raises:
+        StoreError: As there.
+    """
     missing = {task.index for task in tasks} - await gathered_indexes(control)
     if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
         raise StoreError(
@@ -80,47 +111,108 @@ async def finish_gather(
         )
     coordinates = coordinates_of(plan)
     await cube.create_coordinates(plan, coordinates)
-    tally, album = Tally(plan=plan), QuicklookAlbum(plan)
-    shards: dict[str, str | None] = {}
-
-    async def counted() -> AsyncIterator[_Rows]:
-        in_order = iter(tasks)
-        async for evidence, results in _all_evidence(plan, tasks, control):
-            for result in results:
-                shards.update(shard_digests(plan, next(in_order), result))
-                if result is None:
-                    tally.add_lost_shard()
-                else:
-                    tally.add_shard(result)
-            for row, outcomes in evidence:
-                tally.add_row(row, outcomes)
-            album.add(
-                were_read([outcomes for _, outcomes in evidence]),
-                [[] if result is None else result.pictures for result in results],
-            )
-            yield evidence
-
+    counts = _Counts(Tally(plan=plan), QuicklookAlbum(plan))
+    rows = _counted(plan, tasks, control, counts, earlier)
     names = [each.name for each in coordinates]
-    writing = _written_rows(cube, counted(), CHUNK_ROWS, partial(table_values, plan), names)
+    writing = _written_rows(cube, rows, CHUNK_ROWS, partial(table_values, plan), names)
     async with aclosing(writing) as batches:
         table = await cube.write_row_table(plan, batches)
-    report = tally.report()
+    report = counts.tally.report()
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
-        await _write_differences(cube, plan, report, tasks, control)
+        await _write_differences(cube, plan, report, partial(_rows_again, plan, tasks, control, earlier))
     headers, pictures = await both(
-        cube.write_headers(gathered_headers(tasks, control)), _write_quicklooks(album, cube)
+        cube.write_headers(_all_headers(tasks, control, earlier)), _write_quicklooks(counts.album, cube)
     )
     found_list = await _write_found_list(plan, control, cube)
     files = [each for each in (table, headers, pictures, found_list) if each is not None]
-    sources = None if table is None else table.key
-    await cube.write_receipt(receipt_of(plan, report, shards=shards, files=files, sources=sources))
+    shards = counts.shards
+    if earlier is None:
+        sources = None if table is None else table.key
+        receipt = receipt_of(plan, report, shards=shards, files=files, sources=sources)
+    else:
+        key = None if found_list is None else found_list.key
+        receipt = grown_receipt(plan, report, earlier.receipt, shards=shards, files=files, found_list=key)
+    await cube.write_receipt(receipt)
     await cube.complete(plan, report)
     return report
 
 
+@dataclass(slots=True)
+class _Counts:
+    """What is counted while the rows pass by."""
+
+    tally: Tally
+    album: QuicklookAlbum
+    shards: dict[str, str | None] = field(default_factory=dict)
+    """Digest of each shard that was written, by its key."""
+
+    in_tail: list[list[str]] = field(default_factory=list)
+    """Digests of the rows before an append in the shard that it continues."""
+
+
+async def _counted(
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    control: ControlStore,
+    counts: _Counts,
+    earlier: EarlierRows | None,
+) -> AsyncIterator[_Rows]:
+    """Yield all rows in order, and count them."""
+    if earlier is not None:
+        async for rows in _counted_earlier(plan, earlier, counts):
+            yield rows
+    in_order = iter(tasks)
+    async for evidence, results in _all_evidence(plan, tasks, control):
+        for result in results:
+            task = next(in_order)
+            before = counts.in_tail if task.row_start == plan.first_row else []
+            counts.shards.update(shard_digests(plan, task, result, before=before))
+            if result is None:
+                counts.tally.add_lost_shard()
+            else:
+                counts.tally.add_shard(result)
+        for row, outcomes in evidence:
+            counts.tally.add_row(row, outcomes)
+        if earlier is None:  # the pictures of a cube are those of its first gather
+            counts.album.add(
+                were_read([outcomes for _, outcomes in evidence]),
+                [[] if result is None else result.pictures for result in results],
+            )
+        yield evidence
+
+
+async def _counted_earlier(plan: CubePlan, earlier: EarlierRows, counts: _Counts) -> AsyncIterator[_Rows]:
+    """Yield the rows before an append, and count them."""
+    tally = counts.tally
+    tally.go_on_from(earlier.report)
+    begins = {each.n_rows for each in plan.append.versions} if plan.append is not None else set()
+    tail_start = plan.first_row - plan.first_row % plan.layout.shard[0]
+    n_rows = 0
+    for values in earlier.rows():
+        rows = await asyncio.to_thread(evidence_of, plan, values)
+        for row, outcomes in rows:
+            tally.add_row(row, outcomes)
+            if n_rows >= tail_start:
+                counts.in_tail.append([band.digest for outcome in outcomes for band in outcome.bands])
+            n_rows += 1
+            if n_rows in begins:
+                tally.begin_append()
+        yield rows
+
+
+async def _all_headers(
+    tasks: Sequence[ShardTask], control: ControlStore, earlier: EarlierRows | None
+) -> AsyncIterator[Sequence[tuple[str, bytes]]]:
+    """Yield the header index of the rows before an append, then that of the new ones."""
+    for known in earlier.headers() if earlier is not None else ():
+        yield known
+    async for found in gathered_headers(tasks, control):
+        yield found
+
+
 async def _write_found_list(plan: CubePlan, control: ControlStore, cube: CubeStore) -> WrittenFile | None:
     content = await control.get(FOUND_LIST_KEY) if plan.was_searched else None
-    return None if content is None else await cube.write_found_list(content)
+    return None if content is None else await cube.write_found_list(plan, content)
 
 
 async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> WrittenFile | None:
@@ -167,9 +259,6 @@ async def _all_evidence(
             yield evidence
 
 
-type _Rows = Sequence[tuple[CubeRow, list[Outcome]]]
-
-
 async def _written_rows(
     cube: CubeStore,
     rows: AsyncIterator[_Rows],
@@ -208,12 +297,21 @@ async def _rebatched(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_
         yield batch
 
 
+async def _rows_again(
+    plan: CubePlan, tasks: Sequence[ShardTask], control: ControlStore, earlier: EarlierRows | None
+) -> AsyncIterator[_Rows]:
+    """Yield all rows a second time."""
+    for known in earlier.rows() if earlier is not None else ():
+        yield evidence_of(plan, known)
+    async for evidence, _ in _all_evidence(plan, tasks, control):
+        yield evidence
+
+
 async def _write_differences(
     cube: CubeStore,
     plan: CubePlan,
     report: Report,
-    tasks: Sequence[ShardTask],
-    control: ControlStore,
+    rows: Callable[[], AsyncIterator[_Rows]],
 ) -> None:
     """Write the coordinates for per-row nodata, scaling and overhang. Few cubes need this second pass."""
     coordinates = difference_coordinates(
@@ -227,7 +325,6 @@ async def _write_differences(
     def values(_: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
         return difference_values(plan, outcomes)
 
-    rows = (evidence async for evidence, _ in _all_evidence(plan, tasks, control))
     names = [each.name for each in coordinates]
-    async for _ in _written_rows(cube, rows, CHUNK_ROWS, values, names):
+    async for _ in _written_rows(cube, rows(), CHUNK_ROWS, values, names):
         pass

@@ -49,7 +49,7 @@ async def plan_gather(
     found = await cube.found()
     if found is not None:
         check_can_continue(found, gather_digest(request, table))
-        if (earlier := await _planned(control.below(found.claim))) is not None:
+        if (earlier := await planned(control.below(found.claim))) is not None:
             return earlier
     plan = await plan_cube(
         request,
@@ -60,10 +60,25 @@ async def plan_gather(
         now=time.time() if found is None else found.planned_at,
         deployment=deployment,
     )
-    plan = await cube.create(_described(plan, projector))
+    plan = await cube.create(described(plan, projector))
     await write_claim(control, plan.claim)
-    control = control.below(plan.claim)
-    if (earlier := await _planned(control)) is not None:  # another run has claimed the place meanwhile
+    return await write_control_files(plan, table, control.below(plan.claim))
+
+
+async def write_control_files(
+    plan: CubePlan, table: SourceTable, control: ControlStore
+) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+    """Write what the workers need: the list, the tasks and the plan.
+
+    Args:
+        plan: The cube.
+        table: The rows to gather.
+        control: Control files below the plan's claim.
+
+    Returns:
+        The plan and its tasks. Those of another run, if that has written them meanwhile.
+    """
+    if (earlier := await planned(control)) is not None:  # another run has claimed the place meanwhile
         return earlier
     if (found_list := table.found_list()) is not None:
         await control.put(FOUND_LIST_KEY, found_list)
@@ -97,7 +112,7 @@ async def found_list_of(request: GatherRequest, *, cube: CubeStore, control: Con
     return await control.below(found.claim).get(FOUND_LIST_KEY)
 
 
-async def _planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+async def planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
     """Return the plan and the tasks that an earlier run wrote, or None."""
     content = await control.get(PLAN_KEY)
     if content is None:
@@ -105,7 +120,7 @@ async def _planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ..
     return decoded_plan(content), await load_tasks(control)
 
 
-def _described(plan: CubePlan, projector: Projector) -> CubePlan:
+def described(plan: CubePlan, projector: Projector) -> CubePlan:
     """Return the plan with the description of its CRS, if it has one."""
     crs = plan.placement.crs
     return plan if crs is None else replace(plan, crs=projector.describe(crs))
@@ -115,7 +130,7 @@ def _list_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -
     """Yield the encoded list shard by shard. Append the end position of each part to ``stops``."""
     position = 0
     for start, stop in row_ranges(plan):
-        part = msgspec.msgpack.encode(list(table.rows(start, stop)))
+        part = msgspec.msgpack.encode(list(table.rows(start - plan.first_row, stop - plan.first_row)))
         position += len(part)
         stops.append(position)
         yield part

@@ -141,6 +141,11 @@ def test_page_escapes_what_comes_from_lists_and_requests() -> None:
     assert not any(image["src"] == "x" for image in page.of("img"))
     assert "{{ 7 * 7 }}" in html
     assert html.count("<script>") == 1
+    saves = [each for each in page.of("button") if "save-" in each.get("class", "")]
+    assert [each["class"] for each in saves].count("save-figure") == len(page.of("figure"))
+    assert all(
+        "hidden" in each for each in saves
+    )  # a page without JavaScript has no button that does nothing
 
 
 def test_page_without_pictures_says_so_in_one_sentence() -> None:

@@ -4,6 +4,7 @@ The column ``packed`` holds the header itself. With it, a gather opens the sourc
 The other columns are for people. arro3 is imported where it is used, because no worker needs it.
 """
 
+import io
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import closing
@@ -146,6 +147,18 @@ def read_index(
             for batch in batches:
                 check()
                 yield from _entries(batch, overview)
+
+
+def stored_entries(content: bytes) -> Iterator[Sequence[Entry]]:
+    """Yield all entries of an index that `write_index` has written, in batches. Packed headers stay packed.
+
+    Args:
+        content: The file.
+    """
+    import arro3.io  # noqa: PLC0415 # see above
+
+    for batch in arro3.io.read_parquet(io.BytesIO(content), batch_size=_N_ROWS_PER_BATCH):
+        yield list(zip(batch.column(_HREF).to_pylist(), batch.column(_PACKED).to_pylist(), strict=True))
 
 
 def _rebatched(entries: Iterator[Sequence[Entry]]) -> Iterator[list[Entry]]:

@@ -4,6 +4,7 @@ Whoever lists or joins many cubes reads this file instead of some twenty arrays.
 is used, because no worker needs it.
 """
 
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -34,7 +35,8 @@ def cube_metadata(plan: CubePlan, shards: Sequence[tuple[str, int, str]]) -> dic
     """
     return {
         "format": 1,
-        "digest": plan.digest,
+        "digest": plan.digest if plan.append is None else plan.append.origin["digest"],
+        "version": 1 if plan.append is None else plan.append.version,
         "dims": [plan.dim, "y", "x"],
         "shape": plan.shape,
         "shard": plan.layout.shard,
@@ -48,11 +50,14 @@ def cube_metadata(plan: CubePlan, shards: Sequence[tuple[str, int, str]]) -> dic
 def stored_shards(store: Store, plan: CubePlan) -> list[tuple[str, int, str]]:
     """Return key, size in bytes and ETag of each stored shard, in the order of rows for each measurement.
 
-    S3 needs one request for 1,000 shards.
+    Shards beyond the cube's rows are left out: an append that was given up has left them. S3 needs one
+    request for 1,000 shards.
     """
     found: list[tuple[str, int, str]] = []
+    n_shards, _ = plan.layout.n_shards(plan.shape)
     for each in plan.measurements:
-        there = [item for page in obstore.list(store, f"{each.name}/c/") for item in page]
+        pages = obstore.list(store, f"{each.name}/c/")
+        there = [item for page in pages for item in page if int(item["path"].split("/")[2]) < n_shards]
         there.sort(key=lambda item: [int(part) for part in item["path"].split("/")[2:]])
         found += [(item["path"], item["size"], item["e_tag"] or "") for item in there]
     return found
@@ -84,6 +89,35 @@ def write_row_table(
         max_row_group_size=CHUNK_ROWS,
         key_value_metadata={METADATA_KEY: json.dumps(metadata)},
     )
+
+
+def read_row_table(content: bytes) -> tuple[dict[str, Any], Iterator[dict[str, Values]]]:
+    """Return `cube_metadata` and the values of consecutive rows, in batches, of a whole table.
+
+    Args:
+        content: The file.
+    """
+    from arro3.io import read_parquet  # noqa: PLC0415 # see above
+
+    batches = read_parquet(io.BytesIO(content), batch_size=CHUNK_ROWS)
+    metadata: dict[str, Any] = json.loads(batches.schema.metadata[METADATA_KEY.encode()])
+    return metadata, ({name: _values(name, batch) for name in batch.schema.names} for batch in batches)
+
+
+def _values(name: str, batch: "RecordBatch") -> Values:
+    """Return a column as `write_row_table` was given it."""
+    from arro3.core import DataType, list_flatten  # noqa: PLC0415 # see above
+
+    column, lengths = batch.column(name), [batch.num_rows]
+    while DataType.is_fixed_size_list(column.type):
+        lengths.append(column.type.list_size or 0)
+        column = list_flatten(column)
+    if name == "time":
+        times = column.cast(DataType.int64()).to_pylist()
+        return np.array([NO_TIME if each is None else each for each in times], dtype="int64")
+    if DataType.is_string(column.type):
+        return np.array(column.to_pylist(), dtype=object).reshape(lengths)
+    return np.asarray(column.to_numpy()).reshape(lengths)
 
 
 def _to_batch(values: Mapping[str, Values]) -> "RecordBatch":

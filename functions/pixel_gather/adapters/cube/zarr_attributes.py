@@ -5,19 +5,25 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import obstore
 
 from pixel_gather.adapters.cube.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.plan.cube_version import CubeVersion
+from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.version import __version__
 
 if TYPE_CHECKING:  # not in a worker's start
     from pixel_gather.report.report import Report
     from pixel_gather.report.row_coordinates import Coordinate, Values
+
+
+_IN_DISORDER: Final = "rows are in the order in which they were appended, not in the order of their times"
 
 
 def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
@@ -33,9 +39,9 @@ def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
     if codec == "zstd":
         return {"compressors": ZstdCodec(level=ZSTD_LEVEL)}
     if codec == "zfp":
-        from imagecodecs.zarr import Zfp, register_codecs  # noqa: PLC0415 # as above
+        from imagecodecs.zarr import Zfp  # noqa: PLC0415 # as above
 
-        register_codecs("imagecodecs_zfp")
+        register_codecs()
         return {"serializer": Zfp(mode="reversible"), "compressors": None}
     name: Any = codec.removeprefix("blosc-")
     return {
@@ -79,14 +85,40 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
         "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
         "request": plan.request,
     }
+    if plan.append is not None:
+        gather = dict(plan.append.origin)
     if report is not None:
         gather["report"] = report.to_json()
+        gather["versions"] = [each.to_json() for each in versions_after(plan, report)]
+        gather["template"] = CubeTemplate.of(plan, is_aligned=report.is_aligned).to_json()
+    in_disorder = {} if report is None or report.is_in_time_order else {"comment": _IN_DISORDER}
     return {
         "Conventions": "CF-1.11",
-        "title": _title(plan),
+        "title": _title(plan, plan.n_sources if report is None else report.n_sources),
         "pixel_gather": json.dumps(gather),
         "complete": int(report is not None),
-    }
+    } | in_disorder
+
+
+def versions_after(plan: CubePlan, report: "Report") -> tuple[CubeVersion, ...]:
+    """Return the versions of a cube when a gather or an append is complete.
+
+    Args:
+        plan: Of the gather or the append.
+        report: Of the whole cube.
+    """
+    earlier = () if plan.append is None else plan.append.versions
+    added = CubeVersion(
+        number=len(earlier) + 1 if plan.append is None else plan.append.version,
+        committed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
+        n_rows=plan.n_rows,
+        n_sources=plan.n_sources,
+        n_failed=report.n_failed - sum(each.n_failed for each in earlier),
+        n_skipped=0 if plan.append is None else plan.append.n_skipped,
+        digest=plan.digest,
+        kind="gather" if plan.append is None else "append",
+    )
+    return (*earlier, added)
 
 
 def gather_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,8 +174,8 @@ def put_array(store: Store, name: str, *, values: "Values | None" = None, **desc
         obstore.put(store, f"{name}/{key}", part.to_bytes(), use_multipart=False)
 
 
-def _title(plan: CubePlan) -> str:
-    return f"{plan.height} x {plan.width} pixels of each of {plan.n_sources:,} sources"
+def _title(plan: CubePlan, n_sources: int) -> str:
+    return f"{plan.height} x {plan.width} pixels of each of {n_sources:,} sources"
 
 
 def _encoded_fill(value: float, dtype: np.dtype[Any]) -> Any:

@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore
 
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
-from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
+from pixel_gather.adapters.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
+from pixel_gather.adapters.cube.tile_codecs import tile_codecs
 from pixel_gather.adapters.cube.zarr_attributes import (
     coordinate_attributes,
     gather_of,
@@ -37,8 +39,11 @@ from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.claim import check_can_continue, check_found_claim
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.plan.cube_version import CubeVersion
+from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.read.read_shard import Pixels
-from pixel_gather.stores import FoundCube
+from pixel_gather.read.stored_tiles import BandTiles
+from pixel_gather.stores import FoundCube, RowEncoder
 
 if TYPE_CHECKING:  # not in a worker's start
     import zarr
@@ -63,6 +68,11 @@ RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
 
 
+def found_list_key(plan: CubePlan) -> str:
+    """Return the key of the list that a search found. Each append has its own."""
+    return FOUND_LIST_KEY if plan.append is None else f"versions/{plan.append.version:05d}.{FOUND_LIST_KEY}"
+
+
 @dataclass(frozen=True, slots=True)
 class ZarrCube:
     """Implements `pixel_gather.stores.CubeStore` at the root of a store."""
@@ -70,6 +80,9 @@ class ZarrCube:
     store: Store
     place: str
     """The location as the user wrote it, for messages."""
+
+    shards_in: Store | None = None
+    """Where the shards are. None if they are at the root of ``store``, as in every cube but a staged one."""
 
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
@@ -80,14 +93,7 @@ class ZarrCube:
         """Return the cube that the group's metadata describe, and their ETag; twice None without metadata."""
         try:
             answer = await obstore.get_async(self.store, ROOT_KEY)
-            attributes = json.loads(bytes(await answer.bytes_async()))["attributes"]
-            gather = gather_of(attributes)
-            found = FoundCube(
-                place=self.place,
-                digest=str(gather["digest"]),
-                planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
-                report=gather.get("report") if attributes["complete"] else None,
-            )
+            found = found_cube(json.loads(bytes(await answer.bytes_async())), place=self.place)
         except FileNotFoundError:
             return None, None
         except (BaseError, OSError) as error:
@@ -142,22 +148,31 @@ class ZarrCube:
             return plan
         raise BusyError(f"{self.place}: others are writing there at the same time: run again")
 
-    async def write_shard(
-        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
-    ) -> int:
-        """Compress a shard and store it in one PUT. Return its size in bytes."""
-        parts = await encode_shard(
+    def encoder(
+        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles
+    ) -> ShardEncoder | TileShard:
+        """Return what compresses a shard's pixels, or keeps its tiles as they are."""
+        if isinstance(pixels, BandTiles):
+            return TileShard(pixels, shard=plan.layout.shard, chunk=plan.layout.chunk)
+        encode = chunk_encoder(
+            plan.codec,
+            itemsize=pixels.itemsize,
+            fill_value=measurement.fill_value,
+            zfp_tolerance=plan.zfp_tolerance,
+        )
+        return ShardEncoder(
             pixels,
             shard=plan.layout.shard,
             chunk=plan.layout.chunk,
             fill_value=measurement.fill_value,
-            encode=chunk_encoder(
-                plan.codec,
-                itemsize=pixels.itemsize,
-                fill_value=measurement.fill_value,
-                zfp_tolerance=plan.zfp_tolerance,
-            ),
+            encode=encode,
         )
+
+    async def write_shard(
+        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
+    ) -> int:
+        """Store a compressed shard in one PUT. Return its size in bytes."""
+        parts = encoder.parts()
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         try:
             await obstore.put_async(self.store, path, parts, use_multipart=False)
@@ -186,9 +201,9 @@ class ZarrCube:
         from pixel_gather.adapters.cube.upload import upload  # noqa: PLC0415 # as above
 
         def write(values: Iterator[Mapping[str, "Values"]], file: IO[bytes]) -> None:
-            write_row_table(values, file, metadata=cube_metadata(plan, stored_shards(self.store, plan)))
+            write_row_table(values, file, metadata=cube_metadata(plan, stored_shards(shards_in, plan)))
 
-        content = _Content()
+        content, shards_in = _Content(), self.shards_in or self.store
         try:
             await upload(batches, write, self.store, ROWS_KEY, on_bytes=content.add)
         except (BaseError, OSError) as error:
@@ -208,9 +223,9 @@ class ZarrCube:
             raise self._failed("written", error) from error
         return content.file(HEADERS_KEY)
 
-    async def write_found_list(self, content: bytes) -> "WrittenFile":
+    async def write_found_list(self, plan: CubePlan, content: bytes) -> "WrittenFile":
         """Write ``sources.parquet``: what a search found, and what of it was not read."""
-        return await self._put_file(FOUND_LIST_KEY, content)
+        return await self._put_file(found_list_key(plan), content)
 
     async def write_quicklooks(self, quicklooks: Sequence["Quicklooks"]) -> "WrittenFile":
         """Write ``quicklooks.npz``: rows and pixels of each measurement. NumPy opens it without pickle."""
@@ -279,13 +294,13 @@ class ZarrCube:
                 fill_value=np.dtype(measurement.dtype).type(measurement.fill_value),
                 dimension_names=(plan.dim, "y", "x"),
                 attributes=measurement_attributes(measurement),
-                **zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize),
+                **_codecs_of(plan, measurement),
             )
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
-        from pixel_gather.report.row_coordinates import CHUNK_ROWS  # noqa: PLC0415 # see above
+        from pixel_gather.report.row_coordinates import chunk_rows  # noqa: PLC0415 # see above
 
-        rows = min(CHUNK_ROWS, plan.n_rows)
+        rows = chunk_rows(plan.n_rows) if plan.append is None else plan.append.chunk_rows
 
         def create(each: "Coordinate") -> None:
             put_array(
@@ -351,6 +366,38 @@ class ZarrCube:
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
+
+
+def _codecs_of(plan: CubePlan, measurement: Measurement) -> dict[str, Any]:
+    coding = plan.slots[measurement.slot].coding
+    if coding is not None:
+        return tile_codecs(coding)
+    return zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize)
+
+
+def found_cube(root: Mapping[str, Any], *, place: str) -> FoundCube:
+    """Return the cube that a group's metadata describe.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: No gather has made them.
+    """
+    attributes = root["attributes"]
+    gather = gather_of(attributes)
+    is_complete = bool(attributes["complete"])
+    template = gather.get("template") if is_complete else None
+    arrays = root.get("consolidated_metadata", {}).get("metadata", {})
+    href = arrays.get("href", {"chunk_grid": {"configuration": {"chunk_shape": [0]}}})
+    kept = ("version", "digest", "planned_at", "request")
+    return FoundCube(
+        place=place,
+        digest=str(gather["digest"]),
+        planned_at=datetime.fromisoformat(gather["planned_at"]).timestamp(),
+        report=gather.get("report") if is_complete else None,
+        template=None if template is None else CubeTemplate.from_json(template),
+        versions=msgspec.convert(gather.get("versions", []) if is_complete else [], tuple[CubeVersion, ...]),
+        origin={name: gather[name] for name in kept if name in gather},
+        chunk_rows=int(href["chunk_grid"]["configuration"]["chunk_shape"][0]),
+    )
 
 
 class _Content:

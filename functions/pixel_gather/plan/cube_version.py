@@ -1,0 +1,41 @@
+"""The versions of a cube: its first gather, and what each append has added. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CubeVersion:
+    """One commit of a cube."""
+
+    number: int
+    """From 1, the first gather."""
+
+    committed_at: str
+    """When it became visible: ISO 8601, UTC."""
+
+    n_rows: int
+    """Rows of the cube since then."""
+
+    n_sources: int
+    """Sources that it added."""
+
+    n_failed: int
+    """Of those, the ones that could not be read."""
+
+    n_skipped: int
+    """Sources of its list that the cube had already."""
+
+    digest: str
+    """Digest of the request and the list whose sources it added. Of a compaction: that of the version before
+    it."""
+
+    kind: str
+    """``gather``, ``append`` or ``compact``."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        told: dict[str, Any] = msgspec.to_builtins(self)
+        return told

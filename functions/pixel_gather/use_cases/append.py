@@ -1,0 +1,270 @@
+"""The first and the last step of an append: plan the rows behind those of a cube, and commit them."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from pixel_gather.errors import ArrayExistsError, RequestError
+from pixel_gather.estimate.workload import WorkerPool
+from pixel_gather.model.plurals import counted
+from pixel_gather.model.source import CubeRow
+from pixel_gather.plan.cube_plan import Append, CubePlan
+from pixel_gather.plan.inherit import CubeTemplate
+from pixel_gather.plan.plan import gather_digest, plan_cube
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.plan.table_view import TableView
+from pixel_gather.ports import Projector, SourceReader, SourceTable
+from pixel_gather.report.report import Report
+from pixel_gather.request.request import GatherRequest
+from pixel_gather.stores import ControlStore, FoundCube, GrowingCube
+from pixel_gather.use_cases.finish_gather import write_finished
+from pixel_gather.use_cases.plan_gather import described, planned, write_control_files
+from pixel_gather.use_cases.row_claim import (
+    RowClaim,
+    check_row_claim,
+    claim_key,
+    found_claim,
+    take_claim,
+)
+from pixel_gather.use_cases.step_files import FOUND_LIST_KEY
+
+NOTHING_TO_APPEND: Final = "the cube has all of these sources: there is nothing to append"
+_FIELD: Final = "output.append_to"
+
+
+async def plan_append(
+    request: GatherRequest,
+    *,
+    table: SourceTable,
+    reader: SourceReader,
+    projector: Projector,
+    cube: GrowingCube,
+    control: ControlStore,
+    max_task_nbytes: int,
+    deployment: WorkerPool | None = None,
+    is_dry: bool = False,
+) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+    """Plan rows behind those of a cube, claim them, and write the control files for the workers.
+
+    Safe to run twice. The same request continues what it has begun.
+
+    Args:
+        request: The checked request, with ``output.append_to``.
+        table: The list.
+        reader: Opens the sampled headers. No pixel is read.
+        projector: For boxes and points.
+        cube: The cube.
+        control: Where the control files are.
+        max_task_nbytes: Largest decoded size of a task.
+        deployment: The workers for the estimate; None for those of a new deployment.
+        is_dry: Only plan: claim nothing and write nothing.
+
+    Returns:
+        The plan and its tasks; no tasks if it is dry. None if there is nothing to append: the cube has had
+        this request with this list, or it has all its sources.
+
+    Raises:
+        RequestError: The request does not fit the cube, or there is no cube.
+        BudgetError: The plan is over a limit.
+        AppendRunningError: Another append is at work.
+    """
+    found = await complete_cube(cube)
+    digest = gather_digest(request, table)
+    if digest in {each.digest for each in found.versions}:
+        return None
+    version = found.version + 1
+    claim = None if is_dry else await found_claim(cube, version, digest)
+    if claim is not None and (earlier := await planned(control.below(claim.claim))) is not None:
+        await take_claim(cube, earlier[0])
+        return earlier
+    metadata, batches = await cube.row_table()
+    view = _view(request, table, found, batches)
+    if not view.n_rows:
+        return None
+    append = Append(
+        version=version,
+        first_row=found.versions[-1].n_rows,
+        n_skipped=table.n_sources - view.n_sources,
+        chunk_rows=found.chunk_rows,
+        versions=found.versions,
+        origin=dict(found.origin),
+    )
+    plan = await plan_cube(
+        request,
+        table=view,
+        reader=reader,
+        projector=projector,
+        max_task_nbytes=max_task_nbytes,
+        now=time.time() if claim is None else claim.planned_at,
+        deployment=deployment,
+        template=found.template,
+        append=append,
+    )
+    plan = replace(plan, append=replace(append, tails=_tails(plan, metadata)))
+    if is_dry:
+        return plan, ()
+    plan = described(plan, projector)
+    claim = await take_claim(cube, plan)
+    plan = replace(plan, planned_at=claim.planned_at)
+    return await write_control_files(plan, view, control.below(plan.claim))
+
+
+async def found_list_of_append(
+    request: GatherRequest, *, cube: GrowingCube, control: ControlStore
+) -> bytes | None:
+    """Return the list that an earlier, unfinished run of this append found; None if there is none.
+
+    See `pixel_gather.use_cases.plan_gather.found_list_of`.
+    """
+    if not request.sources.are_searched:
+        return None
+    found = await complete_cube(cube)
+    there = await cube.read_object(claim_key(found.version + 1))
+    claim = None if there is None else RowClaim.from_bytes(there.content)
+    if claim is None or not claim.digest.startswith(request.digest()):
+        return None
+    return await control.below(claim.claim).get(FOUND_LIST_KEY)
+
+
+async def finish_append(
+    *,
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    cube: GrowingCube,
+    control: ControlStore,
+    max_lost_share: float = 0.0,
+) -> Report:
+    """Write the coordinates, the files and the receipt of the grown cube, and commit its new version.
+
+    Args:
+        plan: The append.
+        tasks: All of its tasks, in order.
+        cube: Where the cube is.
+        control: Where its sidecars are.
+        max_lost_share: As for `pixel_gather.use_cases.finish_gather.finish_gather`.
+
+    Returns:
+        The report of the whole cube. If the append is committed already, the report that the cube contains.
+
+    Raises:
+        ArrayExistsError: Another append has taken over, or was committed meanwhile.
+        StoreError: Too many shards are missing. The cube keeps its former version.
+    """
+    assert plan.append is not None  # noqa: S101 # it is an append
+    found = await complete_cube(cube)
+    report = found.complete_report()
+    if plan.digest in {each.digest for each in found.versions} and report is not None:
+        return report
+    if found.version != plan.append.version - 1:
+        raise ArrayExistsError(f"{cube.place}: another append was committed meanwhile: run again")
+
+    async def still_ours() -> None:
+        await check_row_claim(cube, plan)
+
+    await still_ours()
+    staged = cube.staged()
+    await staged.create(plan)
+    report = await write_finished(
+        plan=plan,
+        tasks=tasks,
+        cube=staged,
+        control=control,
+        max_lost_share=max_lost_share,
+        earlier=await cube.earlier_rows(plan),
+    )
+    await cube.publish(plan, staged, still_ours=still_ours)
+    return report
+
+
+async def complete_cube(cube: GrowingCube) -> FoundCube:
+    """Return the cube that rows are to be added to.
+
+    Raises:
+        RequestError: There is none that rows can be added to.
+    """
+    found = await cube.found()
+    if found is None:
+        raise RequestError(
+            f"{cube.place} holds no cube: gather one first, or name one that is there", field=_FIELD
+        )
+    if found.report is None:
+        raise RequestError(f"{cube.place} is not complete: finish its gather first", field=_FIELD)
+    if found.template is None:
+        raise RequestError(
+            f"{cube.place} was made by an earlier release, which did not store what an append needs: gather "
+            "it anew",
+            field=_FIELD,
+        )
+    return found
+
+
+def _view(
+    request: GatherRequest, table: SourceTable, found: FoundCube, batches: Iterator[Mapping[str, Any]]
+) -> TableView:
+    """Return the rows of the list to append, with their bands in the cube's order."""
+    template = found.template
+    assert template is not None  # noqa: S101 # `complete_cube` has checked it
+    whole = TableView(
+        table=table,
+        bands=tuple(each.name for each in template.slots if each.name is not None),
+        slot_order=template.slot_order(table.bands),
+        kept=range(table.n_rows),
+    )
+    if request.duplicates == "again":
+        return whole
+    hrefs, scenes = _known(template, found.versions[-1].n_rows, batches)
+    kept: list[int] = []
+    known: list[int] = []
+    for index, row in enumerate(whole.rows(0, whole.n_rows)):
+        (known if _is_known(row, hrefs, scenes) else kept).append(index)
+    if known and request.duplicates == "fail":
+        first = next(each for row in whole.rows(known[0], known[0] + 1) for each in row.sources if each)
+        raise RequestError(
+            f"the cube has {counted(len(known), 'row')} of this list already, {first.href} among them; "
+            "leave them out, or ask for duplicates: skip or again",
+            field="duplicates",
+        )
+    return replace(whole, kept=kept)
+
+
+def _known(
+    template: CubeTemplate, n_rows: int, batches: Iterator[Mapping[str, Any]]
+) -> tuple[set[str], set[str]]:
+    """Return the hrefs and the scenes of the cube's rows."""
+    hrefs: set[str] = set()
+    scenes: set[str] = set()
+    has_scenes = any(each.name == "scene" for each in template.columns)
+    left = n_rows  # the table of an append that was not committed has more
+    for batch in batches:
+        hrefs.update(batch["href"][:left].ravel().tolist())
+        if has_scenes:
+            scenes.update(batch["scene"][:left].ravel().tolist())
+        left -= min(len(batch["href"]), left)
+    return hrefs, scenes - {""}
+
+
+def _is_known(row: CubeRow, hrefs: set[str], scenes: set[str]) -> bool:
+    """Return whether the cube has a row's scene, or all of its sources."""
+    sources = [each for each in row.sources if each is not None]
+    return any(each.scene in scenes for each in sources) or all(each.href in hrefs for each in sources)
+
+
+def _tails(plan: CubePlan, metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys of the shards that the first new rows share with rows of the cube.
+
+    Raises:
+        RequestError: The cube's windows are cut into strips, and its last shards are not full.
+    """
+    place, n_before = divmod(plan.first_row, plan.layout.shard[0])
+    if not n_before:
+        return ()
+    if plan.n_strips > 1:
+        raise RequestError(
+            f"the cube's windows are cut into strips and its last shards have {n_before} of "
+            f"{plan.layout.shard[0]} rows; only a cube with full shards of strips can grow",
+            field=_FIELD,
+        )
+    stored = {key for key, *_ in metadata["shards"]}
+    keys = (f"{each.name}/c/{place}/0/0" for each in plan.measurements)
+    return tuple(key for key in keys if key in stored)

@@ -1,0 +1,150 @@
+"""Gathers and appends over fakes, into a cube in memory that readers can open."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from obstore.store import MemoryStore
+from zarr.storage import ObjectStore
+
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
+from pixel_gather.adapters.cube.zarr_cube import ZarrCube
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.ports import SourceTable
+from pixel_gather.read.read_shard import Pixels, ShardBuffers
+from pixel_gather.report.report import Report
+from pixel_gather.request.request import parse_request
+from pixel_gather.use_cases.append import finish_append, plan_append
+from pixel_gather.use_cases.finish_gather import finish_gather
+from pixel_gather.use_cases.gather_shard import gather_shard
+from pixel_gather.use_cases.plan_gather import plan_gather
+from pixel_gather.use_cases.step_files import gathered_indexes
+from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader
+
+
+def in_memory() -> Any:
+    """Return an empty store, which serves as any other."""
+    return MemoryStore()
+
+
+@dataclass(kw_only=True)
+class GrownPlace:
+    """A place for one cube, with the control files of its gathers."""
+
+    images: Mapping[str, Pixels | FakeImage]
+    request: dict[str, Any] = field(default_factory=dict)
+    store: Any = field(default_factory=in_memory)
+    control: FakeControl = field(default_factory=FakeControl)
+    reader: FakeReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start without opened sources."""
+        self.reader = FakeReader(self.images)
+
+    @property
+    def growing(self) -> GrowingZarrCube:
+        """The cube for appends."""
+        return GrowingZarrCube(self.store, "place")
+
+    def gather(self, table: SourceTable) -> Report:
+        """Make the cube."""
+        return asyncio.run(self.gathered(table))
+
+    def append(self, table: SourceTable, **request: Any) -> Report | None:
+        """Add rows. Return None if there is nothing to add."""
+        return asyncio.run(self.appended(table, **request))
+
+    async def gathered(self, table: SourceTable) -> Report:
+        """Make the cube; see `gather`."""
+        plan, tasks = await plan_gather(
+            parse_request(self._given(self.request)),
+            table=table,
+            reader=self.reader,
+            projector=FakeProjector(),
+            cube=ZarrCube(self.store, "place"),
+            control=self.control,
+            max_task_nbytes=2**24,
+        )
+        await self._fill(plan, tasks)
+        return await finish_gather(
+            plan=plan,
+            tasks=tasks,
+            cube=ZarrCube(self.store, "place"),
+            control=self.control.below(plan.claim),
+        )
+
+    async def appended(self, table: SourceTable, **request: Any) -> Report | None:
+        """Add rows; see `append`."""
+        planned = await self.planned(table, **request)
+        if planned is None:
+            return None
+        await self._fill(*planned)
+        return await self.finished(*planned)
+
+    async def planned(
+        self, table: SourceTable, **request: Any
+    ) -> tuple[CubePlan, tuple[ShardTask, ...]] | None:
+        """Do the first step of an append."""
+        output = {"output": {"append_to": "place"}}
+        shared = {name: value for name, value in self.request.items() if name != "output"}
+        return await plan_append(
+            parse_request(self._given(shared | output | request)),
+            table=table,
+            reader=self.reader,
+            projector=FakeProjector(),
+            cube=self.growing,
+            control=self.control,
+            max_task_nbytes=2**24,
+        )
+
+    async def finished(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> Report:
+        """Do the last step of an append."""
+        control = self.control.below(plan.claim)
+        return await finish_append(plan=plan, tasks=tasks, cube=self.growing, control=control)
+
+    async def _fill(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
+        control = self.control.below(plan.claim)
+        done = await gathered_indexes(control)
+        for task in tasks:
+            if task.index not in done:
+                await self.shard(task, plan)
+
+    async def shard(self, task: ShardTask, plan: CubePlan) -> None:
+        """Do one task."""
+        await gather_shard(
+            task,
+            plan=plan,
+            reader=self.reader,
+            projector=FakeProjector(),
+            limiter=FakeLimiter(),
+            buffers=ShardBuffers(plan),
+            cube=ZarrCube(self.store, "place"),
+            control=self.control.below(plan.claim),
+            source_timeout_s=5,
+            growing=self.growing,
+        )
+
+    def open(self) -> xr.Dataset:
+        """Open the cube like any user."""
+        opened: xr.Dataset = xr.open_zarr(ObjectStore(self.store, read_only=True), chunks=None)
+        return opened
+
+    def _given(self, more: Mapping[str, Any]) -> dict[str, Any]:
+        return {"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | dict(more)
+
+
+def equal_but_for_clocks(one: xr.Dataset, other: xr.Dataset) -> bool:
+    """Return whether two cubes have the same variables, apart from timings."""
+    clocks = ("start", "end", "open", "read", "decode")
+    left, right = (each.drop_vars(clocks) for each in (one, other))
+    return set(left.variables) == set(right.variables) and all(
+        _same(left[name].values, right[name].values) for name in left.variables
+    )
+
+
+def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one.dtype == other.dtype and bool(np.array_equal(one, other, equal_nan=one.dtype.kind in "fcM"))
