@@ -339,6 +339,18 @@ def test_page_reads_every_lossless_codec(page: Page, codec: str, dtype: str) -> 
     assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
 
 
+def test_page_reads_tiles_that_were_passed_on(page: Page, tmp_path: Path) -> None:
+    """Chunks may be the sources' own deflated tiles."""
+    place = gathered_valley(tmp_path, n_rows=2, output={"codec": "source"}).place
+    with serving_cube(place) as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=1&show=blue&stretch=row")
+        shown = _canvas(page)
+
+    pixels = _pixels(place, "blue", 1)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+
+
 @pytest.mark.parametrize(
     ("codec", "dtype", "said"),
     [("zfp", "float32", "is compressed by imagecodecs_zfp"), ("none", "complex64", "has complex numbers")],

@@ -1,5 +1,5 @@
 // Draws a series as SVG: one line for each band, marks for rows without a value, a line at the row on display.
-import { moment, number } from "./words.js";
+import { isGap, moment, number } from "./words.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const HEIGHT = 260;
@@ -62,8 +62,8 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
     const bottom = HEIGHT - EDGE.bottom;
     add("path", { class: kind, d: thinned(drawn.filter(chosen)).map((each) => `M${x(place(each)).toFixed(1)} ${bottom}v8`).join("") });
   };
-  marks("empty", ({ values }) => values.every(({ status, n }) => status === "ok" && !n) || values.some(({ status }) => status === "absent"));
-  marks("failed", ({ values }) => values.some(({ status }) => status !== "ok" && status !== "absent"));
+  marks("empty", ({ values }) => values.every(({ status, n }) => status === "ok" && !n) || values.some(({ status }) => isGap(status)));
+  marks("failed", ({ values }) => values.some(({ status }) => status !== "ok" && !isGap(status)));
   const current = drawn.find((each) => each.row === row);
   if (current) {
     add("path", { class: "now", d: `M${x(place(current)).toFixed(1)} ${EDGE.top}V${HEIGHT - EDGE.bottom}` });

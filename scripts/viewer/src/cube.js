@@ -179,7 +179,7 @@ class Cube {
     const code = await this.coordinate("status", row, measurement);
     if (code === undefined) return "ok";
     const { flag_values: values, flag_meanings: names } = this.arrays.status.attributes;
-    return names.split(" ")[values.indexOf(Number(code))] ?? `status ${code}`;
+    return names.split(" ")[values.indexOf(Number(code))] ?? "not_gathered"; // the fill value, in rows that only fill up a shard
   }
 
   // What tells a row's valid pixels: its status, its nodata and the edges of its source.
@@ -220,7 +220,7 @@ function notReadable(name, error) {
   for (let cause = error; cause; cause = cause.cause) if (cause instanceof CubeError) return cause;
   const said = [error?.message ?? error, error?.cause?.message].filter(Boolean).join(": ");
   if (/complex/i.test(said)) return new CubeError(`${name} has complex numbers. This page cannot show them.`);
-  const codec = /codec[^a-z]*(?:name )?"?(imagecodecs_\w+|\w*zfp\w*)/i.exec(said)?.[1];
-  if (codec) return new CubeError(`${name} is compressed by ${codec}. This page reads blosc, zstd and no compression.`);
+  const codec = /Unknown codec: (\S+)/.exec(said)?.[1];
+  if (codec) return new CubeError(`${name} is compressed by ${codec}. This page reads blosc, zstd, deflate and uncompressed pixels.`);
   return new CubeError(`${name} cannot be read: ${said}`);
 }

@@ -3,7 +3,7 @@ import { drawChart, lineOf, MOST_POINTS } from "./chart.js";
 import { $, made, say } from "./elements.js";
 import { csvOf, factsOf, isRectangle } from "./readout.js";
 import { affordable, readSeries } from "./series.js";
-import { bytes, number } from "./words.js";
+import { bytes, isGap, number } from "./words.js";
 
 const MOST_OFTEN_MS = 200; // many shards may arrive at once
 
@@ -90,8 +90,8 @@ export class Selection {
     const item = (mark, text) => made("span", {}, made("i", { className: `of-${mark}` }), text);
     const items = this.bands.map((band, index) => item(lineOf(index, this.bands), isPart ? `${band}: mean, and one standard deviation to each side` : band));
     const has = (chosen) => this.series.some(({ values }) => values.some(chosen));
-    if (has(({ status }) => status !== "ok" && status !== "absent")) items.push(item("failed", "not read"));
-    if (has(({ status, n }) => status === "absent" || (status === "ok" && !n))) items.push(item("empty", "no valid pixel"));
+    if (has(({ status }) => status !== "ok" && !isGap(status))) items.push(item("failed", "not read"));
+    if (has(({ status, n }) => isGap(status) || (status === "ok" && !n))) items.push(item("empty", "no valid pixel"));
     return items;
   }
 
