@@ -12,6 +12,8 @@ import pytest
 import zarr
 
 from infra.node_tools import node_modules
+from pixel_gather import join
+from pixel_gather.adapters.cube.served_files import StoredFiles
 from pixel_gather.adapters.report.view_page import view_page
 from pixel_gather.local import view
 from pixel_gather.local.view import CubeServer, serving_cube
@@ -292,7 +294,7 @@ def test_axe_finds_nothing(
 
 def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> None:
     """Opening such a cube reads no more than opening a small one. A far row reads its own chunks."""
-    server = CubeServer(plain_cube(100_000, dim="time"), "many")
+    server = CubeServer(StoredFiles(plain_cube(100_000, dim="time")), "many")
     with server, _running(server) as (url, asked):
         page.open_(f"{url}#row=99999&part=3,2,1,1")
         page.wait("document.getElementById('href').textContent === 's3://b/99999.tif'")
@@ -310,7 +312,7 @@ def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> No
 
 def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
     """Without times and a common grid, rows have numbers, and the page says that they lie apart."""
-    server = CubeServer(plain_cube(200, dim="source"), "stack")
+    server = CubeServer(StoredFiles(plain_cube(200, dim="source")), "stack")
     with server, _running(server) as (url, _):
         page.open_(f"{url}#row=199&stretch=row")
 
@@ -330,7 +332,7 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
 )
 def test_page_reads_every_lossless_codec(page: Page, codec: str, dtype: str) -> None:
     """Of every codec that a request may name, and several dtypes."""
-    server = CubeServer(plain_cube(100, dim="source", dtype=dtype, codec=codec), "coded")
+    server = CubeServer(StoredFiles(plain_cube(100, dim="source", dtype=dtype, codec=codec)), "coded")
     with server, _running(server) as (url, _):
         page.open_(f"{url}#row=70&stretch=row")
         shown = _canvas(page)
@@ -351,13 +353,32 @@ def test_page_reads_tiles_that_were_passed_on(page: Page, tmp_path: Path) -> Non
     assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
 
 
+def test_page_shows_joined_cubes(page: Page, tmp_path: Path) -> None:
+    """Two cubes become one, and a row of the second is that cube's. Shards are read where they are."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        gathered_valley(tmp_path / name, n_rows=2)
+    cubes = [str(tmp_path / name / "valley.zarr") for name in ("a", "b")]
+    join(cubes, to=str(tmp_path / "both.icechunk"))
+    with serving_cube(tmp_path / "both.icechunk") as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=3&show=green&stretch=row&part=20,90,1,1")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        page.wait("document.getElementById('href').textContent.endsWith('b/valley_001_green.tif')")
+        shown, told = _canvas(page), page.run("document.getElementById('readout').textContent")
+
+    pixels = _pixels(cubes[1], "green", 1)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+    assert f"green{pixels[90, 20]}status" in told
+
+
 @pytest.mark.parametrize(
     ("codec", "dtype", "said"),
     [("zfp", "float32", "is compressed by imagecodecs_zfp"), ("none", "complex64", "has complex numbers")],
 )
 def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said: str) -> None:
     """Nothing is drawn, and the reason stands on the page."""
-    server = CubeServer(plain_cube(100, dim="source", dtype=dtype, codec=codec), "odd")
+    server = CubeServer(StoredFiles(plain_cube(100, dim="source", dtype=dtype, codec=codec)), "odd")
     with server, _running(server) as (url, _):
         page.open_(url)
 
