@@ -164,7 +164,8 @@ export class Page {
     this.tell(row, time, layers);
     fillLimits(view, shown, (index, end, value) => this.fix(index, end, value));
     this.selection.draw();
-    cube.coordinate("href", row, bands[0]).then((href) => { if (view.row === row) $("href").textContent = href ?? ""; }, say);
+    const told = bands[Math.max(0, layers.findIndex(({ status }) => status !== "ok"))];
+    cube.coordinate("href", row, told).then((href) => { if (view.row === row) $("href").textContent = href ?? ""; }, say);
     this.keepLink();
   }
 
@@ -187,8 +188,9 @@ export class Page {
     $("label").textContent = label;
     $("count").textContent = `row ${number(row)} (0 to ${number(this.cube.nRows - 1)})`;
     $("pixels").setAttribute("aria-label", `Pixels of ${label}`);
-    const failed = layers.map(({ status }) => status).find((each) => each !== "ok");
-    const words = failed?.replaceAll("_", " ") ?? "";
+    const index = layers.findIndex(({ status }) => status !== "ok");
+    const failed = layers[index]?.status;
+    const words = failed ? `${layers.length > 1 ? `${this.view.bands[index]} ` : ""}${failed.replaceAll("_", " ")}` : "";
     $("status").textContent = words;
     $("why").hidden = !failed;
     $("why").replaceChildren(...(failed ? [made("strong", {}, made("span", { textContent: words })), made("span", { textContent: reason(failed) })] : []));

@@ -10,8 +10,7 @@ export function factsOf(cube, bands, part, found, label) {
   if (map) facts.push([cube.attributes["proj:code"] ?? "on the map", map]);
   facts.push(["row", label]);
   bands.forEach((band, index) => facts.push([band, found ? valueInWords(found.values[index], cube.describe(band), part) : "…"]));
-  const statuses = found ? [...new Set(found.values.map(({ status }) => status))] : [];
-  if (statuses.length) facts.push(["status", statuses.map((each) => (each === "ok" ? "ok" : `${each.replaceAll("_", " ")}: ${reason(each)}`)).join("; ")]);
+  if (found) facts.push(["status", statusInWords(bands, found.values)]);
   return facts;
 }
 
@@ -31,6 +30,12 @@ export async function csvOf(cube, bands, part, series) {
     lines.push(cells.map(quoted).join(","));
   }
   return `${lines.join("\n")}\n`;
+}
+
+function statusInWords(bands, values) {
+  const failed = values.map(({ status }, index) => ({ band: bands[index], status })).filter(({ status }) => status !== "ok");
+  const name = (band) => (bands.length > 1 ? `${band} ` : "");
+  return failed.map(({ band, status }) => `${name(band)}${status.replaceAll("_", " ")}. ${reason(status)}`).join(" ") || "ok";
 }
 
 function placeInWords({ x, y, width, height }) {
