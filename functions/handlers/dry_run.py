@@ -20,6 +20,7 @@ from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.request.request import parse_request
+from pixel_gather.use_cases.archive import archive_template, in_order
 
 _TO_ANSWER_S: Final = 2.0
 
@@ -47,14 +48,16 @@ class DryPlanner:
                 asyncio.timeout(left_s),
                 opened_table(request, self.deployment, left_s=left_s) as table,
             ):
+                template = await archive_template(request, self.deployment.archives)
                 return await plan_cube(
                     request,
-                    table=table,
+                    table=in_order(table, template),
                     reader=self.readers.of(request.sources.sign),
                     projector=self.projector,
                     max_task_nbytes=max_task_nbytes(settings.shard_memory_mib),
                     now=0.0,
                     deployment=workers_of(settings),
+                    template=template,
                 )
         except TimeoutError as error:
             raise TooSlowError(

@@ -75,6 +75,7 @@ class Planner:
                 control=control,
                 max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
                 deployment=workers,
+                archive=deployment.archives,
             )
         control = control.below(plan.claim)
         done = await gathered_indexes(control)
