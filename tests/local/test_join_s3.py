@@ -127,8 +127,22 @@ def test_the_store_itself_copies_shards(s3: CountedS3, stores: StoreSettings) ->
     np.testing.assert_array_equal(copy.band_1.values[copy.presence.values == 1], together(s3))
 
 
+def test_names_with_odd_characters_are_joined(s3: CountedS3, stores: StoreSettings, tmp_path: Path) -> None:
+    """On S3 and on this machine, also as the folder that all cubes share."""
+    settings = Settings(stores=stores, draws_report=False)
+    for place in ("s3://arrays/my tiles é/a %20+b.zarr", str(tmp_path / "my tiles é/a %20+b.zarr")):
+        gather_member(place, n_rows=5, folder=tmp_path, settings=settings)
+        to = "s3://arrays/odd.icechunk" if place.startswith("s3") else str(tmp_path / "all of it")
+
+        join([place], to=to, stores=stores)
+
+        assert open_joined(to, stores=stores).band_1.load().notnull().any()
+
+
 def test_places_that_others_could_not_read_are_refused(stores: StoreSettings, tmp_path: Path) -> None:
     """A repository on S3 does not refer to files of this machine; a copy stays in its bucket."""
+    with pytest.raises(RequestError, match="choose a name of letters"):
+        join(PLACES, to="s3://arrays/all of it", stores=stores)
     gather_member(tmp_path / "own.zarr", n_rows=4, folder=tmp_path)
 
     with pytest.raises(RequestError, match="a place on S3 can only join cubes on S3"):
