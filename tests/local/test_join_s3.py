@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import numpy as np
@@ -49,7 +50,7 @@ def stores(s3: CountedS3) -> StoreSettings:
     return StoreSettings(endpoint=s3.endpoint)
 
 
-def together(s3: CountedS3) -> np.ndarray:  # type: ignore[type-arg] # of any dtype
+def together(s3: CountedS3) -> np.ndarray[Any, np.dtype[Any]]:
     """Return the pixels of the cubes, one after the other."""
     return np.concatenate([opened(s3, f"tiles/t{n}.zarr").band_1.values for n in range(len(ROWS))])
 
@@ -57,7 +58,8 @@ def together(s3: CountedS3) -> np.ndarray:  # type: ignore[type-arg] # of any dt
 def opened(s3: CountedS3, prefix: str) -> xr.Dataset:
     """Open a plain cube."""
     store = S3Store("arrays", prefix=prefix, endpoint=s3.endpoint, client_options={"allow_http": True})
-    return xr.open_zarr(ObjectStore(store, read_only=True))
+    found: xr.Dataset = xr.open_zarr(ObjectStore(store, read_only=True))
+    return found
 
 
 def test_joining_takes_two_gets_a_cube_and_no_pixel(s3: CountedS3, stores: StoreSettings) -> None:
@@ -127,7 +129,7 @@ def test_the_store_itself_copies_shards(s3: CountedS3, stores: StoreSettings) ->
     np.testing.assert_array_equal(copy.band_1.values[copy.presence.values == 1], together(s3))
 
 
-def test_names_with_odd_characters_are_joined(s3: CountedS3, stores: StoreSettings, tmp_path: Path) -> None:
+def test_names_with_odd_characters_are_joined(stores: StoreSettings, tmp_path: Path) -> None:
     """On S3 and on this machine, also as the folder that all cubes share."""
     settings = Settings(stores=stores, draws_report=False)
     for place in ("s3://arrays/my tiles é/a %20+b.zarr", str(tmp_path / "my tiles é/a %20+b.zarr")):

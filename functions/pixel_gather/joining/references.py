@@ -49,11 +49,11 @@ def folders_of(places: Iterable[str]) -> tuple[str, ...]:
     Each ends in a slash. Names with characters that are encoded in addresses, such as spaces, are left out
     with all that follows: Icechunk compares folders with such names wrongly.
     """
-    by_root: dict[str, list[list[str]]] = {}
+    by_root: dict[str, list[tuple[str, ...]]] = {}
     for place in places:
         scheme, _, path = place.partition("://")
         bucket, *inner = path.split("/")
-        by_root.setdefault(f"{scheme}://{bucket}/", []).append(inner[:-1])
+        by_root.setdefault(f"{scheme}://{bucket}/", []).append(tuple(inner[:-1]))
     return tuple(root + "".join(f"{part}/" for part in _common(paths)) for root, paths in by_root.items())
 
 
@@ -63,7 +63,7 @@ def not_within(places: Iterable[str], folders: Iterable[str]) -> tuple[str, ...]
     return tuple(place for place in places if not place.startswith(known))
 
 
-def _common(paths: Sequence[Sequence[str]]) -> Sequence[str]:
+def _common(paths: Sequence[tuple[str, ...]]) -> Sequence[str]:
     first, last = min(paths), max(paths)
     same = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), None)
     common = first[: min(len(first), len(last)) if same is None else same]
