@@ -105,6 +105,8 @@ class Buckets(Construct):
         self.times = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/time/*")
         self.reports = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/report.*")
         self.indexes = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/headers.parquet")
+        self.rows = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/rows.parquet")
+        self.claims = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/versions/*.claim")
         self.metadata = Area(bucket=self.arrays, pattern=f"{output_prefix}*/zarr.json")
         self.gathers = Area(bucket=self.control, pattern="gathers/*")
         self.sidecars = Area(bucket=self.control, pattern="gathers/*/shards/*")

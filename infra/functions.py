@@ -166,8 +166,12 @@ class Functions(Construct):
         buckets.cubes.grant_list(self.tick.role)  # else S3 answers 403 where there is no cube
         for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
             area.grant_get(self.plan.role)
-        for area in (buckets.metadata, buckets.gathers):
+        for area in (buckets.metadata, buckets.claims, buckets.gathers):
             area.grant_put(self.plan.role)
+        for area in (buckets.roots, buckets.rows):  # of a cube that an append adds rows to
+            area.grant_get(self.dry_run.role)
+        for area in (buckets.rows, buckets.claims):
+            area.grant_get(self.plan.role)
         for area in (buckets.cubes, buckets.gathers):
             area.grant_list(self.plan.role)  # to see whether the place is empty and which shards are there
         buckets.summaries.grant_put(self.plan.role)
@@ -176,6 +180,7 @@ class Functions(Construct):
             grant_sources(shard.role, sources, may_list=False)
             buckets.gathers.grant_get(shard.role)
             buckets.cubes.grant_put(shard.role)
+            buckets.cubes.grant_get(shard.role)  # an append continues the last shard
             buckets.sidecars.grant_put(shard.role)
 
         buckets.gathers.grant_get(self.finish.role)

@@ -66,6 +66,9 @@ _TRANSIENT: Final = [
 ]
 """Errors that another try can mend. All others would fail again."""
 
+_WAITING: Final = ["AppendRunningError"]
+"""Another append adds rows to the cube. Wait until it is done, or counts as abandoned after 30 minutes."""
+
 _TIMED_OUT: Final = ["Sandbox.Timedout", "States.Timeout"]
 
 _LATE: Final = ["ShardLateError", *_TIMED_OUT]
@@ -113,6 +116,14 @@ class StateDefinition(Construct):
             },
             output_path="$.Payload",
             tries_after_timeout=1,  # a list that takes 15 minutes takes as long the next time
+        )
+        planned.add_retry(
+            errors=_WAITING,
+            interval=Duration.seconds(15),
+            backoff_rate=2,
+            max_delay=Duration.minutes(5),
+            max_attempts=500,  # two days, as long as a gather may take
+            jitter_strategy=sfn.JitterType.FULL,
         )
         finished = self._task(
             names.finish,

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_in_thread_does_several_works_at_a_time_and_returns_their_results() -> N
         given_up = asyncio.create_task(in_thread(lambda: 100))
         await asyncio.sleep(0)
         given_up.cancel()
-        return await asyncio.gather(*(in_thread(lambda n=n: n) for n in range(20)))
+        return await asyncio.gather(*(in_thread(partial(int, n)) for n in range(20)))
 
     assert asyncio.run(all_but_one()) == list(range(20))
 

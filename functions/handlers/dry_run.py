@@ -16,10 +16,13 @@ from handlers.steps.planning import admitted, opened_table
 from handlers.steps.reading import Readers
 from handlers.wiring import Deployment
 from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.errors import RequestError
 from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
-from pixel_gather.request.request import parse_request
+from pixel_gather.ports import SourceTable
+from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.use_cases.append import NOTHING_TO_APPEND, plan_append
 from pixel_gather.use_cases.archive import archive_template, in_order
 
 _TO_ANSWER_S: Final = 2.0
@@ -48,6 +51,8 @@ class DryPlanner:
                 asyncio.timeout(left_s),
                 opened_table(request, self.deployment, left_s=left_s) as table,
             ):
+                if request.output.append_to is not None:
+                    return await self._plan_append(request, table)
                 template = await archive_template(request, self.deployment.archives)
                 return await plan_cube(
                     request,
@@ -64,6 +69,23 @@ class DryPlanner:
                 f"it cannot be planned in {left_s:.0f} s: submit the gather with limits.usd, whose plan may "
                 "take 15 minutes and refuses what costs more"
             ) from error
+
+    async def _plan_append(self, request: GatherRequest, table: SourceTable) -> CubePlan:
+        deployment = self.deployment
+        planned = await plan_append(
+            request,
+            table=table,
+            reader=self.readers.of(request.sources.sign),
+            projector=self.projector,
+            cube=deployment.growing(request.cube_name),
+            control=deployment.control(request.cube_name),
+            max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
+            deployment=workers_of(deployment.settings),
+            is_dry=True,
+        )
+        if planned is None:
+            raise RequestError(NOTHING_TO_APPEND, field="output.append_to")
+        return planned[0]
 
 
 def app_of(planner: DryPlanner, logger: Logger) -> APIGatewayRestResolver:

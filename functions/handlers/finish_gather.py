@@ -17,6 +17,7 @@ from handlers.wiring import Deployment, cube_name
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.report.report import Report
+from pixel_gather.use_cases.append import finish_append
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.step_files import load_plan, load_tasks
 
@@ -56,8 +57,17 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Repo
     await asyncio.gather(
         planning, listing, return_exceptions=True
     )  # concurrently: one round trip instead of two
-    plan = planning.result()
-    report = await finish_gather(
-        plan=plan, tasks=listing.result(), cube=cube, control=control, max_lost_share=max_lost_share
+    plan, tasks = planning.result(), listing.result()
+    if plan.append is None:
+        report = await finish_gather(
+            plan=plan, tasks=tasks, cube=cube, control=control, max_lost_share=max_lost_share
+        )
+    else:
+        growing = deployment.growing(gather)
+        report = await finish_append(
+            plan=plan, tasks=tasks, cube=growing, control=control, max_lost_share=max_lost_share
+        )
+    result = await publish(
+        report, cube_name(gather), deployment, log=logger, has_grown=plan.append is not None
     )
-    return plan, report, await publish(report, cube_name(gather), deployment, log=logger)
+    return plan, report, result

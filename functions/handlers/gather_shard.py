@@ -57,6 +57,7 @@ class ShardWorker:
             cube=self.deployment.cube(gather),
             control=self.deployment.control(gather, may_list=False),
             claims=self.deployment.control(cube_name(gather), may_list=False),
+            growing=self.deployment.growing(gather),
             times=times,
             on_shard=done,
         )

@@ -6,6 +6,7 @@ another try can mend are raised.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,12 +25,16 @@ from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.claim import find_cube
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.estimate.worker_memory import max_task_nbytes
+from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.metric_names import GATHERS_REFUSED
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.manifest import manifest, manifest_key
 from pixel_gather.plan.map_plan import plan_map
 from pixel_gather.plan.plan import gather_digest
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.report.report import Report
 from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.use_cases.append import complete_cube, found_list_of_append, plan_append
 from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
 from pixel_gather.use_cases.step_files import gathered_indexes, is_planned
 
@@ -58,6 +63,11 @@ class Planner:
         request = admitted(parse_request(given), deployment.settings)
         gather = request.cube_name
         cube, control = deployment.cube(gather), deployment.control(gather)
+        if request.output.append_to is not None:
+            planned = await self._plan_append(request, workers, left_s=left_s)
+            if isinstance(planned, Report):
+                return {"verdict": "complete", "result": await found_result(planned, gather, deployment)}
+            return await self._verdict(*planned, request, execution)
         found_list = await found_list_of(request, cube=cube, control=control)
         async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
             found = await find_cube(cube, gather_digest(request, table))
@@ -77,14 +87,46 @@ class Planner:
                 deployment=workers,
                 archive=deployment.archives,
             )
-        control = control.below(plan.claim)
+        return await self._verdict(plan, tasks, request, execution)
+
+    async def _plan_append(
+        self, request: GatherRequest, workers: WorkerPool, *, left_s: float
+    ) -> tuple[CubePlan, tuple[ShardTask, ...]] | Report:
+        """Plan an append. Return the report of the cube if there is nothing to append."""
+        deployment, gather = self.deployment, request.cube_name
+        growing, control = deployment.growing(gather), deployment.control(gather)
+        found_list = await found_list_of_append(request, cube=growing, control=control)
+        async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
+            planned = await plan_append(
+                request,
+                table=table,
+                reader=self.readers.of(request.sources.sign),
+                projector=self.projector,
+                cube=growing,
+                control=control,
+                max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
+                deployment=workers,
+            )
+        if planned is not None:
+            return planned
+        report = (await complete_cube(growing)).complete_report()
+        assert report is not None  # noqa: S101 # it is complete
+        return report
+
+    async def _verdict(
+        self, plan: CubePlan, tasks: Sequence[ShardTask], request: GatherRequest, execution: str
+    ) -> dict[str, Any]:
+        """Write the manifest of the missing shards, and return how the state machine goes on."""
+        deployment, gather = self.deployment, request.cube_name
+        workers, place = workers_of(deployment.settings), deployment.cube(gather).place
+        control = deployment.control(gather).below(plan.claim)
         done = await gathered_indexes(control)
         missing = [task for task in tasks if task.index not in done]
         n_shards, n_missing = len(tasks), len(missing)
         map_plan = plan_map(plan, request.limits, n_shards=n_shards, n_missing=n_missing, workers=workers)
         counts = {"tasks_per_child": map_plan.tasks_per_child, "n_workers": map_plan.n_workers}
         await control.put(manifest_key(execution), manifest(missing, **counts))
-        summary = _summary(plan, gather, cube=cube.place, n_shards=n_shards, n_missing=n_missing)
+        summary = _summary(plan, gather, cube=place, n_shards=n_shards, n_missing=n_missing)
         await deployment.summaries.put(summary_key(execution), json.dumps(summary | counts).encode())
         return {
             "verdict": "planned",
@@ -98,7 +140,7 @@ class Planner:
             "shard_limit_s": map_plan.first_limit_s,
             "late_shard_s": map_plan.late_shard_s,
             "tolerated_failure_percentage": _percentage(request),
-            "cube": cube.place,
+            "cube": place,
             "n_shards": n_shards,
             "n_missing": n_missing,
         }

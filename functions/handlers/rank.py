@@ -58,8 +58,13 @@ class RankService:
     executions: Callable[[], Executions]
     """Returns the executions of large rankings."""
 
-    async def rank(self, given: Any, *, left_s: float) -> dict[str, Any] | str:
+    async def rank(self, given: Any, *, left_s: float, is_async: bool = False) -> dict[str, Any] | str:
         """Rank scenes.
+
+        Args:
+            given: The request's body.
+            left_s: How long it may take.
+            is_async: Whether the caller wants a large ranking, however few scenes there are.
 
         Returns:
             The table; or the name of the large ranking that has to be started instead.
@@ -71,20 +76,20 @@ class RankService:
         asked = parsed(given, self.deployment.settings)
         scenes = _List()
         try:
-            answer = await self._at_once(asked, left_s, scenes)
+            answer = await self._at_once(asked, left_s, scenes, is_async=is_async)
         except (_LargerError, TimeoutError):
             salt = secrets.token_hex(_SALT_NBYTES) if asked.checks_kept else ""
             return ranking_name(given, scenes.digest, salt=salt)
         return answer
 
-    async def _at_once(self, asked: Asked, left_s: float, scenes: _List) -> dict[str, Any]:
+    async def _at_once(self, asked: Asked, left_s: float, scenes: _List, *, is_async: bool) -> dict[str, Any]:
         started = asyncio.get_running_loop().time()
         async with (
             asyncio.timeout(left_s),
             opened_table(asked.gather, self.deployment, left_s=left_s) as table,
         ):
             scenes.digest = table.digest
-            if table.n_rows > _MOST_SCENES:
+            if is_async or table.n_rows > _MOST_SCENES:
                 raise _LargerError
             ranked = await self._ranked(asked, table, left_s)
         seconds = asyncio.get_running_loop().time() - started
@@ -152,7 +157,9 @@ def app_of(service: RankService, logger: Logger) -> APIGatewayRestResolver:
     def rank() -> tuple[dict[str, Any], int]:
         given = body_of(app)
         left_s = app.lambda_context.get_remaining_time_in_millis() / 1000 - _TO_ANSWER_S
-        answer = service.deployment.run(service.rank(given, left_s=left_s))
+        wished = app.current_event.headers.get("prefer", "")  # RFC 7240
+        work = service.rank(given, left_s=left_s, is_async="respond-async" in wished)
+        answer = service.deployment.run(work)
         if isinstance(answer, dict):
             return answer, HTTPStatus.OK
         logger.append_keys(ranking=answer)

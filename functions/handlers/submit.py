@@ -1,6 +1,7 @@
 """Lambda entry point: POST /gathers starts a gather, POST /lists returns where to upload a list."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -8,7 +9,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.policy import check_sources, checked_index
+from handlers.api.policy import check_append, check_sources, checked_index
 from handlers.api.resolver import address, answered, body_of, flag, resolver
 from handlers.api.uploads import lend_place
 from handlers.api.wiring import ControlPlane, control_plane
@@ -30,7 +31,10 @@ def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:
         if flag(app, "force"):
             request = forced(request)
         executions = replace(plane.executions, links_from=address(app.current_event.raw_event))
-        gather = executions.submit(request.to_json(), name=execution_name(request))
+        check_append(request)
+        name = execution_name(request, day=datetime.now(UTC).date().isoformat())
+        is_append = request.output.append_to is not None
+        gather = executions.submit(request.to_json(), name=name, again=is_append)
         logger.append_keys(gather_id=gather["id"])
         return gather, HTTPStatus.ACCEPTED if gather["is_new"] else HTTPStatus.OK
 

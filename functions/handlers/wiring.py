@@ -6,12 +6,12 @@ from typing import Any, Final, cast
 
 from handlers.settings import Settings
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.concurrency import AdaptiveLimiter
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings, open_place
 from pixel_gather.adapters.object_store.signing import Sign, Signing
-from pixel_gather.stores import ArchiveStore
 
 _LONGEST_JITTER_S: Final = 2.0
 """Up to 500 workers start within seconds. A token lives for 45 minutes or more."""
@@ -54,12 +54,15 @@ class Deployment:
         return self._opened(self.settings.cube_href(cube_name(gather)))
 
     @property
-    def archives(self) -> ArchiveStore:
+    def archives(self) -> GrowingZarrCube:
         """The folder of all cubes, for the files of their archives."""
-        from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube  # noqa: PLC0415 # only plan needs it
-
         place = f"s3://{self.settings.array_bucket}/{self.settings.output_prefix}".rstrip("/")
         return GrowingZarrCube(open_place(place, self._own), place)
+
+    def growing(self, gather: str) -> GrowingZarrCube:
+        """Return the cube of a gather for appends. Arguments as for `cube`."""
+        cube = self.cube(gather)
+        return GrowingZarrCube(cube.store, cube.place)
 
     def control(self, gather: str, *, may_list: bool = True) -> ObjectControlStore:
         """Return the store of a gather's control files.

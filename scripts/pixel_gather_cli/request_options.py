@@ -117,6 +117,16 @@ _PIXELS = (
     click.option("--grid", type=click.Choice(["any", "same"]), help="Accept any grid, or only one."),
 )
 _OUTPUT = (
+    click.option(
+        "--append-to",
+        metavar="CUBE",
+        help="Add rows to this cube: a folder, s3://bucket/prefix, or on AWS its name.",
+    ),
+    click.option(
+        "--duplicates",
+        type=click.Choice(["skip", "again", "fail"]),
+        help="Sources that the cube has already.  [default: skip]",
+    ),
     click.option("--layout", type=LayoutOption(), help="Chunks of the cube.  [default: balanced]"),
     click.option(
         "--codec",
@@ -190,13 +200,20 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         RequestError: The request is wrong or missing.
     """
     given = _read(options.pop("request_file"))
-    for name in ("sources", "prefix", "index", "catalog", "items"):
+    for name in ("sources", "prefix", "index", "catalog", "items", "append_to"):
         options[name] = in_home(options[name])
     sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time")
     scenes = _taken_scenes(options)
     sign = _taken(options, sign="sign")
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
-    output = _taken(options, layout="layout", codec="codec", zfp_tolerance="zfp_tolerance", archive="archive")
+    output = _taken(
+        options,
+        append_to="append_to",
+        archive="archive",
+        layout="layout",
+        codec="codec",
+        zfp_tolerance="zfp_tolerance",
+    )
     limits = _taken(options, usd="max_usd", times_source="times_source")
     others = _taken(
         options,
@@ -206,6 +223,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         nodata="nodata",
         grid="grid",
         index="index",
+        duplicates="duplicates",
     )
     nodata = others.get("nodata")
     if isinstance(nodata, float) and nodata.is_integer():

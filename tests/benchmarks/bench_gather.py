@@ -58,7 +58,8 @@ def tables(measured: Sequence[Measurement], *, cores: int) -> Iterator[str]:
     yield from markdown(
         [_HEAD, *(row for groups in comparisons.values() for row in _rows(groups, cores=cores))]
     )
-    for rows in (_limit_rows(comparisons.values(), cores=cores), _stage_rows(comparisons.values())):
+    compared = list(comparisons.values())
+    for rows in (_limit_rows(compared, cores=cores), _stage_rows(compared)):
         if len(rows) > 1:
             yield ""
             yield from markdown(rows)
@@ -125,7 +126,7 @@ class Limit:
         return cores / (self.parts_s + self.server_s)
 
 
-def _limit_rows(comparisons: Iterator[Groups] | Sequence[Groups], *, cores: int) -> list[tuple[str, ...]]:
+def _limit_rows(comparisons: Sequence[Groups], *, cores: int) -> list[tuple[str, ...]]:
     parts = [name.removeprefix("limit-") for name in _LIMITS]
     rows: list[tuple[str, ...]] = [
         (
@@ -165,7 +166,7 @@ def _cpu_s_a_tile(run: Run) -> float:
     return run.reading_cpu_s / run.n_tiles
 
 
-def _stage_rows(comparisons: Iterator[Groups] | Sequence[Groups]) -> list[tuple[str, ...]]:
+def _stage_rows(comparisons: Sequence[Groups]) -> list[tuple[str, ...]]:
     """Return the median CPU ms a tile of each stage."""
     staged = [runs for groups in comparisons if (runs := _runs_of(groups, STAGED))]
     names = [name for name in staged[0][0].run.stages if name != KERNEL] + [KERNEL] if staged else []

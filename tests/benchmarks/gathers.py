@@ -44,6 +44,9 @@ def write_cube(write: Callable[[str], str]) -> WrittenCube:
     folder = tempfile.TemporaryDirectory(dir=memory_folder())
     path = write(f"{folder.name}/cube")
     import zarr  # noqa: PLC0415 # a gather that needs it pays for it
+    from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # as above
+
+    register_codecs(("delta",))
 
     return WrittenCube(zarr.open_array(path, mode="r"), folder)
 
@@ -69,6 +72,12 @@ def gather_staged(hrefs: Sequence[str], out: object, *, concurrency: int) -> Wri
     return cube
 
 
+def gather_kept(hrefs: Sequence[str], out: object, *, concurrency: int) -> WrittenCube:
+    """Gather as `gather`, and keep the compressed tiles as they are."""
+    del out
+    return write_cube(lambda to: _gathered(hrefs, to, concurrency, codec="source"))
+
+
 def import_gather(hrefs: Sequence[str], folder: Path) -> None:
     """Import what a gather in process imports: a notebook's second gather finds it there."""
     from pixel_gather import gather as do_gather  # noqa: PLC0415 # what it takes is no part of a warm gather
@@ -88,11 +97,23 @@ def make_tiny_gather(do_gather: Callable[..., Any], folder: Path) -> None:
 
 
 def _gathered(
-    hrefs: Sequence[str], to: str, concurrency: int, on_complete: Callable[[], None] = lambda: None
+    hrefs: Sequence[str],
+    to: str,
+    concurrency: int,
+    on_complete: Callable[[], None] = lambda: None,
+    *,
+    codec: str = "blosc-lz4",
 ) -> str:
     from pixel_gather import gather as do_gather  # noqa: PLC0415 # as above
 
-    _run(do_gather, hrefs, to, concurrency=concurrency or None, on_complete=lambda _: on_complete())
+    _run(
+        do_gather,
+        hrefs,
+        to,
+        concurrency=concurrency or None,
+        on_complete=lambda _: on_complete(),
+        codec=codec,
+    )
     return f"{to}/band_1"
 
 
@@ -103,11 +124,12 @@ def _run(
     *,
     concurrency: int | None = None,
     on_complete: Callable[[Any], None] = lambda _: None,
+    codec: str = "blosc-lz4",
 ) -> None:
     from pixel_gather import Settings  # noqa: PLC0415 # as above
 
     done = do_gather(
-        {"sources": list(hrefs), "window": "centre"},
+        {"sources": list(hrefs), "window": "centre", "output": {"codec": codec}},
         to=to,
         settings=Settings(concurrency=concurrency, draws_report=False),
         on_complete=on_complete,

@@ -16,6 +16,7 @@ INDEXED: Final = "pixel-gather-indexed"
 UNHEDGED: Final = "pixel-gather-unhedged"
 GATHER: Final = "gather"
 STAGED: Final = "gather, by stage"
+KEPT: Final = "gather, codec source"
 CAREFUL: Final = "rasterio and zarr-python"
 
 
@@ -91,6 +92,7 @@ READERS: Final = {
 GATHERS: Final = {
     GATHER: Reader(read="gathers:gather", load="gathers:import_gather", makes_array=True),
     STAGED: Reader(read="gathers:gather_staged", load="gathers:import_gather", makes_array=True),
+    KEPT: Reader(read="gathers:gather_kept", load="gathers:import_gather", makes_array=True),
     CAREFUL: Reader(read="peers.careful_threads:gather", makes_array=True),
     "limit-fetch": READERS["limit-fetch"],
     "limit-decode": READERS["limit-decode"],

@@ -106,7 +106,7 @@ def test_zarr_reads_the_pixels_and_finds_the_archives_bytes(tmp_path: Path, chai
     report = gathered(tmp_path, *paths).report
 
     assert report.n_failed == 0
-    array = zarr.open_array(tmp_path / "cube" / "band_1", mode="r")
+    array: Any = zarr.open_array(tmp_path / "cube" / "band_1", mode="r")
     assert array.chunks == (1, TILE, TILE)
     assert np.array_equal(array[:], np.stack([window_of(path) for path in paths]))
     described = json.loads((tmp_path / "cube" / "band_1" / "zarr.json").read_text())
@@ -129,7 +129,7 @@ def test_nothing_is_invented_where_nothing_is_decoded(tmp_path: Path) -> None:
     plan = dry_run(request(path, missing))
     gathered(tmp_path, path, missing)
 
-    group = zarr.open_group(tmp_path / "cube", mode="r")
+    group: Any = zarr.open_group(tmp_path / "cube", mode="r")
     assert group["status"][:].tolist() == [Status.OK, Status.MISSING]
     for name in ("min", "max", "mean"):
         assert np.isnan(group[name][:]).all()
@@ -153,7 +153,7 @@ def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
 
     gathered(tmp_path, path)
 
-    array = zarr.open_array(tmp_path / "cube" / "band_1", mode="r")
+    array: Any = zarr.open_array(tmp_path / "cube" / "band_1", mode="r")
     assert np.array_equal(array[0], window_of(path))
     chunks = chunks_of(memoryview((tmp_path / "cube" / "band_1" / "c" / "0" / "0" / "0").read_bytes()), n=2)
     assert [chunk is None for chunk in chunks] == [False, True]
@@ -167,7 +167,7 @@ def test_window_may_end_anywhere_and_bands_have_tiles_of_their_own(tmp_path: Pat
     gathered(tmp_path, *paths, window={"pixels": window})
 
     for band in (1, 2):
-        array = zarr.open_array(tmp_path / "cube" / f"band_{band}", mode="r")
+        array: Any = zarr.open_array(tmp_path / "cube" / f"band_{band}", mode="r")
         for row, path in enumerate(paths):
             with rasterio.open(path) as file:
                 assert np.array_equal(array[row], file.read(band, window=Window(*window)))
@@ -187,7 +187,7 @@ def test_a_source_that_differs_is_refused_by_the_plan(
     tmp_path: Path, options: dict[str, Any], reason: str
 ) -> None:
     """The message names the source and the property."""
-    alike = {"compress": "deflate"}
+    alike: dict[str, Any] = {"compress": "deflate"}
     paths = [write(tmp_path / f"{seed}.tif", "uint16", seed, **alike) for seed in range(2)]
     other = write(tmp_path / "other.tif", "uint16", 3, **alike | options)
 
@@ -226,7 +226,7 @@ def test_a_source_that_differs_at_read_time_leaves_its_row_empty(tmp_path: Path)
 
     gathered(tmp_path, *paths)
 
-    group = zarr.open_group(tmp_path / "cube", mode="r")
+    group: Any = zarr.open_group(tmp_path / "cube", mode="r")
     status = group["status"][:].tolist()
     assert status == [Status.OK, Status.UNLIKE, *[Status.OK] * 38]
     pixels = group["band_1"][:]

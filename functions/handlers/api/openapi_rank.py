@@ -144,6 +144,15 @@ def rank_paths() -> dict[str, _Schema]:
             "post": {
                 "operationId": "rankScenes",
                 "summary": "Rank scenes: at once, or as a large ranking if that would take over 20 s.",
+                "parameters": [
+                    {
+                        "name": "Prefer",
+                        "in": "header",
+                        "required": False,
+                        "description": "respond-async asks for a large ranking, however small it is.",
+                        "schema": _TEXT,
+                    }
+                ],
                 "requestBody": {
                     "required": True,
                     "content": {_JSON: {"schema": {"$ref": "#/components/schemas/RankingRequest"}}},

@@ -1,5 +1,6 @@
 """Checks what a deployment lets its users read, before any request is sent. Pure."""
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from handlers.settings import Settings
@@ -8,10 +9,11 @@ from pixel_gather.request.href_policy import HrefPolicy, check_href
 from pixel_gather.request.web_address import CMR, hosts_only
 
 if TYPE_CHECKING:  # pydantic costs a function 0.2 s of its start
-    from pixel_gather.request.request import Sources, StacSources
+    from pixel_gather.request.request import GatherRequest, Sources, StacSources
 
 _STDIN: Final = "-"
 _CUBES_INDEX: Final = "headers.parquet"
+_CUBE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
 def source_policy(settings: Settings) -> HrefPolicy:
@@ -69,6 +71,19 @@ def check_sources(sources: "Sources", settings: Settings) -> None:
             raise RequestError(
                 "web servers cannot be listed; write s3://bucket/folder/", field="sources.prefix"
             )
+
+
+def check_append(request: "GatherRequest") -> None:
+    """Refuse an append to anything but a cube of this deployment.
+
+    Raises:
+        RequestError: ``output.append_to`` is no name of a cube.
+    """
+    if request.output.append_to is not None and not _CUBE_NAME.fullmatch(request.cube_name):
+        raise RequestError(
+            "in a deployment it is the name of a cube, as output.name: no folder and no address",
+            field="output.append_to",
+        )
 
 
 def _check_items(asked: "StacSources", settings: Settings) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from handlers.api.policy import check_sources, checked_index, list_policy, source_policy
+from handlers.api.policy import check_append, check_sources, checked_index, list_policy, source_policy
 from handlers.settings import Settings
 from handlers.wiring import Deployment
 from pixel_gather.adapters.catalog.scene_list import SceneFinder
@@ -37,6 +37,7 @@ def admitted(request: GatherRequest, settings: Settings) -> GatherRequest:
         RequestError: The request names sources that this deployment may not read.
     """
     check_sources(request.sources, settings)
+    check_append(request)
     if request.index is not None:
         checked_index(request.index, settings)
     limits = request.limits.within(Limits.model_validate(settings.limits))

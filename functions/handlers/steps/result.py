@@ -15,11 +15,21 @@ from pixel_gather.report.cost import usd_by_service
 from pixel_gather.report.report import Report
 
 
-async def publish(report: Report, gather: str, deployment: Deployment, *, log: Log) -> dict[str, Any]:
-    """Write the report unless it is there, and return the gather's result. Safe to run twice."""
+async def publish(
+    report: Report, gather: str, deployment: Deployment, *, log: Log, has_grown: bool = False
+) -> dict[str, Any]:
+    """Write the report unless it is there, and return the gather's result. Safe to run twice.
+
+    Args:
+        report: Of the complete cube.
+        gather: The cube's name.
+        deployment: Where it is.
+        log: For problems.
+        has_grown: Whether a report that is there may be that of the cube before an append.
+    """
     cube = deployment.cube(gather)
     written = await look_for_report(cube.store)
-    if not written.has_page:
+    if has_grown or not written.has_page:
         usd = _usd_by_service(report, deployment)
         written = await write_report(cube.store, place=cube.place, usd_by_service=usd, log=log)
     return _result(report, gather, deployment, written)

@@ -61,6 +61,7 @@ from pixel_gather.request.request import GatherRequest, Sources, parse_request
 from pixel_gather.request.web_address import same_host_only
 from pixel_gather.task_group import all_of
 from pixel_gather.use_cases.append import (
+    NOTHING_TO_APPEND,
     complete_cube,
     finish_append,
     found_list_of_append,
@@ -108,7 +109,7 @@ class Settings:
     """Largest decoded size of one shard. Two shards are in memory at a time."""
 
     draws_report: bool = True
-    """Whether to write ``report.json``, ``.txt`` and ``.html`` beside the arrays. It takes seconds."""
+    """Whether to write the report and ``view.html`` beside the arrays. The report takes seconds."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that are not positive integers."""
@@ -276,9 +277,7 @@ async def dry_run_async(
             is_dry=True,
         )
         if planned is None:
-            raise RequestError(
-                "the cube has all of these sources: there is nothing to append", field="output.append_to"
-            )
+            raise RequestError(NOTHING_TO_APPEND, field="output.append_to")
         return planned[0]
 
 

@@ -125,7 +125,7 @@ class Header:
     overviews: tuple[tuple[int, int], ...] = ()
     """(width, height) of each overview, largest first. Empty if overviews were not looked for."""
 
-    coding: TileCoding | None = field(default=None, compare=False)
+    coding: TileCoding | None = field(default=None, compare=False, repr=False)
     """How its tiles are stored. None if only GDAL can read it."""
 
 

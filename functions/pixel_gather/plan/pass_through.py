@@ -27,6 +27,7 @@ _READERS: Final = {
 }
 """Of tiles without a predictor. All others need imagecodecs."""
 
+_AT_A_CORNER: Final = Window(col_off=0, row_off=0, width=1, height=1)
 _WITH_IMAGECODECS: Final = (
     "zarr-python with imagecodecs opens it, after imagecodecs.zarr.register_codecs(); zarrita, zarrs, "
     "TensorStore and GDAL do not"
@@ -77,6 +78,13 @@ def _problem(own: TileCoding | None, window: Window, coding: TileCoding | None) 
     return difference or next((said for said, is_so in problems.items() if is_so), None)
 
 
+def _check_alike(header: Header, coding: TileCoding | None) -> None:
+    """Refuse a source whose tiles are stored in another way. Where its window lies is not checked."""
+    problem = _problem(header.coding, _AT_A_CORNER, coding)
+    if problem is not None:
+        raise SourceError(problem, href=header.href, status=Status.UNLIKE)
+
+
 def check_sample(
     request: "GatherRequest", template: Header, window: Window, headers: Sequence[Header]
 ) -> None:
@@ -99,10 +107,7 @@ def check_sample(
     try:
         check_passes(template, window, None)
         for header in headers:
-            if header.coding is None or template.coding is None:
-                check_passes(header, window, template.coding)
-            elif (difference := template.coding.difference(header.coding)) is not None:
-                raise SourceError(difference, href=header.href, status=Status.UNLIKE)
+            _check_alike(header, template.coding)
     except SourceError as error:
         raise RequestError(
             f"source is not possible. {error.href}: {error.reason}. Choose another codec, or another window "
@@ -145,6 +150,6 @@ def warnings_of(request: "GatherRequest", drafts: Sequence["Draft"]) -> Iterator
         predictor = f" with predictor {coding.predictor}" if _predicts(coding) else ""
         yield f"the cube keeps the sources' tiles ({coding.compression}{predictor}): {readers_of(coding)}"
     yield (
-        "no pixel is decoded: min, max, mean and valid_fraction are NaN, there are no quicklooks, digests are "
-        "of the compressed bytes, and damaged tiles are not noticed"
+        "no pixel is decoded: min, max, mean and valid_fraction are NaN, there are no quicklooks, digests "
+        "are of the compressed bytes, and damaged tiles are not noticed"
     )

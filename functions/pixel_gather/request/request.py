@@ -333,7 +333,7 @@ class Output(_Model):
         "blosc-lz4",
         description="blosc-lz4 and blosc-zstd shuffle bits first. zfp is for floats only and is lossy "
         "unless zfp_tolerance is 0. Readers need imagecodecs for it. source keeps the sources' compressed "
-        "tiles, if they are alike and the window begins at a corner of tiles. The plan says who can read them.",
+        "tiles, if they are alike and the window begins at a corner of tiles. The plan says who reads them.",
     )
     zfp_tolerance: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp. 0 is lossless."

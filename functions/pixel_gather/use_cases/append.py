@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.estimate.workload import WorkerPool
@@ -29,7 +29,8 @@ from pixel_gather.use_cases.row_claim import (
 )
 from pixel_gather.use_cases.step_files import FOUND_LIST_KEY
 
-_FIELD = "output.append_to"
+NOTHING_TO_APPEND: Final = "the cube has all of these sources: there is nothing to append"
+_FIELD: Final = "output.append_to"
 
 
 async def plan_append(
@@ -73,10 +74,9 @@ async def plan_append(
     if digest in {each.digest for each in found.versions}:
         return None
     version = found.version + 1
-    claim = await found_claim(cube, version, digest)
+    claim = None if is_dry else await found_claim(cube, version, digest)
     if claim is not None and (earlier := await planned(control.below(claim.claim))) is not None:
-        if not is_dry:
-            claim = await take_claim(cube, earlier[0])
+        await take_claim(cube, earlier[0])
         return earlier
     metadata, batches = await cube.row_table()
     view = _view(request, table, found, batches)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pixel_gather.local.gather import Gathered, gather
+from pixel_gather.model.plurals import counted
 from pixel_gather_cli.browser import open_option, open_page
 from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options
@@ -16,22 +17,29 @@ from pixel_gather_cli.request_options import request_of, request_options, settin
 @click.command("run")
 @request_options
 @settings_options
-@click.option("--to", required=True, metavar="PLACE", help="Folder or s3://bucket/prefix of the cube.")
-@click.option("--no-report", is_flag=True, help="Write no report beside the cube.")
+@click.option("--to", metavar="PLACE", help="Folder or s3://bucket/prefix of a new cube.")
+@click.option("--no-report", is_flag=True, help="Write no report and no view.html beside the cube.")
 @open_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-def run_command(*, to: str, no_report: bool, opens: bool, as_json: bool, quiet: bool, **options: Any) -> int:
+def run_command(
+    *, to: str | None, no_report: bool, opens: bool, as_json: bool, quiet: bool, **options: Any
+) -> int:
     """Gather in this process, to a folder or S3. After a stop, the same command resumes.
+
+    With --append-to instead of --to, rows are added to a cube. Sources that it has already are left out.
 
     REQUEST is a JSON or YAML file, or - for standard input; options replace its fields.
 
     \b
     pixel-gather run --sources list.txt --point 11.35,46.5 --size 64,64 --to cube.zarr
+    pixel-gather run --sources new.txt --point 11.35,46.5 --size 64,64 --append-to cube.zarr
     """
     if no_report and opens:
         raise click.UsageError("give --no-report or --open, not both")
     request, settings = request_of(options), replace(settings_of(options), draws_report=not no_report)
+    if (to is None) == (request.output.append_to is None):
+        raise click.UsageError("give --to for a new cube, or --append-to for one that is there")
     with ExitStack() as stack:
         show = stack.enter_context(open_progress("gathering", quiet=quiet))
 
@@ -57,6 +65,7 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
         "cube": gathered.place,
         "report_page": gathered.page,
         "was_complete": gathered.was_complete,
+        "appended": gathered.n_appended,
         "status": report.status_counts,
         "failed": report.n_failed,
         "digest": report.digest,
@@ -75,4 +84,9 @@ def gathered_to_json(gathered: Gathered) -> dict[str, Any]:
 
 def _as_text(gathered: Gathered) -> str:
     said = "was already complete" if gathered.was_complete else "is complete"
+    if gathered.n_appended is not None:
+        more = counted(gathered.n_appended, "row")
+        said = (
+            f"has {more} more" if gathered.n_appended else "has these sources already: nothing was appended"
+        )
     return f"{gathered.report.to_text()}\n{'cube':<22} {gathered.place} {said}"

@@ -79,7 +79,9 @@ def _with(
 ) -> GatherRequest:
     """Return the request with the options that exist only on AWS."""
     given = request.to_json()
-    output = {"name": name}
+    output = {"name": name if request.output.append_to is None else None}
+    if name is not None and request.output.append_to is not None:
+        raise click.UsageError("give --name for a new cube, or --append-to for one that is there")
     limits = {"workers": workers, "failed_shards": failed_shards}
     for field, options in (("output", output), ("limits", limits)):
         taken = {option: value for option, value in options.items() if value is not None}

@@ -1,6 +1,7 @@
 """A deployment reached by its state machine and bucket, without the API."""
 
 import base64
+from datetime import UTC, datetime
 from typing import Any
 
 from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
@@ -29,7 +30,9 @@ class DirectDeployment:
     def submit(self, request: GatherRequest, *, force: bool) -> dict[str, Any]:
         """Start a gather, or find the one with the same request."""
         wanted = forced(request) if force else request
-        return self._executions.submit(wanted.to_json(), name=execution_name(wanted))
+        name = execution_name(wanted, day=datetime.now(UTC).date().isoformat())
+        is_append = wanted.output.append_to is not None
+        return self._executions.submit(wanted.to_json(), name=name, again=is_append)
 
     def keep_list(self, listed: LocalList) -> str:
         """Upload a list file unless a recent copy is there."""

@@ -64,7 +64,7 @@ class Executions:
     kind: str = "gather"
     """What the executions are: ``gather`` or ``ranking``. Links and messages name it."""
 
-    def submit(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+    def submit(self, request: Mapping[str, Any], *, name: str, again: bool = False) -> dict[str, Any]:
         """Start a gather, or return the one that this request has already started.
 
         If the last attempt failed, timed out or was stopped, another is started. It gathers the missing
@@ -73,6 +73,7 @@ class Executions:
         Args:
             request: The result of `GatherRequest.to_json`.
             name: The result of `naming.execution_name` for the request.
+            again: Start another one if the last has succeeded, as an append may find more sources by then.
 
         Returns:
             ``id``, ``is_new``, ``state`` and ``links``.
@@ -86,7 +87,8 @@ class Executions:
             found = self._find(attempt)
             if found is None:
                 return self._start(attempt, content)
-            if STATES[found["status"]] in ("running", "succeeded"):
+            state = STATES[found["status"]]
+            if state == "running" or (state == "succeeded" and not again):
                 return self._line(found) | {"is_new": False}
         raise RequestError(
             f"it has failed {_MOST_ATTEMPTS} times: look why with status {name}, or give it another name",

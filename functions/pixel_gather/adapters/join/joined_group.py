@@ -231,14 +231,13 @@ def create_array(
     *,
     chunk: int = CHUNK_ROWS,
 ) -> None:
+    """Write an array. Its chunk is the same whatever its length, because it may grow."""
     is_text = values.dtype == object
     array = zarr.create_array(
         store,
         name=path,
         shape=values.shape,
-        chunks=(chunk, *values.shape[1:])
-        if values.shape
-        else (),  # the same whatever its length: it may grow
+        chunks=(chunk, *values.shape[1:]) if values.shape else (),
         dtype=str if is_text else values.dtype,
         fill_value=fill_of(path.rpartition("/")[2], values.dtype),
         dimension_names=tuple(dims),
@@ -255,8 +254,10 @@ def _extend(array: Any, values: Values) -> None:
 
 
 def group_document(attributes: Mapping[str, Any]) -> bytes:
+    """Return Zarr's metadata of a group."""
     return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}).encode()
 
 
 def put_object(store: ZarrStore, key: str, content: bytes) -> None:
+    """Put an object as it is."""
     sync(store.set(key, default_buffer_prototype().buffer.from_bytes(content)))
