@@ -12,15 +12,19 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from pixel_gather import (
+    BusyError,
     RequestError,
     Settings,
     StoreError,
     StoreSettings,
     join,
+    joined_versions,
     open_joined,
     presence,
     rows_where,
 )
+from pixel_gather.adapters.join.joined_group import write_groups
+from pixel_gather.adapters.join.repository import Repository
 from support.counted_s3 import CountedS3, counted_s3
 from support.joined_cubes import gather_member
 
@@ -127,6 +131,24 @@ def test_the_store_itself_copies_shards(s3: CountedS3, stores: StoreSettings) ->
     assert {method for method, path in asked if "/c/" in path and "band_1" in path} == {"PUT"}
     copy = opened(s3, "copy.zarr")
     np.testing.assert_array_equal(copy.band_1.values[copy.presence.values == 1], together(s3))
+
+
+def test_of_two_joins_at_once_one_fails_and_changes_nothing(s3: CountedS3, stores: StoreSettings) -> None:
+    """The second commit finds that the first one was made meanwhile."""
+    place = "s3://arrays/race.icechunk"
+    join(PLACES[:1], to=place, stores=stores)
+    late = Repository.open(place, place, stores)
+
+    def join_late() -> None:
+        with late.transaction("late", {}) as transaction:
+            write_groups(transaction.store, ["lost"])
+            join(PLACES[1:], to=place, add=True, stores=stores)
+
+    with pytest.raises(BusyError, match="others have joined there meanwhile"):
+        join_late()
+
+    assert [each.number for each in joined_versions(place, stores=stores)] == [2, 1]
+    np.testing.assert_array_equal(open_joined(place, stores=stores).band_1.values, together(s3))
 
 
 def test_names_with_odd_characters_are_joined(stores: StoreSettings, tmp_path: Path) -> None:
