@@ -85,6 +85,7 @@ class Planner:
                 control=control,
                 max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
                 deployment=workers,
+                archive=deployment.archives,
             )
         return await self._verdict(plan, tasks, request, execution)
 

@@ -53,6 +53,12 @@ class Deployment:
         """
         return self._opened(self.settings.cube_href(cube_name(gather)))
 
+    @property
+    def archives(self) -> GrowingZarrCube:
+        """The folder of all cubes, for the files of their archives."""
+        place = f"s3://{self.settings.array_bucket}/{self.settings.output_prefix}".rstrip("/")
+        return GrowingZarrCube(open_place(place, self._own), place)
+
     def growing(self, gather: str) -> GrowingZarrCube:
         """Return the cube of a gather for appends. Arguments as for `cube`."""
         cube = self.cube(gather)

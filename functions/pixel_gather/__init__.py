@@ -39,7 +39,14 @@ if TYPE_CHECKING:
         gather_async,
     )
     from pixel_gather.local.index import Indexed, index, index_async
-    from pixel_gather.local.join import Joined, JoinedMember, join, joined_members, open_joined
+    from pixel_gather.local.join import (
+        Joined,
+        JoinedMember,
+        join,
+        joined_members,
+        joined_versions,
+        open_joined,
+    )
     from pixel_gather.local.ls import ls
     from pixel_gather.local.rank import rank
     from pixel_gather.local.replay import replay
@@ -97,6 +104,7 @@ __all__ = [
     "index_async",
     "join",
     "joined_members",
+    "joined_versions",
     "ls",
     "make_catalog",
     "open_joined",
@@ -137,7 +145,14 @@ _MODULES: Final = {
         "gather_async",
     ),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
-    "pixel_gather.local.join": ("Joined", "JoinedMember", "join", "joined_members", "open_joined"),
+    "pixel_gather.local.join": (
+        "Joined",
+        "JoinedMember",
+        "join",
+        "joined_members",
+        "joined_versions",
+        "open_joined",
+    ),
     "pixel_gather.local.ls": ("ls",),
     "pixel_gather.local.rank": ("rank",),
     "pixel_gather.local.replay": ("replay",),

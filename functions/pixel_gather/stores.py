@@ -206,6 +206,16 @@ class EarlierRows:
     """Returns the header index: batches of (href, packed header)."""
 
 
+class ArchiveStore(Protocol):
+    """The folder of cubes, for the files of their archives."""
+
+    async def read_object(self, key: str) -> StoredObject | None:
+        """Return an object of the folder, or None if there is no such object."""
+
+    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> bool:
+        """Put an object if nothing is there, with ``replaces`` None; return whether it was put."""
+
+
 class GrowingCube(Protocol):
     """A complete cube that rows are added to. Nothing that a reader may have seen changes in place."""
 

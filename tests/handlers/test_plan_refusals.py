@@ -85,6 +85,18 @@ def test_plan_gather_refuses_a_place_that_another_request_holds(machine: StateMa
     assert "another output.name" in verdict["cause"]
 
 
+def test_plan_gather_refuses_what_differs_from_the_archive(machine: StateMachine) -> None:
+    """The first plan stores the archive beside the cubes. Others have the same codec."""
+    first = machine.planned(LANDSAT | {"output": {"name": "one", "archive": "all", "codec": "zstd"}})
+    stored = machine.s3.get_object(Bucket="cubes", Key="out/all.archive.json")["Body"].read()
+    other = machine.planned(LANDSAT | {"output": {"name": "two", "archive": "all", "codec": "none"}})
+    like = machine.planned(LANDSAT | {"output": {"name": "three", "archive": "all"}})
+
+    assert (first["verdict"], like["verdict"]) == ("planned", "planned")
+    assert "output.codec: the cube has zstd; here it is none" in other["cause"]
+    assert machine.s3.get_object(Bucket="cubes", Key="out/all.archive.json")["Body"].read() == stored
+
+
 def test_every_refusal_is_one_that_operators_are_not_told_of(machine: StateMachine) -> None:
     """The notice of failed gathers leaves out these errors and no others."""
     refused = {error.__name__ for error in get_args(get_type_hints(machine.plan._refused)["error"])}

@@ -1,7 +1,7 @@
 """Find rows of a cube, or of joined cubes, by their coordinates. No pixel is read."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from pixel_gather.joining.describe import centre_of
 from pixel_gather.local.gather import open_existing
 from pixel_gather.report.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.report.row_coordinates import Values
-from pixel_gather.report.rows_where import mask_of
+from pixel_gather.report.rows_where import NumberedTexts, mask_of
 
 _FIELD: Final = "where"
 _REPOSITORY_KEY: Final = "repo"
@@ -58,6 +58,7 @@ def rows_where(
         raise RequestError("write a condition such as cloud_cover < 20", field=_FIELD)
     store, place = open_existing(cube, stores)
     names = dict.fromkeys(each.name for each in conditions)
+    columns: Mapping[str, Values | NumberedTexts]
     if is_joined(store):
         from pixel_gather.local.join import read_joined_rows  # noqa: PLC0415 # 0.2 s, for joined cubes alone
 
