@@ -28,6 +28,7 @@ _OFFLINE: Final = (
     "drill",
     "export",
     "index",
+    "join",
     "ls",
     "plan",
     "presence",

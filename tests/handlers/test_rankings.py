@@ -17,7 +17,7 @@ from pixel_gather import Settings, rank
 from pixel_gather.adapters.aws.executions import Executions
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from ranking.rasters import landscape, make_cog
-from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start
+from support.lambda_functions import ENVIRONMENT, STATE_MACHINE, Context, cold_start, emptied
 from support.rank_machine import RankMachine
 
 LEVELS: Final = (1000, 4000, 4001, 4002, 7000, 7001)
@@ -73,23 +73,39 @@ class Service:
         return rank(body["sources"], **more, settings=Settings(stores=stores)).rows()
 
 
-@pytest.fixture
-def service(s3: Any, s3_url: str, cogs: list[Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """Open the functions over S3 with the scenes in it. Every ranking is large."""
-    for path in cogs:
-        s3.upload_file(str(path), "sources", f"scenes/{path.name}")
+@pytest.fixture(scope="module")
+def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
+    """Open the functions over S3. Every ranking is large."""
     with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        for variable, value in (dict(ENVIRONMENT) | {"AWS_ENDPOINT_URL": s3_url}).items():
+            patch.setenv(variable, value)
+        client = emptied(s3_url)
         module, rounds, measure = (
-            stack.enter_context(cold_start(monkeypatch, name))
-            for name in ("rank", "rank_rounds", "measure_scenes")
+            stack.enter_context(cold_start(patch, name)) for name in ("rank", "rank_rounds", "measure_scenes")
         )
-        monkeypatch.setattr(module, "_LONGEST_S", 1e-6)
-        machine = RankMachine(rounds, measure, s3)
+        patch.setattr(module, "_LONGEST_S", 1e-6)
+        machine = RankMachine(rounds, measure, client)
         executions = Executions(
-            STATE_MACHINE, stepfunctions=machine, s3=s3, control_bucket="control", kind="ranking"
+            STATE_MACHINE, stepfunctions=machine, s3=client, control_bucket="control", kind="ranking"
         )
         service = module.RankService(module.deployment, lambda: executions)
+        for path in cogs:
+            client.upload_file(str(path), "sources", f"scenes/{path.name}")
         yield Service(module.app_of(service, Logger(service="test")), machine, s3_url)
+
+
+@pytest.fixture
+def service(opened: Service) -> Service:
+    """The functions, without anything of earlier rankings."""
+    machine = opened.machine
+    machine.poison, machine.found, machine.n_children = set(), {}, []
+    for bucket in ("cubes", "control"):
+        there = machine.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
+        if there:
+            keys = [{"Key": each["Key"]} for each in there]
+            machine.s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
+    return opened
 
 
 SCENES: Final = {"prefix": "s3://sources/scenes/"}
@@ -191,6 +207,7 @@ def test_replaced_file_is_measured_anew_where_the_request_says_so(service: Servi
     _, unchecked = service.ask(body)
     code, line = service.ask(body | {"check_kept": True})
     _, checked = service.show(line["id"])
+    service.machine.s3.upload_file(str(cogs[0]), "sources", "scenes/scene0.tif")
 
     assert unchecked["scenes"][-1]["id"] == "scene0.tif"
     assert (code, line["id"] == first["id"]) == (202, False)

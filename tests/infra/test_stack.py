@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from aws_cdk.assertions import Template
 
 from support.synthesized import ROOT, add_stack, app_of, stub_in, synthesized
 
@@ -104,6 +103,8 @@ def test_templates_pass_cfn_lint(tmp_path: Path) -> None:
 
 def test_two_stages_live_in_one_account(tmp_path: Path) -> None:
     """Two stages share no physical name and no metric."""
+    from aws_cdk.assertions import Template  # noqa: PLC0415 # it takes seconds
+
     app = app_of(tmp_path / "assembly")
     stacks = [add_stack(app, stub_in(tmp_path / stage), stage=stage) for stage in ("blue", "green")]
     app.synth()
@@ -162,6 +163,8 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
 
 def test_emulated_stack_differs_in_runtime_architecture_and_code_alone(tmp_path: Path) -> None:
     """The emulated stack differs from the one on AWS only in what executes the functions."""
+    from aws_cdk.assertions import Template  # noqa: PLC0415 # it takes seconds
+
     real, emulated = (
         Template.from_stack(add_stack(app_of(tmp_path / name, emulated=name == "emulated"), code)).to_json()
         for name, code in (

@@ -112,7 +112,9 @@ def opened_browser() -> Iterator[Page]:
     assert CHROMIUM is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [CHROMIUM, *_OPTIONS, f"--user-data-dir={folder}", "about:blank"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(  # noqa: S603 # found on the PATH
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             yield _attached(Path(folder) / "DevToolsActivePort")
         finally:

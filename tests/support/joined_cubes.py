@@ -19,7 +19,7 @@ def gather_member(
             "href": str(FILES[n % len(FILES)]),
             "time": f"{year + n // 12}-{n % 12 + 1:02d}-01",
             "cloud": 10 * n,
-            "sat": "AB"[n % 2],
+            "sat": ("AB" if year < 2022 else "BC")[n % 2],  # so that texts are added
         }
         for n in range(n_rows)
     ]

@@ -66,7 +66,12 @@ def on_map_attributes(member: Member, *, any_grid: bool) -> dict[str, Any]:
 
 
 def record_of(
-    kind: Mapping[str, Any], *, any_grid: bool, columns: Sequence[str], by: Sequence[str]
+    kind: Mapping[str, Any],
+    *,
+    any_grid: bool,
+    columns: Sequence[str],
+    texts: Sequence[str],
+    by: Sequence[str],
 ) -> dict[str, Any]:
     """Return how a group was joined, so that more cubes can be added in the same way.
 
@@ -74,6 +79,7 @@ def record_of(
         kind: What its members have in common.
         any_grid: Whether members may lie on different grids.
         columns: The coordinates from the members' tables.
+        texts: Those that repeat few texts.
         by: Grids of presence that are stored, such as ``day,member``.
     """
     return {
@@ -81,6 +87,7 @@ def record_of(
         "kind": kind,
         "any_grid": any_grid,
         "columns": list(columns),
+        "texts": list(texts),
         "by": list(by),
     }
 

@@ -79,6 +79,19 @@ def fill_of(name: str, dtype: np.dtype[Any]) -> Any:
     return np.array(float("nan") if dtype.kind == "f" and name != "valid_fraction" else 0, dtype=dtype)[()]
 
 
+def repeats_texts(values: Values) -> bool:
+    """Tell whether a coordinate has one text for each row, and each text in four rows on average."""
+    return values.dtype.kind == "O" and values.ndim == 1 and len(set(values.tolist())) * 4 <= len(values)
+
+
+def numbered_texts(values: Values, known: Sequence[str]) -> tuple[Values, Values]:
+    """Return all texts, those that are known first, and the number of each row's text among them."""
+    rows = values.tolist()
+    numbers = {text: number for number, text in enumerate(dict.fromkeys([*known, *rows]))}
+    found = np.fromiter(map(numbers.__getitem__, rows), dtype="uint32", count=len(rows))
+    return np.array(list(numbers), dtype=object), found
+
+
 def _column(members: Sequence[Member], name: str) -> Values:
     having = [each.columns[name] for each in members if name in each.columns]
     if not having:

@@ -109,7 +109,7 @@ class Settings:
     """Largest decoded size of one shard. Two shards are in memory at a time."""
 
     draws_report: bool = True
-    """Whether to write ``report.json``, ``.txt`` and ``.html`` beside the arrays. It takes seconds."""
+    """Whether to write the report and ``view.html`` beside the arrays. The report takes seconds."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that are not positive integers."""

@@ -43,7 +43,7 @@ _TYPES: Final = {
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _STATUSES: Final = {Status.MISSING: HTTPStatus.NOT_FOUND, Status.DENIED: HTTPStatus.FORBIDDEN}
 _NOT_OURS: Final = "sandbox allow-scripts"
-"""Content security policy of everything but our own page: it gets an origin of its own, so it reads nothing."""
+"""Content security policy of all but our own page: they get origins of their own, so they read nothing."""
 
 type Range = tuple[int, int] | dict[str, int]
 

@@ -18,6 +18,7 @@ export function decodeBlosc(bytes) {
   const [version, flags, valueBytes] = [bytes[0], bytes[2], bytes[3]];
   const [size, blockSize] = [view.getUint32(4, true), view.getUint32(8, true)];
   if (version !== 2) throw new Error(`Blosc's format ${version} is unknown`);
+  if (!blockSize) throw new Error("Blosc data are damaged");
   if (flags & COPIED) return bytes.slice(HEADER_BYTES, HEADER_BYTES + size);
   const inner = flags >> 5;
   if (inner !== LZ4 && inner !== ZSTD) throw new Error("inside Blosc is neither LZ4 nor Zstandard");

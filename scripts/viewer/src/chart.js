@@ -4,9 +4,12 @@ import { moment, number } from "./words.js";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const HEIGHT = 260;
 const EDGE = { left: 64, right: 16, top: 14, bottom: 46 };
-const MOST_POINTS = 4000;
+export const MOST_POINTS = 4000;
 const MOST_DOTS = 500;
 const DAY = 86_400_000;
+
+// The colours of a chart's lines: those of red, green and blue if three bands are shown so.
+export const lineOf = (index, bands) => (bands.length === 3 ? 2 - index : index);
 
 export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
   svg.replaceChildren();
@@ -41,17 +44,18 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
   }
 
   bands.forEach((_, band) => {
+    const line = lineOf(band, bands);
     const points = thinned(drawn.filter(({ values }) => values[band].n));
     const at = ({ values }, side) => y(values[band].mean + side * values[band].spread).toFixed(1);
     const along = points.map((each) => x(place(each)).toFixed(1));
     if (isPart && points.length) {
       const up = points.map((each, index) => `${along[index]} ${at(each, 1)}`);
       const down = points.map((each, index) => `${along[index]} ${at(each, -1)}`).reverse();
-      add("path", { class: `spread band-${band}`, d: `M${[...up, ...down].join("L")}Z` });
+      add("path", { class: `spread band-${line}`, d: `M${[...up, ...down].join("L")}Z` });
     }
     const path = points.map((each, index) => `${along[index]} ${y(each.values[band].mean).toFixed(1)}`);
-    add("path", { class: `line band-${band}`, d: path.length ? `M${path.join("L")}` : "" });
-    if (path.length <= MOST_DOTS) add("path", { class: `dots band-${band}`, d: path.map((each) => `M${each}h0`).join("") });
+    add("path", { class: `line band-${line}`, d: path.length ? `M${path.join("L")}` : "" });
+    if (path.length <= MOST_DOTS) add("path", { class: `dots band-${line}`, d: path.map((each) => `M${each}h0`).join("") });
   });
 
   const marks = (kind, chosen) => {
@@ -63,7 +67,7 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
   const current = drawn.find((each) => each.row === row);
   if (current) {
     add("path", { class: "now", d: `M${x(place(current)).toFixed(1)} ${EDGE.top}V${HEIGHT - EDGE.bottom}` });
-    current.values.forEach(({ n, mean }, band) => n && add("circle", { class: `here band-${band}`, cx: x(place(current)), cy: y(mean), r: 5 }));
+    current.values.forEach(({ n, mean }, band) => n && add("circle", { class: `here band-${lineOf(band, bands)}`, cx: x(place(current)), cy: y(mean), r: 5 }));
   }
   const positions = drawn.map((each) => x(place(each)));
   return (position) => drawn[nearest(positions, position)].row;

@@ -1,10 +1,10 @@
 // Joins the page's controls with the cube. One object, `view`, says what is shown; `show` draws it.
-import { drawChart } from "./chart.js";
+import { drawChart, lineOf, MOST_POINTS } from "./chart.js";
 import { gradient, MAPS } from "./colours.js";
 import { CubeError, openCube } from "./cube.js";
 import { fromLink, toLink } from "./link.js";
 import { affordable, readSeries } from "./series.js";
-import { limitsOf, paint, validValues } from "./stretch.js";
+import { limitsOf, maskOf, paint } from "./stretch.js";
 import { bytes, moment, number, reason } from "./words.js";
 
 const COLOURS = [["red", "#f00"], ["green", "#0f0"], ["blue", "#00f"]];
@@ -68,7 +68,6 @@ class Page {
     $("facts").textContent = `${number(cube.nRows)} rows · ${cube.height} × ${cube.width} pixels of ${dtype} · ${many} · ${place}${cube.step > 1 ? ` · one pixel in ${cube.step} is shown along each side` : ""}`;
     const { width, height } = cube.shown;
     Object.assign($("pixels"), { width, height });
-    $("marks").setAttribute("viewBox", `0 0 ${cube.width} ${cube.height}`);
     $("stage").style.aspectRatio = `${cube.width} / ${cube.height}`;
     $("stage").style.width = `min(100%, ${(72 * cube.width) / cube.height}vh)`;
     $("row").max = cube.nRows - 1;
@@ -89,7 +88,7 @@ class Page {
       const id = `band-${index}`;
       const select = made("select", { id }, ...this.cube.measurements.map((each) => made("option", { value: each, textContent: each, selected: each === band })));
       select.addEventListener("change", () => this.chooseBands(view.bands.map((each, place) => (place === index ? select.value : each))));
-      return made("div", { className: "field" }, made("label", { htmlFor: id, textContent: isRgb ? COLOURS[index][0] : "Pixels of" }), select);
+      return made("div", { className: "field", hidden: this.cube.measurements.length === 1 }, made("label", { htmlFor: id, textContent: isRgb ? COLOURS[index][0] : "Pixels of" }), select);
     }));
     $("map").value = view.map;
     $("map").parentElement.hidden = isRgb;
@@ -253,21 +252,21 @@ class Page {
     const { cube, view } = this;
     const layers = await Promise.all(bands.map(async (band) => {
       const [pixels, validity] = await Promise.all([cube.slice(band, row), cube.validity(row, band)]);
-      return { pixels, validity };
+      const mask = maskOf(pixels, validity, { width: cube.shown.width, step: cube.step });
+      return { pixels, mask, status: validity.status };
     }));
     const time = await cube.time(row);
     if (this.isStale && !this.isPlaying && (view.row !== row || view.bands !== bands)) return;
-    const size = { width: cube.shown.width, step: cube.step };
     let shown = stretch === "row" ? null : limits;
     if (!shown) {
-      const own = layers.map(({ pixels, validity }) => limitsOf(validValues(pixels, validity, size)));
+      const own = layers.map(({ pixels, mask }) => limitsOf(pixels, mask));
       shown = own.every(Boolean) ? own : null;
       if (shown && stretch !== "row") view.limits = shown;
     }
     this.shownLimits = shown;
     const context = $("pixels").getContext("2d");
     const image = context.createImageData(cube.shown.width, cube.shown.height);
-    paint(image.data, layers, shown ?? bands.map(() => [0, 1]), MAPS[map], size);
+    paint(image.data, layers, shown ?? bands.map(() => [0, 1]), MAPS[map]);
     context.putImageData(image, 0, 0);
     this.tell(row, time, layers);
     this.fillLimits();
@@ -281,8 +280,8 @@ class Page {
     $("row").value = row;
     $("row").setAttribute("aria-valuetext", `${label}, row ${row + 1} of ${this.cube.nRows}`);
     $("label").textContent = label;
-    $("count").textContent = `row ${number(row)} of 0 to ${number(this.cube.nRows - 1)}`;
-    const failed = layers.map(({ validity }) => validity.status).find((each) => each !== "ok");
+    $("count").textContent = `row ${number(row)} (0 to ${number(this.cube.nRows - 1)})`;
+    const failed = layers.map(({ status }) => status).find((each) => each !== "ok");
     $("status").textContent = failed ? failed.replaceAll("_", " ") : "";
     $("why").hidden = !failed;
     $("why").replaceChildren(...(failed ? [made("strong", {}, made("span", { textContent: failed.replaceAll("_", " ") })), made("span", { textContent: reason(failed) })] : []));
@@ -341,10 +340,11 @@ class Page {
   }
 
   mark(part) {
-    for (const each of [$("mark-edge"), $("mark")]) {
-      for (const side of ["x", "y", "width", "height"]) each.setAttribute(side, part ? part[side] : 0);
-      each.setAttribute("visibility", part ? "visible" : "hidden");
-    }
+    $("mark").hidden = !part;
+    if (!part) return;
+    const { width, height } = this.cube;
+    const place = { left: (part.x + part.width / 2) / width, top: (part.y + part.height / 2) / height, width: part.width / width, height: part.height / height };
+    for (const [side, share] of Object.entries(place)) $("mark").style[side] = `${100 * share}%`;
   }
 
   // Read the series of a part of the window, or drop the selection.
@@ -366,8 +366,16 @@ class Page {
     $("all").textContent = `Read all rows (${number(all.requests)} requests, up to ${bytes(all.bytes)})`;
     const tellExtent = () => {
       const done = this.series.length;
-      const of = isWhole ? `${number(cube.nRows)} rows` : `rows ${number(start)} to ${number(stop - 1)} of ${number(cube.nRows)}`;
-      $("extent").textContent = done < stop - start ? `${number(done)} read of ${of} …` : `All of ${of} are read. Click the chart to go to a row.`;
+      const of = isWhole ? `${number(cube.nRows)} rows` : `Rows ${number(start)} to ${number(stop - 1)} of ${number(cube.nRows)}`;
+      $("extent").textContent = done < stop - start ? `${number(done)} read of ${of} …` : `${isWhole ? "All " : ""}${of} are read. ${done > MOST_POINTS ? `The chart draws one row in ${Math.ceil(done / MOST_POINTS)}. ` : ""}Click the chart to go to a row.`;
+    };
+    let drawing = null;
+    const drawSeries = () => {
+      drawing = null;
+      if (ticket !== this.seriesOf) return;
+      this.series.sort((a, b) => a.row - b.row);
+      tellExtent();
+      this.draw();
     };
     document.documentElement.dataset.series = "reading";
     tellExtent();
@@ -376,12 +384,14 @@ class Page {
       await readSeries(cube, bands, part, { start, stop }, {
         isOver: () => ticket !== this.seriesOf,
         onRows: (rows) => {
-          this.series = this.series.concat(rows).sort((a, b) => a.row - b.row);
-          tellExtent();
-          this.draw();
+          this.series.push(...rows);
+          drawing ??= setTimeout(drawSeries, 200); // many shards may arrive at once
         },
       });
-      if (ticket === this.seriesOf) document.documentElement.dataset.series = "drawn";
+      if (ticket !== this.seriesOf) return;
+      clearTimeout(drawing);
+      drawSeries();
+      document.documentElement.dataset.series = "drawn";
     } catch (error) {
       if (ticket === this.seriesOf) say(error);
     }
@@ -394,7 +404,7 @@ class Page {
     if (!part) return;
     const bands = this.seriesBands ?? view.bands;
     const isPart = part.width * part.height > 1;
-    const items = bands.map((band, index) => made("span", {}, made("i", { className: `of-${index}` }), isPart ? `${band}: mean, and one standard deviation to each side` : band));
+    const items = bands.map((band, index) => made("span", {}, made("i", { className: `of-${lineOf(index, bands)}` }), isPart ? `${band}: mean, and one standard deviation to each side` : band));
     const has = (chosen) => this.series.some(({ values }) => values.some(chosen));
     if (has(({ status }) => status !== "ok" && status !== "absent")) items.push(made("span", {}, made("i", { className: "of-failed" }), "not read"));
     if (has(({ status, n }) => status === "absent" || (status === "ok" && !n))) items.push(made("span", {}, made("i", { className: "of-empty" }), "no valid pixel"));

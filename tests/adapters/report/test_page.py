@@ -95,6 +95,17 @@ def test_page_has_every_section_in_its_order() -> None:
     assert all(image["alt"] for image in page.of("img"))
 
 
+def test_page_links_to_the_page_of_all_pixels() -> None:
+    """Only if that lies beside it."""
+    evidence = evidence_of(MadeCube(has_quicklooks=False))
+    columns = columns_of([evidence.run], with_published=False)
+
+    page = page_of(evidence, columns=columns, drawn={}, findings=(), viewer="view.html")
+
+    assert {"href": "view.html"} in Reader(page).of("a")
+    assert {"href": "view.html"} not in Reader(page_with(evidence)).of("a")
+
+
 @pytest.mark.slow
 def test_page_loads_nothing_from_outside() -> None:
     """Images are embedded, links are internal, and the content policy forbids everything else."""

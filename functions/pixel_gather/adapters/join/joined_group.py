@@ -21,7 +21,16 @@ from pixel_gather.joining.describe import (
     group_attributes,
     record_of,
 )
-from pixel_gather.joining.join_rows import MEMBER, PRESENCE, dims_of, fill_of, joined_rows, shown_columns
+from pixel_gather.joining.join_rows import (
+    MEMBER,
+    PRESENCE,
+    dims_of,
+    fill_of,
+    joined_rows,
+    numbered_texts,
+    repeats_texts,
+    shown_columns,
+)
 from pixel_gather.joining.member import Member
 from pixel_gather.joining.references import references_of
 from pixel_gather.report.presence import Presence
@@ -31,6 +40,10 @@ CHUNK_ROWS: Final = 65_536
 """Rows in one chunk of every coordinate. A reader loads `time` of a million rows with 16 requests."""
 
 _MEMBERS: Final = "members"
+_TEXTS: Final = "texts"
+"""Group of coordinates that repeat few texts: a number for each row, and the texts by number. A million rows
+are read in a fifth of the time that their texts take."""
+
 _GRIDS: Final = "grids"
 _GRID_CHUNK: Final = 1 << 16
 """Values in one chunk of a grid of presence: 1,024 blocks of 64 bytes."""
@@ -53,8 +66,17 @@ class JoinedGroup:
 
     def array(self, name: str) -> Values:
         """Return all values of a coordinate, padding included."""
+        if name in self.record["texts"]:
+            texts, numbers = self.numbered(name)
+            return texts[numbers]
         found: Any = self.group[name]
         return np.asarray(found[...])
+
+    def numbered(self, name: str) -> tuple[Values, Values]:
+        """Return the texts of a coordinate that repeats few texts, and each row's number among them."""
+        texts: Any = self.group[f"{_TEXTS}/{name}/texts"]
+        numbers: Any = self.group[f"{_TEXTS}/{name}/numbers"]
+        return np.asarray(texts[...]).astype(object), np.asarray(numbers[...])
 
     def members(self) -> dict[str, Values]:
         """Return the table of its members, by column."""
@@ -109,11 +131,15 @@ def write_group(
     """
     store, first = transaction.store, members[0]
     columns = shown_columns(members, keep)
-    record = record_of(first.kind(any_grid=any_grid), any_grid=any_grid, columns=columns, by=by)
+    rows = joined_rows(members, columns)
+    texts = [column for column, values in rows.items() if repeats_texts(values)]
+    kind = first.kind(any_grid=any_grid)
+    record = record_of(kind, any_grid=any_grid, columns=columns, texts=texts, by=by)
     _put(store, f"{name}/zarr.json", _group_document(group_attributes(first, record, any_grid=any_grid)))
     _put(store, f"{name}/{_MEMBERS}/zarr.json", _group_document({}))
-    rows = joined_rows(members, columns)
     _create_rows(store, name, members, rows)
+    for column in texts:
+        _write_numbers(store, f"{name}/{_TEXTS}/{column}", rows[column])
     on_map = []
     for axis, values, dims, attributes in () if any_grid else map_arrays(first):
         _create(store, f"{name}/{axis}", values, dims, attributes)
@@ -142,6 +168,9 @@ def extend_group(transaction: Transaction, joined: JoinedGroup, members: Sequenc
     first_row = presence.shape[0]
     for name, values in joined_rows(members, joined.record["columns"], first_member=n_members).items():
         _extend(joined.group[name], values)
+        if name in joined.record["texts"]:
+            known, _ = joined.numbered(name)
+            _write_numbers(transaction.store, f"{joined.name}/{_TEXTS}/{name}", values, known=known)
     beside = str(joined.group[members[0].measurements[0]].attrs["coordinates"]).split()
     _refer(transaction, joined.name, members, first_row=first_row, beside=beside)
     for name, values in _member_columns(members, first_row=first_row).items():
@@ -203,6 +232,18 @@ def _refer(
             array_metadata(members, measurement, n_rows=n_rows, beside=beside),
         )
         transaction.refer(array, [each for each in found if each.shard.measurement == measurement])
+
+
+def _write_numbers(store: ZarrStore, folder: str, values: Values, *, known: Values | None = None) -> None:
+    """Write, or extend, texts by number. Texts that are known keep their numbers."""
+    texts, numbers = numbered_texts(values, [] if known is None else known.tolist())
+    if known is None:
+        _put(store, f"{folder.rpartition('/')[0]}/zarr.json", _group_document({}))
+        _put(store, f"{folder}/zarr.json", _group_document({}))
+        _create(store, f"{folder}/numbers", numbers, ("row",), {})
+    else:
+        _extend(zarr.open_array(store, path=f"{folder}/numbers", mode="r+"), numbers)
+    _create(store, f"{folder}/texts", texts, ("text",), {})
 
 
 def _create_rows(store: ZarrStore, name: str, members: Sequence[Member], rows: Mapping[str, Values]) -> None:
