@@ -23,7 +23,8 @@ _COMPRESSIONS: Final = ("none", "deflate", "zstd", "lzw", "lzma", "packbits")
 _READERS: Final = {
     "none": "zarr-python opens it; zarrita, zarrs, TensorStore and GDAL have its codecs",
     "zstd": "zarr-python opens it; zarrita, zarrs, TensorStore and GDAL have its codecs",
-    "deflate": "zarr-python opens it; zarrita, and zarrs with a feature, have its codecs, TensorStore and GDAL do not",
+    "deflate": "zarr-python opens it; zarrita, and zarrs with a feature, have its codecs; TensorStore and "
+    "GDAL lack them",
 }
 """Of tiles without a predictor. All others need imagecodecs."""
 
