@@ -20,6 +20,7 @@ from pixel_gather.plan.layout import Layout
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.same_pixels import rows_are_same
+from pixel_gather.read.stored_tiles import StoredTiles
 from pixel_gather.report.drift import Version
 from pixel_gather.task_group import all_of
 
@@ -127,7 +128,7 @@ class PixelLook:
             )
             stored = asyncio.to_thread(lambda: [self._cube.pixels(name, *where) for name in names])
             outcomes, then = await asyncio.gather(reading, stored)
-            now = [band for slot in arrays for band in slot]
+            now = [band for slot in arrays if not isinstance(slot, StoredTiles) for band in slot]
             same = await asyncio.to_thread(_compared, then, now, tolerance_of(self._cube))
         return outcomes, same
 
