@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import rasterio
@@ -17,6 +18,7 @@ from pixel_gather.adapters.cube.shard_codec import chunks_of
 from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.local.gather import open_existing
+from pixel_gather.plan.cube_plan import CubePlan
 
 TILE = 32
 SIZE = 5 * TILE
@@ -277,3 +279,13 @@ def test_report_and_replay_take_what_there_is(tmp_path: Path) -> None:
     assert evidence.run.n_sources == 2
     assert not np.isfinite(evidence.series[0].mean).any()
     assert replayed.counts[Drift.SAME] == 1
+
+
+def test_workers_get_the_coding_with_the_plan(tmp_path: Path) -> None:
+    """The plan travels to them as MessagePack."""
+    plan = dry_run(request(write(tmp_path / "a.tif", "float32", 0, compress="zstd", predictor=3)))
+
+    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=CubePlan)
+
+    assert sent.passes_through
+    assert sent.slots[0].coding == plan.slots[0].coding is not None
