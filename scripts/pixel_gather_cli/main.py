@@ -26,10 +26,12 @@ SUMMARIES = {
     "bench": "Measure how fast your files are read, by engine and by number of files read at a time.",
     "cancel": "Stop a gather on AWS.",
     "catalog": "Make a catalog of scenes, which search reads.",
+    "compact": "Give back the space that appends have taken in shards that they continued.",
     "drill": "Read one pixel of every file in LIST: a list file, or - for standard input.",
     "emulate": (
         "Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM."
     ),
+    "forget": "Remove former versions of a cube, which can then no longer be opened.",
     "index": ("Save the header of every file in LIST, so that gathers need not read it again."),
     "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
@@ -42,6 +44,7 @@ SUMMARIES = {
     "search": "Find the scenes in an area and a time range.",
     "status": "Show the progress, the cost and the result of a gather on AWS.",
     "submit": "Gather on AWS, next to the data.",
+    "versions": "List the versions of a cube, and what each append has added.",
     "verify": "Read a cube and compare it with its receipt.",
     "watch": "Show a gather on AWS until it ends.",
 }

@@ -127,6 +127,9 @@ _OUTPUT = (
         type=click.Choice(["skip", "again", "fail"]),
         help="Sources that the cube has already.  [default: skip]",
     ),
+    click.option(
+        "--expected-rows", type=int, metavar="N", help="Rows that later appends will lead to, for the layout."
+    ),
     click.option("--layout", type=LayoutOption(), help="Chunks of the cube.  [default: balanced]"),
     click.option(
         "--codec",
@@ -206,7 +209,12 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     sign = _taken(options, sign="sign")
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
     output = _taken(
-        options, append_to="append_to", layout="layout", codec="codec", zfp_tolerance="zfp_tolerance"
+        options,
+        append_to="append_to",
+        expected_rows="expected_rows",
+        layout="layout",
+        codec="codec",
+        zfp_tolerance="zfp_tolerance",
     )
     limits = _taken(options, usd="max_usd", times_source="times_source")
     others = _taken(

@@ -85,7 +85,7 @@ async def plan_cube(
     if template is None:
         measurements = tuple(_measurements(drafts, request))
         layout = plan_layout(
-            (table.n_rows, height, width),
+            (max(table.n_rows, request.output.expected_rows or 0), height, width),
             itemsize=max(np.dtype(each.dtype).itemsize for each in measurements),
             n_measurements=len(measurements),
             wanted=request.output.layout,

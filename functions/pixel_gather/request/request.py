@@ -316,6 +316,13 @@ class Output(_Model):
         description="Add rows to this cube: its name in a deployment; in process a folder or "
         "s3://bucket/prefix. Grid, dtype, codec, chunks, bands and columns are the cube's.",
     )
+    expected_rows: int | None = Field(
+        None,
+        ge=1,
+        le=10_000_000,
+        description="Rows that the cube is expected to have after later appends. Chunks and shards, which "
+        "never change, are planned for them.",
+    )
     layout: LayoutName | ExplicitLayout = Field(
         "balanced",
         description="balanced: a time slice and one pixel's series both read few bytes. "
@@ -476,6 +483,8 @@ class GatherRequest(_Model):
         )
         if self.duplicates == "skip":
             del made_of["duplicates"]
+        if self.output.expected_rows is None:
+            del made_of["output"]["expected_rows"]
         del made_of["sources"]["sign"]  # it changes no pixel
         for name in ("time", "stac", "catalog"):
             if made_of["sources"][name] is None:
