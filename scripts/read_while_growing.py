@@ -2,9 +2,9 @@
 
 Run it with the readers::
 
-    uv run --with tensorstore --with zarrs python scripts/read_while_growing.py FILE [FILE...]
+    uv run --with tensorstore --with zarrs python scripts/read_while_growing.py FOLDER
 
-Each append adds one row, of the next of the files. So the last chunks of a shard are written again and again.
+Each append adds one row, of the next of the folder's GeoTIFFs. So the last chunks of a shard are written again and again.
 The readers are zarr-python and xarray, and tensorstore and zarrs if they are installed. Each has a process.
 """
 
@@ -62,9 +62,7 @@ _READERS: dict[str, Read] = {
 
 
 def read_on(name: str, cube: Path) -> None:
-    """Read until the cube is grown, then compare all reads with the rows of the last one. Exit with 1 if any
-    differs.
-    """
+    """Read until the cube is grown. Then compare all reads with the rows of the last one, and exit."""
     read, is_over = _READERS[name], cube.with_suffix(".over")
     if name == "zarrs":
         import zarrs  # noqa: F401, PLC0415 # registers its pipeline
@@ -78,9 +76,10 @@ def read_on(name: str, cube: Path) -> None:
     sys.exit(n_wrong > 0 or len(whole) != _N_APPENDS + 1)
 
 
-def main(files: list[str]) -> int:
+def main(sources: Path) -> int:
     """Append, read, compare; return the exit code."""
     folder = Path(tempfile.mkdtemp())
+    files = sorted(sources.glob("*.tif"))
     cube = folder / "cube.zarr"
     settings = Settings(draws_report=False)
     window = {"pixels": [0, 0, 40, 30]}
@@ -88,7 +87,7 @@ def main(files: list[str]) -> int:
 
     def listed(n: int) -> str:
         path = folder / f"{n}.csv"
-        path.write_text(f"href,n\n{Path(files[n % len(files)]).resolve()},{n}\n")
+        path.write_text(f"href,n\n{files[n % len(files)].resolve()},{n}\n")
         return str(path)
 
     gather({"sources": listed(0), "window": window, "output": layout}, to=cube, settings=settings)
@@ -109,4 +108,4 @@ def main(files: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(Path(sys.argv[1])))

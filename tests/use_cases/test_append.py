@@ -46,7 +46,7 @@ def place(chunk_rows: int = 2, shard_rows: int = 4, **request: Any) -> GrownPlac
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     cuts=st.sets(st.integers(1, N - 1), min_size=1, max_size=4),
     chunk_rows=st.sampled_from([1, 2, 3]),
