@@ -3,6 +3,7 @@
 Rights are granted by `Area`: the part of a bucket that has one kind of object.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,9 @@ _REDRIVE_WINDOW_DAYS: Final = 14
 _CONTROL_DAYS: Final = 2 * _REDRIVE_WINDOW_DAYS
 _EARLIER_VERSION_DAYS: Final = 30
 _UNFINISHED_UPLOAD_DAYS: Final = 7
+_STATISTICS: Final = "rankings/statistics/"
+_STATISTICS_DAYS: Final = 90
+"""After the last ranking of the same area that has measured anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,25 +74,35 @@ class Buckets(Construct):
             "Arrays",
             is_versioned=True,
             removal_policy=RemovalPolicy.RETAIN if retain_arrays else RemovalPolicy.DESTROY,
-            lifecycle=s3.LifecycleRule(
-                id="forget-what-was-replaced",
-                noncurrent_version_expiration=Duration.days(_EARLIER_VERSION_DAYS),
-                expired_object_delete_marker=True,
-                abort_incomplete_multipart_upload_after=Duration.days(_UNFINISHED_UPLOAD_DAYS),
-            ),
+            lifecycle=[
+                s3.LifecycleRule(
+                    id="forget-what-was-replaced",
+                    noncurrent_version_expiration=Duration.days(_EARLIER_VERSION_DAYS),
+                    expired_object_delete_marker=True,
+                    abort_incomplete_multipart_upload_after=Duration.days(_UNFINISHED_UPLOAD_DAYS),
+                ),
+                s3.LifecycleRule(
+                    id="forget-statistics",
+                    prefix=f"{output_prefix}{_STATISTICS}",
+                    expiration=Duration.days(_STATISTICS_DAYS),
+                ),
+            ],
         )
         self.control = self._bucket(
             "Control",
             is_versioned=False,
             removal_policy=RemovalPolicy.DESTROY,
-            lifecycle=s3.LifecycleRule(
-                id="expire-after-the-redrive-window",
-                expiration=Duration.days(_CONTROL_DAYS),
-                abort_incomplete_multipart_upload_after=Duration.days(_UNFINISHED_UPLOAD_DAYS),
-            ),
+            lifecycle=[
+                s3.LifecycleRule(
+                    id="expire-after-the-redrive-window",
+                    expiration=Duration.days(_CONTROL_DAYS),
+                    abort_incomplete_multipart_upload_after=Duration.days(_UNFINISHED_UPLOAD_DAYS),
+                )
+            ],
         )
         self.cubes = Area(bucket=self.arrays, pattern=f"{output_prefix}*")
         self.roots = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/zarr.json")
+        self.times = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/time/*")
         self.reports = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/report.*")
         self.indexes = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/headers.parquet")
         self.rows = Area(bucket=self.arrays, pattern=f"{output_prefix}*.zarr/rows.parquet")
@@ -99,6 +113,11 @@ class Buckets(Construct):
         self.manifests = Area(bucket=self.control, pattern="gathers/*/manifests/*")
         self.summaries = Area(bucket=self.control, pattern="summaries/*")
         self.lists = Area(bucket=self.control, pattern="lists/*")
+        self.rankings = Area(bucket=self.arrays, pattern=f"{output_prefix}rankings/*/*.*")
+        self.statistics = Area(bucket=self.arrays, pattern=f"{output_prefix}{_STATISTICS}*")
+        self.rank_files = Area(bucket=self.control, pattern="rankings/*")
+        self.rank_sidecars = Area(bucket=self.control, pattern="rankings/*/measured/*")
+        self.rank_manifests = Area(bucket=self.control, pattern="rankings/*/manifests/*")
 
     def _bucket(
         self,
@@ -106,14 +125,14 @@ class Buckets(Construct):
         *,
         is_versioned: bool,
         removal_policy: RemovalPolicy,
-        lifecycle: s3.LifecycleRule,
+        lifecycle: Sequence[s3.LifecycleRule],
     ) -> s3.Bucket:
         bucket = s3.Bucket(
             self,
             name,
             versioned=is_versioned,
             removal_policy=removal_policy,
-            lifecycle_rules=[lifecycle],
+            lifecycle_rules=list(lifecycle),
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,

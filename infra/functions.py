@@ -64,8 +64,27 @@ _RANK: Final = Sizing(
     package="plan",
     module="rank",
     memory_mib=ONE_VCPU_MIB,
-    timeout=_API_TIMEOUT,  # the function refuses what would take longer
+    timeout=_API_TIMEOUT,  # what would take longer goes to the state machine
     disk=Size.gibibytes(4),
+)
+_RANK_ROUNDS: Final = Sizing(
+    package="plan",
+    module="rank_rounds",
+    memory_mib=ONE_VCPU_MIB,  # holds up to 100,000 scenes
+    timeout=_LONGEST,  # reads lists as plan does
+    disk=Size.gibibytes(4),
+)
+_MEASURE: Final = Sizing(
+    package="plan",
+    module="measure_scenes",
+    memory_mib=ONE_VCPU_MIB,  # one thread computes; 16,000,000 pixels are held at one time
+    timeout=_LONGEST,  # a task takes seconds, but a slow source may take 180 s
+)
+_TICK: Final = Sizing(
+    package="plan",
+    module="tick",
+    memory_mib=1024,  # Zarr's imports; the times of a million rows take 8 MB
+    timeout=Duration.minutes(1),
 )
 _PLAN: Final = Sizing(
     package="plan",
@@ -113,16 +132,20 @@ class Functions(Construct):
         self.search = function("Search", _SEARCH)
         self.dry_run = function("DryRun", _DRY_RUN)
         self.rank = function("Rank", _RANK)
+        self.rank_rounds = function("RankRounds", _RANK_ROUNDS)
+        self.measure = function("MeasureScenes", _MEASURE)
+        self.tick = function("Tick", _TICK)
         self.plan = function("Plan", _PLAN)
         self.shard = function("Shard", _shard(settings.worker_memory_mib))
         self.small_shard = function("SmallShard", _shard(SMALL_WORKER_MIB))
         self.shards = (self.small_shard, self.shard)
         self.finish = function("Finish", _FINISH)
         in_api = (self.submit, self.status, self.search, self.dry_run, self.rank)
-        self.every = (*in_api, self.plan, *self.shards, self.finish)
+        of_rankings = (self.rank_rounds, self.measure)
+        self.every = (*in_api, self.tick, self.plan, *self.shards, self.finish, *of_rankings)
         self._grant_data(buckets, settings.source_buckets)
         if settings.earthdata_secret is not None:
-            for reader in (self.dry_run, self.plan, self.rank, *self.shards):
+            for reader in (self.dry_run, self.plan, self.rank, *of_rankings, *self.shards):
                 grant_secret(reader.role, settings.earthdata_secret)
         if settings.catalog is not None:
             grant_catalog(self.search.role, settings.catalog, settings.source_buckets)
@@ -137,8 +160,10 @@ class Functions(Construct):
             grant_sources(planner.role, sources, may_list=True)
             buckets.lists.grant_get(planner.role)
             buckets.indexes.grant_get(planner.role)
-        grant_sources(self.rank.role, sources, may_list=True)
-        buckets.lists.grant_get(self.rank.role)
+        self._grant_rankings(buckets, sources)
+        for area in (buckets.roots, buckets.times):  # to see when the last row of a cube was taken
+            area.grant_get(self.tick.role)
+        buckets.cubes.grant_list(self.tick.role)  # else S3 answers 403 where there is no cube
         for area in (buckets.roots, buckets.reports, buckets.gathers):  # to find an earlier gather
             area.grant_get(self.plan.role)
         for area in (buckets.metadata, buckets.claims, buckets.gathers):
@@ -163,6 +188,26 @@ class Functions(Construct):
         buckets.cubes.grant_get(self.finish.role)
         buckets.cubes.grant_put(self.finish.role)
         buckets.cubes.grant_list(self.finish.role)
+
+    def _grant_rankings(self, buckets: Buckets, sources: Sequence[SourceBucket]) -> None:
+        for ranker in (self.rank, self.rank_rounds):
+            grant_sources(ranker.role, sources, may_list=True)
+            buckets.lists.grant_get(ranker.role)
+            buckets.statistics.grant_get(ranker.role)
+            buckets.statistics.grant_put(ranker.role)
+        buckets.rankings.grant_get(self.rank.role)
+        buckets.summaries.grant_get(self.rank.role)
+
+        buckets.rankings.grant_get(self.rank_rounds.role)
+        buckets.rankings.grant_put(self.rank_rounds.role)
+        buckets.rank_files.grant_get(self.rank_rounds.role)
+        buckets.rank_files.grant_put(self.rank_rounds.role)
+        buckets.rank_files.grant_list(self.rank_rounds.role)
+        buckets.summaries.grant_put(self.rank_rounds.role)
+
+        grant_sources(self.measure.role, sources, may_list=False)
+        buckets.rank_files.grant_get(self.measure.role)
+        buckets.rank_sidecars.grant_put(self.measure.role)
 
 
 def _environment(settings: Settings, buckets: Buckets) -> dict[str, str]:

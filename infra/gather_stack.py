@@ -10,8 +10,9 @@ from infra.buckets import Buckets
 from infra.functions import Functions, PackageCode
 from infra.gather_metrics import GatherMetrics
 from infra.monitoring import Monitoring
-from infra.operator_policy import OperatorPolicy, ReaderPolicy
+from infra.operator_policy import OperatorPolicy, ReaderPolicy, SchedulePolicy
 from infra.rest_api import Api
+from infra.schedules import Schedules
 from infra.settings import Settings
 from infra.state_machine import GatherStateMachine
 
@@ -56,9 +57,24 @@ class GatherStack(Stack):
             finish=functions.finish,
             manifests=buckets.manifests,
         )
+        rankings = GatherStateMachine(
+            self,
+            "Rankings",
+            plan=functions.rank_rounds,
+            shards=(functions.measure,),
+            finish=functions.rank_rounds,
+            manifests=buckets.rank_manifests,
+            is_of_rankings=True,
+        )
+        rankings.grant_submit(functions.rank.role)
+        rankings.grant_watch(functions.rank.role)
+        functions.rank.function.add_environment(
+            "PIXEL_GATHER_STATE_MACHINE_ARN", rankings.state_machine.state_machine_arn
+        )
         gathers.grant_submit(functions.submit.role)
         gathers.grant_operate(functions.status.role)
-        for each in (functions.submit, functions.status):
+        gathers.grant_tick(functions.tick.role)
+        for each in (functions.submit, functions.status, functions.tick):
             each.function.add_environment(
                 "PIXEL_GATHER_STATE_MACHINE_ARN", gathers.state_machine.state_machine_arn
             )
@@ -79,12 +95,15 @@ class GatherStack(Stack):
             "Monitoring",
             metrics=GatherMetrics(settings.stage),
             state_machine=gathers.state_machine,
+            rankings=rankings.state_machine,
             functions=functions,
             api=api.rest_api,
             email=settings.alarm_email,
             usd_per_day=settings.alarm_usd_per_day,
         )
+        schedules = Schedules(self, "Schedules", tick=functions.tick, schedules=settings.schedules)
         operators = OperatorPolicy(self, "Operators", api=api.rest_api, gathers=gathers, buckets=buckets)
+        schedulers = SchedulePolicy(self, "Schedulers", schedules=schedules)
         readers = ReaderPolicy(self, "Readers", buckets=buckets)
         outputs = {
             "ApiUrl": api.rest_api.url,
@@ -94,6 +113,10 @@ class GatherStack(Stack):
             "DashboardName": monitoring.dashboard.dashboard_name,
             "OperatorPolicyArn": operators.policy.managed_policy_arn,
             "ReaderPolicyArn": readers.policy.managed_policy_arn,
+            "SchedulePolicyArn": schedulers.policy.managed_policy_arn,
+            "ScheduleGroup": schedules.group_name,
+            "ScheduleRoleArn": schedules.role.role_arn,
+            "TickFunctionArn": functions.tick.function.function_arn,
         }
         if api.key is not None:
             outputs["ApiKeyId"] = api.key.key_id

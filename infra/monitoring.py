@@ -19,6 +19,7 @@ from infra.functions import Functions
 from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
 from infra.widgets import dashboard_rows
+from pixel_gather.catalog.schedule import TICK_PREFIX
 from pixel_gather.estimate.pricing import USD_PER_GB_S
 from pixel_gather.metric_names import SOURCES_FAILED, SOURCES_READ, SPENT_USD
 
@@ -46,7 +47,7 @@ REFUSALS: Final = ("RequestError", "BudgetError", "ArrayExistsError")
 
 _NOTICE: Final = (
     "Gather <name>: <status> <error>. pixel-gather status <name> says why; pixel-gather redrive <name> runs "
-    "again what failed."
+    "again what failed. Of a ranking, GET /rankings/<name> says why; the same request again goes on with it."
 )
 
 
@@ -64,6 +65,7 @@ class Monitoring(Construct):
         *,
         metrics: GatherMetrics,
         state_machine: sfn.StateMachine,
+        rankings: sfn.StateMachine,
         functions: Functions,
         api: apigateway.RestApi,
         email: str | None,
@@ -71,7 +73,7 @@ class Monitoring(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.topic = self._topic(email)
-        self._report_failed_gathers(state_machine)
+        self._report_failures(state_machine, rankings)
         self._alarm(
             "FailedSources",
             cloudwatch.MathExpression(
@@ -85,13 +87,23 @@ class Monitoring(Construct):
         )
         for worker in functions.shards:
             self._watch_worker(worker)
-        for name, function in (("Plan", functions.plan), ("Finish", functions.finish)):
+        for name, function in (
+            ("Plan", functions.plan),
+            ("Finish", functions.finish),
+            ("RankRounds", functions.rank_rounds),
+        ):
             self._alarm(
                 f"{name}Errors",
                 function.function.metric_errors(period=PERIOD),
                 threshold=1,
                 description=f"{name} ended in an error, no refusal: its log says why, and it is tried again",
             )
+        self._alarm(
+            "TickErrors",
+            functions.tick.function.metric_errors(period=PERIOD),
+            threshold=1,
+            description="A schedule could not start its gather: the log of the function tick says why",
+        )
         self._alarm(
             "ApiErrors",
             api.metric_server_error(period=PERIOD, statistic="Sum"),
@@ -162,23 +174,25 @@ class Monitoring(Construct):
             topic.add_subscription(subscriptions.EmailSubscription(email))
         return topic
 
-    def _report_failed_gathers(self, state_machine: sfn.StateMachine) -> None:
-        """Send the name of each gather that fails or times out to the topic. Refusals are not sent.
+    def _report_failures(self, *state_machines: sfn.StateMachine) -> None:
+        """Send the name of each gather or large ranking that fails or times out. Refusals are not sent.
 
+        Refusals of scheduled gathers are sent too: nobody waits for their answer.
         The Map's children are executions as well. They are not sent: the ARN of their state machine ends in
         the Map's label.
         """
         detail = {
-            "stateMachineArn": [state_machine.state_machine_arn],
+            "stateMachineArn": [each.state_machine_arn for each in state_machines],
             "$or": [
                 {"status": ["TIMED_OUT"]},
                 {"status": ["FAILED"], "error": [{"exists": False}, {"anything-but": list(REFUSALS)}]},
+                {"status": ["FAILED"], "name": [{"prefix": TICK_PREFIX}]},
             ],
         }
         events.CfnRule(
             self,
             "FailedGather",
-            description="Sends the names of gathers that failed or timed out to the topic",
+            description="Sends the names of gathers and rankings that failed or timed out to the topic",
             event_pattern={
                 "source": ["aws.states"],
                 "detail-type": ["Step Functions Execution Status Change"],

@@ -1,22 +1,21 @@
-"""Installs the CDK command line and the validator of state machines, as locked in infra/node.
+"""Installs npm packages as a folder locks them: the CDK command line and the validator of state machines.
 
-``python -m infra.node_tools`` installs them where they are missing or out of date, and prints their folder.
+``python -m infra.node_tools`` installs those where they are missing or out of date, and prints their folder.
 """
 
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from infra.file_lock import file_lock
 
 _NODE: Final = Path(__file__).parent / "node"
-_LOCK: Final = _NODE / "package-lock.json"
-_INSTALLED: Final = _NODE / "node_modules" / ".installed"
-"""A copy of the lock file that was installed."""
+_LOCK: Final = "package-lock.json"
+_INSTALLED: Final = ".installed"
+"""A copy of the lock file that was installed, in node_modules."""
 
 
 class NodeToolsError(Exception):
@@ -29,31 +28,43 @@ def node_tools() -> Path:
     Raises:
         NodeToolsError: npm failed. The message has its output.
     """
-    with file_lock(_NODE / ".lock"):
-        if not _INSTALLED.is_file() or _INSTALLED.read_bytes() != _LOCK.read_bytes():
-            _install()
-    return _NODE / "node_modules" / ".bin"
+    return node_modules(_NODE) / ".bin"
 
 
-def _install() -> None:
+def node_modules(folder: Path) -> Path:
+    """Return the packages that a folder's lock file names. They are installed where they are missing.
+
+    Raises:
+        NodeToolsError: npm failed. The message has its output.
+    """
+    modules = folder / "node_modules"
+    with file_lock(folder / ".lock"):
+        locked, installed = folder / _LOCK, modules / _INSTALLED
+        if not installed.is_file() or installed.read_bytes() != locked.read_bytes():
+            _install(folder)
+            shutil.copyfile(locked, installed)
+    return modules
+
+
+def node_environment() -> dict[str, str]:
+    """Return an environment that uses this installation's Node and trusts the same certificates as Python."""
+    environment = os.environ
+    path = os.pathsep.join((str(Path(sys.executable).parent), environment.get("PATH", os.defpath)))
+    trusted = {"NODE_EXTRA_CA_CERTS": environment["SSL_CERT_FILE"]} if "SSL_CERT_FILE" in environment else {}
+    return {**trusted, **environment, "PATH": path}
+
+
+def _install(folder: Path) -> None:
     done = subprocess.run(
-        ["npm", "ci", "--no-audit", "--no-fund", "--loglevel", "error"],  # noqa: S607 # _with_node says which
-        cwd=_NODE,
-        env=_with_node(os.environ),
+        ["npm", "ci", "--no-audit", "--no-fund", "--loglevel", "error"],  # noqa: S607 # node_environment says which
+        cwd=folder,
+        env=node_environment(),
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise NodeToolsError(f"npm cannot set up {_NODE}:\n{done.stdout}{done.stderr}")
-    shutil.copyfile(_LOCK, _INSTALLED)
-
-
-def _with_node(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment that uses this installation's Node and trusts the same certificates as Python."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), environment.get("PATH", os.defpath)))
-    trusted = {"NODE_EXTRA_CA_CERTS": environment["SSL_CERT_FILE"]} if "SSL_CERT_FILE" in environment else {}
-    return {**trusted, **environment, "PATH": path}
+        raise NodeToolsError(f"npm cannot set up {folder}:\n{done.stdout}{done.stderr}")
 
 
 if __name__ == "__main__":

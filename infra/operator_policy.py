@@ -1,4 +1,4 @@
-"""Policies for users and roles: one for people who run gathers, one for people who read cubes.
+"""Policies for users and roles: for people who run gathers, who schedule them, and who read cubes.
 
 No other rights are needed: tests/e2e runs as users that have only these policies.
 """
@@ -10,6 +10,7 @@ from constructs import Construct
 
 from infra.access import allow
 from infra.buckets import Buckets
+from infra.schedules import Schedules
 from infra.state_machine import GatherStateMachine
 
 
@@ -48,6 +49,46 @@ class OperatorPolicy(Construct):
         buckets.lists.grant_get(self.policy)
         buckets.lists.grant_put(self.policy)
         buckets.summaries.grant_get(self.policy)
+
+
+class SchedulePolicy(Construct):
+    """Allows adding schedules to the stack's group, and removing them. A schedule can only start gathers.
+
+    It is a policy of its own, because a schedule costs money for as long as nobody removes it.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, schedules: Schedules) -> None:
+        super().__init__(scope, construct_id)
+        self.policy = iam.ManagedPolicy(self, "Policy", description="Add and remove schedules of gathers")
+        stack = Stack.of(self)
+        allow(
+            self.policy,
+            ["scheduler:CreateSchedule", "scheduler:GetSchedule", "scheduler:DeleteSchedule"],
+            stack.format_arn(
+                service="scheduler", resource="schedule", resource_name=f"{schedules.group_name}/*"
+            ),
+            wildcard="schedules to come, of the stack's own group alone",
+        )
+        allow(
+            self.policy,
+            ["scheduler:ListSchedules"],
+            "*",
+            wildcard="the list of schedules is the account's; IAM knows no resource for it",
+        )
+        allow(
+            self.policy,
+            ["iam:PassRole"],
+            schedules.role.role_arn,
+            conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+        )
+        allow(
+            self.policy,
+            ["cloudformation:DescribeStacks"],
+            stack.format_arn(
+                service="cloudformation", resource="stack", resource_name=f"{stack.stack_name}/*"
+            ),
+            wildcard="this stack alone, whose ARN ends in an unknown id; its outputs name the group",
+        )
 
 
 class ReaderPolicy(Construct):

@@ -117,6 +117,7 @@ class Api(Construct):
             _Route(method="POST", path="gathers/{id}/redrive", function=status),
             _Route(method="POST", path="plans", function=dry_run, body=request),
             _Route(method="POST", path="rankings", function=rank),
+            _Route(method="GET", path="rankings/{id}", function=rank),
             _Route(method="POST", path="lists", function=submit, body=source_list),
             _Route(method="GET", path="openapi.json", function=status),
             *_search_routes(search),

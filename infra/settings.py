@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from infra.context import Context, SettingsError, matching
+from pixel_gather.catalog.schedule import Schedule
+from pixel_gather.errors import RequestError
 
 LEAST_WORKER_MIB: Final = 1769
 """One vCPU. The memory holds a shard of 512 MiB decoded, as much compressed, the reader and GDAL's child."""
@@ -187,6 +189,11 @@ class Settings:
     """``api_log_role``: whether to set the role by which API Gateway writes logs. All APIs of the account
     share it in a Region. Use false where the account has one."""
 
+    schedules: tuple[Schedule, ...] = ()
+    """``schedules``: cubes that keep themselves up to date. A JSON array of objects with ``name``, ``every``
+    (``rate(1 day)`` or ``cron(0 6 * * ? *)``, in UTC), ``request`` with a search and ``output.append_to``,
+    and, where needed, ``overlap_days``. `pixel-gather schedule` adds more without a deployment."""
+
     emulated: bool = False
     """``emulated``: whether the functions run on this machine instead of in Lambda."""
 
@@ -268,6 +275,7 @@ class Settings:
                 context.text("api_auth", default.api_auth, pattern=_API_AUTH, expected="iam or api-key")
             ),
             api_log_role=context.truth("api_log_role", default=default.api_log_role),
+            schedules=_schedules(context.array("schedules")),
             emulated=context.truth("emulated", default=default.emulated),
         )
         _refuse_unknown(given, asked)
@@ -326,6 +334,30 @@ def _signing(given: Sequence[object]) -> tuple[str, ...]:
         matching(f"signing[{index}]", each, pattern=_SIGNER, expected="planetary-computer or earthdata")
         for index, each in enumerate(given)
     )
+
+
+def _schedules(given: Sequence[object]) -> tuple[Schedule, ...]:
+    found = [_schedule(f"schedules[{index}]", each) for index, each in enumerate(given)]
+    for what in ("name", "cube"):
+        values = [getattr(each, what) for each in found]
+        for value in values:
+            if values.count(value) > 1:
+                raise SettingsError("schedules", value, f"the {what} of one schedule")
+    return tuple(found)
+
+
+def _schedule(key: str, value: object) -> Schedule:
+    needed, known = {"name", "every", "request"}, {"name", "every", "request", "overlap_days"}
+    if not isinstance(value, dict) or not needed <= set(value) <= known:
+        raise SettingsError(key, value, "an object with name, every, request and, where needed, overlap_days")
+    if not isinstance(value["name"], str) or not isinstance(value["every"], str):
+        raise SettingsError(key, value, "an object whose name and every are texts")
+    if not isinstance(value["request"], dict):
+        raise SettingsError(f"{key}.request", value["request"], "an object")
+    try:
+        return Schedule(**value)
+    except RequestError as error:
+        raise SettingsError(key, value["name"], f"right, but {error}") from error
 
 
 def _source_buckets(context: Context) -> tuple[SourceBucket, ...]:

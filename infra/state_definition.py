@@ -1,12 +1,14 @@
 """The workflow in Amazon States Language: plan, a Map with a child for each item of the manifest, finish.
 
 An item has a few shards. If a child's first Task is late, the child starts a second Task with a fresh worker.
+Large rankings have the same workflow with other functions. Their finish may plan another round of the Map.
 
 The Map has no Retry and no Catch. A Retry would run all shards again. A Catch would leave nothing to redrive.
 Paths are JSONPath and results are passed through S3, so that the same workflow runs in the emulator.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aws_cdk import Duration
@@ -17,9 +19,31 @@ from constructs import Construct
 from infra.gather_function import GatherFunction
 from pixel_gather.estimate.worker_count import MOST_TASKS_PER_CHILD
 
-_MAP: Final = "GatherShards"
 MAP_LABEL: Final = "Shards"
 """Part of the ARNs of the Map's runs and children."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateNames:
+    """What the states of one machine are called."""
+
+    plan: str = "Plan"
+    map: str = "GatherShards"
+    first_try: str = "GatherShard"
+    second_try: str = "GatherLateShard"
+    finish: str = "Finish"
+    complete: str = "AlreadyComplete"
+
+
+OF_GATHERS: Final = StateNames()
+OF_RANKINGS: Final = StateNames(
+    plan="Begin",
+    map="MeasureScenes",
+    first_try="MeasureSome",
+    second_try="MeasureLateOnes",
+    finish="DecideNextRound",
+    complete="Ranked",
+)
 
 _LONGEST_GATHER: Final = Duration.days(2)
 """One worker fills 10,000 shards of 15 seconds in this time."""
@@ -66,6 +90,8 @@ class StateDefinition(Construct):
         plan: GatherFunction,
         shards: Sequence[GatherFunction],
         finish: GatherFunction,
+        names: StateNames = OF_GATHERS,
+        has_rounds: bool = False,
     ) -> None:
         """Build the states.
 
@@ -75,10 +101,13 @@ class StateDefinition(Construct):
             plan: Reads headers and cuts the shards.
             shards: The same function in several sizes, the smallest first. The plan chooses one.
             finish: Completes the cube.
+            names: Of the states.
+            has_rounds: Whether finish answers with a verdict, as plan does, and may plan the Map again.
         """
         super().__init__(scope, construct_id)
+        self._names = names
         planned = self._task(
-            "Plan",
+            names.plan,
             plan,
             comment="Read a few headers, price the gather, write the manifest of its shards",
             payload={
@@ -97,7 +126,7 @@ class StateDefinition(Construct):
             jitter_strategy=sfn.JitterType.FULL,
         )
         finished = self._task(
-            "Finish",
+            names.finish,
             finish,
             comment="Write coordinates and the report, and mark the cube as complete",
             payload={
@@ -116,8 +145,8 @@ class StateDefinition(Construct):
         )
         complete = sfn.Succeed(
             self,
-            "AlreadyComplete",
-            comment="The same request has been gathered before",
+            names.complete,
+            comment="Its table is written" if has_rounds else "The same request has been gathered before",
             output_path="$.result",
         )
         verdict = (
@@ -127,16 +156,18 @@ class StateDefinition(Construct):
             .when(sfn.Condition.number_equals("$.n_missing", 0), finished)
             .otherwise(self._shards(shards).next(finished))
         )
+        if has_rounds:
+            finished.next(verdict)
         graph = sfn.StateGraph(planned.next(verdict).start_state, "Pixel Gather")
         graph.timeout = _LONGEST_GATHER
         self.document: dict[str, Any] = dict(graph.to_graph_json())
-        for task in self.document["States"][_MAP]["ItemProcessor"]["States"].values():
+        for task in self.document["States"][names.map]["ItemProcessor"]["States"].values():
             _name_function_by_size(task, shards)
 
     def _shards(self, functions: Sequence[GatherFunction]) -> sfn.DistributedMap:
         shards = sfn.DistributedMap(
             self,
-            _MAP,
+            self._names.map,
             comment="One worker at a time for each item of the manifest: a few shards",
             label=MAP_LABEL,
             map_execution_type=sfn.StateMachineType.STANDARD,
@@ -156,7 +187,7 @@ class StateDefinition(Construct):
             result_path=sfn.JsonPath.DISCARD,
         )
         first_try = self._task(
-            "GatherShard",
+            self._names.first_try,
             functions[-1],
             comment="Read the sources of each shard and write its object; a sidecar commits it",
             payload={
@@ -169,7 +200,7 @@ class StateDefinition(Construct):
             tries_after_timeout=None,
         )
         second_try = self._task(
-            "GatherLateShard",
+            self._names.second_try,
             functions[-1],
             comment="A fresh worker for what a late one has not committed; each shard has a limit of its own",
             payload={

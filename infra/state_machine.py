@@ -15,7 +15,7 @@ from infra.access import allow
 from infra.acknowledge import acknowledge
 from infra.buckets import Area
 from infra.gather_function import LOG_RETENTION, GatherFunction
-from infra.state_definition import MAP_LABEL, StateDefinition
+from infra.state_definition import MAP_LABEL, OF_GATHERS, OF_RANKINGS, StateDefinition
 
 
 class GatherStateMachine(Construct):
@@ -30,7 +30,19 @@ class GatherStateMachine(Construct):
         shards: Sequence[GatherFunction],
         finish: GatherFunction,
         manifests: Area,
+        is_of_rankings: bool = False,
     ) -> None:
+        """Make the machine.
+
+        Args:
+            scope: The parent construct.
+            construct_id: This construct's id.
+            plan: See `StateDefinition`.
+            shards: See `StateDefinition`.
+            finish: See `StateDefinition`.
+            manifests: What the Map reads.
+            is_of_rankings: Whether it runs large rankings, which have several rounds. Otherwise, gathers.
+        """
         super().__init__(scope, construct_id)
         role = iam.Role(
             self,
@@ -39,20 +51,29 @@ class GatherStateMachine(Construct):
                 "states.amazonaws.com",
                 conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
             ),
-            description="Pixel Gather's state machine",
+            description="Pixel Gather's state machine" + (" of large rankings" if is_of_rankings else ""),
         )
-        for function in (plan, *shards, finish):
+        for function in dict.fromkeys((plan, *shards, finish)):
             allow(role, ["lambda:InvokeFunction"], function.function.function_arn)
         manifests.grant_get(role)
         log = logs.LogGroup(
             self,
             "Log",
             # With this prefix the log needs no entry in CloudWatch's resource policy, which is small.
-            log_group_name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}",
+            log_group_name=f"/aws/vendedlogs/states/{Stack.of(self).stack_name}"
+            + ("-rankings" if is_of_rankings else ""),
             retention=LOG_RETENTION,
             removal_policy=RemovalPolicy.DESTROY,
         )
-        definition = StateDefinition(self, "Definition", plan=plan, shards=shards, finish=finish)
+        definition = StateDefinition(
+            self,
+            "Definition",
+            plan=plan,
+            shards=shards,
+            finish=finish,
+            names=OF_RANKINGS if is_of_rankings else OF_GATHERS,
+            has_rounds=is_of_rankings,
+        )
         self.state_machine = sfn.StateMachine(
             self,
             "StateMachine",
@@ -81,6 +102,16 @@ class GatherStateMachine(Construct):
         allow(holder, ["states:StartExecution"], self.state_machine.state_machine_arn)
         self._grant_gathers(holder, "states:DescribeExecution")
 
+    def grant_watch(self, holder: iam.Role | iam.ManagedPolicy) -> None:
+        """Allow looking up executions and their Map Runs."""
+        self._grant_gathers(holder, "states:DescribeExecution", "states:ListMapRuns")
+        self._grant_map_runs(holder)
+
+    def grant_tick(self, holder: iam.Role) -> None:
+        """Allow starting gathers, and listing those that run."""
+        self.grant_submit(holder)
+        allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)
+
     def grant_operate(self, holder: iam.Role | iam.ManagedPolicy) -> None:
         """Allow listing, describing, stopping and redriving gathers."""
         allow(holder, ["states:ListExecutions"], self.state_machine.state_machine_arn)
@@ -91,12 +122,7 @@ class GatherStateMachine(Construct):
             "states:RedriveExecution",
             "states:StopExecution",
         )
-        allow(
-            holder,
-            ["states:DescribeMapRun"],
-            self._arn("mapRun", f"/{MAP_LABEL}:*"),
-            wildcard="Map runs are named by Step Functions when they start",
-        )
+        self._grant_map_runs(holder)
 
     def grant_console(self, holder: iam.ManagedPolicy) -> None:
         """Allow what Step Functions' console needs in addition: state machines and histories."""
@@ -107,6 +133,14 @@ class GatherStateMachine(Construct):
             ["states:ListStateMachines"],
             "*",
             wildcard="the list of state machines is the account's; IAM knows no resource for it",
+        )
+
+    def _grant_map_runs(self, holder: iam.Role | iam.ManagedPolicy) -> None:
+        allow(
+            holder,
+            ["states:DescribeMapRun"],
+            self._arn("mapRun", f"/{MAP_LABEL}:*"),
+            wildcard="Map runs are named by Step Functions when they start",
         )
 
     def _grant_gathers(self, holder: iam.Role | iam.ManagedPolicy, *actions: str) -> None:

@@ -13,7 +13,7 @@ from pixel_gather import extras
 
 PROJECT = Path(__file__).parents[1]
 FILE = min((PROJECT / "tests/data/series/files/stactools-noaa-cdr").glob("heat_content_anomaly_0-2000*.tif"))
-_NAMES = {"pillow": "PIL"}
+_NAMES = {"netcdf4": "netCDF4", "pillow": "PIL"}
 """Packages whose import name differs from their name in the registry."""
 
 
@@ -37,6 +37,7 @@ CASES = (
         f"report pages need matplotlib, {_INSTALL}report]'",
     ),
     Case("pictures", "report cube --to page", ("PIL",), f"report pages need PIL, {_INSTALL}report]'"),
+    Case("films", "export cube --to x.mp4", ("av",), f".mp4 files need av, {_INSTALL}export]'"),
     Case("suite", "bench list.txt", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),
     Case("blocks", "bench blocks", ("matplotlib",), f"benchmarks need matplotlib, {_INSTALL}report]'"),
 )

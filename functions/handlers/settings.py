@@ -124,6 +124,11 @@ class Settings:
             raise _missing(f"{_PREFIX}STATE_MACHINE_ARN")
         return self.state_machine_arn
 
+    @property
+    def rankings_prefix(self) -> str:
+        """Where the tables of large rankings and kept statistics lie in the bucket of cubes."""
+        return f"{self.output_prefix}rankings/"
+
     def cube_href(self, gather: str) -> str:
         """Return the address of the cube of this name, without a closing slash."""
         return f"s3://{self.array_bucket}/{self.output_prefix}{gather}.zarr"

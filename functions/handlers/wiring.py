@@ -23,6 +23,7 @@ class Deployment:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         own = StoreSettings(endpoint=settings.endpoint, stays_on_host=True)
+        self._own = own
         self.limiter = AdaptiveLimiter(most=settings.concurrency)
         self.objects = Objects(own, by_root=_by_root(settings), pace=self.limiter)
         self._control = open_place(f"s3://{settings.control_bucket}", own)
@@ -65,6 +66,16 @@ class Deployment:
             may_list: Whether this function has the right to list the files.
         """
         return ObjectControlStore(self._control, f"gathers/{gather}/", may_list=may_list)
+
+    @property
+    def results(self) -> ObjectControlStore:
+        """Tables of large rankings and kept statistics, in the bucket of cubes."""
+        place = f"s3://{self.settings.array_bucket}"
+        return ObjectControlStore(open_place(place, self._own), self.settings.rankings_prefix, may_list=False)
+
+    def ranking_files(self, ranking: str, *, may_list: bool = True) -> ObjectControlStore:
+        """Return the store of a large ranking's control files."""
+        return ObjectControlStore(self._control, f"rankings/{ranking}/", may_list=may_list)
 
     def close(self) -> None:
         """End the event loop. Lambda never calls this."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pixel_gather.headers.drill import DrilledPixel
     from pixel_gather.local.catalog import MadeCatalog, make_catalog
     from pixel_gather.local.drill import drill, drill_async
+    from pixel_gather.local.export import export
     from pixel_gather.local.gather import (
         Gathered,
         Progress,
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
         gather_async,
     )
     from pixel_gather.local.index import Indexed, index, index_async
+    from pixel_gather.local.join import Joined, JoinedMember, join, joined_members, open_joined
     from pixel_gather.local.ls import ls
     from pixel_gather.local.rank import rank
+    from pixel_gather.local.replay import replay
     from pixel_gather.local.rows import presence, rows_where
     from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.local.verify import verify
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from pixel_gather.plan.cube_plan import CubePlan
     from pixel_gather.plan.cube_version import CubeVersion
     from pixel_gather.ranking.table import Ranking
+    from pixel_gather.report.drift import Drift, Replayed, SourceDrift
     from pixel_gather.report.presence import Presence
     from pixel_gather.report.report import Report
     from pixel_gather.request.request import GatherRequest
@@ -63,22 +67,27 @@ __all__ = [
     "CubePlan",
     "CubeVersion",
     "DeniedError",
+    "Drift",
     "DrilledPixel",
     "FoundScenes",
     "GatherError",
     "GatherRequest",
     "Gathered",
     "Indexed",
+    "Joined",
+    "JoinedMember",
     "ListedObject",
     "MadeCatalog",
     "MissingExtraError",
     "Presence",
     "Progress",
     "Ranking",
+    "Replayed",
     "Report",
     "RequestError",
     "SceneNotFoundError",
     "Settings",
+    "SourceDrift",
     "Status",
     "StoreError",
     "StoreSettings",
@@ -89,16 +98,21 @@ __all__ = [
     "drill_async",
     "dry_run",
     "dry_run_async",
+    "export",
     "forget",
     "gather",
     "gather_async",
     "index",
     "index_async",
+    "join",
+    "joined_members",
     "ls",
     "make_catalog",
     "open_cube",
+    "open_joined",
     "presence",
     "rank",
+    "replay",
     "rows_where",
     "search",
     "verify",
@@ -125,6 +139,7 @@ _MODULES: Final = {
     "pixel_gather.headers.drill": ("DrilledPixel",),
     "pixel_gather.local.catalog": ("MadeCatalog", "make_catalog"),
     "pixel_gather.local.drill": ("drill", "drill_async"),
+    "pixel_gather.local.export": ("export",),
     "pixel_gather.local.gather": (
         "Gathered",
         "Progress",
@@ -135,8 +150,10 @@ _MODULES: Final = {
         "gather_async",
     ),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
+    "pixel_gather.local.join": ("Joined", "JoinedMember", "join", "joined_members", "open_joined"),
     "pixel_gather.local.ls": ("ls",),
     "pixel_gather.local.rank": ("rank",),
+    "pixel_gather.local.replay": ("replay",),
     "pixel_gather.local.rows": ("presence", "rows_where"),
     "pixel_gather.local.search": ("FoundScenes", "search"),
     "pixel_gather.local.verify": ("verify",),
@@ -145,6 +162,7 @@ _MODULES: Final = {
     "pixel_gather.plan.cube_plan": ("CubePlan",),
     "pixel_gather.plan.cube_version": ("CubeVersion",),
     "pixel_gather.ranking.table": ("Ranking",),
+    "pixel_gather.report.drift": ("Drift", "Replayed", "SourceDrift"),
     "pixel_gather.report.presence": ("Presence",),
     "pixel_gather.report.report": ("Report",),
     "pixel_gather.request.request": ("GatherRequest",),

@@ -5,9 +5,11 @@ from typing import Final, Literal
 
 from pixel_gather.errors import MissingExtraError
 
-type Extra = Literal["aws", "report", "xarray"]
+type Extra = Literal["aws", "export", "join", "report", "xarray"]
 _PACKAGES: Final[dict[Extra, tuple[str, ...]]] = {
     "aws": ("boto3",),
+    "export": ("PIL", "av", "matplotlib", "netCDF4"),
+    "join": ("icechunk", "xarray"),
     "report": ("matplotlib", "jinja2", "PIL"),
     "xarray": ("xarray",),
 }

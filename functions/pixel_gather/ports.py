@@ -54,6 +54,21 @@ class OpenedSource(Protocol):
             SourceError: The pixels cannot be read.
         """
 
+    async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
+        """Return the compressed tiles that a window touches, as they are stored.
+
+        Args:
+            window: It lies on the raster, and begins at a corner of tiles.
+            bands: Which bands, from 1.
+
+        Returns:
+            For each band, its tiles row by row. None for a tile that is not stored.
+
+        Raises:
+            StaleHeaderError: The packed header is out of date.
+            SourceError: The tiles cannot be read.
+        """
+
 
 class LevelledSource(OpenedSource, Protocol):
     """An opened source that can be read at its overviews, too."""

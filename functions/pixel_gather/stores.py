@@ -11,6 +11,7 @@ from pixel_gather.plan.cube_plan import CubePlan, Measurement, claim_of
 from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.stored_tiles import BandTiles
 
 if TYPE_CHECKING:  # only plan and finish need these: a worker starts faster without them
     from pixel_gather.read.quicklook import Quicklooks
@@ -64,6 +65,16 @@ class FoundCube:
         return None if self.report is None else msgspec.convert(self.report, Report)
 
 
+class RowEncoder(Protocol):
+    """Compresses the pixels of one shard, some rows at a time."""
+
+    async def encode_rows(self, start: int, stop: int) -> None:
+        """Compress rows [start, stop) of the shard: those of one or several chunks."""
+
+    def parts(self) -> Sequence[bytes | bytearray | memoryview]:
+        """Return what is stored, in order."""
+
+
 class CubeStore(Protocol):
     """One cube. Its order of writing ensures that no unfinished cube looks complete."""
 
@@ -85,16 +96,24 @@ class CubeStore(Protocol):
             BusyError: Other runs write there at the same time.
         """
 
-    async def write_shard(
-        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
-    ) -> int:
-        """Compress and store one object in one PUT; return its size in bytes.
+    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles) -> RowEncoder:
+        """Return what compresses a shard's pixels.
 
         Args:
             plan: The cube.
             measurement: Which array.
+            pixels: Shape (row, y, x), at most as large as a shard. Or compressed tiles, which are kept.
+        """
+
+    async def write_shard(
+        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
+    ) -> int:
+        """Store one object in one PUT; return its size in bytes.
+
+        Args:
+            measurement: Which array.
             key: Position of the shard in the array's grid of shards.
-            pixels: Shape (row, y, x). At most as large as a shard.
+            encoder: From `encoder`. It has compressed all rows.
         """
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:

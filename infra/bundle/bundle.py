@@ -7,15 +7,15 @@ import argparse
 import hashlib
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Final
 
+from infra.bundle.byte_code import compile_modules
 from infra.bundle.elf import strip
 from infra.bundle.expat import add_expat
 from infra.bundle.pruning import prune
@@ -36,6 +36,9 @@ LARGEST_NBYTES: Final = 240_000_000
 """Lambda takes 250 MB unzipped. The difference is for growing wheels."""
 
 _BUNDLES: Final = REPOSITORY / "build" / "bundles"
+_COMPILED: Final = "compiled"
+"""The folder beside the packages that has the byte code of their modules."""
+
 _OURS: Final = REPOSITORY / "functions"
 _HERE: Final = Path(__file__).parent
 _EMULATION: Final = {
@@ -43,9 +46,6 @@ _EMULATION: Final = {
     "emulated_runtime.py": _HERE / "emulated_runtime.py",
 }
 """Files that only packages for the emulator have."""
-
-_TASK_ROOT: Final = "/var/task"
-"""The folder that Lambda unpacks a package to. Tracebacks name it."""
 
 _KEPT_S: Final = 14 * 24 * 3600.0
 
@@ -71,7 +71,8 @@ def bundle(function: str, *, machine: str, is_emulated: bool, below: Path = _BUN
     _check("machine", machine, MACHINES)
     requirements = locked_requirements(f"{function}-function", without=IN_THE_RUNTIME)
     # the emulator's machine has its own expat, which its Python may use
-    wheels = _wheels(function, machine, requirements, with_expat=not is_emulated, below=below)
+    with_expat = not is_emulated and "\nrasterio==" in f"\n{requirements}"
+    wheels = _wheels(function, machine, requirements, with_expat=with_expat, below=below)
     # every package has all of our code: half a megabyte, and no list of modules to keep up to date
     files = {
         path.relative_to(_OURS).as_posix(): path for path in sorted(_OURS.rglob("*")) if _is_source(path)
@@ -84,7 +85,8 @@ def bundle(function: str, *, machine: str, is_emulated: bool, below: Path = _BUN
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-        _compile(folder, [folder / name for name in ours if name.endswith(".py")])
+        modules = [folder / name for name in ours if name.endswith(".py")]
+        compile_modules(folder, modules, kept=below / _COMPILED)
         _settle(folder)
 
     parts = [wheels.name.encode()] + [
@@ -128,7 +130,7 @@ def _wheels(name: str, machine: str, requirements: str, *, with_expat: bool, bel
         strip(folder)
         if with_expat:
             add_expat(folder, machine=machine)
-        _compile(folder, [folder])
+        compile_modules(folder, sorted(folder.rglob("*.py")), kept=below / _COMPILED)
         _settle(folder)
 
     parts = [f"{machine} {with_expat}".encode(), requirements.encode()]
@@ -152,10 +154,20 @@ def _kept(below: Path, name: str, parts: list[bytes], make: Callable[[Path], Non
 
 
 def _forget_old(below: Path) -> None:
-    """Remove old folders. They are made again in seconds when needed."""
+    """Remove old packages and byte code. They are made again in seconds when needed."""
+    compiled = below / _COMPILED
     for folder in below.iterdir():
-        if time.time() - folder.stat().st_ctime > _KEPT_S:
+        if folder != compiled and _is_old(folder):
             shutil.rmtree(folder, ignore_errors=True)
+    for file in compiled.glob("*"):
+        with suppress(FileNotFoundError):  # another process removes it as well
+            if _is_old(file):
+                file.unlink()
+
+
+def _is_old(path: Path) -> bool:
+    """Return whether nothing has changed, and nothing was linked to a file, for a long time."""
+    return time.time() - path.stat().st_ctime > _KEPT_S
 
 
 def _settle(folder: Path) -> None:
@@ -163,20 +175,6 @@ def _settle(folder: Path) -> None:
     for path in [*folder.rglob("*"), folder]:
         path.chmod(0o755 if path.is_dir() or path.name == "bootstrap" else 0o644)
         os.utime(path, (_LONG_AGO, _LONG_AGO))
-
-
-def _compile(folder: Path, modules: list[Path]) -> None:
-    """Compile modules without times and without the name of this folder."""
-    how = ["-q", "--invalidation-mode=unchecked-hash", "-s", str(folder), "-p", _TASK_ROOT]
-    done = subprocess.run(  # noqa: S603 # our own words
-        [sys.executable, "-m", "compileall", *how, *map(str, modules)],
-        env={"PYTHONHASHSEED": "0"},  # the order of a set's constants
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise BundleError(f"a module of the package cannot be compiled:\n{done.stdout}{done.stderr}")
 
 
 def _main() -> None:

@@ -1,5 +1,6 @@
 """Removes files of wheels that no function opens, each with a reason."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -87,9 +88,10 @@ def prune(folder: Path) -> None:
     """Remove the files that a rule matches, and the folders that are then empty."""
     rules = (rule for rule in RULES if rule.unless is None or not (folder / rule.unless).exists())
     names = re.compile("|".join(f"(?:{rule.paths})" for rule in rules))
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_dir():
-            if not any(path.iterdir()):
-                path.rmdir()
-        elif names.fullmatch(PurePosixPath(path.relative_to(folder)).as_posix()):
-            path.unlink()
+    for parent, _, files in os.walk(folder, topdown=False):
+        inside = PurePosixPath(os.path.relpath(parent, folder))
+        for file in files:
+            if names.fullmatch(str(inside / file)):
+                Path(parent, file).unlink()
+        if inside.name and not os.listdir(parent):  # noqa: PTH208 # faster for thousands of folders
+            Path(parent).rmdir()

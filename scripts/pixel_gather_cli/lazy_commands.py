@@ -5,7 +5,9 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from pixel_gather_cli.path_completion import complete_paths
 from pixel_gather_cli.verbose import verbose_option
 
 
@@ -54,6 +56,7 @@ class LazyCommands(click.Group):
         found: click.Command = getattr(module, f"{name}_command")
         if not isinstance(found, click.Group) and all(each.name != "verbose" for each in found.params):
             found.params.append(verbose_option())
+            complete_paths(found)
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -62,6 +65,15 @@ class LazyCommands(click.Group):
         if self.default is not None and not is_known:
             args = [self.default, *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin like this, and the group's own options. Imports no command."""
+        commands = [
+            CompletionItem(name, help=summary)
+            for name, summary in sorted(self.summaries.items())
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the default command's options, if there is one, and then the commands."""

@@ -1,9 +1,6 @@
 """The ``pixel-gather`` command.
 
-Results go to standard output, everything else to standard error. Exit codes:
-0 all gathered; 1 finished, but some sources failed, or a verified cube differs; 2 bad usage, refused, or a
-gather on AWS that failed;
-70 a defect of this program; 130 interrupted; 143 ended by a signal.
+Results go to standard output, everything else to standard error.
 """
 
 import sys
@@ -27,25 +24,31 @@ SUMMARIES = {
     "cancel": "Stop a gather on AWS.",
     "catalog": "Make a catalog of scenes, which search reads.",
     "compact": "Give back the space that appends have taken in shards that they continued.",
+    "completion": "Print a script that lets the shell complete commands, options and files.",
     "drill": "Read one pixel of every file in LIST: a list file, or - for standard input.",
     "emulate": (
         "Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM."
     ),
+    "export": "Write a cube as an animation, pictures, GeoTIFFs, netCDF or a table.",
     "forget": "Remove former versions of a cube, which can then no longer be opened.",
     "index": ("Save the header of every file in LIST, so that gathers need not read it again."),
+    "join": "Join many cubes into one array by their metadata. No pixel is read.",
     "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
     "plan": "Estimate a gather: shape, layout, requests, bytes, seconds and dollars.",
     "presence": "Show for which days, months or other values a cube has rows.",
     "rank": "Rank scenes by what their pixels show in an area, each rank with its error.",
     "redrive": "Run the missing parts of a gather that failed, timed out or was stopped within 14 days.",
+    "replay": "Gather again what a cube's receipt says, and show what has changed.",
     "report": "Compare finished gathers and benchmarks: a page, a table and all figures.",
     "run": "Gather in this process, to a folder or S3.",
+    "schedule": "Keep cubes of a deployment up to date: search and append, at fixed times.",
     "search": "Find the scenes in an area and a time range.",
     "status": "Show the progress, the cost and the result of a gather on AWS.",
     "submit": "Gather on AWS, next to the data.",
     "versions": "List the versions of a cube, and what each append has added.",
     "verify": "Read a cube and compare it with its receipt.",
+    "view": "Show a cube's pixels in a browser.",
     "watch": "Show a gather on AWS until it ends.",
 }
 """The commands, each with the first sentence of its help. A command's imports happen when it is used."""
@@ -65,6 +68,17 @@ def command() -> None:
     pixel-gather plan --sources list.txt --tile centre
     pixel-gather run --sources list.txt --tile centre --to cube.zarr
     pixel-gather submit --sources list.txt --tile centre --watch
+
+    Results go to standard output, everything else to standard error. NO_COLOR=1 turns colours off.
+
+    \b
+    Exit codes:
+      0    all was gathered
+      1    finished, but some sources failed, or a verified or replayed cube differs
+      2    bad usage, refused, or a gather on AWS that failed
+      70   a defect of Pixel Gather
+      130  interrupted
+      143  ended by a signal
     """
 
 

@@ -20,24 +20,33 @@ type Show = Callable[[Progress], None]
 
 
 @contextmanager
-def open_progress(what: str, *, quiet: bool) -> Iterator[Show]:
-    """Show progress on standard error while the context lasts. Yields the function that updates it."""
+def open_progress(what: str, *, quiet: bool, thing: str = "file") -> Iterator[Show]:
+    """Show progress on standard error while the context lasts. Yields the function that updates it.
+
+    Args:
+        what: First word of what is shown.
+        quiet: Show nothing.
+        thing: What is counted.
+    """
     console = Console(stderr=True)
     if quiet:
         yield lambda _progress: None
     elif console.is_terminal:
-        with _open_bar(what, console) as show:
+        with _open_bar(what, console, thing) as show:
             yield show
     else:
-        yield lines(what, every_s=_EVERY_S)
+        yield lines(what, every_s=_EVERY_S, thing=thing)
 
 
-def lines(what: str, *, every_s: float, clock: Callable[[], float] = time.monotonic) -> Show:
+def lines(
+    what: str, *, every_s: float, thing: str = "file", clock: Callable[[], float] = time.monotonic
+) -> Show:
     """Return a function that writes a progress line at most every ``every_s`` seconds.
 
     Args:
         what: First word of each line.
         every_s: Seconds between two lines, and before the first.
+        thing: What is counted.
         clock: Tells seconds.
     """
     started = last = clock()
@@ -51,8 +60,8 @@ def lines(what: str, *, every_s: float, clock: Callable[[], float] = time.monoto
         elapsed = now - started
         failed = f", {progress.n_failed:,} failed" if progress.n_failed else ""
         click.echo(
-            f"{what}: {progress.n_done:,} of {counted(progress.n_sources, 'file')}{failed}, "
-            f"{_rate(progress, elapsed)} ({elapsed:,.0f} s)",
+            f"{what}: {progress.n_done:,} of {counted(progress.n_sources, thing)}{failed}, "
+            f"{_rate(progress, elapsed, thing)} ({elapsed:,.0f} s)",
             err=True,
         )
 
@@ -60,7 +69,7 @@ def lines(what: str, *, every_s: float, clock: Callable[[], float] = time.monoto
 
 
 @contextmanager
-def _open_bar(what: str, console: Console) -> Iterator[Show]:
+def _open_bar(what: str, console: Console, thing: str) -> Iterator[Show]:
     bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -81,7 +90,7 @@ def _open_bar(what: str, console: Console) -> Iterator[Show]:
             task.id,
             total=progress.n_sources,
             completed=progress.n_done,
-            rate=_rate(progress, task.elapsed or 0.0),
+            rate=_rate(progress, task.elapsed or 0.0, thing),
             failed=f"{progress.n_failed:,} failed" if progress.n_failed else "",
         )
 
@@ -92,5 +101,5 @@ def _open_bar(what: str, console: Console) -> Iterator[Show]:
             bar.stop()
 
 
-def _rate(progress: Progress, elapsed_s: float) -> str:
-    return f"{progress.n_done / elapsed_s:,.0f} files/s" if elapsed_s else ""
+def _rate(progress: Progress, elapsed_s: float, thing: str) -> str:
+    return f"{progress.n_done / elapsed_s:,.0f} {thing}s/s" if elapsed_s else ""

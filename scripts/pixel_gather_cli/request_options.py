@@ -133,7 +133,7 @@ _OUTPUT = (
     click.option("--layout", type=LayoutOption(), help="Chunks of the cube.  [default: balanced]"),
     click.option(
         "--codec",
-        type=click.Choice(["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp"]),
+        type=click.Choice(["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp", "source"]),
         help="Compression of the cube.  [default: blosc-lz4]",
     ),
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),

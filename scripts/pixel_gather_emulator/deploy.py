@@ -3,10 +3,12 @@
 import json
 import os
 import sys
+import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -210,17 +212,38 @@ def _with_node(environment: dict[str, str]) -> dict[str, str]:
 
 
 def _keep_zips(assembly: Path) -> None:
-    """Let the CDK reuse packages that it has zipped. Zipping takes most of the time of a deployment."""
+    """Give the CDK the zips of the packages. Those of earlier deployments are reused.
+
+    The CDK would take a minute to compress them. Here they are compressed as little as possible.
+    """
     _ZIPS.mkdir(parents=True, exist_ok=True)
-    packages = {
-        name for assets in assembly.glob("*.assets.json") for name in json.loads(assets.read_text())["files"]
+    folders = {
+        name: Path(assembly, asset["source"]["path"])  # an absolute path stays as it is
+        for assets in assembly.glob("*.assets.json")
+        for name, asset in json.loads(assets.read_text())["files"].items()
+        if asset["source"]["packaging"] == "zip"
     }
     for path in _ZIPS.iterdir():
-        if path.stem in packages:
-            path.touch()
-        elif time.time() - path.stat().st_mtime > _UNUSED_S:
+        if path.stem not in folders and time.time() - path.stat().st_mtime > _UNUSED_S:
             path.unlink(missing_ok=True)
+    for name, folder in folders.items():
+        path = _ZIPS / f"{name}.zip"
+        if path.exists():
+            path.touch()
+        else:
+            _zip(folder, path)
     (assembly / ".cache").symlink_to(_ZIPS)
+
+
+def _zip(folder: Path, path: Path) -> None:
+    """Write a zip. It appears under its name when it is complete."""
+    with tempfile.NamedTemporaryFile(dir=path.parent) as scratch:
+        with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for file in sorted(folder.rglob("*")):
+                if file.is_file():
+                    archive.write(file, file.relative_to(folder))
+        with suppress(FileExistsError):  # another emulator has just written it
+            os.link(scratch.name, path)
 
 
 def _cdk(

@@ -15,7 +15,7 @@ import boto3
 from botocore.config import Config
 
 from pixel_gather_emulator.certificates import BUNDLE_VARIABLES
-from pixel_gather_emulator.supervisor import HOST, LOG, LOG_TAIL, LOOPBACK, Settings
+from pixel_gather_emulator.supervisor import CLOCK, HOST, LOG, LOG_TAIL, LOOPBACK, Settings
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
@@ -91,6 +91,17 @@ class Emulator:
         )
         settings = Config(proxies={}, retries={"mode": "standard"}, **options)
         return session.client(service, endpoint_url=self.endpoint, verify=str(self.bundle), config=settings)
+
+    def move_clock(self, seconds: float) -> None:
+        """Move the clock of EventBridge Scheduler on. Every schedule that is then due ticks once.
+
+        Args:
+            seconds: How far, from where it is. The clock of the machine and of the functions stays.
+        """
+        clock = self.work / CLOCK
+        moved = float(clock.read_text()) if clock.exists() else 0.0
+        clock.with_suffix(".new").write_text(str(moved + seconds))
+        clock.with_suffix(".new").replace(clock)
 
     def log_tail(self) -> str:
         """Return the end of the log."""

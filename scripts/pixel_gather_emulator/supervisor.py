@@ -27,6 +27,9 @@ HOST: Final = "127.0.0.1"
 LOOPBACK: Final = f"{HOST},localhost"
 """Hosts that are reached without a proxy."""
 
+CLOCK: Final = "clock"
+"""File in the work folder: by how many seconds the clock of schedules is ahead of the machine's."""
+
 LOG_TAIL: Final = 4000
 
 _REMOVALS: Final = 20

@@ -1,23 +1,33 @@
-"""What no reader can beat: fetching alone and decoding alone, by this project's own client and decoder.
+"""What no reader and no gather can beat: each of their parts alone, by this project's own means.
 
 Which bytes of a file its centre tile takes is noted before anything is timed.
 """
 
 import asyncio
 import json
+import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import imagecodecs
 import numpy as np
 import obstore
 
-from benchmarks.workload import default_folder
+from benchmarks.gathers import memory_folder
+from benchmarks.workload import TILE, centre_tile, default_folder
+from pixel_gather.adapters.cube.shard_codec import chunk_encoder
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
-from pixel_gather.adapters.object_store.object_store import StoreSettings, open_store, split_href
+from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, open_store, split_href
+from pixel_gather.model.outcome import Outcome
+from pixel_gather.model.status import Status
+from pixel_gather.read.statistics import measure_row
+
+_SHARD_ROWS: Final = 64
+_SIDE: Final = 128
+"""A shard of a gather of these files is cut into chunks of 64 x 128 x 128."""
 
 type Ranges = list[tuple[int, int]]
 """For each href, the centre tile's bytes [start, stop)."""
@@ -79,6 +89,58 @@ def decode(
     with ThreadPoolExecutor(concurrency) as threads:
         for _ in threads.map(decode_one, prepared, out):
             pass
+
+
+def load_shard(hrefs: Sequence[str], folder: Path) -> np.ndarray[Any, Any]:
+    """Return the pixels of one shard in memory."""
+    del hrefs, folder
+    return np.stack([centre_tile(index) for index in range(_SHARD_ROWS)])
+
+
+def measure(hrefs: Sequence[str], out: object, *, concurrency: int, prepared: np.ndarray[Any, Any]) -> None:
+    """Compute the statistics and digest of so many tiles on so many threads."""
+    del out
+
+    def measure_one(index: int) -> None:
+        measure_row(
+            prepared[index % len(prepared)][None], Outcome(status=Status.OK, extent=(0, 0, TILE, TILE))
+        )
+
+    with ThreadPoolExecutor(concurrency) as threads:
+        for _ in threads.map(measure_one, range(len(hrefs)), chunksize=_SHARD_ROWS):
+            pass
+
+
+def compress(hrefs: Sequence[str], out: object, *, concurrency: int, prepared: np.ndarray[Any, Any]) -> None:
+    """Compress as many shards as the tiles fill, on so many threads. The last one is whole as well."""
+    del out
+    encode = chunk_encoder("blosc-lz4", itemsize=prepared.itemsize, fill_value=0)
+    places = [(row, col) for row in range(0, TILE, _SIDE) for col in range(0, TILE, _SIDE)]
+
+    def compress_one(place: tuple[int, int]) -> None:
+        row, col = place
+        encode(np.ascontiguousarray(prepared[:, row : row + _SIDE, col : col + _SIDE]))
+
+    with ThreadPoolExecutor(concurrency) as threads:
+        for _ in range(max(len(hrefs) // _SHARD_ROWS, 1)):
+            for _ in threads.map(compress_one, places):
+                pass
+
+
+def load_stored(hrefs: Sequence[str], folder: Path) -> bytes:
+    """Return what one shard takes when it is stored."""
+    encode = chunk_encoder("blosc-lz4", itemsize=2, fill_value=0)
+    return b"".join(bytes(encode(tile)) for tile in load_shard(hrefs, folder))
+
+
+def store(hrefs: Sequence[str], out: object, *, concurrency: int, prepared: bytes) -> None:
+    """Put as many shards as the tiles fill, one after another."""
+    del out, concurrency
+
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
+        place = open_place(f"file://{folder}", StoreSettings())
+        for number in range(max(len(hrefs) // _SHARD_ROWS, 1)):
+            obstore.put(place, f"c/{number}", prepared, use_multipart=False)
 
 
 async def _fetch(

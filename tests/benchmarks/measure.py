@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.loopback_server import Behaviour, LoopbackServer, run_server
-from benchmarks.readers import OURS, READERS, Preparation, ReadJob, Run, digest_of
+from benchmarks.readers import ALL, OURS, Preparation, ReadJob, Run, digest_of
 from benchmarks.workload import default_folder, make_workload
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.interleaving import rounds
@@ -190,7 +190,7 @@ class Bench:
         )
         run = self._in_child("read", setting, hrefs, folder, Run)
         log = self.server.log()
-        if READERS[setting.reader].makes_pixels:
+        if ALL[setting.reader].makes_pixels:
             expected = digest_of([self.digests[href.rpartition("/")[2]] for href in hrefs])
             assert run.digest == expected, f"{setting.reader} returned other pixels than those of the files"
         methods = [request.method for request in log.requests]
@@ -212,7 +212,7 @@ class Bench:
             folder = self.folder / f"{len(self.prepared)}-{setting.reader}"
             folder.mkdir()
             self.server.behave(Behaviour())
-            needs = READERS[setting.reader].prepare is not None
+            needs = ALL[setting.reader].prepare is not None
             made = self._in_child("prepare", setting, hrefs, str(folder), Preparation) if needs else None
             self.prepared[key] = str(folder), made
         return self.prepared[key]

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +14,10 @@ TILE: Final = 512
 OURS: Final = "pixel-gather"
 INDEXED: Final = "pixel-gather-indexed"
 UNHEDGED: Final = "pixel-gather-unhedged"
+GATHER: Final = "gather"
+STAGED: Final = "gather, by stage"
+KEPT: Final = "gather, codec source"
+CAREFUL: Final = "rasterio and zarr-python"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +27,17 @@ class Reader:
     read: str
     """``f(hrefs, out, *, concurrency)`` fills ``out[i]`` with the centre tile of ``hrefs[i]``.
 
-    A reader with ``load`` also takes ``prepared``, which is what ``load`` returned.
+    A reader with ``load`` also takes ``prepared``, which is what ``load`` returned, unless that is None.
     """
 
     prepare: str | None = None
     """``f(hrefs, folder)`` writes what a user makes once and keeps. It is timed apart."""
 
     load: str | None = None
-    """``f(hrefs, folder)`` returns what a user has in memory before reading starts. It is not timed."""
+    """``f(hrefs, folder)`` returns what a user has in memory before reading starts. It is not timed.
+
+    One that returns None only imports.
+    """
 
     makes_array: bool = False
     """Whether it returns an array of its own, because it cannot read into ``out``."""
@@ -82,6 +89,21 @@ READERS: Final = {
     "limit-decode": Reader(read="limits:decode", prepare="limits:note_ranges", load="limits:load_tiles"),
 }
 
+GATHERS: Final = {
+    GATHER: Reader(read="gathers:gather", load="gathers:import_gather", makes_array=True),
+    STAGED: Reader(read="gathers:gather_staged", load="gathers:import_gather", makes_array=True),
+    KEPT: Reader(read="gathers:gather_kept", load="gathers:import_gather", makes_array=True),
+    CAREFUL: Reader(read="peers.careful_threads:gather", makes_array=True),
+    "limit-fetch": READERS["limit-fetch"],
+    "limit-decode": READERS["limit-decode"],
+    "limit-statistics": Reader(read="limits:measure", makes_pixels=False, load="limits:load_shard"),
+    "limit-compress": Reader(read="limits:compress", makes_pixels=False, load="limits:load_shard"),
+    "limit-store": Reader(read="limits:store", makes_pixels=False, load="limits:load_stored"),
+}
+"""Whole gathers, which write a cube, and the least that their parts take."""
+
+ALL: Final = READERS | GATHERS
+
 LIMITS: Final = tuple(name for name in READERS if name.startswith("limit-"))
 PEERS: Final = tuple(name for name in READERS if not name.startswith(("pixel-gather", "limit-")))
 
@@ -121,6 +143,9 @@ class Run:
     digest: str
     """xxh3-64 over the tiles' xxh3-64 digests, in order."""
 
+    stages: dict[str, float] = field(default_factory=dict)
+    """CPU seconds of each stage of a gather, if they were recorded."""
+
     def tiles_per_s(self, *, with_start: bool = False) -> float:
         """Return the pace of reading, or of the whole process."""
         return self.n_tiles / (self.process_s if with_start else self.reading_s)
@@ -140,7 +165,7 @@ class Preparation:
 
 def prepare(job: ReadJob) -> Preparation:
     """Write what the reader wants to find."""
-    name = READERS[job.reader].prepare
+    name = ALL[job.reader].prepare
     if name is not None:
         _found(name)(job.hrefs, Path(job.folder))
     return Preparation(took_s=time.monotonic() - job.started_s, took_cpu_s=cpu_s())
@@ -150,7 +175,7 @@ def read(job: ReadJob) -> Run:
     """Read every href once."""
     import numpy as np  # noqa: PLC0415 # what is imported here is part of the measurement
 
-    reader = READERS[job.reader]
+    reader = ALL[job.reader]
     out = np.zeros((len(job.hrefs), TILE, TILE), np.uint16)
     if not reader.makes_array:
         out[:] = 0  # in a virtual machine a page's first touch costs as much as decoding a tile
@@ -165,6 +190,7 @@ def read(job: ReadJob) -> Run:
         reading_cpu_s=cpu_after_s - cpu_before_s,
         process_cpu_s=cpu_after_s,
         peak_rss_mib=peak_rss_mib(),
+        stages=getattr(made, "stages", {}),
         digest=_digest_of_pixels(made if reader.makes_array else out),
     )
 
@@ -184,7 +210,10 @@ def _digest_of_pixels(tiles: Any) -> str:
 
 
 def _prepared(reader: Reader, job: ReadJob) -> Mapping[str, Any]:
-    return {} if reader.load is None else {"prepared": _found(reader.load)(job.hrefs, Path(job.folder))}
+    if reader.load is None:
+        return {}
+    prepared = _found(reader.load)(job.hrefs, Path(job.folder))
+    return {} if prepared is None else {"prepared": prepared}
 
 
 def _found(name: str) -> Callable[..., Any]:

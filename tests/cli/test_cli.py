@@ -497,3 +497,41 @@ def test_index_of_nothing_that_is_a_list_ends_with_2(
     assert run("index", tmp_path / "gone.txt", "--to", tmp_path / "i.parquet") == 2
     assert "cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "i.parquet").exists()
+
+
+def _completed(words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what the shell bash is told to complete the last one of these words with."""
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    monkeypatch.setenv("_PIXEL_GATHER_COMPLETE", "bash_complete")
+    monkeypatch.setattr(sys, "argv", ["pixel-gather"])
+
+    assert run() == 0
+    return capsys.readouterr().out.split()
+
+
+def test_the_shell_completes_commands_options_and_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command by its first letters, an option by its own, and a path where a file is asked for."""
+    assert _completed("pixel-gather ver", monkeypatch, capsys) == ["plain,verify"]
+    assert "plain,--profile" in _completed("pixel-gather verify --pro", monkeypatch, capsys)
+    assert _completed("pixel-gather verify out", monkeypatch, capsys) == ["dir,out"]
+    assert _completed("pixel-gather run --sources li", monkeypatch, capsys) == ["file,li"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_the_script_of_a_shell(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shell is the one named by ``SHELL`` if none is given; another one is refused."""
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
+    assert run("completion") == 0
+    by_variable = capsys.readouterr().out
+    assert run("completion", shell) == 0
+    assert capsys.readouterr().out == by_variable
+    assert f"_PIXEL_GATHER_COMPLETE={shell}_complete" in by_variable
+
+    monkeypatch.setenv("SHELL", "/usr/bin/nu")
+    assert run("completion") == 2
+    assert "bash, zsh, fish" in capsys.readouterr().err

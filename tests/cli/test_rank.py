@@ -98,7 +98,17 @@ def test_sheet_shows_the_top_with_pictures(scenes: Path, tmp_path: Path) -> None
         (("LIST", "--by", "B4", "--check-kept"), "--check-kept: it goes with --statistics"),
         (("LIST", "--by", "B4", "--datetime", "2024"), "--datetime: it goes with --catalog"),
         (("LIST", "--by", "B4", "--geojson", "none.json"), "--geojson: none.json is no GeoJSON file"),
-        (("LIST", "--by", "B4", "--bbox=10,50,5,51"), "area.bbox: write west < east"),
+        (("LIST", "--by", "B4", "--bbox=10,50,10,51"), "area.bbox: it has no width or no height"),
+        (("LIST", "--by", "B4", "--api", "https://x"), "--api: it goes with --deployed"),
+        (
+            ("LIST", "--by", "B4", "--deployed", "--html", "x.html"),
+            "--html: a deployment returns no pictures",
+        ),
+        (
+            ("LIST", "--by", "B4", "--deployed", "--statistics", "x"),
+            "--statistics: a deployment keeps its own",
+        ),
+        (("LIST", "--by", "B4", "--max-usd", "0"), "limits.usd: it is 0.0; write a number above 0"),
     ],
 )
 def test_wrong_options_are_named(

@@ -30,6 +30,7 @@ from moto import mock_aws
 
 from infra.settings import Settings
 from pixel_gather.adapters.aws.gather_document import gather_line, status_document
+from pixel_gather.ranking.table import COLUMNS
 from pixel_gather.request.request import parse_request
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
 from pixel_gather_cli.main import main
@@ -1017,3 +1018,85 @@ def test_help_loads_nothing_of_aws() -> None:
 
     loaded = {name.partition(".")[0] for name in answer.stdout.split()}
     assert loaded.isdisjoint({"boto3", "botocore"})
+
+
+RANKED = {
+    "by": "b1",
+    "top": None,
+    "scenes": [
+        dict.fromkeys(COLUMNS)
+        | {"rank": 1, "rank_low": 1, "rank_high": 1, "id": "a", "value": 2.5, "error": 0.5}
+        | {"status": "ok", "hrefs": ["s3://scenes/a.tif"]}
+    ],
+    "totals": {"scenes": 1, "failed": 0, "kept": 0, "bytes": 9, "requests": 1, "seconds": 0.1, "usd": 1e-6},
+    "notes": ["said"],
+}
+"""The table of a ranking, as the API answers it."""
+
+
+def test_rank_by_a_deployment_prints_its_table(
+    api: FakeApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The request is the plain one, signed. A list of this machine is uploaded."""
+    (tmp_path / "list.txt").write_text("s3://scenes/a.tif\n")
+    api.on("POST /v1/lists", {"href": "s3://control/lists/a.txt", "upload": None, "headers": {}})
+    api.on("POST /v1/rankings", RANKED)
+
+    code = run(
+        *("rank", tmp_path / "list.txt", "--by", "b1", "--bbox=1,2,3,4", "--top", "3", "--max-usd", "2"),
+        *("--mask", "scl:3,8", "--deployed", "--quiet"),
+    )
+
+    printed = capsys.readouterr()
+    assert code == 0
+    assert api.asked[-1].is_signed
+    assert api.asked[-1].json == {
+        "sources": {"list": "s3://control/lists/a.txt"},
+        "by": "b1",
+        "area": {"bbox": [1, 2, 3, 4]},
+        "top": 3,
+        "mask": {"band": "scl", "drop": [3, 8]},
+        "statistic": "mean",
+        "precision": "0.01",
+        "order": "desc",
+        "limits": {"usd": 2.0},
+    }
+    assert printed.out.splitlines()[1].split() == ["1", "a", "2.5", "0.5", "ok"]
+    assert "said" in printed.err
+    assert "1 scene: 0.00 MB in 1 request" in printed.err
+
+
+def test_large_ranking_is_watched_until_it_ends(
+    api: FakeApi, pauses: list[float], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its table is printed as that of a small one, and where the whole table is."""
+    started = {"id": ID, "state": "running", "links": {"self": "https://there"}, "is_new": True}
+    running = {"state": "running", "scenes": {"total": 9, "wanted": 8, "read": 2}, "ranking": None}
+    table = RANKED | {"table": "s3://arrays/rankings/a/ranking.json"}
+    api.on("POST /v1/rankings", Reply(started, 202))
+    api.on(f"GET /v1/rankings/{ID}", running, {"state": "succeeded", "scenes": None, "ranking": table})
+
+    code = run(
+        *("rank", "s3://scenes/list.txt", "--by", "b1", "--api", f"{api.root}/v1", "--deployed"),
+        *("--json", "--parquet", tmp_path / "a.parquet"),
+    )
+
+    printed = capsys.readouterr()
+    assert code == 0
+    assert json.loads(printed.out) == table
+    assert (tmp_path / "a.parquet").exists()
+    assert len(pauses) == 2
+    assert f"large ranking {ID}: https://there" in printed.err
+
+
+def test_large_ranking_that_fails_says_why(
+    api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the document's error."""
+    api.on("POST /v1/rankings", Reply({"id": ID, "links": {"self": "https://there"}}, 202))
+    error = {"type": "BudgetError", "detail": "limits.usd: it would cost more"}
+    api.on(f"GET /v1/rankings/{ID}", {"state": "failed", "scenes": None, "ranking": None, "error": error})
+
+    assert run("rank", "s3://scenes/list.txt", "--by", "b1", "--deployed") != 0
+    assert "limits.usd: it would cost more" in capsys.readouterr().err
+    assert pauses

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,7 +28,13 @@ class Answered:
 
 
 def call(
-    deployment: DeployedStack, method: str, path: str, body: Any = None, *, signed: bool = True
+    deployment: DeployedStack,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    signed: bool = True,
+    headers: Mapping[str, str] | None = None,
 ) -> Answered:
     """Send one request, signed with the operator's credentials."""
     content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -36,7 +42,7 @@ def call(
         method=method,
         url=f"{deployment.api_url}{path}",
         data=content,
-        headers={"Content-Type": "application/json"},
+        headers={"Content-Type": "application/json", **(headers or {})},
     )
     if signed:
         emulator = deployment.emulator

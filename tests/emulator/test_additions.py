@@ -2,17 +2,19 @@
 
 import inspect
 import random
+import tempfile
 import threading
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ministack.core import iam_actions, lambda_runtime
-from ministack.services import stepfunctions
+from ministack.services import scheduler, stepfunctions
 from ministack.services.cloudformation import provisioners, stacks
 
-from pixel_gather_emulator.additions import MINISTACK, addresses, alarms, rights, tasks, workers
+from pixel_gather_emulator.additions import MINISTACK, addresses, alarms, rights, schedules, tasks, workers
 
 
 def test_additions_are_for_the_version_that_is_installed() -> None:
@@ -40,6 +42,9 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
         ("TooManyRequestsException", stepfunctions._call_lambda),
         ("MemorySize", lambda_runtime.ProvidedWorker),
         ("mapRunArn", iam_actions.extract_resource_arn),
+        ("groupName", iam_actions.extract_resource_arn),
+        ("aws.scheduler.scheduled-time", scheduler),
+        ("RoleArn", scheduler._tick_schedules),
         ("roleArn", stepfunctions._call_lambda),
         ("roleArn", stepfunctions._s3_object_text),
         ("_aws/execute-api", stacks._resolve_stack_outputs),
@@ -78,6 +83,39 @@ def test_alarm_on_metric_math_is_made() -> None:
     record = alarms.alarm_record("name", properties)
 
     assert (record["MetricName"], record["Namespace"]) == ("a + b", alarms.NAMESPACE)
+
+
+def test_tick_tells_its_time_in_the_input() -> None:
+    """Other inputs are sent as they stand."""
+    target = {"Arn": "a", "Input": '{"tick": "<aws.scheduler.scheduled-time>"}'}
+
+    assert schedules.timed(target, 1_764_000_000.7)["Input"] == '{"tick": "2025-11-24T16:00:00Z"}'
+    assert schedules.timed({"Arn": "a"}, 0.0) == {"Arn": "a"}
+
+
+def test_clock_of_schedules_is_moved_by_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the file it is the machine's."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+    assert abs(schedules.moved_time() - time.time()) < 5
+    (tmp_path / "clock").write_text("86400.0")
+    assert abs(schedules.moved_time() - time.time() - 86_400) < 5
+
+
+def test_rights_on_a_schedule_are_those_of_its_group() -> None:
+    """The group is in the body of a new schedule, and in the query of any other call."""
+    found = [
+        rights.extract_resource_arn("scheduler", method, "/schedules/daily", {}, body, query, "eu", "1")
+        for method, body, query in (
+            ("POST", b'{"GroupName": "ours"}', {}),
+            ("DELETE", b"", {"groupName": ["ours"]}),
+            ("GET", b"", {"groupName": "ours"}),
+            ("POST", b"{}", {}),
+        )
+    ]
+
+    assert found[:3] == ["arn:aws:scheduler:eu:1:schedule/ours/daily"] * 3
+    assert found[3] == "arn:aws:scheduler:eu:1:schedule/default/daily"
 
 
 def test_retrier_waits_longer_each_time_up_to_its_maximum() -> None:

@@ -10,12 +10,36 @@ EXECUTIONS = "arn:<partition>:states:<region>:<accountid>:execution:<machine>:*"
 CHILDREN = "arn:<partition>:states:<region>:<accountid>:execution:<machine>/Shards:*"
 MAP_RUNS = "arn:<partition>:states:<region>:<accountid>:mapRun:<machine>/Shards:*"
 STACK = "arn:<partition>:cloudformation:<region>:<accountid>:stack/PixelGather-main/*"
+GROUP = "arn:<partition>:scheduler:<region>:<accountid>:schedule-group/PixelGather-main"
 CATALOG = "arn:<partition>:s3:::catalogs/all/europe"
 SCENES = "arn:<partition>:s3:::scenes"
 
 OWN_LOG = {("logs:CreateLogStream", "<loggroup>"), ("logs:PutLogEvents", "<loggroup>")}
 READ_SOURCES = {("s3:GetObject", f"{SCENES}/*")}
 LIST_SOURCES = {("s3:ListBucket", SCENES)}
+STATISTICS = "<arrays>/cubes/rankings/statistics/*"
+TABLES = "<arrays>/cubes/rankings/*/*.*"
+TO_LOG_AND_TRACE = {
+    (f"logs:{action}", "*")
+    for action in (
+        "CreateLogDelivery",
+        "DeleteLogDelivery",
+        "DescribeLogGroups",
+        "DescribeResourcePolicies",
+        "GetLogDelivery",
+        "ListLogDeliveries",
+        "PutResourcePolicy",
+        "UpdateLogDelivery",
+    )
+} | {
+    (f"xray:{action}", "*")
+    for action in (
+        "GetSamplingRules",
+        "GetSamplingTargets",
+        "PutTelemetryRecords",
+        "PutTraceSegments",
+    )
+}
 
 
 def put(place: str) -> set[tuple[str, str]]:
@@ -23,9 +47,24 @@ def put(place: str) -> set[tuple[str, str]]:
     return {("s3:PutObject", place), ("s3:AbortMultipartUpload", place)}
 
 
-def operate(*actions: str) -> set[tuple[str, str]]:
-    """Return the rights to these actions on gathers."""
-    return {(f"states:{action}", EXECUTIONS) for action in actions}
+def operate(*actions: str, machine: str = "machine") -> set[tuple[str, str]]:
+    """Return the rights to these actions on gathers, or on rankings."""
+    return {(f"states:{action}", EXECUTIONS.replace("machine", machine)) for action in actions}
+
+
+def machine_role(machine: str, manifests: str, *functions: str) -> set[tuple[str, str]]:
+    """Return the rights of a state machine's role."""
+    children = CHILDREN.replace("machine", machine)
+    return (
+        {("lambda:InvokeFunction", f"<{function}>") for function in functions}
+        | {("s3:GetObject", manifests), ("states:StartExecution", f"<{machine}>")}
+        | operate("DescribeExecution", "RedriveExecution", "StopExecution", machine=machine)
+        | {
+            (f"states:{action}", children)
+            for action in ("DescribeExecution", "RedriveExecution", "StopExecution")
+        }
+        | TO_LOG_AND_TRACE
+    )
 
 
 RIGHTS = {
@@ -45,7 +84,47 @@ RIGHTS = {
     | READ_SOURCES
     | LIST_SOURCES
     | {("s3:GetObject", "<control>/lists/*"), ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet")},
-    "rank": OWN_LOG | READ_SOURCES | LIST_SOURCES | {("s3:GetObject", "<control>/lists/*")},
+    "rank": OWN_LOG
+    | READ_SOURCES
+    | LIST_SOURCES
+    | {
+        ("s3:GetObject", "<control>/lists/*"),
+        ("s3:GetObject", "<control>/summaries/*"),
+        ("s3:GetObject", STATISTICS),
+        ("s3:GetObject", TABLES),
+        ("states:StartExecution", "<rankings>"),
+        ("states:DescribeMapRun", MAP_RUNS.replace("machine", "rankings")),
+    }
+    | put(STATISTICS)
+    | operate("DescribeExecution", "ListMapRuns", machine="rankings"),
+    "rank_rounds": OWN_LOG
+    | READ_SOURCES
+    | LIST_SOURCES
+    | {
+        ("s3:GetObject", "<control>/lists/*"),
+        ("s3:GetObject", "<control>/rankings/*"),
+        ("s3:ListBucket", "<control> rankings/*"),
+        ("s3:GetObject", STATISTICS),
+        ("s3:GetObject", TABLES),
+    }
+    | put("<control>/rankings/*")
+    | put("<control>/summaries/*")
+    | put(STATISTICS)
+    | put(TABLES),
+    "measure_scenes": OWN_LOG
+    | READ_SOURCES
+    | {("s3:GetObject", "<control>/rankings/*")}
+    | put("<control>/rankings/*/measured/*"),
+    "tick": OWN_LOG
+    | {
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/time/*"),
+        ("s3:ListBucket", "<arrays> cubes/*"),
+        ("states:StartExecution", "<machine>"),
+        ("states:ListExecutions", "<machine>"),
+    }
+    | operate("DescribeExecution"),
+    "schedules": {("lambda:InvokeFunction", "<tick>")},
     "plan_gather": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
@@ -79,42 +158,18 @@ RIGHTS = {
         ("s3:ListBucket", "<arrays> cubes/*"),
     }
     | put("<arrays>/cubes/*"),
-    "state machine": {
-        ("lambda:InvokeFunction", "<plan_gather>"),
-        ("lambda:InvokeFunction", "<gather_shard>"),
-        ("lambda:InvokeFunction", "<small_gather_shard>"),
-        ("lambda:InvokeFunction", "<finish_gather>"),
-        ("s3:GetObject", "<control>/gathers/*/manifests/*"),
-        ("states:StartExecution", "<machine>"),
-    }
-    | operate("DescribeExecution", "RedriveExecution", "StopExecution")
-    | {
-        (f"states:{action}", CHILDREN)
-        for action in ("DescribeExecution", "RedriveExecution", "StopExecution")
-    }
-    | {
-        (f"logs:{action}", "*")
-        for action in (
-            "CreateLogDelivery",
-            "DeleteLogDelivery",
-            "DescribeLogGroups",
-            "DescribeResourcePolicies",
-            "GetLogDelivery",
-            "ListLogDeliveries",
-            "PutResourcePolicy",
-            "UpdateLogDelivery",
-        )
-    }
-    | {
-        (f"xray:{action}", "*")
-        for action in (
-            "GetSamplingRules",
-            "GetSamplingTargets",
-            "PutTelemetryRecords",
-            "PutTraceSegments",
-        )
-    },
+    "machine": machine_role(
+        "machine",
+        "<control>/gathers/*/manifests/*",
+        "plan_gather",
+        "gather_shard",
+        "small_gather_shard",
+        "finish_gather",
+    ),
+    "rankings": machine_role("rankings", "<control>/rankings/*/manifests/*", "rank_rounds", "measure_scenes"),
 }
+
+MACHINES = ("machine", "rankings")
 
 OPERATOR = (
     {
@@ -131,6 +186,21 @@ OPERATOR = (
     | put("<control>/lists/*")
     | operate("DescribeExecution", "GetExecutionHistory", "ListMapRuns", "RedriveExecution", "StopExecution")
 )
+
+SCHEDULER = {
+    (
+        "scheduler:CreateSchedule",
+        "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*",
+    ),
+    ("scheduler:GetSchedule", "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*"),
+    (
+        "scheduler:DeleteSchedule",
+        "arn:<partition>:scheduler:<region>:<accountid>:schedule/PixelGather-main/*",
+    ),
+    ("scheduler:ListSchedules", "*"),
+    ("iam:PassRole", "<role>"),
+    ("cloudformation:DescribeStacks", STACK),
+}
 
 READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cubes/*")}
 
@@ -167,17 +237,30 @@ def test_roles_have_no_policies_but_those(stack: Synthesized) -> None:
     )
 
 
-def test_nobody_may_delete_or_pass_a_role(stack: Synthesized) -> None:
-    """No role may delete objects or pass a role on."""
+def test_nobody_may_delete_or_pass_a_role_but_that_of_schedules(stack: Synthesized) -> None:
+    """No role may delete objects. Who adds schedules may pass on one role, and to Scheduler alone."""
     actions = {
         action
         for type_ in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
         for policy in stack.properties(type_)
+        if policy["PolicyDocument"] != handed_out(stack, "SchedulePolicyArn")
         for action, _ in rights_in(stack, policy["PolicyDocument"])
     }
+    (passing,) = [
+        statement
+        for statement in handed_out(stack, "SchedulePolicyArn")["Statement"]
+        if statement["Action"] == "iam:PassRole"
+    ]
 
     assert not any(action.startswith("s3:Delete") for action in actions)
     assert not any(action.startswith("iam:") or "*" in action for action in actions)
+    assert passing["Resource"]["Fn::GetAtt"][0] == role_of(stack, "schedules")
+    assert passing["Condition"] == {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}
+
+
+def test_schedulers_policy_reaches_the_groups_schedules_and_no_gather(stack: Synthesized) -> None:
+    """Who adds schedules may do that in the stack's own group, and nothing else."""
+    assert rights_in(stack, handed_out(stack, "SchedulePolicyArn")) == SCHEDULER
 
 
 def test_operators_policy_reaches_gathers_and_no_cube(stack: Synthesized) -> None:
@@ -206,7 +289,7 @@ def test_roles_are_assumed_by_the_service_that_runs_them(stack: Synthesized) -> 
         for holder in RIGHTS
     }
 
-    assert services == {"lambda.amazonaws.com", "states.amazonaws.com"}
+    assert services == {"lambda.amazonaws.com", "states.amazonaws.com", "scheduler.amazonaws.com"}
 
 
 def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
@@ -216,8 +299,11 @@ def test_roles_are_assumed_for_this_account_alone(stack: Synthesized) -> None:
             "AssumeRolePolicyDocument"
         ]["Statement"]
         ((operator, condition),) = statement["Condition"].items()
-        assert operator == ("StringEquals" if holder == "state machine" else "StringEqualsIfExists")
+        is_function = holder not in (*MACHINES, "schedules")
+        assert operator == ("StringEqualsIfExists" if is_function else "StringEquals")
+        group = condition.pop("aws:SourceArn", None)
         assert condition == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+        assert group is None or stack.show(group) == GROUP
 
 
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -244,7 +330,15 @@ def test_readers_of_sources_may_decrypt_with_their_buckets_key_and_nobody_else()
 
     assert found == {
         (holder, KEY, "s3.eu-west-1.<urlsuffix>")
-        for holder in ("dry_run", "rank", "plan_gather", "gather_shard", "small_gather_shard")
+        for holder in (
+            "dry_run",
+            "rank",
+            "rank_rounds",
+            "measure_scenes",
+            "plan_gather",
+            "gather_shard",
+            "small_gather_shard",
+        )
     }
     for each in stack.functions().values():
         assert "kms" not in stack.show(each["Environment"]["Variables"]["PIXEL_GATHER_SOURCE_BUCKETS"])
@@ -295,10 +389,12 @@ def test_source_bucket_that_is_read_unsigned_gives_no_right(stack: Synthesized) 
 
 
 def role_of(stack: Synthesized, holder: str) -> str:
-    """Return the logical id of a function's role, by its module, or of the state machine's role."""
-    if holder == "state machine":
-        (machine,) = stack.properties("AWS::StepFunctions::StateMachine")
+    """Return the logical id of a function's role, by its module, or of a state machine's role."""
+    if holder in MACHINES:
+        machine = stack.machine(holder)
         return str(machine["RoleArn"]["Fn::GetAtt"][0])
+    if holder == "schedules":
+        return str(stack.template["Outputs"]["ScheduleRoleArn"]["Value"]["Fn::GetAtt"][0])
     return str(stack.functions()[holder]["Role"]["Fn::GetAtt"][0])
 
 

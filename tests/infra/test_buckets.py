@@ -50,14 +50,19 @@ def test_buckets_refuse_whatever_is_not_tls(stack: Synthesized) -> None:
 
 
 def test_arrays_are_versioned_and_outlive_the_stack(stack: Synthesized) -> None:
-    """Overwritten cubes, and cubes of a removed stack, can be restored. Only old versions expire."""
+    """Overwritten cubes, and cubes of a removed stack, can be restored. Only old versions expire.
+
+    Kept statistics of rankings expire, too: they can be measured again.
+    """
     arrays = bucket(stack, "arrays")
-    (rule,) = arrays["Properties"]["LifecycleConfiguration"]["Rules"]  # type: ignore[index] # a template
+    (rule, of_statistics) = arrays["Properties"]["LifecycleConfiguration"]["Rules"]  # type: ignore[index] # a template
 
     assert arrays["Properties"]["VersioningConfiguration"] == {"Status": "Enabled"}  # type: ignore[index] # as above
     assert arrays["DeletionPolicy"] == "Retain"
     assert "ExpirationInDays" not in rule
     assert rule["NoncurrentVersionExpiration"]["NoncurrentDays"] >= 7
+    assert of_statistics["Prefix"].endswith("rankings/statistics/")
+    assert of_statistics["ExpirationInDays"] == 90
 
 
 def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None:

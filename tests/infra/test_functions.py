@@ -14,7 +14,14 @@ from pixel_gather.request.web_address import hosts_only
 from support.synthesized import SOURCES, Synthesized, synthesized
 
 API_FUNCTIONS = ("submit", "status", "search", "dry_run", "rank")
-STEPS = ("plan_gather", "gather_shard", "small_gather_shard", "finish_gather")
+STEPS = (
+    "plan_gather",
+    "gather_shard",
+    "small_gather_shard",
+    "finish_gather",
+    "rank_rounds",
+    "measure_scenes",
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +30,11 @@ def stack() -> Synthesized:
     return synthesized()
 
 
-def test_functions_are_those_nine_on_arm_and_python_3_13(stack: Synthesized) -> None:
+def test_functions_are_those_on_arm_and_python_3_13(stack: Synthesized) -> None:
     """Each runs its own module from a zipped package."""
     functions = stack.functions()
 
-    assert functions.keys() == {*API_FUNCTIONS, *STEPS}
+    assert functions.keys() == {*API_FUNCTIONS, *STEPS, "tick"}
     for module, function in functions.items():
         assert function["Handler"] == f"handlers.{module.removeprefix('small_')}.handler"
         assert function["Runtime"] == "python3.13"
@@ -41,6 +48,7 @@ def test_functions_behind_the_api_end_when_it_stops_waiting(stack: Synthesized) 
 
     assert {functions[name]["Timeout"] for name in API_FUNCTIONS} == {29}
     assert {functions[name]["Timeout"] for name in STEPS} == {900}
+    assert functions["tick"]["Timeout"] == 60
 
 
 def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
@@ -51,10 +59,18 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
     }
 
     assert disks["plan_gather"] >= 2048
-    assert disks["dry_run"] == disks["rank"] == disks["plan_gather"]
+    assert disks["dry_run"] == disks["rank"] == disks["rank_rounds"] == disks["plan_gather"]
     assert all(
         disks[name] == 512
-        for name in ("submit", "status", "search", "gather_shard", "small_gather_shard", "finish_gather")
+        for name in (
+            "submit",
+            "status",
+            "search",
+            "tick",
+            "gather_shard",
+            "small_gather_shard",
+            "finish_gather",
+        )
     )
 
 
@@ -119,7 +135,8 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
     for module, function in stack.functions().items():
         variables = {name: stack.show(value) for name, value in function["Environment"]["Variables"].items()}
         machine = variables.pop("PIXEL_GATHER_STATE_MACHINE_ARN", None)
-        assert machine == ("<machine>" if module in ("submit", "status") else None)
+        machines = dict.fromkeys(("submit", "status", "tick"), "<machine>") | {"rank": "<rankings>"}
+        assert machine == machines.get(module)
         assert json.loads(variables.pop("PIXEL_GATHER_SOURCE_BUCKETS")) == SOURCES
         assert json.loads(variables.pop("PIXEL_GATHER_HTTPS_HOSTS")) == []
         assert json.loads(variables.pop("PIXEL_GATHER_LIMITS")) == {
@@ -176,8 +193,8 @@ def test_functions_that_read_sources_may_read_the_earthdata_token() -> None:
     assert settings.signing == {"earthdata"}
     assert settings.earthdata_secret == "earthdata/token"  # noqa: S105 # its name
     granted = json.dumps(stack.of("AWS::IAM::Policy"))
-    assert granted.count("secretsmanager:GetSecretValue") == 5
-    assert granted.count(":secret:earthdata/token-??????") == 5
+    assert granted.count("secretsmanager:GetSecretValue") == 7
+    assert granted.count(":secret:earthdata/token-??????") == 7
 
 
 def _settled(variables: dict[str, Any]) -> dict[str, str]:
@@ -227,6 +244,6 @@ def test_logs_are_the_functions_own_and_end(stack: Synthesized) -> None:
     logs = stack.of("AWS::Logs::LogGroup")
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in stack.functions().values()]
 
-    assert len(set(used)) == 9
+    assert len(set(used)) == len((*API_FUNCTIONS, *STEPS, "tick"))
     assert all(0 < each["Properties"]["RetentionInDays"] <= 365 for each in logs.values())
     assert all(each["DeletionPolicy"] == "Delete" for each in logs.values())

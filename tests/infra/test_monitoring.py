@@ -62,6 +62,8 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
         "10 % of tries by workers of 1,769 MiB fail",
         "Plan ended in an error, no refusal",
         "Finish ended in an error, no refusal",
+        "RankRounds ended in an error, no refusal",
+        "A schedule could not start its gather",
         "The API fails to answer",
         "Gathers cost $25 in a day by our model",
         "Workers of 1,024 MiB ran for $25 in a day",
@@ -95,7 +97,7 @@ def test_each_function_that_fills_shards_is_watched(stack: Synthesized, size: st
 
 
 def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> None:
-    """Errors of plan and finish are alarms, because users cannot cause them."""
+    """Errors of plan, finish and tick are alarms, because nobody who asked sees them."""
     watched = {
         words: (each["MetricName"], stack.show(each["Dimensions"][0]["Value"]))
         for words, each in alarms(stack).items()
@@ -105,6 +107,8 @@ def test_errors_are_heard_of_the_api_and_of_each_step(stack: Synthesized) -> Non
     assert watched == {
         "Plan ended in an error, no refusal": ("Errors", "<plan_gather>"),
         "Finish ended in an error, no refusal": ("Errors", "<finish_gather>"),
+        "RankRounds ended in an error, no refusal": ("Errors", "<rank_rounds>"),
+        "A schedule could not start its gather": ("Errors", "<tick>"),
         "The API fails to answer": ("5XXError", "PixelGather-test"),
     }
 
@@ -128,7 +132,7 @@ def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
     (rule,) = stack.properties("AWS::Events::Rule")
     (target,) = rule["Targets"]
     pattern = rule["EventPattern"]
-    timed_out, failed = pattern["detail"]["$or"]
+    timed_out, failed, scheduled = pattern["detail"]["$or"]
     transformed = target["InputTransformer"]
     notice = json.loads(transformed["InputTemplate"])
 
@@ -136,16 +140,21 @@ def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
         ["aws.states"],
         ["Step Functions Execution Status Change"],
     )
-    assert [stack.show(each) for each in pattern["detail"]["stateMachineArn"]] == ["<machine>"]
+    assert [stack.show(each) for each in pattern["detail"]["stateMachineArn"]] == [
+        "<machine>",
+        "<rankings>",
+    ]
     assert timed_out == {"status": ["TIMED_OUT"]}
     assert failed["status"] == ["FAILED"]
     assert {"exists": False} in failed["error"]
+    assert scheduled == {"status": ["FAILED"], "name": [{"prefix": "tick-"}]}
     assert stack.show(target["Arn"]) == "<topic>"
     assert transformed["InputPathsMap"]["name"] == "$.detail.name"
     assert {found.strip("<>") for found in re.findall(r"<\w+>", notice)} == transformed[
         "InputPathsMap"
     ].keys()
     assert "pixel-gather status <name>" in notice
+    assert "GET /rankings/<name>" in notice
 
 
 @pytest.mark.parametrize(
@@ -156,6 +165,9 @@ def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
         ("m", {"status": "TIMED_OUT", "error": None}, True),
         ("m", {"status": "FAILED", "error": "RequestError"}, False),
         ("m", {"status": "FAILED", "error": "BudgetError"}, False),
+        ("m", {"status": "FAILED", "error": "BudgetError", "name": "tick-daily-20261122T060000Z"}, True),
+        ("m", {"status": "SUCCEEDED", "error": None, "name": "tick-daily-20261122T060000Z"}, False),
+        ("m/Shards", {"status": "FAILED", "error": "StoreError", "name": "tick-daily-2"}, False),
         ("m", {"status": "SUCCEEDED", "error": None}, False),
         ("m", {"status": "ABORTED", "error": "Stopped"}, False),
         ("m/Shards", {"status": "FAILED", "error": "StoreError"}, False),

@@ -16,6 +16,7 @@ ROUTES = {
     "POST /gathers/{id}/redrive": "status",
     "POST /plans": "dry_run",
     "POST /rankings": "rank",
+    "GET /rankings/{id}": "rank",
     "POST /lists": "submit",
     "GET /openapi.json": "status",
     "GET ": "search",

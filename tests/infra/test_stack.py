@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from aws_cdk.assertions import Template
 
 from support.synthesized import ROOT, add_stack, app_of, stub_in, synthesized
 
@@ -21,6 +20,19 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "by key, with a prefix": {"api_auth": "api-key", "api_log_role": False, "output_prefix": "a/b/"},
     "telling somebody": {"alarm_email": "operator@example.org", "retain_arrays": False},
     "emulated": {"emulated": True},
+    "with a schedule": {
+        "schedules": [
+            {
+                "name": "daily",
+                "every": "rate(1 day)",
+                "request": {
+                    "sources": {"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}},
+                    "window": {"bbox": [11, 46, 11.1, 46.1]},
+                    "output": {"append_to": "bolzano"},
+                },
+            }
+        ]
+    },
     "of a young account, with a key": {
         "account_concurrency": 10,
         "alarm_usd_per_day": "none",
@@ -91,6 +103,8 @@ def test_templates_pass_cfn_lint(tmp_path: Path) -> None:
 
 def test_two_stages_live_in_one_account(tmp_path: Path) -> None:
     """Two stages share no physical name and no metric."""
+    from aws_cdk.assertions import Template  # noqa: PLC0415 # it takes seconds
+
     app = app_of(tmp_path / "assembly")
     stacks = [add_stack(app, stub_in(tmp_path / stage), stage=stage) for stage in ("blue", "green")]
     app.synth()
@@ -119,7 +133,7 @@ def test_stack_has_no_resources_that_run_code_of_others() -> None:
     types = {each["Type"] for each in synthesized().template["Resources"].values()}
 
     assert not any(type_.startswith(("Custom::", "AWS::CloudFormation::")) for type_ in types)
-    assert len(synthesized().of("AWS::Lambda::Function")) == 9
+    assert len(synthesized().of("AWS::Lambda::Function")) == 11
 
 
 def test_everything_that_can_be_tagged_is() -> None:
@@ -149,6 +163,8 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
 
 def test_emulated_stack_differs_in_runtime_architecture_and_code_alone(tmp_path: Path) -> None:
     """The emulated stack differs from the one on AWS only in what executes the functions."""
+    from aws_cdk.assertions import Template  # noqa: PLC0415 # it takes seconds
+
     real, emulated = (
         Template.from_stack(add_stack(app_of(tmp_path / name, emulated=name == "emulated"), code)).to_json()
         for name, code in (

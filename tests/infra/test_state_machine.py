@@ -304,7 +304,7 @@ def test_machine_logs_errors_without_payloads_and_is_traced(stack: Synthesized) 
 
     Requests are not logged, because they may name private buckets.
     """
-    (machine,) = stack.properties("AWS::StepFunctions::StateMachine")
+    machine = stack.machine()
 
     assert machine["LoggingConfiguration"]["Level"] == "ERROR"
     assert not machine["LoggingConfiguration"].get("IncludeExecutionData")
@@ -328,3 +328,27 @@ def test_definition_is_valid_amazon_states_language(
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rankings_run_the_same_workflow_in_rounds(stack: Synthesized, definition: dict[str, Any]) -> None:
+    """By their own functions. What decides a round answers with a verdict, as what begins a ranking."""
+    rankings = stack.definition("rankings")
+    states = rankings["States"]
+    begin = states[rankings["StartAt"]]
+    (name,) = (name for name, state in states.items() if state["Type"] == "Map")
+    decide = states[states[name]["Next"]]
+    first = states[name]["ItemProcessor"]["States"]["MeasureSome"]
+    kept = ("Retry", "Catch", "TimeoutSecondsPath", "OutputPath")
+    of_gathers = dict(tasks_of(definition["States"]))["GatherShard"]
+
+    assert called_with(begin, REQUEST, {"Execution": {"Input": REQUEST, "Name": "a"}})[0] == "rank_rounds"
+    assert called_with(decide, PLANNED)[0] == "rank_rounds"
+    assert decide["Next"] == begin["Next"]
+    assert states[begin["Next"]]["Default"] == name
+    assert (
+        called_with(first, {"gather": "a/0", "tasks": ITEM, "limit_s": 60, "size": 0})[0] == "measure_scenes"
+    )
+    renamed = json.dumps({field: first[field] for field in kept}).replace(
+        "MeasureLateOnes", "GatherLateShard"
+    )
+    assert json.loads(renamed) == {field: of_gathers[field] for field in kept}

@@ -9,9 +9,9 @@ import numpy as np
 
 from pixel_gather.local.gather import Progress, _gather_shards
 from pixel_gather.model.source import Cost
-from pixel_gather.plan.cube_plan import CubePlan, Measurement
-from pixel_gather.read.read_shard import Pixels
+from pixel_gather.plan.cube_plan import Measurement
 from pixel_gather.request.request import parse_request
+from pixel_gather.stores import RowEncoder
 from pixel_gather.use_cases.plan_gather import plan_gather
 from support.fakes import FakeControl, FakeCube, FakeLimiter, FakeOpened, FakeProjector, FakeReader, table_of
 
@@ -56,13 +56,13 @@ class SlowCube(FakeCube):
     log: Log = field(default_factory=Log)
 
     async def write_shard(
-        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
+        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
     ) -> int:
         """Wait for the next shard's first source, then store the shard."""
         self.log.events.append(f"store {key[0]}")
         if key[0] + 1 < N_SHARDS:
             await asyncio.wait_for(self.log.opened[key[0] + 1].wait(), timeout=10)
-        nbytes = await super().write_shard(plan, measurement, key, pixels)
+        nbytes = await super().write_shard(measurement, key, encoder)
         self.log.events.append(f"stored {key[0]}")
         return nbytes
 

@@ -12,11 +12,15 @@ import rasterio
 from rasterio.features import geometry_mask
 from rasterio.warp import transform_geom
 
+from adapters.catalog import stac_server
+from catalog.scenes import item
+from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.local.gather import Settings
-from pixel_gather.local.rank import rank
+from pixel_gather.errors import BudgetError, RequestError, StoreError
+from pixel_gather.local.gather import Progress, Settings
+from pixel_gather.local.rank import catalog_sources, rank, rank_async
 from pixel_gather.model.status import Status
+from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.table import Ranking
 from ranking.rasters import landscape, lonlat_box, make_cog
 from support.local_server import Asked, LocalServer, ranged, serving
@@ -172,6 +176,131 @@ def test_coarse_intervals_hold_the_exact_values(
         assert row["level"] != "full"
         assert row["low"] <= exact[name]["value"] <= row["high"]
         assert row["clear"] == pytest.approx(exact[name]["clear"], abs=0.02)
+
+
+_GLOBE = rasterio.Affine(1, 0, -180, 0, -1, 90)
+
+
+def _globe(
+    path: Path, *, crs: str = "EPSG:4326", transform: rasterio.Affine = _GLOBE
+) -> np.ndarray[Any, Any]:
+    """Write an image of random pixels, by default the whole Earth by degrees, and return its pixels."""
+    pixels = np.random.default_rng(0).random((180, 360)).astype("float32")
+    profile = {"driver": "GTiff", "width": 360, "height": 180, "count": 1, "dtype": "float32"}
+    with rasterio.open(path, "w", **profile, crs=crs, transform=transform) as dataset:
+        dataset.write(pixels, 1)
+    return pixels
+
+
+@pytest.mark.parametrize("precision", ["exact", "coarse"])
+def test_box_across_180_degrees_holds_both_sides(tmp_path: Path, precision: str) -> None:
+    """Of an image of the whole Earth."""
+    pixels = _globe(tmp_path / "globe.tif")
+
+    (row,) = rank([tmp_path / "globe.tif"], by="b1", bbox=[170, -10, -160, 20], precision=precision).rows()
+
+    inside = np.concatenate([pixels[70:100, 350:], pixels[70:100, :20]], axis=1).astype("float64")
+    assert row["pixels"] == inside.size
+    assert row["value"] == pytest.approx(inside.mean(), rel=1e-9)
+    assert row["valid"] == 1.0
+
+
+def test_box_across_180_degrees_holds_the_side_that_an_image_shows(tmp_path: Path) -> None:
+    """Of images that end there; and both where the image's own grid goes on beyond 180 degrees."""
+    pixels = _globe(tmp_path / "side.tif", transform=rasterio.Affine(0.1, 0, 144, 0, -0.1, 10))
+    _globe(
+        tmp_path / "utm.tif", crs="EPSG:32660", transform=rasterio.Affine(1000, 0, 700_000, 0, -1000, 90_000)
+    )
+
+    rows = _by_scene(
+        rank(
+            [tmp_path / "side.tif", tmp_path / "utm.tif"],
+            by="b1",
+            bbox=[179.5, 0.1, -179.5, 0.6],
+            precision="exact",
+        )
+    )
+
+    assert rows["side.tif"]["value"] == pytest.approx(pixels[94:99, 355:].astype("float64").mean())
+    assert rows["utm.tif"]["pixels"] == pytest.approx(111 * 55, rel=0.05)
+
+
+def test_share_beside_other_values_is_refused() -> None:
+    """Unless the request says that a band has this name."""
+    with pytest.raises(RequestError, match="by: clear is a share of the whole area"):
+        rank(["a.tif"], by="clear * 2", mask={"band": "scl", "drop": [3]})
+    with pytest.raises(RequestError, match="by: valid is a share of the whole area"):
+        rank(["a.tif"], by="min(valid, red)")
+
+    assert RankingRequest.of(by="valid * 2", bands={"valid": "b1"}).names == ("valid",)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [({"usd": 1e-9}, "limits.usd: 6 scenes"), ({"seconds": 1e-6}, "limits.seconds: 6 scenes")],
+)
+def test_ranking_over_a_limit_is_refused_after_its_first_scene(
+    folder: Path, limits: dict[str, float], words: str
+) -> None:
+    """By the forecast of the rest."""
+    with pytest.raises(BudgetError, match=words):
+        rank(folder / "list.csv", by="red", limits=limits)
+
+    assert rank(
+        folder / "list.csv", by="red", precision="coarse", limits={"usd": 1.0, "seconds": 60.0}
+    ).rows()
+
+
+def test_progress_counts_the_scenes_of_each_round(folder: Path, tmp_path: Path) -> None:
+    """Those that could not be read are counted as failed. Kept ones are not read."""
+    sources = [folder / "red0.tif", folder / "red1.tif", tmp_path / "missing.tif"]
+    seen: list[tuple[int, int, int]] = []
+
+    def show(progress: Progress) -> None:
+        seen.append((progress.n_done, progress.n_sources, progress.n_failed))
+
+    run(rank_async(sources, RankingRequest.of(by="b1", precision="coarse"), on_progress=show))
+
+    assert [each[:2] for each in seen] == [(1, 3), (2, 3), (3, 3)]
+    assert seen[-1][2] == 1
+
+
+def test_scenes_of_a_stac_api_are_ranked(
+    server: tuple[LocalServer, dict[str, tuple[bytes, str]]],
+) -> None:
+    """By the asset that the expression names, with the time of the item."""
+    found, _ = server
+    west, south, east, north = lonlat_box(0, 0, 512, 512)
+    items = [
+        item(
+            f"s{n}",
+            box=(west, south, east, north),
+            time=f"2024-06-0{n + 1}T10:00:00Z",
+            assets={"B04": {"href": f"{found.root}/{n}.tif"}},
+        )
+        for n in range(3)
+    ]
+    urls: list[str] = []
+
+    def answer(asked: stac_server.Asked) -> stac_server.Answer:
+        if asked.path == "/":
+            return stac_server.Answer(body=stac_server.landing(urls[0]))
+        return stac_server.page(items)
+
+    with stac_server.serving(answer) as api:
+        urls.append(api.url)
+        request = RankingRequest.of(
+            by="red", bands={"red": "B04"}, bbox=(west, south, east, north), precision="coarse"
+        )
+        sources = catalog_sources(request, "stac", {"api": api.url})
+        ranking, _ = run(rank_async(sources, request, settings=_over_http()))
+
+    assert [(row["id"], row["time"][:10]) for row in ranking.rows()] == [
+        ("s2", "2024-06-03"),
+        ("s1", "2024-06-02"),
+        ("s0", "2024-06-01"),
+    ]
+    assert next(asked.body or asked.parameters for asked in api.asked if asked.path == "/search")
 
 
 def test_only_open_ranks_are_read_finer(tmp_path: Path) -> None:

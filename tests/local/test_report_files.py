@@ -15,7 +15,7 @@ from pixel_gather.local.gather import Settings
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
 REQUEST = {"sources": [str(file) for file in FILES], "window": "centre"}
-NAMES = ("report.json", "report.txt", "report.html", "quicklooks.npz")
+NAMES = ("view.html", "report.json", "report.txt", "report.html", "quicklooks.npz")
 
 
 def test_gather_leaves_its_report_beside_the_arrays(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_gather_asked_for_again_leaves_its_report_as_it_is(tmp_path: Path) -> No
 def test_complete_cube_without_a_page_gets_one_when_it_is_asked_for_again(tmp_path: Path) -> None:
     """After a stop before the drawing, the same call draws the page and reads no pixel."""
     first = gather(REQUEST, to=tmp_path / "cube")
-    for name in NAMES[:3]:
+    for name in NAMES[:4]:
         (tmp_path / "cube" / name).unlink()
 
     again = gather(REQUEST, to=tmp_path / "cube")
@@ -95,4 +95,4 @@ def test_gather_told_not_to_draws_none(tmp_path: Path) -> None:
     gathered = gather(REQUEST, to=tmp_path / "cube", settings=Settings(draws_report=False))
 
     assert gathered.page is None
-    assert not any((tmp_path / "cube" / name).exists() for name in NAMES[:3])
+    assert not any((tmp_path / "cube" / name).exists() for name in NAMES[:4])

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import boto3
@@ -14,6 +16,7 @@ from zarr.storage import ObjectStore
 
 from pixel_gather import Settings, verify
 from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.local.view import serving_cube
 from pixel_gather_cli.main import main
 from support.undrawn import gather_undrawn
 
@@ -44,6 +47,30 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield url
     with urlopen(Request(f"{url}/moto-api/reset", method="POST")):  # noqa: S310 # our own server
         server.stop()
+
+
+def test_cube_on_s3_is_served_by_ranges(endpoint: str) -> None:
+    """The server of the page reads with the user's credentials: starts, ends, and what is missing."""
+    content = bytes(range(200))
+    client = boto3.client("s3", endpoint_url=endpoint, region_name=REGION)
+    for key in ("some/where.zarr/zarr.json", "some/where.zarr/band_1/c/0", "some/other"):
+        client.put_object(Bucket="cubes", Key=key, Body=content)
+    stores = StoreSettings(endpoint=endpoint)
+
+    with serving_cube("s3://cubes/some/where.zarr", stores=stores) as server:
+        Thread(target=server.serve_forever, args=(0.01,)).start()
+        folder = server.url.removesuffix("view.html")
+
+        def ask(key: str, wanted: str) -> bytes:
+            with urlopen(Request(f"{folder}{key}", headers={"Range": wanted})) as answer:  # noqa: S310 # our own server
+                return bytes(answer.read())
+
+        assert ask("band_1/c/0", "bytes=-20") == content[-20:]
+        assert ask("band_1/c/0", "bytes=5-9") == content[5:10]
+        for key in ("band_1/c/1", "../other", "%2e%2e/other"):
+            with pytest.raises(HTTPError, match="404"):
+                ask(key, "bytes=-20")
+        server.shutdown()
 
 
 def test_gather_from_s3_to_s3_equals_the_one_on_files(endpoint: str, tmp_path: Path) -> None:

@@ -45,6 +45,18 @@ def test_measure_row_agrees_with_numpy(pixels: Pixels, nodata: float | None) -> 
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
+@pytest.mark.parametrize("end", ["min", "max"])
+def test_measure_row_sums_the_longest_lines_exactly(dtype: str, end: str) -> None:
+    """The mean is that of float64 to the last bit, also where a line's sum fills its 32 bits."""
+    pixels = np.full((1, 3, 1 << 16), getattr(np.iinfo(dtype), end), dtype)
+    pixels[0, 1, :7] = 0
+
+    [stats] = measure_row(pixels, whole(pixels))
+
+    assert stats.mean == pixels.mean(dtype="float64")
+
+
 def test_measure_row_of_opposite_infinities_has_no_mean() -> None:
     """Their mean is NaN. NumPy gives no warning for each source."""
     pixels = np.array([[[np.inf, -np.inf]]], "float32")

@@ -17,10 +17,11 @@ from pixel_gather.model.window import DescribedCrs, Transform, Window
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.quicklook import Quicklooks
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.stored_tiles import BandTiles
 from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.stores import FoundCube
+from pixel_gather.stores import FoundCube, RowEncoder
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 
@@ -182,6 +183,11 @@ class FakeOpened:
             self.cost.nbytes += part.height * part.width * out.itemsize * len(bands)
             self.cost.read_s += 0.5
             self.cost.decode_s += 0.125
+
+    async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
+        """Return the window's pixels as one uncompressed tile of each band."""
+        rows, cols = slice(window.row_off, window.row_stop), slice(window.col_off, window.col_stop)
+        return [[memoryview(self.image.pixels[band - 1, rows, cols].tobytes())] for band in bands]
 
 
 class FakePermit:
@@ -379,6 +385,24 @@ class FakeControl:
 
 
 @dataclass
+class FakeEncoder:
+    """Compresses nothing."""
+
+    plan: CubePlan
+    pixels: Pixels
+    rows: set[int] = field(default_factory=set)
+
+    async def encode_rows(self, start: int, stop: int) -> None:
+        """Note the rows."""
+        assert self.rows.isdisjoint(range(start, stop))
+        self.rows.update(range(start, stop))
+
+    def parts(self) -> list[bytes]:
+        """Return the pixels."""
+        return [self.pixels.tobytes()]
+
+
+@dataclass
 class FakeCube:
     """A ``CubeStore`` with NumPy arrays. ``calls`` has the order of the calls."""
 
@@ -418,11 +442,20 @@ class FakeCube:
             self.pixels[each.name] = np.full(plan.shape, each.fill_value, dtype=each.dtype)
         return plan
 
+    def encoder(self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles) -> "FakeEncoder":
+        """Keep the pixels as they are."""
+        assert not isinstance(pixels, BandTiles)
+        assert pixels.dtype == measurement.dtype
+        return FakeEncoder(plan, pixels)
+
     async def write_shard(
-        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
+        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
     ) -> int:
         """Store the pixels at the shard's position."""
         self.calls.append(f"shard {measurement.name} {key}")
+        assert isinstance(encoder, FakeEncoder)
+        plan, pixels = encoder.plan, encoder.pixels
+        assert encoder.rows == set(range(len(pixels))), "all rows are compressed, each once"
         rows, lines = (place * side for place, side in zip(key[:2], plan.layout.shard[:2], strict=True))
         target = self.pixels[measurement.name]
         target[rows : rows + pixels.shape[0], lines : lines + pixels.shape[1]] = pixels

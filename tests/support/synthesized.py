@@ -1,4 +1,10 @@
-"""The stack's CloudFormation template, with empty packages for the functions."""
+"""The stack's CloudFormation template, with empty packages for the functions.
+
+CDK is imported where it is used first. It takes five seconds and starts Node: too much for every process that
+only collects tests.
+"""
+
+from __future__ import annotations
 
 import json
 import os
@@ -8,18 +14,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # jsii: the locked Node
 
-from aws_cdk import App, Validations
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk.assertions import Template
-from cdk_nag import AwsSolutionsChecks
-
-from infra.functions import SMALL_WORKER_MIB
-from infra.gather_stack import GatherStack
 from infra.settings import Settings
+
+if TYPE_CHECKING:
+    from aws_cdk import App
+    from aws_cdk import aws_lambda as lambda_
+
+    from infra.gather_stack import GatherStack
+
+# ruff: noqa: PLC0415 # see above
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUEST_SCHEMA: Mapping[str, Any] = {
@@ -54,9 +61,16 @@ class Synthesized:
         """
         return {_name_of(each): each for each in self.properties("AWS::Lambda::Function")}
 
-    def definition(self) -> dict[str, Any]:
-        """Return the state machine's definition. Modules of ``handlers`` replace the functions' ARNs."""
-        (machine,) = self.properties("AWS::StepFunctions::StateMachine")
+    def machine(self, name: str = "machine") -> dict[str, Any]:
+        """Return the properties of a state machine: ``machine`` for gathers, or ``rankings``."""
+        machines = self.of("AWS::StepFunctions::StateMachine")
+        (found,) = (each for each in machines if self._named(each) == f"<{name}>")
+        properties: dict[str, Any] = machines[found]["Properties"]
+        return properties
+
+    def definition(self, name: str = "machine") -> dict[str, Any]:
+        """Return a state machine's definition. Modules of ``handlers`` replace the functions' ARNs."""
+        machine = self.machine(name)
         definition: dict[str, Any] = json.loads(self.show(machine["DefinitionString"]))
         return definition
 
@@ -82,13 +96,15 @@ class Synthesized:
             case "AWS::Lambda::Function":
                 return f"<{_name_of(resource['Properties'])}>"
             case "AWS::StepFunctions::StateMachine":
-                return "<machine>"
+                return "<rankings>" if name.startswith("Rankings") else "<machine>"
             case type_:
                 return f"<{type_.rpartition('::')[2].lower()}>"
 
 
 def _name_of(function: Mapping[str, Any]) -> str:
     """Return the module that a function runs. The smaller one of two has the prefix ``small_``."""
+    from infra.functions import SMALL_WORKER_MIB
+
     module: str = function["Handler"].split(".")[1]
     is_small = module == "gather_shard" and function["MemorySize"] == SMALL_WORKER_MIB
     return f"small_{module}" if is_small else module
@@ -101,6 +117,8 @@ def synthesized(request_schema: Mapping[str, Any] = REQUEST_SCHEMA, **context: A
 
 @cache
 def _synthesized(request_schema: str, context: str) -> Synthesized:
+    from aws_cdk.assertions import Template
+
     with tempfile.TemporaryDirectory() as folder:
         app = app_of(Path(folder) / "assembly", **json.loads(context))
         stack = add_stack(app, stub_in(Path(folder)), request_schema=json.loads(request_schema))
@@ -109,6 +127,9 @@ def _synthesized(request_schema: str, context: str) -> Synthesized:
 
 def app_of(assembly: Path, **context: Any) -> App:
     """Return an app with the context of cdk.json and these keys. cdk-nag checks it when it is synthesized."""
+    from aws_cdk import App, Validations
+    from cdk_nag import AwsSolutionsChecks
+
     standard = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = App(context=standard | {"source_buckets": SOURCES} | context, outdir=str(assembly))
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
@@ -123,6 +144,8 @@ def add_stack(
     request_schema: Mapping[str, Any] = REQUEST_SCHEMA,
 ) -> GatherStack:
     """Add the stack of the app's context, or of another stage."""
+    from infra.gather_stack import GatherStack
+
     settings = Settings.from_context(app.node.get_all_context())
     if stage is not None:
         settings = replace(settings, stage=stage)
@@ -137,6 +160,8 @@ def add_stack(
 
 def stub_in(folder: Path, *, content: str = "") -> lambda_.Code:
     """Return an empty package, because real ones take minutes."""
+    from aws_cdk import aws_lambda as lambda_
+
     stub = folder / "stub"
     stub.mkdir(parents=True)
     (stub / "stub.py").write_text(content)

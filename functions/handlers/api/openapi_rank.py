@@ -8,7 +8,11 @@ _TEXT: Final[_Schema] = {"type": "string"}
 _NUMBER: Final[_Schema] = {"type": "number"}
 _WHOLE: Final[_Schema] = {"type": "integer"}
 _OBJECT: Final[_Schema] = {"type": "object"}
+_TRUTH: Final[_Schema] = {"type": "boolean"}
 _JSON: Final = "application/json"
+
+
+_STATE: Final[_Schema] = {"$ref": "#/components/schemas/State"}
 
 
 def _or_null(schema: _Schema, description: str) -> _Schema:
@@ -39,7 +43,52 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "top": {"type": "integer", "minimum": 1, "description": "Places to decide."},
             "bands": _OBJECT | {"description": "Which band or asset each name is."},
             "raw": {"type": "boolean", "default": False, "description": "Leave scale and offset out."},
-            "limits": _OBJECT | {"description": "usd, and seconds of at most 20."},
+            "limits": _OBJECT
+            | {
+                "description": "usd and seconds: refused if the forecast after the first scene is higher. "
+                "Later rounds of a large ranking end where they would cost more than usd."
+            },
+            "check_kept": _TRUTH
+            | {
+                "default": False,
+                "description": "Ask first whether the files of kept statistics are the same.",
+            },
+        },
+    },
+    "RankingStarted": {
+        "type": "object",
+        "description": "A large ranking. GET the link self until its state is no longer running.",
+        "required": ["id", "state", "submitted_at", "ended_at", "seconds", "links", "is_new"],
+        "properties": {
+            "id": _TEXT,
+            "state": _STATE,
+            "submitted_at": _TEXT,
+            "ended_at": _or_null(_TEXT, "UTC."),
+            "seconds": _NUMBER,
+            "links": _OBJECT | {"description": "self; then also table and parquet."},
+            "is_new": _TRUTH | {"description": "False if the same ranking was running already."},
+        },
+    },
+    "RankingStatus": {
+        "type": "object",
+        "required": ["id", "state", "submitted_at", "ended_at", "seconds", "links", "scenes", "ranking"],
+        "properties": {
+            "id": _TEXT,
+            "state": _STATE,
+            "submitted_at": _TEXT,
+            "ended_at": _or_null(_TEXT, "UTC."),
+            "seconds": _NUMBER,
+            "links": _OBJECT | {"description": "self; at the end table and parquet, the whole table on S3."},
+            "request": _or_null(_OBJECT, "As it was posted."),
+            "round": _or_null(_WHOLE, "From 1; null before the first."),
+            "scenes": _or_null(_OBJECT, "total; wanted and read: of this round; failed: at the end."),
+            "usd": _or_null(_NUMBER, "Until the end a forecast up to this round's end. By list prices."),
+            "error": _or_null(_OBJECT, "type and detail, if it has failed."),
+            "result": _or_null(_OBJECT, "Totals and places of the table."),
+            "ranking": {
+                "description": "The table, once it is complete; its first rows if it is over 5 MB.",
+                "anyOf": [{"$ref": "#/components/schemas/Ranking"}, {"type": "null"}],
+            },
         },
     },
     "Ranking": {
@@ -54,6 +103,8 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "scenes": {"type": "array", "items": {"$ref": "#/components/schemas/RankedScene"}},
             "totals": _OBJECT | {"description": "scenes, failed, kept, bytes, requests, seconds, usd."},
             "notes": {"type": "array", "items": _TEXT},
+            "table": _TEXT | {"description": "Address of the whole table as JSON, of a large ranking."},
+            "parquet": _TEXT | {"description": "The same as Parquet."},
         },
     },
     "RankedScene": {
@@ -87,25 +138,57 @@ SCHEMAS: Final[dict[str, _Schema]] = {
 
 
 def rank_paths() -> dict[str, _Schema]:
-    """Return the path of the rank function."""
-    problem = {"$ref": "#/components/responses/Problem"}
-    answers: _Schema = {
-        "200": {
-            "description": "The ranking.",
-            "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Ranking"}}},
-        }
-    }
+    """Return the paths of the rank function."""
     return {
         "/rankings": {
             "post": {
                 "operationId": "rankScenes",
-                "summary": "Rank scenes; refused if one function cannot do it in 20 s.",
+                "summary": "Rank scenes: at once, or as a large ranking if that would take over 20 s.",
+                "parameters": [
+                    {
+                        "name": "Prefer",
+                        "in": "header",
+                        "required": False,
+                        "description": "respond-async asks for a large ranking, however small it is.",
+                        "schema": _TEXT,
+                    }
+                ],
                 "requestBody": {
                     "required": True,
                     "content": {_JSON: {"schema": {"$ref": "#/components/schemas/RankingRequest"}}},
                 },
-                "responses": answers
-                | {str(status): problem for status in (400, 403, 422, 429, 500, 503, 504)},
+                "responses": {
+                    "200": _answer("The ranking.", "Ranking"),
+                    "202": _answer("A large ranking has started, or is running.", "RankingStarted"),
+                    **_problems(400, 403, 422, 429, 500, 503, 504),
+                },
             }
-        }
+        },
+        "/rankings/{id}": {
+            "get": {
+                "operationId": "getRanking",
+                "summary": "Progress of a large ranking; at the end its table.",
+                "parameters": [
+                    {
+                        "name": "id",
+                        "in": "path",
+                        "required": True,
+                        "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"},
+                    }
+                ],
+                "responses": {
+                    "200": _answer("The large ranking.", "RankingStatus"),
+                    **_problems(403, 404, 429, 500, 503, 504),
+                },
+            }
+        },
     }
+
+
+def _answer(description: str, schema: str) -> _Schema:
+    content = {_JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {"description": description, "content": content}
+
+
+def _problems(*statuses: int) -> _Schema:
+    return {str(status): {"$ref": "#/components/responses/Problem"} for status in statuses}

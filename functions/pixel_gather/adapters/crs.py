@@ -56,6 +56,11 @@ class RasterioProjector:
         new_xs, new_ys = _points(tuple(xs), tuple(ys), source_crs, target_crs)
         return list(new_xs), list(new_ys)
 
+    def longitude(self, crs: str, x: float, y: float) -> float:
+        """Return the longitude of a point in degrees. Errors as in `points`."""
+        (longitude,), _ = self.points([x], [y], source_crs=crs, target_crs="EPSG:4326")
+        return longitude
+
     def bounds(
         self, bounds: tuple[float, float, float, float], *, source_crs: str, target_crs: str
     ) -> tuple[float, float, float, float]:

@@ -237,6 +237,19 @@ class _FastSource:
                 raise StaleHeaderError(error.reason, href=error.href, status=error.status) from error
             raise
 
+    async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
+        """Return compressed tiles, as ``ports.OpenedSource`` promises."""
+        try:
+            try:
+                return await self._opened.read_tiles(window, bands)
+            except UnsupportedError as error:
+                reason = f"its tiles cannot be kept as they are: {error}"
+                raise SourceError(reason, href=self.header.href, status=Status.UNSUPPORTED) from error
+        except SourceError as error:
+            if self.from_packed_header and error.status in _MAY_BE_STALE:
+                raise StaleHeaderError(error.reason, href=error.href, status=error.status) from error
+            raise
+
     def _damaged(self) -> SourceError:
         reason = "one of its tiles is damaged: it cannot be decoded"
         return SourceError(reason, href=self.header.href, status=Status.CORRUPT)

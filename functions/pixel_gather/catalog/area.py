@@ -77,6 +77,16 @@ def unwrapped(box: Box) -> Box:
     return (west, south, east + 360 if west > east else east, north)
 
 
+def sides_of(box: Box) -> tuple[Box, ...]:
+    """Return a box as parts that do not cross the antimeridian: itself, or one part for each side."""
+    west, south, east, north = box
+    if west <= east:
+        return (box,)
+    return tuple(
+        each for each in ((west, south, 180.0, north), (-180.0, south, east, north)) if each[0] < each[2]
+    )
+
+
 def boxes_meet(one: Box, other: Box) -> bool:
     """Tell whether two boxes share a point; both may cross the antimeridian."""
     a, b = unwrapped(one), unwrapped(other)

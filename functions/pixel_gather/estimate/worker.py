@@ -19,10 +19,14 @@ class Share:
     n_puts: float
     fetched_nbytes: float
     decoded_nbytes: float
+    is_decoded: bool = True
+    """False if compressed tiles are stored as they are."""
 
     @property
     def stored_nbytes(self) -> float:
         """Bytes to store, compressed."""
+        if not self.is_decoded:
+            return self.fetched_nbytes
         return self.decoded_nbytes / assumptions.RATIO.value
 
 
@@ -66,7 +70,8 @@ class Worker:
 
     def storing_s(self, share: Share) -> float:
         """Return the wall time of statistics, compression and writing."""
-        cpu_s = share.decoded_nbytes * (1 / assumptions.MEASURING.value + 1 / assumptions.COMPRESSING.value)
+        decoded_nbytes = share.decoded_nbytes if share.is_decoded else 0.0
+        cpu_s = decoded_nbytes * (1 / assumptions.MEASURING.value + 1 / assumptions.COMPRESSING.value)
         put_s = share.stored_nbytes / self.network_bytes_per_s
         return cpu_s / self.vcpus + put_s + self.first_byte_s
 
@@ -87,5 +92,5 @@ class Worker:
             share.n_gets * self.cpu_s_per_get
             + share.n_sources * self.cpu_s_per_source
             + share.fetched_nbytes / self.tls_bytes_per_s
-            + share.decoded_nbytes / self.decoding_bytes_per_s
+            + (share.decoded_nbytes if share.is_decoded else 0.0) / self.decoding_bytes_per_s
         )

@@ -85,6 +85,7 @@ def share_of(work: Workload) -> Share:
         n_puts=work.n_puts / n,
         fetched_nbytes=work.fetched_nbytes / n,
         decoded_nbytes=work.decoded_nbytes / n,
+        is_decoded=work.is_decoded,
     )
 
 

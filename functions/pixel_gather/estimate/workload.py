@@ -21,6 +21,9 @@ class Workload:
     decoded_nbytes: int
     n_tasks: int
     n_puts: int
+    is_decoded: bool = True
+    """False if compressed tiles are stored as they are. They are neither decoded, measured nor compressed."""
+
     task_nbytes: int = 0
     """Decoded size of the largest task. It must fit into a worker."""
 

@@ -19,6 +19,7 @@ from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
 from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.header_index import read_index
+from pixel_gather.adapters.cube.stored_table import StoredTable
 from pixel_gather.adapters.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
@@ -83,6 +84,10 @@ _SHARDS_IN_FLIGHT: Final = 2
 """One shard is compressed and stored while the next is read."""
 
 
+type Table = SqliteSourceTable | StoredTable
+"""The list of a request, or that of a cube which is gathered again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How a gather in process uses this machine. No setting changes its result."""
@@ -104,7 +109,7 @@ class Settings:
     """Largest decoded size of one shard. Two shards are in memory at a time."""
 
     draws_report: bool = True
-    """Whether to write ``report.json``, ``.txt`` and ``.html`` beside the arrays. It takes seconds."""
+    """Whether to write the report and ``view.html`` beside the arrays. The report takes seconds."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that are not positive integers."""
@@ -292,14 +297,39 @@ async def gather_async(
         )
     if to is None:
         return await _append(request, settings, on_progress=on_progress, on_complete=on_complete)
+    return await gather_listed(
+        request, to=to, settings=settings, on_progress=on_progress, on_complete=on_complete
+    )
+
+
+async def gather_listed(
+    request: GatherRequest,
+    *,
+    to: str | os.PathLike[str],
+    table: Table | None = None,
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_complete: Callable[[Gathered], None] = lambda _: None,
+) -> Gathered:
+    """Gather a request's list, or a given one; see `gather`.
+
+    Args:
+        request: The request.
+        to: Where to write the cube.
+        table: The sources, in the order of the rows. They are read instead of the request's list.
+        settings: How this machine is used.
+        on_progress: Called after each source.
+        on_complete: Called when the cube is complete, before its report is drawn.
+    """
     place = check_place(os.fspath(to))
+    settings = settings or Settings()
     async with folders_removed_on_failure(place), AsyncExitStack() as stack:
         store = open_place(place, settings.stores)
         cube = ZarrCube(store, shown(place))
         controls = ObjectControlStore(store, CONTROL_FOLDER)
         found_list = await found_list_of(request, cube=cube, control=controls)
         job = await stack.enter_async_context(
-            opened_job(request.sources, settings, request=request, found_list=found_list)
+            opened_job(request.sources, settings, request=request, found_list=found_list, table=table)
         )
         _log.info("the list names %s", counted(job.table.n_sources, "source"))
         found = await find_cube(cube, gather_digest(request, job.table))
@@ -431,7 +461,7 @@ async def drill_async(
                     yield pixel
 
 
-def listed(table: SqliteSourceTable) -> Generator[Source]:
+def listed(table: Table) -> Generator[Source]:
     """Yield the sources of every row. Close the generator before the table."""
     with closing(table.rows(0, table.n_rows)) as rows:
         for row in rows:
@@ -443,7 +473,7 @@ class Job:
     """Objects that all steps of one gather share."""
 
     settings: Settings
-    table: SqliteSourceTable
+    table: Table
     reader: CogReader
     projector: RasterioProjector
     limiter: AdaptiveLimiter
@@ -461,6 +491,7 @@ async def opened_job(
     *,
     request: GatherRequest | None = None,
     found_list: bytes | None = None,
+    table: Table | None = None,
     over: Callable[[Objects], Ranges] = lambda objects: objects,
 ) -> AsyncIterator[Job]:
     """Read the list and the request's header index, if any, and open the reader.
@@ -470,6 +501,7 @@ async def opened_job(
         settings: How this machine is used.
         request: The request; None where there is no window.
         found_list: What an earlier run of the request found; it is read instead of searching.
+        table: The list itself. Then neither the request's list nor its header index is read.
         over: Returns what sources are read through, such as a cache, of the clients.
     """
     limiter = AdaptiveLimiter(fixed=settings.concurrency)
@@ -478,6 +510,7 @@ async def opened_job(
     signed = objects if sources.sign == "none" else objects.signed(_signing(sources.sign))
     reader = CogReader.over(over(signed), fast=settings.fast_path, fall_back=GdalSettings())
     index = None if request is None or request.index is None else _checked_index(request.index, policy)
+    found: SqliteSourceTable | None = None
     async with AsyncExitStack() as stack:
 
         def load(check: Check) -> SqliteSourceTable:
@@ -500,14 +533,15 @@ async def opened_job(
             )
             return SqliteSourceTable(named, check=check)
 
-        table = stack.enter_context(await _in_thread(load))
+        if table is None:
+            table = found = stack.enter_context(await _in_thread(load))
         await asyncio.to_thread(_open_first, table, signed)
-        if index is not None and request is not None:
+        if index is not None and request is not None and found is not None:
             overview = request.overview
 
             def learn(check: Check) -> None:
                 entries = read_index(index, objects=objects, overview=overview, check=check)
-                table.learn(entries, check=check)
+                found.learn(entries, check=check)
 
             await _in_thread(learn)
         yield Job(
@@ -525,7 +559,7 @@ def _signing(kind: Sign) -> Signing:
     return Signing(kind=kind, read_token=None if token is None else lambda: token)
 
 
-def _open_first(table: SqliteSourceTable, objects: Objects) -> None:
+def _open_first(table: Table, objects: Objects) -> None:
     """Open the store of the first source, so that missing credentials are reported early."""
     with closing(listed(table)) as sources:
         first = next(sources, None)

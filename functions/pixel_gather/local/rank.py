@@ -1,27 +1,30 @@
 """Rank scenes in this process by what their pixels show in an area."""
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects
+from pixel_gather.adapters.rank.check_kept import drop_replaced
 from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.kept_statistics import SqliteStatistics
 from pixel_gather.adapters.rank.ranker import ranker_of
 from pixel_gather.errors import SourceError
-from pixel_gather.local.gather import Job, Settings, opened_job
+from pixel_gather.local.gather import Progress, Settings, opened_job
 from pixel_gather.model.source import Cost
 from pixel_gather.ranking.catalog_sources import catalog_sources
+from pixel_gather.ranking.limits import FirstScene, RankLimits
+from pixel_gather.ranking.ranker import Ranker
 from pixel_gather.ranking.ranking_request import DEFAULT_PRECISION, RankingRequest
-from pixel_gather.ranking.rounds import NothingKept, RankedScene, Ranker
-from pixel_gather.ranking.scenes import RankScene, scenes_of
+from pixel_gather.ranking.rounds import NothingKept, RankedScene
+from pixel_gather.ranking.scenes import scenes_of
 from pixel_gather.ranking.table import Ranking
 from pixel_gather.request.request import parse_sources
 from pixel_gather.task_group import all_of
@@ -49,6 +52,7 @@ def rank(
     raw: bool = False,
     statistics: str | os.PathLike[str] | None = None,
     check_kept: bool = False,
+    limits: Mapping[str, float] | None = None,
     settings: Settings | None = None,
 ) -> Ranking:
     """Rank scenes by a statistic of their pixels in an area, and say how sure each rank is.
@@ -72,10 +76,13 @@ def rank(
         raw: Leave scale and offset out.
         statistics: A file that keeps statistics, so that a second ranking reads nothing.
         check_kept: Ask whether the files of kept statistics are still the same: one small request a file.
+        limits: ``{"usd": 0.5, "seconds": 60}``: refuse a ranking whose forecast, after its first scene, is
+            higher.
         settings: How this machine is used.
 
     Raises:
         RequestError: A field is wrong; its name is said.
+        BudgetError: The forecast is over a limit.
         StoreError: The kept statistics cannot be read or written.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
@@ -91,7 +98,14 @@ def rank(
         bands=bands,
         raw=raw,
     )
-    found = rank_async(sources, request, statistics=statistics, check_kept=check_kept, settings=settings)
+    found = rank_async(
+        sources,
+        request,
+        statistics=statistics,
+        check_kept=check_kept,
+        limits=RankLimits.of(limits),
+        settings=settings,
+    )
     ranking, _ = run(found)
     return ranking
 
@@ -102,9 +116,10 @@ async def rank_async(
     *,
     statistics: str | os.PathLike[str] | None = None,
     check_kept: bool = False,
+    limits: RankLimits | None = None,
     settings: Settings | None = None,
     n_pictures: int = 0,
-    on_scene: Callable[[RankedScene], None] = lambda _: None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> tuple[Ranking, list[Picture]]:
     """Rank scenes; see `rank`.
 
@@ -113,9 +128,10 @@ async def rank_async(
         request: What is ranked.
         statistics: As in `rank`.
         check_kept: As in `rank`.
+        limits: What the ranking may take; None for no limit.
         settings: How this machine is used.
         n_pictures: How many scenes to return pictures of.
-        on_scene: Called each time that a scene has been measured.
+        on_progress: Takes how many scenes of a round were read, after each of them.
 
     Returns:
         The ranking, and the bands of the first scenes in the area, by name.
@@ -137,7 +153,21 @@ async def rank_async(
                 kept = stack.enter_context(SqliteStatistics(statistics, inputs=request.inputs_digest()))
             scenes = scenes_of(job.table, request)
             if kept is not None and check_kept:
-                await _drop_replaced(scenes, kept, opened[0], job)
+                await drop_replaced(
+                    scenes,
+                    kept,
+                    objects=opened[0].objects,
+                    limiter=job.limiter,
+                    most_ahead=job.most_ahead,
+                )
+            counter = _Counter(on_progress)
+            checked = partial((limits or RankLimits()).check_forecast, len(scenes))
+            first = FirstScene(len(scenes), job.most_ahead // 2, checked)
+
+            def look(ranked: RankedScene) -> None:
+                first.look(ranked)
+                counter.count(ranked)
+
             ranker = ranker_of(
                 request,
                 reader=job.reader,
@@ -146,13 +176,34 @@ async def rank_async(
                 kept=kept or NothingKept(),
                 source_timeout_s=job.settings.source_timeout_s,
                 most_ahead=job.most_ahead,
-                on_scene=on_scene,
+                on_scene=look,
+                on_round=counter.begin,
             )
             ranked = await ranker.rank(scenes)
         seconds = time.perf_counter() - started
         pictures = await all_of(_picture(ranker, each) for each in ranked[:n_pictures])
         found = Ranking(request=request, scenes=tuple(ranked), seconds=seconds, notes=job.table.notes)
         return found, pictures
+
+
+class _Counter:
+    """Counts the scenes of each round."""
+
+    def __init__(self, on_progress: Callable[[Progress], None]) -> None:
+        self._on_progress = on_progress
+        self._progress = Progress(n_sources=0)
+
+    def begin(self, n_scenes: int) -> None:
+        """Begin a round."""
+        self._progress = Progress(n_sources=n_scenes)
+
+    def count(self, ranked: RankedScene) -> None:
+        """Count one scene that was read, or that could not be."""
+        done = self._progress
+        self._progress = replace(
+            done, n_done=done.n_done + 1, n_failed=done.n_failed + (ranked.measured is None)
+        )
+        self._on_progress(self._progress)
 
 
 async def _picture(ranker: Ranker, ranked: RankedScene) -> Picture:
@@ -164,30 +215,3 @@ async def _picture(ranker: Ranker, ranked: RankedScene) -> Picture:
             return await ranker.scenes.picture(ranked.scene, side=_PICTURE_SIDE, cost=Cost())
     except SourceError:
         return {}
-
-
-async def _drop_replaced(
-    scenes: Sequence[RankScene], kept: SqliteStatistics, ranges: KeptRanges, job: Job
-) -> None:
-    """Drop the kept statistics of files that have been replaced, by reading one byte of each."""
-
-    async def check(href: str) -> None:
-        known = kept.known_etag(href)
-        if known is None:
-            return
-        try:
-            async with job.limiter.permit(href, weight=1):
-                fetched = await ranges.objects.get_range(href, 0, 1, etag=None, cost=Cost())
-        except SourceError:
-            kept.drop(href)
-            return
-        if fetched.etag != known:
-            kept.drop(href)
-
-    ahead = asyncio.Semaphore(job.most_ahead)
-
-    async def bounded(href: str) -> None:
-        async with ahead:
-            await check(href)
-
-    await all_of(bounded(href) for href in {href: None for scene in scenes for href in scene.hrefs})

@@ -15,8 +15,8 @@ from pixel_gather.model.window import Transform
 class BandStats:
     """Statistics of the valid pixels of one band of one window."""
 
-    n_valid: int = 0
-    """Pixels on the raster that are neither nodata nor NaN."""
+    n_valid: int | None = 0
+    """Pixels on the raster that are neither nodata nor NaN. None if no pixel was decoded."""
 
     min: float = float("nan")
     """NaN if no pixel is valid and for complex dtypes. So are ``max`` and ``mean``."""
@@ -26,7 +26,8 @@ class BandStats:
     digest: str = ""
     """XXH3-128 of the window's little-endian bytes in C order, as stored.
 
-    If the window was read in several strips, XXH3-128 of the strips' digests.
+    If no pixel was decoded, of its compressed tiles' bytes. If the window was read in several strips,
+    XXH3-128 of the strips' digests.
     """
 
 
@@ -114,18 +115,19 @@ class ShardResult:
     """For each row of the shard, one outcome per source slot."""
 
     read_s: float
-    """Wall time of reading all of the shard's windows."""
+    """Wall time of reading all of the shard's windows. Most of the statistics, digests and compression
+    is done meanwhile."""
 
     write_s: float
-    """Wall time of compressing and storing the shard's objects."""
+    """Wall time of storing the shard's objects."""
 
     stored_nbytes: int
     peak_rss_mib: float
     """Peak memory of the worker's process so far."""
 
     measure_s: float = 0.0
-    """Wall time between reading and writing: statistics, digests, quicklooks, and the check whether another
-    worker has committed the shard."""
+    """Wall time between reading and writing: statistics, digests and compression of the last rows,
+    quicklooks, and the check whether another worker has committed the shard."""
 
     machine: str = ""
     """Description of the worker's machine, in words."""
@@ -208,15 +210,16 @@ def _merged_extent(
 
 
 def _merged_stats(strips: Sequence[BandStats], *, is_ok: bool) -> BandStats:
-    filled = [strip for strip in strips if is_ok and strip.n_valid]
-    n_valid = sum(strip.n_valid for strip in filled)
+    filled = [(strip, strip.n_valid) for strip in strips if is_ok and strip.n_valid]
+    n_valid = sum(n for _, n in filled)
     digest = xxhash.xxh3_128_hexdigest("".join(strip.digest for strip in strips).encode())
     if not filled:
-        return BandStats(digest=digest)
+        is_known = not is_ok or all(strip.n_valid is not None for strip in strips)
+        return BandStats(n_valid=0 if is_known else None, digest=digest)
     return BandStats(
         n_valid=n_valid,
-        min=min(strip.min for strip in filled),
-        max=max(strip.max for strip in filled),
-        mean=sum(strip.mean * strip.n_valid for strip in filled) / n_valid,
+        min=min(strip.min for strip, _ in filled),
+        max=max(strip.max for strip, _ in filled),
+        mean=sum(strip.mean * n for strip, n in filled) / n_valid,
         digest=digest,
     )

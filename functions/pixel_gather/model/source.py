@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from pixel_gather.model.tile_coding import TileCoding
 from pixel_gather.model.window import Transform
 
 
@@ -123,6 +124,9 @@ class Header:
     is_tiled: bool
     overviews: tuple[tuple[int, int], ...] = ()
     """(width, height) of each overview, largest first. Empty if overviews were not looked for."""
+
+    coding: TileCoding | None = field(default=None, compare=False, repr=False)
+    """How its tiles are stored. None if only GDAL can read it."""
 
 
 @dataclass(slots=True, kw_only=True)

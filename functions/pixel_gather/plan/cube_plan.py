@@ -8,6 +8,7 @@ import numpy as np
 
 from pixel_gather.estimate.estimate import Estimate
 from pixel_gather.model.source import Header, ListColumn
+from pixel_gather.model.tile_coding import AS_STORED, TileCoding
 from pixel_gather.model.window import DescribedCrs, Window, WindowRule
 from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.plan.layout import Layout
@@ -36,6 +37,9 @@ class SourceSlot:
     grid: Grid
     window: Window
     """The window on the template's grid."""
+
+    coding: TileCoding | None = None
+    """How the template's tiles are stored, if the cube keeps them as they are; see `plan.pass_through`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +161,11 @@ class CubePlan:
         """Whether the list is what a search found."""
         sources = self.request.get("sources", {})
         return "stac" in sources or "catalog" in sources
+
+    @property
+    def passes_through(self) -> bool:
+        """Whether compressed tiles become chunks unchanged."""
+        return self.codec == AS_STORED
 
     @property
     def dim(self) -> str:

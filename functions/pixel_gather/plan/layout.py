@@ -76,6 +76,38 @@ def plan_layout(
         layout = _named(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
     else:
         layout = _explicit(wanted, shape, itemsize, pixel_nbytes, max_task_nbytes)
+    advice = "" if isinstance(wanted, str) else ", or for {other_shards}"
+    return _checked(layout, shape, pixel_nbytes, max_task_nbytes, advice=advice)
+
+
+def tile_layout(
+    shape: tuple[int, int, int],
+    *,
+    tile: tuple[int, int],
+    itemsize: int,
+    n_measurements: int,
+    max_task_nbytes: int,
+) -> Layout:
+    """Cut a cube of (rows, y, x) into chunks of one tile (height, width); see `plan_layout`.
+
+    The last chunks may extend beyond the window.
+    """
+    n_rows, height, width = shape
+    y, x = tile
+    pixel_nbytes = itemsize * n_measurements
+    padded_width = _up_to(width, x)
+    strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
+    strip_nbytes, task_row_nbytes = strip * padded_width * itemsize, strip * padded_width * pixel_nbytes
+    rows = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
+    return _checked(
+        Layout(chunk=(1, y, x), shard=(rows, strip, padded_width)), shape, pixel_nbytes, max_task_nbytes
+    )
+
+
+def _checked(
+    layout: Layout, shape: tuple[int, int, int], pixel_nbytes: int, max_task_nbytes: int, *, advice: str = ""
+) -> Layout:
+    """Return the layout, or raise a BudgetError if it has too many or too large tasks."""
     n_tasks = math.prod(layout.n_shards(shape))
     task_nbytes = math.prod(layout.shard) * pixel_nbytes
     if n_tasks > MAX_SHARDS or task_nbytes > max_task_nbytes:
@@ -83,7 +115,7 @@ def plan_layout(
             f"a cube of {shape[0]:,} x {shape[1]:,} x {shape[2]:,} pixels would take {n_tasks:,} tasks of "
             f"{task_nbytes / 2**20:,.0f} MiB; a gather has at most {MAX_SHARDS:,} tasks of "
             f"{max_task_nbytes / 2**20:,.0f} MiB: ask for a smaller window, fewer bands or sources"
-            + ("" if isinstance(wanted, str) else f", or for {_other_shards(n_tasks)}")
+            + advice.format(other_shards=_other_shards(n_tasks))
         )
     return layout
 

@@ -20,6 +20,7 @@ from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.plan.cube_plan import Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.plan.layout import Layout, plan_layout
+from pixel_gather.plan.pass_through import layout_of, warnings_of
 from pixel_gather.plan.sample import Draft, draft_slot
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 
@@ -84,14 +85,20 @@ async def plan_cube(
     height, width = slots[0].window.height, slots[0].window.width
     if template is None:
         measurements = tuple(_measurements(drafts, request))
-        layout = plan_layout(
-            (max(table.n_rows, request.output.expected_rows or 0), height, width),
-            itemsize=max(np.dtype(each.dtype).itemsize for each in measurements),
-            n_measurements=len(measurements),
-            wanted=request.output.layout,
-            max_task_nbytes=max_task_nbytes,
+        shape = (max(table.n_rows, request.output.expected_rows or 0), height, width)
+        sizes = {
+            "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
+            "n_measurements": len(measurements),
+            "max_task_nbytes": max_task_nbytes,
+        }
+        layout = (
+            layout_of(request, drafts, shape, **sizes)
+            if request.passes_through
+            else plan_layout(shape, wanted=request.output.layout, **sizes)
         )
     else:
+        if template.codec == "source":
+            raise RequestError("a cube of compressed tiles cannot grow", field="output.append_to")
         check_inherits(template, request, slots=slots, has_time=table.has_time, columns=table.columns)
         slots, measurements, layout = template.slots, template.measurements, template.layout
         _check_task_fits(template, max_task_nbytes)
@@ -102,7 +109,10 @@ async def plan_cube(
         # if shards may be lost, the map counts the lost ones: so each shard is a child
         tasks_per_child=1 if request.limits.failed_shards else None,
     )
-    work = _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight)
+    work = replace(
+        _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight),
+        is_decoded=not request.passes_through,
+    )
     estimate = estimate_on_aws(work, on_aws)
     plan = CubePlan(
         digest=gather_digest(request, table),
@@ -133,6 +143,7 @@ async def plan_cube(
             *_of_template(template, table),
             *_of_index(request, table),
             *_of_transfer(table, estimate, on_aws),
+            *warnings_of(request, drafts),
         ),
     )
     _check_codec(plan)

@@ -14,6 +14,7 @@ from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.cube_plan import SourceSlot
 from pixel_gather.plan.locate_window import Grid, locate_window
+from pixel_gather.plan.pass_through import check_sample
 from pixel_gather.plan.sample_warnings import warnings_of_claims, warnings_of_places, warnings_of_sample
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 
@@ -78,8 +79,16 @@ async def draft_slot(
             f"wanted, such as {{{name}: ASSET:1}}",
             field=request.sources.searched_field("assets"),
         )
+    check_sample(request, header, window, headers)
     bands = asked or (tuple(range(1, header.n_bands + 1)) if name is None else (1,))
-    slot = SourceSlot(name=name, dtype=header.dtype, bands=bands, grid=Grid.of(header), window=window)
+    slot = SourceSlot(
+        name=name,
+        dtype=header.dtype,
+        bands=bands,
+        grid=Grid.of(header),
+        window=window,
+        coding=header.coding if request.passes_through else None,
+    )
     nodata = _commonest_nodata([each for each in headers if each.dtype == header.dtype])
     nodata = request.nodata if nodata is None else nodata
     return Draft(

@@ -55,3 +55,31 @@ class WholeWindow:
         cols = slice(max(self.window.col_off - part.col_off, 0), max(self.window.col_stop - part.col_off, 0))
         found[rows, cols] = True
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class TwoWindows:
+    """A shape that is two windows: the sides of a box across 180 degrees."""
+
+    sides: tuple[WholeWindow, WholeWindow]
+
+    @property
+    def window(self) -> Window:
+        """The window around both."""
+        one, other = (each.window for each in self.sides)
+        left, top = min(one.col_off, other.col_off), min(one.row_off, other.row_off)
+        right, bottom = max(one.col_stop, other.col_stop), max(one.row_stop, other.row_stop)
+        return Window(col_off=left, row_off=top, width=right - left, height=bottom - top)
+
+    @property
+    def n_pixels(self) -> float:
+        """The pixels of both, each once."""
+        one, other = (each.window for each in self.sides)
+        width = min(one.col_stop, other.col_stop) - max(one.col_off, other.col_off)
+        height = min(one.row_stop, other.row_stop) - max(one.row_off, other.row_off)
+        return sum(each.n_pixels for each in self.sides) - max(width, 0) * max(height, 0)
+
+    def mask(self, part: Window) -> Mask:
+        """Return which pixels of a part lie in either."""
+        one, other = self.sides
+        return np.asarray(one.mask(part) | other.mask(part))

@@ -1,11 +1,13 @@
-"""What a ranking will take, after its first scene. Pure."""
+"""What a ranking, or a round of it, will take. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from pixel_gather.estimate.assumptions import CPU_PER_GET, FIRST_BYTE, NETWORK
 from pixel_gather.estimate.pricing import USD_PER_GB_S, USD_PER_GET
 from pixel_gather.model.source import Cost
+from pixel_gather.ranking.rounds import RankedScene, Wanted
 
 _CPU_PER_SCENE_S: Final = 9e-3
 """Python and NumPy around a scene. Measured on x86: 1,000 COGs whose overview of 256 x 256 pixels is read."""
@@ -13,21 +15,28 @@ _CPU_PER_SCENE_S: Final = 9e-3
 _READ_ON: Final = 1.3
 """Scenes whose rank is open are read again. How many is not known before."""
 
-_GB: Final = 1769 / 1024
+_NEXT_LEVEL: Final = 4.0
+"""An overview has about this many times the pixels of the next smaller one."""
+
+_MOST_TIMES: Final = 4096.0
+
+GB_OF_ONE_VCPU: Final = 1769 / 1024
+"""Memory of the functions that rank, in GB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What all scenes of a ranking will take."""
+    """What reading scenes takes."""
 
     requests: float
     nbytes: float
     seconds: float
+    """Of one function of one vCPU."""
 
     @property
     def usd(self) -> float:
         """Price of the requests and of one function of one vCPU."""
-        return self.requests * USD_PER_GET + self.seconds * _GB * USD_PER_GB_S
+        return self.requests * USD_PER_GET + self.seconds * GB_OF_ONE_VCPU * USD_PER_GB_S
 
     @classmethod
     def of(cls, first: Cost, *, n_scenes: int, in_flight: int) -> "Forecast":
@@ -38,8 +47,43 @@ class Forecast:
             n_scenes: All of them.
             in_flight: Requests at one time.
         """
-        n = n_scenes * _READ_ON
-        requests, nbytes = n * first.requests, n * first.nbytes
-        waiting_s = max(requests * FIRST_BYTE.value / in_flight, nbytes / NETWORK.value)
-        cpu_s = requests * CPU_PER_GET.value + n * (first.decode_s + _CPU_PER_SCENE_S)
-        return cls(requests, nbytes, max(waiting_s, cpu_s))
+        return cls._of(n_scenes * _READ_ON, first.requests, first.nbytes, first.decode_s, in_flight=in_flight)
+
+    @classmethod
+    def of_round(cls, wanted: Iterable[Wanted], *, like: Cost, in_flight: int) -> "Forecast":
+        """Return the forecast for one round.
+
+        A scene that was read before takes its bytes so far, times the pixels of the next level over those of
+        its last one.
+
+        Args:
+            wanted: What the round reads.
+            like: What a scene takes that was not read before.
+            in_flight: Requests at one time.
+        """
+        n, requests, nbytes, decode_s = 0, 0.0, 0.0, 0.0
+        for each in wanted:
+            cost, times = (
+                (each.ranked.cost, _times(each.ranked)) if each.ranked.cost.requests else (like, 1.0)
+            )
+            n += 1
+            requests += cost.requests
+            nbytes += cost.nbytes * times
+            decode_s += cost.decode_s * times
+        return cls._of(n, requests / max(n, 1), nbytes / max(n, 1), decode_s / max(n, 1), in_flight=in_flight)
+
+    @classmethod
+    def _of(cls, n: float, requests: float, nbytes: float, decode_s: float, *, in_flight: int) -> "Forecast":
+        """Return the forecast for ``n`` scenes that take so much each."""
+        waiting_s = max(n * requests * FIRST_BYTE.value / in_flight, n * nbytes / NETWORK.value)
+        cpu_s = n * (requests * CPU_PER_GET.value + decode_s + _CPU_PER_SCENE_S)
+        return cls(n * requests, n * nbytes, max(waiting_s, cpu_s))
+
+
+def _times(ranked: RankedScene) -> float:
+    """Return how many times more pixels the next level of a scene has."""
+    measured = ranked.measured
+    if measured is None or measured.level is None:
+        return 1.0
+    is_last = measured.levels.index(measured.level) + 1 >= len(measured.levels) - 1
+    return min(measured.factor**2, _MOST_TIMES) if is_last else _NEXT_LEVEL

@@ -55,8 +55,3 @@ def band_number(name: str) -> int | None:
         return _OF_PICTURES[name.lower()]
     digits = name[1:]
     return int(digits) if name[:1] in ("b", "B") and digits.isdigit() and int(digits) > 0 else None
-
-
-def asset_aliases(name: str) -> tuple[str, ...]:
-    """Return the names under which a catalog's asset may be found."""
-    return (name, *_ALIASES.get(name, ()))

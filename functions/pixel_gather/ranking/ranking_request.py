@@ -145,6 +145,8 @@ class RankingRequest:
             raise RequestError(f"it is {order!r}; write asc or desc", field="order")
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             raise RequestError(f"it is {top!r}; write a number of scenes above 0", field="top")
+        expression = None if by in SHARES else Expression.parse(EXPRESSIONS.get(by, by))
+        _check_names(expression, bands or {})
         checked_mask = None if mask is None else PixelMask.of(mask)
         parsed = Statistic.parse(str(statistic))
         if by in SHARES:
@@ -154,7 +156,7 @@ class RankingRequest:
                 raise RequestError(f"{by} is a share already; leave the statistic out", field="statistic")
         return cls(
             by=by,
-            expression=None if by in SHARES else Expression.parse(EXPRESSIONS.get(by, by)),
+            expression=expression,
             area=_area(bbox, geojson),
             mask=checked_mask,
             statistic=parsed,
@@ -218,16 +220,26 @@ class RankingRequest:
         return hashlib.sha256(json.dumps(made_of, default=str).encode()).hexdigest()[:32]
 
 
+def _check_names(expression: Expression | None, bands: Mapping[str, str]) -> None:
+    """Refuse a share of the area beside other values, unless the request says that it is a band."""
+    for name in () if expression is None else expression.names:
+        if name in SHARES and name not in bands:
+            raise RequestError(
+                f"{name} is a share of the whole area, and no value of each pixel: rank by {name} alone, or "
+                f"say which band it is, such as bands: {{{name}: b1}}",
+                field="by",
+            )
+
+
 def _area(bbox: Sequence[float] | None, geojson: Mapping[str, Any] | None) -> Area | None:
     if bbox is not None and geojson is not None:
         raise RequestError("give bbox or geojson, not both", field="area")
     if bbox is not None:
         box = check_box(bbox, field="area.bbox")
         west, south, east, north = box
-        if west >= east or south >= north:
+        if west == east or south >= north or (west, east) == (180, -180):
             raise RequestError(
-                "write west < east and south < north; rank each side of 180 degrees by itself",
-                field="area.bbox",
+                "it has no width or no height; write west, south, east, north", field="area.bbox"
             )
         return Area(box)
     if geojson is None:

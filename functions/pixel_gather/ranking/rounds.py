@@ -1,23 +1,16 @@
 """Rank scenes in rounds: all at their coarsest level, then only those whose rank is still open, finer."""
 
-import asyncio
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import NamedTuple, Protocol
 
-from pixel_gather.errors import RequestError, SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
-from pixel_gather.ports import SourceLimiter
-from pixel_gather.ranking.measure import Measured, SceneReader
+from pixel_gather.ranking.measure import Measured
 from pixel_gather.ranking.order import Place, places, undecided
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.scenes import RankScene
-from pixel_gather.task_group import all_of
-
-_ONE_FIRST: Final = 1
-"""Scenes that are read before the others, to learn how long the first read of a file should be."""
 
 
 class KeptStatistics(Protocol):
@@ -79,38 +72,60 @@ class RankedScene:
         return self.measured is None or self.measured.level is None
 
 
-type OnScene = Callable[[RankedScene], None]
+class Wanted(NamedTuple):
+    """A scene that has to be read, and at which of its levels."""
+
+    ranked: RankedScene
+    step: int | None
+    """0 for its coarsest level; None for full resolution."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranker:
-    """Ranks scenes. The caller owns what it reads with."""
+def begun(scenes: Iterable[RankScene]) -> list[RankedScene]:
+    """Return scenes of which nothing was read yet. Those that lack a band have their status already."""
+    ranked = [RankedScene(scene=scene) for scene in scenes]
+    for each in ranked:
+        if each.scene.missing is not None:
+            each.status, each.reason = Status.ABSENT, each.scene.missing
+    return ranked
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Decides what is read next. Statistics that are kept are taken, and not read."""
 
     request: RankingRequest
-    scenes: SceneReader
-    limiter: SourceLimiter
     kept: KeptStatistics
-    forget: Callable[[str], None]
-    """Drops what is kept of a file's bytes, because it was replaced."""
 
-    source_timeout_s: float
-    most_ahead: int
-    on_scene: OnScene = lambda _: None
+    def wanted(self, ranked: Sequence[RankedScene]) -> list[Wanted]:
+        """Return what the next round has to read; nothing if the ranking is decided."""
+        while found := self._next(ranked):
+            unknown = [each for each in found if not self._is_kept(each)]
+            if unknown:
+                return unknown
+        return []
 
-    async def rank(self, scenes: Iterable[RankScene]) -> list[RankedScene]:
+    def keep(self, ranked: RankedScene) -> None:
+        """Keep what a scene showed at the level that it was read at."""
+        if ranked.measured is None:
+            return
+        self.kept.put(ranked.scene, step=self._name_of(ranked.step), measured=ranked.measured)
+        if ranked.step is not None and ranked.measured.level is None:
+            self.kept.put(ranked.scene, step=self._name_of(None), measured=ranked.measured)
+
+    def ordered(self, ranked: Sequence[RankedScene]) -> list[RankedScene]:
         """Return all scenes in their order, those without a value last."""
-        ranked = [RankedScene(scene=scene) for scene in scenes]
-        for each in ranked:
-            if each.scene.missing is not None:
-                each.status, each.reason = Status.ABSENT, each.scene.missing
-        there = [each for each in ranked if each.scene.missing is None]
-        first_step = 0 if self.request.precision.kind in ("bound", "coarse") else None
-        for some in (there[:_ONE_FIRST], there[_ONE_FIRST:]):
-            await self._measure((each, first_step) for each in some)
-        while finer := self._to_refine(ranked):
-            await self._measure((each, _finer(each)) for each in finer)
         self._place(ranked)
+        for each in ranked:
+            if each.measured is not None and each.is_final and not each.measured.n_pixels:
+                each.reason = "no pixel of the area has data that the mask keeps"
         return sorted(ranked, key=_in_order)
+
+    def _next(self, ranked: Sequence[RankedScene]) -> list[Wanted]:
+        first_step = 0 if self.request.precision.kind in ("bound", "coarse") else None
+        unread = [
+            Wanted(each, first_step) for each in ranked if each.measured is None and each.status is Status.OK
+        ]
+        return unread or [Wanted(each, _finer(each)) for each in self._to_refine(ranked)]
 
     def _to_refine(self, ranked: Sequence[RankedScene]) -> list[RankedScene]:
         """Return the scenes to be read at their next level; those that nothing is known of come first."""
@@ -139,58 +154,15 @@ class Ranker:
         for each, place in zip(ranked, found, strict=True):
             each.place = place
 
-    async def _measure(self, wanted: Iterable[tuple[RankedScene, int | None]]) -> None:
-        """Measure scenes, each at its step; only ``most_ahead`` of them at one time."""
-        ahead = asyncio.Semaphore(self.most_ahead)
-
-        async def one(each: RankedScene, step: int | None) -> None:
-            async with ahead:
-                await self._measure_one(each, step)
-            self.on_scene(each)
-
-        await all_of(one(each, step) for each, step in wanted)
-
-    async def _measure_one(self, ranked: RankedScene, step: int | None) -> None:
-        ranked.step = step
-        name = self._name_of(step)
-        kept = self.kept.get(ranked.scene, step=name)
-        if kept is not None:
-            ranked.was_kept = ranked.measured is None or ranked.was_kept
-            ranked.measured = kept
-            return
-        ranked.was_kept = False
-        started = asyncio.get_running_loop().time()
-        cost = ranked.cost
-        n_before = cost.needed_requests
-        try:
-            async with self.limiter.permit(ranked.scene.hrefs[0], weight=len(ranked.scene.hrefs)) as permit:
-                async with asyncio.timeout(self.source_timeout_s):
-                    ranked.measured = await self._read(ranked.scene, step, cost)
-                if cost.needed_requests > n_before:
-                    permit.was_read(n_requests=cost.needed_requests - n_before)
-            self.kept.put(ranked.scene, step=name, measured=ranked.measured)
-            if step is not None and ranked.measured.level is None:
-                self.kept.put(ranked.scene, step=self._name_of(None), measured=ranked.measured)
-        except SourceError as error:
-            ranked.status, ranked.reason, ranked.measured = error.status, error.reason, None
-        except RequestError as error:  # PROJ finds no way to this source's CRS
-            ranked.status, ranked.reason, ranked.measured = Status.UNSUPPORTED, str(error), None
-        except TimeoutError:
-            reason = f"not read within {self.source_timeout_s:g} s"
-            ranked.status, ranked.reason, ranked.measured = Status.TIMED_OUT, reason, None
-        ranked.seconds += asyncio.get_running_loop().time() - started
-        if ranked.measured is not None and ranked.is_final and not ranked.measured.n_pixels:
-            ranked.reason = "no pixel of the area has data that the mask keeps"
-
-    async def _read(self, scene: RankScene, step: int | None, cost: Cost) -> Measured:
-        try:
-            return await self.scenes.measure(scene, step=step, cost=cost)
-        except SourceError as error:
-            if error.status is not Status.CHANGED:
-                raise
-        for href in scene.hrefs:  # it was replaced since its header was kept
-            self.forget(href)
-        return await self.scenes.measure(scene, step=step, cost=cost)
+    def _is_kept(self, wanted: Wanted) -> bool:
+        """Take what is kept of a scene at a level. Return whether there is something."""
+        ranked, step = wanted
+        kept = self.kept.get(ranked.scene, step=self._name_of(step))
+        if kept is None:
+            return False
+        ranked.was_kept = ranked.measured is None or ranked.was_kept
+        ranked.step, ranked.measured = step, kept
+        return True
 
     def _name_of(self, step: int | None) -> str:
         """Return what kept statistics call a step."""

@@ -1,5 +1,6 @@
 """A finished ranking as a table: one row a scene, and what it cost. Pure."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,6 +55,9 @@ class Ranking:
     notes: tuple[str, ...] = ()
     """What whoever reads the ranking should know, such as scenes that were left out as duplicates."""
 
+    spent_usd: float | None = None
+    """What several functions have cost on AWS; None where one process has ranked."""
+
     @property
     def n_failed(self) -> int:
         """Scenes that could not be read."""
@@ -76,7 +80,9 @@ class Ranking:
 
     @property
     def usd(self) -> float:
-        """What it would cost on AWS beside the data: its GET requests, and one function of one vCPU."""
+        """What it costs on AWS beside the data: its GET requests, and one function of one vCPU."""
+        if self.spent_usd is not None:
+            return self.spent_usd
         return self.requests * USD_PER_GET + self.seconds * _GB_OF_A_FUNCTION * USD_PER_GB_S
 
     def rows(self) -> list[dict[str, Any]]:
@@ -104,6 +110,27 @@ class Ranking:
             },
             "notes": list(self.notes),
         }
+
+
+def answer_of(table: dict[str, Any], *, most_nbytes: int) -> dict[str, Any]:
+    """Return a table of `Ranking.to_json` with as many of its first rows as fit.
+
+    A note says how many rows are left out.
+
+    Args:
+        table: The whole table.
+        most_nbytes: Largest size of its rows as JSON.
+    """
+    rows, nbytes, n = table["scenes"], 0, 0
+    for row in rows:
+        nbytes += len(json.dumps(row)) + 2
+        if nbytes > most_nbytes:
+            break
+        n += 1
+    if n == len(rows):
+        return table
+    note = f"this answer has the first {n:,} of {len(rows):,} scenes; the whole table is a file"
+    return table | {"scenes": rows[:n], "notes": [*table["notes"], note]}
 
 
 def _row(ranked: RankedScene) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import inf
+from math import inf, isnan
 from typing import Any, Final
 
 import numpy as np
@@ -18,11 +18,16 @@ from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
 from pixel_gather.plan.cube_plan import CubePlan, SourceSlot
 from pixel_gather.plan.locate_window import Grid, Placement, locate_like
+from pixel_gather.plan.pass_through import check_passes
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import OpenedSource, Projector, SourceLimiter, SourceReader
+from pixel_gather.read.stored_tiles import StoredTiles, TileRow, Tiles
 from pixel_gather.task_group import all_of
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
+type Buffer = Pixels | StoredTiles
+"""What the sources of one slot are read into."""
+
 type OnSource = Callable[[int, int, Outcome], None]
 """Called when a source is done, with its row of the cube, its slot and its outcome."""
 
@@ -45,8 +50,14 @@ class ShardBuffers:
         self._free: list[list[Pixels]] = []
 
     @contextmanager
-    def borrowed(self, task: ShardTask) -> Iterator[list[Pixels]]:
-        """Lend arrays of shape (band, row, y, x). They have arbitrary content until they are written to."""
+    def borrowed(self, task: ShardTask) -> Iterator[Sequence[Buffer]]:
+        """Lend arrays of shape (band, row, y, x). They have arbitrary content until they are written to.
+
+        If compressed tiles are kept as they are, the buffers hold these, and are new.
+        """
+        if self._plan.passes_through:
+            yield [StoredTiles(task.n_rows, n_bands=len(slot.bands)) for slot in self._plan.slots]
+            return
         whole = self._free.pop() if self._free else self._made()
         height = task.y_stop - task.y_start
         try:
@@ -63,7 +74,7 @@ class ShardBuffers:
 
 async def read_shard(
     rows: Sequence[CubeRow],
-    buffers: Sequence[Pixels],
+    buffers: Sequence[Buffer],
     *,
     plan: CubePlan,
     task: ShardTask,
@@ -98,7 +109,8 @@ async def read_shard(
     """
 
     async def read_one(index: int, slot_index: int, source: Source | None) -> Outcome:
-        out = buffers[slot_index][:, index]
+        buffer = buffers[slot_index]
+        out = buffer.rows[index] if isinstance(buffer, StoredTiles) else buffer[:, index]
         if source is None:
             outcome = Outcome(status=Status.ABSENT)
         else:
@@ -116,7 +128,7 @@ async def read_shard(
                 if outcome.status is Status.OK:
                     permit.was_read(n_requests=outcome.cost.needed_requests)
         if outcome.status is not Status.OK:
-            out[...] = plan.fill_value(slot_index)
+            _clear(out, plan.fill_value(slot_index))
         on_source(task.row_start + index, slot_index, outcome)
         return outcome
 
@@ -128,6 +140,13 @@ async def read_shard(
         )
     )
     return [[next(outcomes) for _ in row.sources] for row in rows]
+
+
+def _clear(out: Pixels | TileRow, fill_value: float) -> None:
+    if isinstance(out, TileRow):
+        out.bands = []
+    else:
+        out[...] = fill_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +192,19 @@ class _View:
         if plan.wants_same_grid and not outcome.is_aligned:
             reason = "its pixels do not coincide with the cube's"
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
+        if plan.passes_through:
+            check_passes(header, window, slot.coding)
         return window.rows(self.task.y_start, self.task.y_stop)
+
+    def check_sparse(self, tiles: Sequence[Tiles], header: Header) -> None:
+        """Refuse a source whose absent tiles stand for another value than the cube's."""
+        value = 0 if header.nodata is None else header.nodata
+        fill = self.plan.fill_value(self.slot_index)
+        if any(tile is None for band in tiles for tile in band) and not (
+            value == fill or (isnan(value) and isnan(fill))
+        ):
+            reason = f"a tile is absent, which stands for {value}, and absent chunks of the cube for {fill}"
+            raise SourceError(reason, href=header.href, status=Status.UNLIKE)
 
     def fill_around(self, out: Pixels, outcome: Outcome) -> None:
         """Fill the array where the source has no pixels: with its nodata, the cube's, or else NaN or 0."""
@@ -184,7 +215,7 @@ class _View:
 
 async def _read_source(
     source: Source,
-    out: Pixels,
+    out: Pixels | TileRow,
     view: _View,
     *,
     reader: SourceReader,
@@ -234,7 +265,9 @@ def _check_time(read_until: float) -> None:
         raise TimeoutError
 
 
-async def _fill_from_packed_header(opened: OpenedSource, out: Pixels, view: _View, outcome: Outcome) -> bool:
+async def _fill_from_packed_header(
+    opened: OpenedSource, out: Pixels | TileRow, view: _View, outcome: Outcome
+) -> bool:
     """Fill a window by a cached header. Return False where the header is stale or does not fit.
 
     Where the window cannot be placed by a cached header, the current version may still have it.
@@ -250,9 +283,16 @@ async def _fill_from_packed_header(opened: OpenedSource, out: Pixels, view: _Vie
     return True
 
 
-async def _fill(opened: OpenedSource, out: Pixels, window: Window, view: _View, outcome: Outcome) -> None:
+async def _fill(
+    opened: OpenedSource, out: Pixels | TileRow, window: Window, view: _View, outcome: Outcome
+) -> None:
     """Fill one source's part of the row. Note in the outcome how much of it lies on the raster."""
     header, masked = opened.header, view.plan.masked
+    if isinstance(out, TileRow):
+        out.bands = list(await opened.read_tiles(window, view.slot.bands))
+        view.check_sparse(out.bands, header)
+        outcome.extent = (0, 0, window.width, window.height)
+        return
     clipped = window.clipped(width=header.width, height=header.height)
     if clipped != window or masked:
         view.fill_around(out, outcome)

@@ -1,6 +1,6 @@
 """Compute the statistics and digests of the pixels that a shard stores."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import xxhash
@@ -8,6 +8,12 @@ import xxhash
 from pixel_gather.model.outcome import BandStats, Outcome
 from pixel_gather.model.status import Status
 from pixel_gather.read.read_shard import Pixels
+
+_EXACT_SUMS: Final = {"u1": np.uint32, "u2": np.uint32, "i1": np.int32, "i2": np.int32}
+"""Dtypes whose pixels are summed as integers, and the dtype of the sum of one line."""
+
+_LONGEST_LINE: Final = 1 << 16
+"""Most pixels whose sum these hold."""
 
 
 def measure_row(pixels: Pixels, outcome: Outcome) -> list[BandStats]:
@@ -35,9 +41,20 @@ def _stats_of(part: Pixels, nodata: float | None) -> BandStats:
         return BandStats(n_valid=n_valid)
     if valid is not None and n_valid < part.size:
         part = part[valid]
+    return BandStats(n_valid=n_valid, min=float(part.min()), max=float(part.max()), mean=_mean_of(part))
+
+
+def _mean_of(part: Pixels) -> float:
+    """Return the mean in float64.
+
+    Small integers are summed as integers, line by line, in half the time. Both sums are exact, so both means
+    are equal.
+    """
+    narrow = _EXACT_SUMS.get(part.dtype.str[1:])
+    if narrow is not None and part.ndim > 1 and part.shape[-1] <= _LONGEST_LINE:
+        return int(part.sum(axis=-1, dtype=narrow).sum(dtype=np.int64)) / part.size
     with np.errstate(invalid="ignore", over="ignore"):  # the mean of infinities of both signs is NaN
-        mean = float(part.mean(dtype=np.float64))
-    return BandStats(n_valid=n_valid, min=float(part.min()), max=float(part.max()), mean=mean)
+        return float(part.mean(dtype=np.float64))
 
 
 def _valid(part: Pixels, nodata: float | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:

@@ -35,7 +35,7 @@ def is_below_claim(source: Source | None, stats: BandStats) -> bool:
     """
     columns: Mapping[str, object] = {} if source is None else source.columns
     offset, scale = columns.get(OFFSET_CLAIMED), columns.get(_SCALE_CLAIMED)
-    if not isinstance(offset, int | float) or offset >= 0 or stats.n_valid == 0:
+    if not isinstance(offset, int | float) or offset >= 0 or not stats.n_valid:
         return False
     factor = scale if isinstance(scale, int | float) and scale > 0 else 1.0
     if stats.min == columns.get(_NODATA_CLAIMED):

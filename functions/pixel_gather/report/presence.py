@@ -6,17 +6,22 @@ in Jacobson, "Space-efficient static trees and graphs", 1989.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from pixel_gather.errors import RequestError
+from pixel_gather.model.status import Status
 from pixel_gather.report.row_coordinates import NO_TIME, Values
 
-TIME_UNITS: Final = {"day": "D", "month": "M"}
+SOLAR_DAY: Final = "solar-day"
+TIME_UNITS: Final = {"day": "D", "month": "M", SOLAR_DAY: "D"}
 """Bins of time by name, with NumPy's code of the unit."""
+
+_US_PER_DEGREE: Final = 240_000_000
+"""The sun moves by one degree of longitude in four minutes."""
 
 _FIELD: Final = "by"
 _BLOCK_NBYTES: Final = 64
@@ -99,11 +104,50 @@ class Presence:
         return self.order[:0] if rank is None else self.order[self.starts[rank] : self.starts[rank + 1]]
 
 
+def names_of(by: str) -> list[str]:
+    """Return the names of a grid's axes, which have commas between them."""
+    return [name.strip() for name in by.split(",")]
+
+
+def grid_over(
+    by: str,
+    *,
+    read: Callable[[Sequence[str]], Mapping[str, Values]],
+    longitude: Callable[[], "Values | float"],
+) -> Presence:
+    """Return a grid of presence. Only rows with a source that was read count.
+
+    Args:
+        by: Names of its axes, with commas between.
+        read: Returns coordinates of all rows, by name.
+        longitude: Returns the longitude of each row's place, or of all rows, in degrees.
+
+    Raises:
+        RequestError: A coordinate is unsuitable, or there would be too many bins.
+    """
+    names = names_of(by)
+    columns = read(
+        list(dict.fromkeys(["status", *("time" if name in TIME_UNITS else name for name in names)]))
+    )
+    status = columns["status"].reshape(len(columns["status"]), -1)
+    axes = []
+    for name in names:
+        values = columns["time" if name in TIME_UNITS else name]
+        axes.append(axis_of(name, _by_the_sun(values, longitude()) if name == SOLAR_DAY else values))
+    return presence_of(axes, counts=(status == Status.OK).any(axis=1))
+
+
+def _by_the_sun(times: Values, longitude: "Values | float") -> Values:
+    """Return times as the sun tells them at a longitude; missing ones stay missing."""
+    east = (np.asarray(longitude) + 180) % 360 - 180
+    return np.where(times == NO_TIME, NO_TIME, times + (east * _US_PER_DEGREE).astype("int64"))
+
+
 def axis_of(name: str, values: Values) -> Axis:
     """Return the bins of one coordinate.
 
     Args:
-        name: ``day``, ``month`` or the coordinate's name.
+        name: ``day``, ``solar-day``, ``month`` or the coordinate's name.
         values: One value for each row; for days and months, the cube's ``time``.
 
     Raises:

@@ -88,7 +88,7 @@ class Report(TimingSummary):
     retries: int
     stored_nbytes: int
     write_s: float
-    """Time to compress and store, summed over shards."""
+    """Time to store, summed over shards."""
 
     worker_s: float
     """Time to read, measure, compress and store, summed over shards: the billed time without starts."""
@@ -120,7 +120,8 @@ class Report(TimingSummary):
     """Number of sources by scheme of their href: ``s3``, ``https``, ``http`` or ``file``."""
 
     measure_s: float = 0.0
-    """Time for statistics, digests and quicklooks, summed over shards."""
+    """Time between reading and storing, summed over shards: statistics, digests and compression of
+    the last rows."""
 
     is_in_time_order: bool = True
     """Whether no row is earlier than the row before it. True without times. Appends may change it."""

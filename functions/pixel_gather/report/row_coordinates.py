@@ -152,7 +152,7 @@ _PER_BAND: Final = (
         dtype="float32",
         fill=0.0,
         attributes={"units": "1", "long_name": "share of the window's pixels that are valid"},
-        value=lambda stats, n_pixels: stats.n_valid / n_pixels,
+        value=lambda stats, n_pixels: math.nan if stats.n_valid is None else stats.n_valid / n_pixels,
     ),
 )
 

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from pixel_gather.errors import RequestError
+from pixel_gather.model.tile_coding import AS_STORED
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.given_items import items_in_request, plain_items
 from pixel_gather.request.web_address import without_query
@@ -297,7 +298,7 @@ class ExplicitLayout(_Model):
 
 
 type LayoutName = Literal["balanced", "slice", "series"]
-type CodecName = Literal["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp"]
+type CodecName = Literal["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp", "source"]
 
 
 class Output(_Model):
@@ -331,7 +332,8 @@ class Output(_Model):
     codec: CodecName = Field(
         "blosc-lz4",
         description="blosc-lz4 and blosc-zstd shuffle bits first. zfp is for floats only and is lossy "
-        "unless zfp_tolerance is 0. Readers need imagecodecs for it.",
+        "unless zfp_tolerance is 0. Readers need imagecodecs for it. source keeps the sources' compressed "
+        "tiles, if they are alike and the window begins at a corner of tiles. The plan says who reads them.",
     )
     zfp_tolerance: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp. 0 is lossless."
@@ -463,6 +465,11 @@ class GatherRequest(_Model):
         """Return the request as JSON values, without defaults. NaN becomes a text."""
         found: dict[str, Any] = json.loads(self.model_dump_json(exclude_defaults=True))
         return found
+
+    @property
+    def passes_through(self) -> bool:
+        """Whether compressed tiles are to become chunks unchanged."""
+        return self.output.codec == AS_STORED
 
     def without_key(self) -> Self:
         """Return the request as it may be stored: the query of a STAC API's address may hold a key."""

@@ -5,7 +5,9 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
+from typing import Final
 
 import msgspec
 
@@ -15,6 +17,7 @@ from pixel_gather.headers.header_cache import (
     load_packed_headers,
     put_headers,
 )
+from pixel_gather.in_thread import in_thread
 from pixel_gather.model.outcome import Outcome, ShardResult
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
@@ -23,9 +26,12 @@ from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import Projector, SourceLimiter, SourceReader
 from pixel_gather.process_usage import machine, peak_rss_mib
 from pixel_gather.read.quicklook import take_quicklooks
-from pixel_gather.read.read_shard import OnSource, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.read.read_shard import Buffer, OnSource, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.read.row_work import RowWork
 from pixel_gather.read.statistics import measure_row
-from pixel_gather.stores import ControlStore, CubeStore, GrowingCube
+from pixel_gather.read.stored_tiles import BandTiles, StoredTiles
+from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, RowEncoder
+from pixel_gather.task_group import all_of
 from pixel_gather.use_cases.row_claim import check_row_claim
 from pixel_gather.use_cases.step_files import both, committed_result, rows_of, sidecar_key
 
@@ -42,6 +48,10 @@ class LoadedShard:
 
     packed_headers: PackedHeaders = ()
     """Packed headers from a header index."""
+
+
+_FEWEST_ROWS: Final = 16
+"""Rows that are measured and compressed together, if a chunk has fewer. Each hand-over to threads costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,35 +127,53 @@ async def gather_shard(
         return FilledShard(result=loaded.committed, is_new=False)
     rows = loaded.rows
     with buffers.borrowed(task) as arrays:
+        pixels: list[Pixels | BandTiles] = [band for slot in arrays for band in slot]
+        is_append = growing is not None and plan.append is not None
+        encoders = (
+            []  # what is added to a shard is compressed when the shard is looked at
+            if is_append
+            else [
+                cube.encoder(plan, measurement, each)
+                for measurement, each in zip(plan.measurements, pixels, strict=True)
+            ]
+        )
+        work = RowWork(
+            task.n_rows,
+            n_slots=len(plan.slots),
+            step=-(-_FEWEST_ROWS // plan.layout.chunk[0]) * plan.layout.chunk[0],
+            work=partial(_measure_and_encode, arrays, encoders),
+        )
+
+        def note(row: int, slot: int, outcome: Outcome) -> None:
+            work.note(row - task.row_start, slot, outcome)
+            on_source(row, slot, outcome)
+
         started = time.perf_counter()
-        outcomes = await read_shard(
-            rows,
-            arrays,
-            plan=plan,
-            task=task,
-            reader=reader,
-            projector=projector,
-            limiter=limiter,
-            source_timeout_s=source_timeout_s,
-            on_source=on_source,
-            packed_headers=loaded.packed_headers,
-            read_until=read_until,
-        )
-        read = time.perf_counter()
-        await _measure(arrays, outcomes)
-        pictures = (
-            take_quicklooks(_per_measurement(arrays), plan=plan, task=task, were_read=were_read(outcomes))
-            if plan.append is None
-            else []
-        )
+        async with work:
+            outcomes = await read_shard(
+                rows,
+                arrays,
+                plan=plan,
+                task=task,
+                reader=reader,
+                projector=projector,
+                limiter=limiter,
+                source_timeout_s=source_timeout_s,
+                on_source=note,
+                packed_headers=loaded.packed_headers,
+                read_until=read_until,
+            )
+            read = time.perf_counter()
+            await work.ended()
+        pictures = _pictures(pixels, outcomes, plan=plan, task=task) if plan.append is None else []
         committed = await _committed_meanwhile(task, plan, control, claims)
         if committed is not None:
             return FilledShard(result=committed, is_new=False)
         measured = time.perf_counter()
-        if plan.append is None or growing is None:
-            writing = _write_shards(task, plan, arrays, cube)
+        if growing is not None and is_append:
+            writing = _add_to_shards(task, plan, _decoded(pixels), growing, control)
         else:
-            writing = _add_to_shards(task, plan, arrays, growing, control)
+            writing = _write_shards(task, plan, encoders, cube)
         try:
             stored_nbytes, _ = await both(writing, put_headers(task, rows, outcomes, control))
         except _CommittedMeanwhileError as meanwhile:
@@ -175,17 +203,14 @@ async def _committed_meanwhile(
     return committed
 
 
-def _per_measurement(buffers: Sequence[Pixels]) -> list[Pixels]:
-    """Return one array (row, y, x) per measurement, in the plan's order."""
-    return [band for buffer in buffers for band in buffer]
-
-
-async def _write_shards(task: ShardTask, plan: CubePlan, buffers: Sequence[Pixels], cube: CubeStore) -> int:
+async def _write_shards(
+    task: ShardTask, plan: CubePlan, encoders: Sequence[RowEncoder], cube: CubeStore
+) -> int:
     """Write the task's objects, one per measurement, one after another. Return their total size in bytes."""
     return sum(
         [
-            await cube.write_shard(plan, measurement, task.shard_key(plan), pixels)
-            for measurement, pixels in zip(plan.measurements, _per_measurement(buffers), strict=True)
+            await cube.write_shard(measurement, task.shard_key(plan), encoder)
+            for measurement, encoder in zip(plan.measurements, encoders, strict=True)
         ]
     )
 
@@ -199,7 +224,7 @@ class _CommittedMeanwhileError(Exception):
 
 
 async def _add_to_shards(
-    task: ShardTask, plan: CubePlan, buffers: Sequence[Pixels], growing: GrowingCube, control: ControlStore
+    task: ShardTask, plan: CubePlan, bands: Sequence[Pixels], growing: GrowingCube, control: ControlStore
 ) -> int:
     """Add the task's rows to its objects, one after another. Return how many bytes they take."""
 
@@ -209,7 +234,7 @@ async def _add_to_shards(
             raise _CommittedMeanwhileError(committed)
 
     nbytes = 0
-    for measurement, pixels in zip(plan.measurements, _per_measurement(buffers), strict=True):
+    for measurement, pixels in zip(plan.measurements, bands, strict=True):
         nbytes += await growing.write_added_shard(
             plan,
             measurement,
@@ -221,16 +246,51 @@ async def _add_to_shards(
     return nbytes
 
 
-async def _measure(buffers: Sequence[Pixels], outcomes: Sequence[Sequence[Outcome]]) -> None:
-    """Compute statistics and digests of all rows, in one thread per core."""
+async def _measure_and_encode(
+    buffers: Sequence[Buffer],
+    encoders: Sequence[RowEncoder],
+    start: int,
+    outcomes: Sequence[Sequence[Outcome]],
+) -> None:
+    """Compute statistics and digests of some rows, and compress them, in one thread per core.
+
+    Args:
+        buffers: Of each slot: pixels, shape (band, row, y, x), or compressed tiles.
+        encoders: One for each measurement; none for an append.
+        start: The first row.
+        outcomes: For each row from there on, one outcome per slot.
+    """
     n_threads = os.process_cpu_count() or 1
 
     def measure_some(first: int) -> None:
-        for row in range(first, len(outcomes), n_threads):
-            for buffer, outcome in zip(buffers, outcomes[row], strict=True):
-                outcome.bands = measure_row(buffer[:, row], outcome)
+        for index in range(first, len(outcomes), n_threads):
+            for buffer, outcome in zip(buffers, outcomes[index], strict=True):
+                outcome.bands = (
+                    buffer.measure(start + index, outcome)
+                    if isinstance(buffer, StoredTiles)
+                    else measure_row(buffer[:, start + index], outcome)
+                )
 
-    await asyncio.gather(*(asyncio.to_thread(measure_some, first) for first in range(n_threads)))
+    await all_of(in_thread(partial(measure_some, first)) for first in range(n_threads))
+    for encoder in encoders:
+        await encoder.encode_rows(start, start + len(outcomes))
+
+
+def _pictures(
+    bands: Sequence[Pixels | BandTiles],
+    outcomes: Sequence[Sequence[Outcome]],
+    *,
+    plan: CubePlan,
+    task: ShardTask,
+) -> list[dict[int, bytes]]:
+    """Return quicklooks of the measurements. There are none if no pixel was decoded."""
+    pixels = _decoded(bands)
+    return take_quicklooks(pixels, plan=plan, task=task, were_read=were_read(outcomes)) if pixels else []
+
+
+def _decoded(bands: Sequence[Pixels | BandTiles]) -> list[Pixels]:
+    """Return the measurements whose pixels were decoded, each of shape (row, y, x)."""
+    return [each for each in bands if not isinstance(each, BandTiles)]
 
 
 def were_read(outcomes: Sequence[Sequence[Outcome]]) -> list[list[bool]]:

@@ -103,6 +103,6 @@ def _tell(folder: Path, records: Sequence[Record], crashes: Sequence[str], *, as
         click.echo(table_text(records, best_by))
     warning = warning_of(digests_of(records))
     if warning is not None:
-        click.secho(warning, err=True, fg="red", bold=True)
+        click.echo(f"warning: {warning}", err=True)
     has_failures = any(record.failures for record in records)
     return 1 if crashes or warning is not None or has_failures else 0

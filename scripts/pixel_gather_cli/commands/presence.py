@@ -19,21 +19,22 @@ from pixel_gather_cli.request_options import store_options, stores_of
     "--by",
     required=True,
     metavar="NAME[,NAME]",
-    help="day, month or a coordinate of the rows; several with commas between.",
+    help="day, solar-day, month or a coordinate of the rows; several with commas between.",
 )
+@click.option("--group", metavar="NAME", help="Of joined cubes of several kinds: the group.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the rows of each bin.")
 @store_options
-def presence_command(*, cube: str, by: str, as_json: bool, **options: Any) -> None:
+def presence_command(*, cube: str, by: str, group: str | None, as_json: bool, **options: Any) -> None:
     """Show for which days, months or other values a cube has rows.
 
-    CUBE is a folder or s3://bucket/prefix. No pixel is read. Each line is one bin of the first name, without
-    gaps for days and months. The 1s and 0s are the bins of the last name: 1 where the cube has a row whose
-    source was read.
+    CUBE is a folder or s3://bucket/prefix, of a cube or of joined cubes. No pixel is read. Each line is
+    one bin of the first name, without gaps for days and months. The 1s and 0s are the bins of the last name:
+    1 where the cube has a row whose source was read.
 
     \b
     pixel-gather presence out/bolzano.zarr --by month
     """
-    found = presence(cube, by, stores=stores_of(options))
+    found = presence(cube, by, group=group, stores=stores_of(options))
     click.echo(json.dumps(_to_json(found)) if as_json else "\n".join(_lines(found)))
     n_bins, n_rows = found.grid.size, len(found.order)
     left_out = f"; {counted(found.n_left_out, 'row')} left out" if found.n_left_out else ""

@@ -12,10 +12,16 @@ import click
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
-from pixel_gather.local.rank import Ranking, catalog_sources, rank_async
+from pixel_gather.local.gather import Progress
+from pixel_gather.local.rank import catalog_sources, rank_async
 from pixel_gather.model.plurals import counted
+from pixel_gather.ranking.limits import RankLimits
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.table import COLUMNS, table_text
+from pixel_gather.request.request import parse_sources
+from pixel_gather_cli.deployment.list_upload import uploaded_sources
+from pixel_gather_cli.deployment.remote import DEFAULT_STACK, Target, open_api
+from pixel_gather_cli.progress import open_progress
 from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
 
 _AREA = (
@@ -58,16 +64,28 @@ _KEPT = (
     ),
     click.option("--check-kept", is_flag=True, help="Ask first whether the files are still the same."),
 )
+_LIMITS = (
+    click.option(
+        "--max-usd", type=float, metavar="USD", help="Refuse a ranking that costs more, by its first scene."
+    ),
+    click.option("--max-seconds", type=float, metavar="S", help="Refuse a ranking that takes longer."),
+)
+_PLACE = (
+    click.option("--deployed", is_flag=True, help="Rank on AWS, next to the data."),
+    click.option("--stack", metavar="NAME", help=f"With --deployed: its stack.  [default: {DEFAULT_STACK}]"),
+    click.option("--api", metavar="URL", help="With --deployed: address of its API, instead of --stack."),
+)
 _OUTPUT = (
     click.option("--json", "as_json", is_flag=True, help="JSON instead of a table."),
     click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table."),
     click.option("--parquet", metavar="FILE", help="Write the table here as well."),
     click.option("--html", metavar="FILE", help="Write a sheet of the top scenes, with pictures."),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
 )
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed((*_AREA, *_WHAT, *_SCENES, *_KEPT, *_OUTPUT)):
+    for option in reversed((*_AREA, *_WHAT, *_SCENES, *_KEPT, *_LIMITS, *_PLACE, *_OUTPUT)):
         command = option(command)
     return command
 
@@ -83,6 +101,8 @@ def rank_command(*, list_file: str | None, by: str, **options: Any) -> int:
     Names: red, green, blue, brightness, ndvi, ndwi, nbr, clear, valid, cloud. An expression takes names of
     bands, numbers, + - * / ( ) and abs, sqrt, log, min, max.
 
+    With --deployed, a deployment ranks next to the data. It is named as for submit.
+
     \b
     pixel-gather rank list.csv --by ndvi --top 20
     pixel-gather rank --catalog catalog.parquet --bbox 12,55,12.2,55.1 --by ndvi --mask scl:3,8,9,10
@@ -90,38 +110,94 @@ def rank_command(*, list_file: str | None, by: str, **options: Any) -> int:
     out = {name: options.pop(name) for name in ("as_json", "as_csv", "parquet", "html")}
     if out["as_json"] and out["as_csv"]:
         raise click.UsageError("give --json or --csv, not both")
+    place = {name: options.pop(name) for name in ("deployed", "stack", "api")}
+    kept = {name: options.pop(name) for name in ("statistics", "check_kept")}
+    _check_place(place, kept, out)
     if out["html"] is not None:
         check_extra("report", "ranking sheets")
-    kept = {name: options.pop(name) for name in ("statistics", "check_kept")}
-    if kept["check_kept"] and kept["statistics"] is None:
-        raise RequestError("it goes with --statistics", field="--check-kept")
-    request = RankingRequest.of(by=by, **_taken(options))
+    limits = {"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")}
+    given = {"by": by} | _taken(options)
+    request = RankingRequest.of(**given)
     sources = _sources(list_file, request, options)
-    ranking, pictures = run(
-        rank_async(
-            sources,
-            request,
-            **kept,
-            settings=settings_of(options),
-            n_pictures=(request.top or _MOST_PICTURES) if out["html"] else 0,
-        )
-    )
-    _print(ranking, as_json=out["as_json"], as_csv=out["as_csv"])
-    for note in ranking.notes:
+    with open_progress("ranking", quiet=options.pop("quiet"), thing="scene") as show:
+        if place["deployed"]:
+            target = Target(
+                stack=place["stack"], api=place["api"], **{name: options[name] for name in _ACCOUNT}
+            )
+            table = _on_aws(target, sources, given, limits, check_kept=kept["check_kept"], show=show)
+        else:
+            ranking, pictures = run(
+                rank_async(
+                    sources,
+                    request,
+                    **kept,
+                    limits=RankLimits.of(limits),
+                    settings=settings_of(options),
+                    n_pictures=(request.top or _MOST_PICTURES) if out["html"] else 0,
+                    on_progress=show,
+                )
+            )
+            table = ranking.to_json()
+    _print(table, as_json=out["as_json"], as_csv=out["as_csv"])
+    for note in table["notes"]:
         click.echo(note, err=True)
     if out["parquet"]:
         from pixel_gather.adapters.rank.parquet_table import write_table  # noqa: PLC0415 # for Parquet alone
 
-        about = {name: value for name, value in ranking.to_json().items() if name != "scenes"}
-        write_table(ranking.rows(), Path(in_home(out["parquet"])), about=about)
+        about = {name: value for name, value in table.items() if name != "scenes"}
+        write_table(table["scenes"], Path(in_home(out["parquet"])), about=about)
     if out["html"]:
         from pixel_gather.adapters.rank.sheet import write_sheet  # noqa: PLC0415 # for sheets alone
 
         write_sheet(ranking, pictures, Path(in_home(out["html"])))
-    click.echo(_summary(ranking), err=True)
-    return 1 if ranking.n_failed else 0
+    click.echo(_summary(table), err=True)
+    return 1 if table["totals"]["failed"] else 0
 
 
+def _check_place(place: dict[str, Any], kept: dict[str, Any], out: dict[str, Any]) -> None:
+    """Refuse options that do not go together.
+
+    Raises:
+        RequestError: It names one of them.
+    """
+    if not place["deployed"]:
+        for name in ("stack", "api"):
+            if place[name] is not None:
+                raise RequestError("it goes with --deployed", field=f"--{name}")
+        if kept["check_kept"] and kept["statistics"] is None:
+            raise RequestError("it goes with --statistics", field="--check-kept")
+    elif kept["statistics"] is not None:
+        raise RequestError("a deployment keeps its own statistics: leave it out", field="--statistics")
+    elif out["html"] is not None:
+        raise RequestError("a deployment returns no pictures: rank here for a sheet", field="--html")
+
+
+def _on_aws(
+    target: Target,
+    sources: Any,
+    given: dict[str, Any],
+    limits: dict[str, Any],
+    *,
+    check_kept: bool,
+    show: Callable[[Progress], None],
+) -> dict[str, Any]:
+    """Return the table of a ranking by a deployment. A list of this machine is uploaded."""
+    from pixel_gather_cli.deployment.ranking import rank_on_aws  # noqa: PLC0415 # only where it is asked for
+
+    deployment = open_api(target)
+    parsed = uploaded_sources(parse_sources(sources), deployment)
+    body = {name: value for name, value in given.items() if name not in ("bbox", "geojson")}
+    body["sources"] = parsed.model_dump(mode="json", exclude_defaults=True)
+    area = {name: given[name] for name in ("bbox", "geojson") if given.get(name) is not None}
+    more = {"area": area, "check_kept": check_kept}
+    more["limits"] = {name: value for name, value in limits.items() if value is not None}
+    body = {
+        name: value for name, value in (body | more).items() if value is not None and value not in ({}, False)
+    }
+    return rank_on_aws(deployment, body, on_progress=show)
+
+
+_ACCOUNT = ("region", "profile", "endpoint")
 _MOST_PICTURES = 100
 
 
@@ -178,21 +254,25 @@ def _sources(list_file: str | None, request: RankingRequest, options: dict[str, 
     return catalog_sources(request, kind, where | given)
 
 
-def _print(ranking: Ranking, *, as_json: bool, as_csv: bool) -> None:
+def _print(table: dict[str, Any], *, as_json: bool, as_csv: bool) -> None:
+    rows = table["scenes"]
     if as_json:
-        click.echo(json.dumps(ranking.to_json(), indent=2, allow_nan=False))
+        click.echo(json.dumps(table, indent=2, allow_nan=False))
     elif as_csv:
         writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows({**row, "hrefs": " ".join(row["hrefs"])} for row in ranking.rows())
+        writer.writerows({**row, "hrefs": " ".join(row["hrefs"])} for row in rows)
     else:
-        click.echo(table_text(ranking.rows(), most=ranking.request.top), nl=False)
+        click.echo(table_text(rows, most=table["top"]), nl=False)
+    if "table" in table:
+        click.echo(f"the whole table: {table['table']}", err=True)
 
 
-def _summary(ranking: Ranking) -> str:
-    failed = f", {ranking.n_failed:,} not read" if ranking.n_failed else ""
-    kept = f", {ranking.n_kept:,} from kept statistics" if ranking.n_kept else ""
+def _summary(table: dict[str, Any]) -> str:
+    totals = table["totals"]
+    failed = f", {totals['failed']:,} not read" if totals["failed"] else ""
+    kept = f", {totals['kept']:,} from kept statistics" if totals["kept"] else ""
     return (
-        f"{counted(len(ranking.scenes), 'scene')}{failed}{kept}: {ranking.nbytes / 1e6:,.2f} MB in "
-        f"{counted(ranking.requests, 'request')}, {ranking.seconds:.2f} s, ${ranking.usd:.6f} on AWS"
+        f"{counted(totals['scenes'], 'scene')}{failed}{kept}: {totals['bytes'] / 1e6:,.2f} MB in "
+        f"{counted(totals['requests'], 'request')}, {totals['seconds']:.2f} s, ${totals['usd']:.6f} on AWS"
     )

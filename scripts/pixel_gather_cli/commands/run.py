@@ -18,7 +18,7 @@ from pixel_gather_cli.request_options import request_of, request_options, settin
 @request_options
 @settings_options
 @click.option("--to", metavar="PLACE", help="Folder or s3://bucket/prefix of a new cube.")
-@click.option("--no-report", is_flag=True, help="Write no report beside the cube.")
+@click.option("--no-report", is_flag=True, help="Write no report and no view.html beside the cube.")
 @open_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")

@@ -68,6 +68,14 @@ class ApiDeployment:
             "POST", "/gathers", query={"force": "true"} if force else {}, body=request.to_json()
         )
 
+    def rank(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Rank scenes: return the table, or the line of a large ranking, which has an ``id``."""
+        return self._send("POST", "/rankings", body=body)
+
+    def ranking(self, id_: str) -> dict[str, Any]:
+        """Describe a large ranking."""
+        return self._send("GET", f"/rankings/{quote(id_, safe='')}")
+
     def keep_list(self, listed: LocalList) -> str:
         """Upload a list file unless a recent copy is there."""
         place = self._send(

@@ -30,17 +30,29 @@ def with_list_uploaded(request: GatherRequest, deployment: RemoteDeployment) -> 
     Raises:
         RequestError: A file cannot be read.
     """
-    if request.sources.list is not None:
-        path = _local_path(request.sources.list, "sources.list")
-        if path is not None:
-            href = _uploaded(path, deployment, "list", "the list names no source")
-            request = request.model_copy(update={"sources": Sources(list=href)})
+    sources = uploaded_sources(request.sources, deployment)
+    if sources is not request.sources:
+        request = request.model_copy(update={"sources": sources})
     if request.index is not None:
         path = _local_path(request.index, "index")
         if path is not None:
             href = _uploaded(path, deployment, "index", "the index is empty")
             request = request.model_copy(update={"index": href})
     return request
+
+
+def uploaded_sources(sources: Sources, deployment: RemoteDeployment) -> Sources:
+    """Return sources with their list file uploaded, if it is on this machine.
+
+    Raises:
+        RequestError: The file cannot be read.
+    """
+    if sources.list is None:
+        return sources
+    path = _local_path(sources.list, "sources.list")
+    if path is None:
+        return sources
+    return Sources(list=_uploaded(path, deployment, "list", "the list names no source"))
 
 
 def _uploaded(path: str, deployment: RemoteDeployment, what: str, if_empty: str) -> str:

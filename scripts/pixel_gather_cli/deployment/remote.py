@@ -14,6 +14,7 @@ from pixel_gather.extras import check_extra
 from pixel_gather_cli.deployment.deployment import RemoteDeployment
 
 if TYPE_CHECKING:
+    from pixel_gather_cli.deployment.api_deployment import ApiDeployment
     from pixel_gather_cli.deployment.aws_account import AwsAccount
 
 DEFAULT_STACK: Final = "PixelGather-main"
@@ -81,8 +82,30 @@ def open_deployment(target: Target, *, environment: Mapping[str, str] = os.envir
     given = {} if target.stack is not None else environment
     if target.direct:
         return _direct(target, account, stack, given)
+    return _api(target, account, stack, environment)
+
+
+def open_api(target: Target, *, environment: Mapping[str, str] = os.environ) -> "ApiDeployment":
+    """Find a deployment and open its API. No request is sent to it yet.
+
+    Raises:
+        DeploymentError: As `open_deployment`.
+        DeniedError: As `open_deployment`.
+    """
+    check_extra("aws", "rankings on AWS")
+    from pixel_gather_cli.deployment.aws_account import AwsAccount  # noqa: PLC0415 # keeps --help quick
+
+    account = AwsAccount(region=target.region, profile=target.profile, endpoint=target.endpoint)
+    stack = target.stack or environment.get("PIXEL_GATHER_STACK") or DEFAULT_STACK
+    return _api(target, account, stack, environment)
+
+
+def _api(
+    target: Target, account: "AwsAccount", stack: str, environment: Mapping[str, str]
+) -> "ApiDeployment":
     from pixel_gather_cli.deployment.api_deployment import ApiDeployment  # noqa: PLC0415 # keeps --help quick
 
+    given = {} if target.stack is not None else environment
     url = target.api or given.get("PIXEL_GATHER_API") or account.stack_output(stack, "ApiUrl")
     return ApiDeployment(url, account=account, api_key=environment.get("PIXEL_GATHER_API_KEY"))
 

@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -79,7 +80,8 @@ def watch(
     document: Mapping[str, Any] = {}
     try:
         with _shown(quiet=quiet) as (show, say):
-            for document in _looks(deployment, id_, every_s=every_s, is_new=is_new, on_failure=say):
+            look = partial(deployment.status, id_)
+            for document in looks(look, every_s=every_s, is_new=is_new, on_failure=say):
                 show(document)
     except KeyboardInterrupt:
         click.echo(f"stopped watching; the gather continues: pixel-gather watch {id_}", err=True)
@@ -96,22 +98,28 @@ def exit_code(document: Mapping[str, Any]) -> int:
     return _SOME_FAILED if sources.get("failed") else _ALL_GATHERED
 
 
-def _looks(
-    deployment: RemoteDeployment,
-    id_: str,
+def looks(
+    look: Callable[[], Mapping[str, Any]],
     *,
     every_s: float,
     is_new: bool,
     on_failure: Callable[[str], None],
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield status documents until the gather ends. After a temporary failure the pause doubles."""
+    """Yield status documents until the gather or ranking ends. After a temporary failure the pause doubles.
+
+    Args:
+        look: Returns the document.
+        every_s: Pause between two requests.
+        is_new: It was started a moment ago.
+        on_failure: Takes a sentence about a temporary failure.
+    """
     n_failures, is_known = 0, False
     pauses = _pauses(every_s, is_new=is_new)
     if is_new:
         time.sleep(next(pauses))
     while True:
         try:
-            document = deployment.status(id_)
+            document = look()
         except (ThrottledError, UnreachableError, GatherNotFoundError) as error:
             n_failures += 1
             if n_failures > _MOST_FAILURES or not _may_pass(error, is_new=is_new, is_known=is_known):

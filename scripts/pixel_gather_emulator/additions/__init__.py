@@ -31,6 +31,7 @@ def apply_additions(*, max_workers: int) -> None:
         machine_role,
         map_runs,
         rights,
+        schedules,
         tasks,
         workers,
     )
@@ -41,5 +42,6 @@ def apply_additions(*, max_workers: int) -> None:
     machine_role.apply()
     map_runs.apply(max_workers=max_workers)
     rights.apply()
+    schedules.apply()
     tasks.apply()
     workers.apply()

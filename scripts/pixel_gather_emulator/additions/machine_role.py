@@ -46,8 +46,23 @@ def s3_object_text(bucket: str, key: str) -> str:
 
 def require(action: str, resource: str, *, error: str) -> None:
     """Fail the state with this error unless the role allows the action."""
-    role, account = ROLE.get().rpartition("/")[2], get_account_id()
-    principal = f"arn:aws:sts::{account}:assumed-role/{role}/states"
+    principal = principal_of(ROLE.get(), session="states")
+    if not allows(principal, action, resource):
+        raise sf._ExecutionError(
+            error,
+            f"User: {principal} is not authorized to perform: {action} on resource: {resource} because no "
+            "identity-based policy allows it, or one denies it",
+        )
+
+
+def principal_of(role_arn: str, *, session: str) -> str:
+    """Return the ARN of a service that acts with a role."""
+    return f"arn:aws:sts::{get_account_id()}:assumed-role/{role_arn.rpartition('/')[2]}/{session}"
+
+
+def allows(principal: str, action: str, resource: str) -> bool:
+    """Return whether the policies of an assumed role allow an action."""
+    role, account = principal.split("/")[-2], get_account_id()
     asked = iam_evaluator.EvalContext(
         principal_arn=principal,
         principal_type="AssumedRole",
@@ -57,9 +72,4 @@ def require(action: str, resource: str, *, error: str) -> None:
         region=get_region(),
     )
     verdict = iam_evaluator.evaluate(asked, iam_evaluator._gather_role_policies(role, account))
-    if verdict.decision != "Allow":
-        raise sf._ExecutionError(
-            error,
-            f"User: {principal} is not authorized to perform: {action} on resource: {resource} because no "
-            "identity-based policy allows it, or one denies it",
-        )
+    return bool(verdict.decision == "Allow")

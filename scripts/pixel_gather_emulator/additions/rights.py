@@ -1,11 +1,15 @@
-"""The resource that a right to call Step Functions is checked for.
+"""The resource that a right to call Step Functions or EventBridge Scheduler is checked for.
 
 AWS checks DescribeMapRun and UpdateMapRun for the Map Run that they name. ministack checks them for ``*``.
-A policy that allows them for the Map Runs of one machine, as ours does, would then never apply.
+AWS checks calls on a schedule for the schedule in its group, ministack for one in the group ``default``.
+A policy that allows them for the Map Runs of one machine or the schedules of one group, as ours does, would
+then never apply.
+
+Still different: iam:PassRole is not checked.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ministack.core import iam_actions
@@ -23,7 +27,21 @@ def extract_resource_arn(service: str, method: str, path: str, headers: Any, bod
     found = _extract(service, method, path, headers, body, *rest)
     if service == "states" and found == "*":
         return _map_run(body) or found
+    if service == "scheduler" and ":schedule/default/" in found:
+        group = _group(body, rest[0] if rest else {})
+        return found.replace(":schedule/default/", f":schedule/{group}/")
     return found
+
+
+def _group(body: bytes, query: Mapping[str, Any]) -> str:
+    """Return the group that a call on a schedule names."""
+    named = query.get("groupName")
+    if named:
+        return str(named[0] if isinstance(named, list) else named)
+    try:
+        return str(json.loads(body).get("GroupName", "default"))
+    except (ValueError, AttributeError):
+        return "default"
 
 
 def _map_run(body: bytes) -> str | None:

@@ -468,7 +468,7 @@ def test_create_goes_on_with_its_own_claim_and_keeps_its_shards() -> None:
     asyncio.run(cube.create(plan))
     obstore.delete(store, "band_1/zarr.json")
     key = (0, 0, 0)
-    asyncio.run(cube.write_shard(plan, plan.measurements[0], key, np.ones((1, 16, 16), "uint16")))
+    asyncio.run(_write_ones(cube, plan, key))
 
     asyncio.run(cube.create(plan))
 
@@ -541,7 +541,14 @@ def test_cube_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
     cube = ZarrCube(LocalStore(tmp_path / "cube"), "my/cube")
 
     with pytest.raises(StoreError, match=r"^my/cube could not be written"):
-        asyncio.run(cube.write_shard(plan, plan.measurements[0], (9, 0, 0), np.ones((1, 16, 16), "uint16")))
+        asyncio.run(_write_ones(cube, plan, (9, 0, 0)))
+
+
+async def _write_ones(cube: ZarrCube, plan: CubePlan, key: tuple[int, int, int]) -> None:
+    """Write a shard of one row."""
+    encoder = cube.encoder(plan, plan.measurements[0], np.ones((1, 16, 16), "uint16"))
+    await encoder.encode_rows(0, 1)
+    await cube.write_shard(plan.measurements[0], key, encoder)
 
 
 @dataclass

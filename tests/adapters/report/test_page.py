@@ -95,6 +95,17 @@ def test_page_has_every_section_in_its_order() -> None:
     assert all(image["alt"] for image in page.of("img"))
 
 
+def test_page_links_to_the_page_of_all_pixels() -> None:
+    """Only if that lies beside it."""
+    evidence = evidence_of(MadeCube(has_quicklooks=False))
+    columns = columns_of([evidence.run], with_published=False)
+
+    page = page_of(evidence, columns=columns, drawn={}, findings=(), viewer="view.html")
+
+    assert {"href": "view.html"} in Reader(page).of("a")
+    assert {"href": "view.html"} not in Reader(page_with(evidence)).of("a")
+
+
 @pytest.mark.slow
 def test_page_loads_nothing_from_outside() -> None:
     """Images are embedded, links are internal, and the content policy forbids everything else."""
@@ -130,6 +141,11 @@ def test_page_escapes_what_comes_from_lists_and_requests() -> None:
     assert not any(image["src"] == "x" for image in page.of("img"))
     assert "{{ 7 * 7 }}" in html
     assert html.count("<script>") == 1
+    saves = [each for each in page.of("button") if "save-" in each.get("class", "")]
+    assert [each["class"] for each in saves].count("save-figure") == len(page.of("figure"))
+    assert all(
+        "hidden" in each for each in saves
+    )  # a page without JavaScript has no button that does nothing
 
 
 def test_page_without_pictures_says_so_in_one_sentence() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import obstore
 import pytest
 from obstore.store import LocalStore
 
-from pixel_gather.adapters.report.report_writer import write_report_files
+from pixel_gather.adapters.report.report_writer import write_report, write_report_files
+from pixel_gather.adapters.report.view_page import view_page
 from pixel_gather.errors import StoreError
 from support.report_cubes import MadeCube
 
@@ -71,6 +73,21 @@ def test_report_files_hold_no_controls_and_no_halves_of_characters() -> None:
     assert "\x1b" not in bytes(obstore.get(store, "report.json").bytes()).decode()
     assert "?[31m" not in (page := bytes(obstore.get(store, "report.html").bytes()).decode())
     assert "</html>" in page
+
+
+def test_page_of_the_pixels_needs_no_report(caplog: pytest.LogCaptureFixture) -> None:
+    """It is there with the type of HTML, also where the report could not be drawn."""
+    store: Any = obstore.store.MemoryStore()
+
+    written = asyncio.run(
+        write_report(store, place="s3://b/c", usd_by_service=None, log=logging.getLogger(__name__))
+    )
+
+    found = obstore.get(store, "view.html")
+    assert found.attributes["Content-Type"] == "text/html; charset=utf-8"
+    assert bytes(found.bytes()) == view_page()
+    assert not written.has_page
+    assert "could not be written" in caplog.text
 
 
 def test_report_files_are_of_finished_cubes() -> None:

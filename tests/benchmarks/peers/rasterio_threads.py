@@ -20,7 +20,7 @@ _PUBLISHED: Final = {
     "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": ".tif",
     "VSI_CACHE": "FALSE",
 }
-_MODERN: Final = _PUBLISHED | {
+MODERN: Final = _PUBLISHED | {
     "GDAL_INGESTED_BYTES_AT_OPEN": "16384",
     "GDAL_BAND_BLOCK_CACHE": "HASHSET",
     "CPL_VSIL_CURL_CACHE_SIZE": "134217728",  # 16 MB by default: less than 49 tiles, so some came twice
@@ -35,7 +35,7 @@ def read_published(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurren
 
     def read_one(index: int) -> None:
         with rasterio.open(f"/vsicurl/{hrefs[index]}") as source:
-            source.read(1, window=_centre(source), out=out[index])
+            source.read(1, window=centre_of(source), out=out[index])
 
     with ThreadPoolExecutor(concurrency) as threads:
         for _ in threads.map(read_one, range(len(hrefs))):
@@ -48,7 +48,7 @@ def read_modern(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurrency:
     ``/vsis3/`` sends no HEAD before its first GET, one rasterio environment lives as long as its thread, and
     no other driver is asked whether the file is its own.
     """
-    os.environ.update(_MODERN | unsigned_s3(hrefs))
+    os.environ.update(MODERN | unsigned_s3(hrefs))
 
     unread = iter(enumerate(hrefs))  # shared: whichever thread is free takes the next
 
@@ -57,14 +57,14 @@ def read_modern(hrefs: Sequence[str], out: np.ndarray[Any, Any], *, concurrency:
             for index, href in unread:
                 path = f"/vsis3{urlsplit(href).path}"
                 with rasterio.open(path, driver="GTiff", sharing=False) as source:
-                    source.read(1, window=_centre(source), out=out[index])
+                    source.read(1, window=centre_of(source), out=out[index])
 
     with ThreadPoolExecutor(concurrency) as threads:
         for done in [threads.submit(read_some) for _ in range(concurrency)]:
             done.result()
 
 
-def _centre(source: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+def centre_of(source: Any) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the rows and columns of an opened source's centre tile."""
     height, width = source.block_shapes[0]
     row = -(-source.height // height) // 2

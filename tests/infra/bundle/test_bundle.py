@@ -354,14 +354,18 @@ def linked_to(content: bytes) -> list[str]:
 
 
 def test_forget_old_removes_what_was_made_long_ago(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old bundles are removed from the cache."""
+    """Old bundles and byte code are removed from the cache. The locks stay."""
     (tmp_path / "plan-aarch64-0123456789abcdef").mkdir()
+    (tmp_path / "compiled").mkdir()
+    (tmp_path / "compiled" / "0123456789abcdef").touch()
+    lock = tmp_path / ".plan-aarch64.lock"
+    lock.touch()
 
     _forget_old(tmp_path)
-    kept = list(tmp_path.iterdir())
+    kept = [path for path in tmp_path.rglob("*") if path != lock]
     fortnight_later = time.time() + 15 * 24 * 3600
     monkeypatch.setattr(time, "time", lambda: fortnight_later)
     _forget_old(tmp_path)
 
-    assert len(kept) == 1
-    assert list(tmp_path.iterdir()) == []
+    assert len(kept) == 3
+    assert {*tmp_path.rglob("*")} == {lock, tmp_path / "compiled"}

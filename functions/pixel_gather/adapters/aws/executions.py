@@ -21,6 +21,7 @@ from pixel_gather.adapters.aws.gather_document import (
     summary_key,
     why_not_redrivable,
 )
+from pixel_gather.adapters.aws.ranking_document import ranking_document
 from pixel_gather.errors import GatherNotFoundError, NotRedrivableError, RequestError
 
 LONGEST_LIST: Final = 1000
@@ -60,6 +61,8 @@ class Executions:
     """Start of the links to gathers, without a trailing slash: the address of the API, or empty."""
 
     now: Callable[[], datetime] = _utc_now
+    kind: str = "gather"
+    """What the executions are: ``gather`` or ``ranking``. Links and messages name it."""
 
     def submit(self, request: Mapping[str, Any], *, name: str, again: bool = False) -> dict[str, Any]:
         """Start a gather, or return the one that this request has already started.
@@ -92,6 +95,20 @@ class Executions:
             field="output.name",
         )
 
+    def start(self, request: Mapping[str, Any], *, name: str) -> dict[str, Any]:
+        """Start one execution of this name, or return the one that there is, whatever became of it.
+
+        Args:
+            request: A request, as plain JSON values.
+            name: The execution's name.
+
+        Raises:
+            RequestError: The request is too large.
+        """
+        content = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        _check_size(content)
+        return self._start(_checked(name), content)
+
     def status(self, id_: str) -> dict[str, Any]:
         """Describe one gather.
 
@@ -103,6 +120,22 @@ class Executions:
         return status_document(
             found,
             counts=counts,
+            summary=self._summary(found["name"]),
+            now=self.now(),
+            links_from=self.links_from,
+        )
+
+    def ranking(self, id_: str) -> dict[str, Any]:
+        """Describe one large ranking.
+
+        Raises:
+            GatherNotFoundError: There is no ranking of this id.
+        """
+        found = self._get(id_)
+        is_running = STATES[found["status"]] == "running"
+        return ranking_document(
+            found,
+            counts=self._shard_counts(found["executionArn"]) if is_running else None,
             summary=self._summary(found["name"]),
             now=self.now(),
             links_from=self.links_from,
@@ -192,10 +225,12 @@ class Executions:
         return self._line(started) | {"is_new": True}
 
     def _line(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        return gather_line(found, now=self.now(), links_from=self.links_from)
+        return gather_line(found, now=self.now(), links_from=self.links_from, kind=self.kind)
 
     def _get(self, id_: str) -> Mapping[str, Any]:
         found = self._find(_checked(id_))
+        if found is None and self.kind == "ranking":
+            raise GatherNotFoundError(f"there is no ranking {id_}, or it ended more than 90 days ago")
         if found is None:
             raise GatherNotFoundError(
                 f"there is no gather {id_}: list shows those that there are, for 90 days after they ended"
@@ -214,12 +249,13 @@ class Executions:
             return found
 
     def _shard_counts(self, execution_arn: str) -> Mapping[str, int] | None:
-        """Return the item counts of the execution's only Map Run, or None before it has begun."""
+        """Return the item counts of the execution's last Map Run, or None before one has begun."""
         with aws_errors_in_words():
             runs = self.stepfunctions.list_map_runs(executionArn=execution_arn)["mapRuns"]
             if not runs:
                 return None
-            run = self.stepfunctions.describe_map_run(mapRunArn=runs[0]["mapRunArn"])
+            last = max(runs, key=lambda run: run["startDate"]) if len(runs) > 1 else runs[0]
+            run = self.stepfunctions.describe_map_run(mapRunArn=last["mapRunArn"])
         counts: Mapping[str, int] = run["itemCounts"]
         return counts
 

@@ -69,12 +69,12 @@ def status_document(
     shards = _finished_shards(result) if result else _running_shards(counts, summary)
     cube = (result or summary).get("cube")
     document = gather_line(found, now=now, links_from=links_from) | {
-        "request": _object(found.get("input")),
+        "request": json_object(found.get("input")),
         "cube": cube,
         "shards": shards,
         "sources": _sources(shards, summary, result),
         "usd": _usd(shards, summary, result),
-        "error": _error(found),
+        "error": error_of(found),
         "result": result,
         "warnings": list(summary.get("warnings", ())),
     }
@@ -82,8 +82,10 @@ def status_document(
     return document
 
 
-def gather_line(found: Mapping[str, Any], *, now: datetime, links_from: str) -> dict[str, Any]:
-    """Describe one gather by its entry in Step Functions' list."""
+def gather_line(
+    found: Mapping[str, Any], *, now: datetime, links_from: str, kind: str = "gather"
+) -> dict[str, Any]:
+    """Describe one gather or ranking by its entry in Step Functions' list."""
     started, ended = found["startDate"], found.get("stopDate")
     return {
         "id": found["name"],
@@ -91,7 +93,7 @@ def gather_line(found: Mapping[str, Any], *, now: datetime, links_from: str) -> 
         "submitted_at": _isoformat(started),
         "ended_at": None if ended is None else _isoformat(ended),
         "seconds": round(max(((ended or now) - started).total_seconds(), 0.0), 1),
-        "links": {"self": f"{links_from}/gathers/{found['name']}"},
+        "links": {"self": f"{links_from}/{kind}s/{found['name']}"},
     }
 
 
@@ -116,7 +118,7 @@ def why_not_redrivable(found: Mapping[str, Any]) -> str | None:
 
 
 def _result(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    output = _object(found.get("output"))
+    output = json_object(found.get("output"))
     return output if output and "n_sources" in output else None
 
 
@@ -193,7 +195,8 @@ def _usd(
     return {"planned": planned, "so_far": planned * _share_done(shards), "basis": basis}
 
 
-def _error(found: Mapping[str, Any]) -> dict[str, str] | None:
+def error_of(found: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return why an execution has ended without success; None if it runs or has succeeded."""
     state = STATES[found["status"]]
     if state in ("running", "succeeded"):
         return None
@@ -204,7 +207,7 @@ def _error(found: Mapping[str, Any]) -> dict[str, str] | None:
 
 def _said_by_function(cause: str) -> str:
     """Return the message of a failed function, without Lambda's traceback."""
-    wrapped = _object(cause)
+    wrapped = json_object(cause)
     return str(wrapped.get("errorMessage", cause)) if wrapped else cause
 
 
@@ -233,7 +236,8 @@ def _in_console(href: str, execution_arn: str) -> str | None:
     return f"https://{region}.{_CONSOLES[partition]}/s3/object/{bucket}?{query}"
 
 
-def _object(text: str | None) -> dict[str, Any] | None:
+def json_object(text: str | None) -> dict[str, Any] | None:
+    """Return the object that a text is in JSON; None where it is none."""
     try:
         value = json.loads(text or "null")
     except ValueError:

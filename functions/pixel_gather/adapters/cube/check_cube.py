@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import product
+from itertools import batched, product
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -14,12 +14,16 @@ import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
+from pixel_gather.adapters.cube.shard_codec import chunks_of
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.cube.zarr_attributes import gather_of
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
 from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import StoreError
+from pixel_gather.model.tile_coding import AS_STORED
 from pixel_gather.read.statistics import digest_of
+from pixel_gather.read.stored_tiles import digest_of_tiles
 from pixel_gather.report.receipt import FORMAT, Receipt, ReceiptFile, digest_of_rows
 
 if TYPE_CHECKING:  # takes 0.3 s
@@ -68,10 +72,10 @@ def check_cube(store: Store, *, place: str) -> Verified:
         StoreError: There is no receipt, it is damaged, or the store failed.
     """
     try:
-        receipt = _receipt(store, place)
+        receipt = read_receipt(store, place)
         differences = [*_of_root(store, receipt)]
         n_compared = 0
-        group = _opened(store)
+        group = open_group(store)
         for name in receipt.dtypes:
             array = _array(group, name)
             found = list(_of_description(array, name, receipt))
@@ -93,7 +97,16 @@ def check_cube(store: Store, *, place: str) -> Verified:
     )
 
 
-def _receipt(store: Store, place: str) -> Receipt:
+def read_receipt(store: Store, place: str) -> Receipt:
+    """Return a cube's receipt. Blocks.
+
+    Args:
+        store: At the cube's root.
+        place: The location as users write it, for messages.
+
+    Raises:
+        StoreError: There is no receipt, or it is damaged.
+    """
     try:
         content = bytes(obstore.get(store, RECEIPT_KEY).bytes())
     except FileNotFoundError as error:
@@ -160,12 +173,12 @@ def _of_root(store: Store, receipt: Receipt) -> Iterator[str]:
         yield f"the report in {ROOT_KEY} has another digest of all pixels"
 
 
-def _opened(store: Store) -> "zarr.Group | None":
+def open_group(store: Store) -> "zarr.Group | None":
+    """Return a cube's group, for all codecs of a gather; None if its metadata are missing or damaged."""
     import zarr  # noqa: PLC0415 # takes 0.3 s
-    from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # as above
     from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
 
-    register_codecs("imagecodecs_zfp")
+    register_codecs()
     try:
         return zarr.open_group(ObjectStore(store, read_only=True), mode="r")
     except (BaseError, OSError) as error:
@@ -213,6 +226,8 @@ def _of_pixels(store: Store, array: Any, name: str, receipt: Receipt) -> tuple[i
         key, place = shard
         if key not in there:
             return f"{key} is missing"
+        if receipt.codec == AS_STORED:
+            return _of_tiles(store, array, key, place, receipt)
         try:
             pixels = np.asarray(array[place])
         except Exception as error:  # noqa: BLE001 # as above
@@ -227,6 +242,22 @@ def _of_pixels(store: Store, array: Any, name: str, receipt: Receipt) -> tuple[i
     with ThreadPoolExecutor(_SHARDS_AT_ONCE) as threads:
         found = [each for each in threads.map(check, known) if each is not None]
     return len(known) if receipt.is_lossless else 0, found
+
+
+def _of_tiles(store: Store, array: Any, key: str, place: tuple[slice, ...], receipt: Receipt) -> str | None:
+    """Return what differs in a shard of compressed tiles. They are compared as they are stored."""
+    rows, height, width = (-(-whole // part) for whole, part in zip(receipt.shard, array.chunks, strict=True))
+    content = memoryview(obstore.get(store, key).bytes())
+    try:
+        chunks = chunks_of(content, n=rows * height * width)
+    except ValueError:
+        return f"{key} is damaged: its index cannot be read"
+    n_rows = place[0].stop - place[0].start
+    of_rows = batched(chunks, height * width, strict=True)
+    digests = [digest_of_tiles(row) for row, _ in zip(of_rows, range(n_rows), strict=False)]
+    if digest_of_rows(digests) != receipt.shards[key]:
+        return f"{key} has other bytes than the receipt says"
+    return None
 
 
 def _of_file(store: Store, key: str, told: ReceiptFile) -> Iterator[str]:

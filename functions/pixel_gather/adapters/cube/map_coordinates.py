@@ -19,6 +19,7 @@ from pixel_gather.plan.cube_plan import CubePlan
 
 if TYPE_CHECKING:  # not in a worker's start
     from pixel_gather.report.report import Report
+    from pixel_gather.report.row_coordinates import Values
 
 SPATIAL_REF: Final = "spatial_ref"
 
@@ -57,11 +58,17 @@ def write_georeference(store: Store, plan: CubePlan, report: "Report") -> dict[s
     return attributes
 
 
+def pixel_centres(transform: Transform, *, height: int, width: int) -> dict[str, "Values"]:
+    """Return x and y of the pixels' centres. The transform is rectilinear."""
+    return {
+        "x": transform.c + transform.a * (np.arange(width) + 0.5),
+        "y": transform.f + transform.e * (np.arange(height) + 0.5),
+    }
+
+
 def _write_axes(store: Store, plan: CubePlan, transform: Transform) -> None:
     """Write x and y, which are those of the pixels' centres."""
-    xs = transform.c + transform.a * (np.arange(plan.width) + 0.5)
-    ys = transform.f + transform.e * (np.arange(plan.height) + 0.5)
-    for name, values in (("x", xs), ("y", ys)):
+    for name, values in pixel_centres(transform, height=plan.height, width=plan.width).items():
         attributes: dict[str, Any] = {"axis": name.upper()}
         if plan.crs is not None and plan.crs.is_geographic:
             degrees = {"x": ("longitude", "degrees_east"), "y": ("latitude", "degrees_north")}[name]

@@ -5,18 +5,22 @@ a copy. Tests read the objects back by zarr-python. The format:
 https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/
 """
 
-import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import google_crc32c
 import imagecodecs
 import numpy as np
 
+from pixel_gather.in_thread import in_thread
 from pixel_gather.read.read_shard import Pixels
+from pixel_gather.read.stored_tiles import BandTiles
+from pixel_gather.task_group import all_of
 
 _EMPTY: Final = np.uint64(2**64 - 1)
+_INDEX_DTYPE: Final = np.dtype("<u8")
 
 type Part = bytes | bytearray | memoryview
 type Encode = Callable[[Pixels], Part]
@@ -72,34 +76,107 @@ async def encode_shard(
     fill_value: float,
     encode: Encode,
 ) -> list[Part]:
-    """Compress a shard, in one thread per core.
+    """Compress a whole shard; see `ShardEncoder`. Return its parts."""
+    encoder = ShardEncoder(pixels, shard=shard, chunk=chunk, fill_value=fill_value, encode=encode)
+    await encoder.encode_rows(0, len(pixels))
+    return encoder.parts()
+
+
+class ShardEncoder:
+    """Compresses a shard, some rows at a time, in one thread per core.
 
     The object is all parts in order. They are not joined here: copying 24 MB to fresh memory would cost a
     quarter of the CPU time of compressing them.
-
-    Args:
-        pixels: Shape (row, y, x), not larger than the shard.
-        shard: Shape of a full shard.
-        chunk: Shape of its chunks.
-        fill_value: Pads chunks at the edge. A chunk that holds only fill is not stored.
-        encode: From `chunk_encoder`.
-
-    Returns:
-        The stored chunks, then the index with its checksum.
     """
-    grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
-    places = list(np.ndindex(*grid))
-    fill = pixels.dtype.type(fill_value)
 
-    def encode_some(first: int, step: int) -> list[Part | None]:
-        return [_encoded(pixels, place, chunk, fill, encode) for place in places[first::step]]
+    def __init__(
+        self,
+        pixels: Pixels,
+        *,
+        shard: tuple[int, int, int],
+        chunk: tuple[int, int, int],
+        fill_value: float,
+        encode: Encode,
+    ) -> None:
+        """Compress nothing yet.
 
-    n_threads = min(os.process_cpu_count() or 1, len(places))
-    parts = await asyncio.gather(
-        *(asyncio.to_thread(encode_some, first, n_threads) for first in range(n_threads))
-    )
-    encoded = [parts[index % n_threads][index // n_threads] for index in range(len(places))]
-    return [*(part for part in encoded if part is not None), _index_of(encoded)]
+        Args:
+            pixels: Shape (row, y, x), not larger than the shard.
+            shard: Shape of a full shard.
+            chunk: Shape of its chunks.
+            fill_value: Pads chunks at the edge. A chunk that holds only fill is not stored.
+            encode: From `chunk_encoder`.
+        """
+        self._pixels = pixels
+        self._grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
+        self._chunk = chunk
+        self._fill = pixels.dtype.type(fill_value)
+        self._encode = encode
+        self._encoded: dict[tuple[int, ...], Part | None] = {}
+        """By its place in the grid of chunks. None for a chunk that holds only fill."""
+
+    async def encode_rows(self, start: int, stop: int) -> None:
+        """Compress the chunks of rows [start, stop). The first row is the first one of a chunk."""
+        depth = self._chunk[0]
+        across = list(np.ndindex(*self._grid[1:]))
+        places = [(row, *place) for row in range(start // depth, -(-stop // depth)) for place in across]
+
+        def encode_some(first: int, step: int) -> None:
+            for place in places[first::step]:
+                self._encoded[place] = _encoded(self._pixels, place, self._chunk, self._fill, self._encode)
+
+        n_threads = min(os.process_cpu_count() or 1, len(places))
+        await all_of(in_thread(partial(encode_some, first, n_threads)) for first in range(n_threads))
+
+    def parts(self) -> list[Part]:
+        """Return the stored chunks, then the index with its checksum. Chunks that have no rows are absent."""
+        encoded = [self._encoded.get(place) for place in np.ndindex(*self._grid)]
+        return [*(part for part in encoded if part is not None), _index_of(encoded)]
+
+
+class TileShard:
+    """A shard whose chunks are compressed tiles. There is nothing left to compress."""
+
+    def __init__(self, tiles: BandTiles, *, shard: tuple[int, int, int], chunk: tuple[int, int, int]) -> None:
+        """Hold the tiles of one band.
+
+        Args:
+            tiles: Of at most as many rows as the shard has.
+            shard: Shape of a full shard.
+            chunk: Shape of its chunks: one row, and one tile.
+        """
+        self._tiles = tiles
+        self._n_rows = shard[0]
+        self._n_tiles = shard[1] // chunk[1] * (shard[2] // chunk[2])
+
+    async def encode_rows(self, start: int, stop: int) -> None:
+        """Do nothing."""
+
+    def parts(self) -> list[Part]:
+        """Return the tiles, then the index with its checksum. Tiles that are not stored are absent."""
+        chunks: list[Part | None] = []
+        for row in range(len(self._tiles)):
+            tiles = self._tiles.of_row(row)
+            chunks += [*tiles, *[None] * (self._n_tiles - len(tiles))]
+        chunks += [None] * (self._n_rows * self._n_tiles - len(chunks))
+        return [*(chunk for chunk in chunks if chunk is not None), _index_of(chunks)]
+
+
+def chunks_of(content: memoryview, *, n: int) -> list[memoryview | None]:
+    """Return the chunks of a stored shard in order. None for those that are absent.
+
+    Raises:
+        ValueError: Its index is damaged.
+    """
+    index_nbytes = 2 * _INDEX_DTYPE.itemsize * n
+    index, checksum = content[-index_nbytes - 4 : -4], content[-4:]
+    if len(index) != index_nbytes or google_crc32c.value(bytes(index)).to_bytes(4, "little") != checksum:
+        raise ValueError("the index of a shard is damaged")
+    places = np.frombuffer(index, _INDEX_DTYPE).reshape(n, 2)
+    return [
+        None if offset == _EMPTY else content[int(offset) : int(offset) + int(nbytes)]
+        for offset, nbytes in places
+    ]
 
 
 def _encoded(
@@ -130,9 +207,9 @@ def _is_all(pixels: Pixels, fill: Any) -> bool:
     )
 
 
-def _index_of(encoded: list[Part | None]) -> bytes:
+def _index_of(encoded: Sequence[Part | None]) -> bytes:
     """Return the index: offset and length of each chunk, then a checksum of the index."""
-    sizes = np.array([0 if part is None else len(part) for part in encoded], dtype="<u8")
+    sizes = np.array([0 if part is None else len(part) for part in encoded], dtype=_INDEX_DTYPE)
     index = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
     index[[part is None for part in encoded]] = _EMPTY
     places = index.tobytes()

@@ -11,6 +11,7 @@ import numpy as np
 import obstore
 
 from pixel_gather.adapters.cube.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.plan.cube_version import CubeVersion
@@ -38,9 +39,9 @@ def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
     if codec == "zstd":
         return {"compressors": ZstdCodec(level=ZSTD_LEVEL)}
     if codec == "zfp":
-        from imagecodecs.zarr import Zfp, register_codecs  # noqa: PLC0415 # as above
+        from imagecodecs.zarr import Zfp  # noqa: PLC0415 # as above
 
-        register_codecs("imagecodecs_zfp")
+        register_codecs()
         return {"serializer": Zfp(mode="reversible"), "compressors": None}
     name: Any = codec.removeprefix("blosc-")
     return {

@@ -22,7 +22,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore
 
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
-from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
+from pixel_gather.adapters.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
+from pixel_gather.adapters.cube.tile_codecs import tile_codecs
 from pixel_gather.adapters.cube.zarr_attributes import (
     coordinate_attributes,
     gather_of,
@@ -41,7 +42,8 @@ from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.read.read_shard import Pixels
-from pixel_gather.stores import FoundCube
+from pixel_gather.read.stored_tiles import BandTiles
+from pixel_gather.stores import FoundCube, RowEncoder
 
 if TYPE_CHECKING:  # not in a worker's start
     import zarr
@@ -146,22 +148,31 @@ class ZarrCube:
             return plan
         raise BusyError(f"{self.place}: others are writing there at the same time: run again")
 
-    async def write_shard(
-        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
-    ) -> int:
-        """Compress a shard and store it in one PUT. Return its size in bytes."""
-        parts = await encode_shard(
+    def encoder(
+        self, plan: CubePlan, measurement: Measurement, pixels: Pixels | BandTiles
+    ) -> ShardEncoder | TileShard:
+        """Return what compresses a shard's pixels, or keeps its tiles as they are."""
+        if isinstance(pixels, BandTiles):
+            return TileShard(pixels, shard=plan.layout.shard, chunk=plan.layout.chunk)
+        encode = chunk_encoder(
+            plan.codec,
+            itemsize=pixels.itemsize,
+            fill_value=measurement.fill_value,
+            zfp_tolerance=plan.zfp_tolerance,
+        )
+        return ShardEncoder(
             pixels,
             shard=plan.layout.shard,
             chunk=plan.layout.chunk,
             fill_value=measurement.fill_value,
-            encode=chunk_encoder(
-                plan.codec,
-                itemsize=pixels.itemsize,
-                fill_value=measurement.fill_value,
-                zfp_tolerance=plan.zfp_tolerance,
-            ),
+            encode=encode,
         )
+
+    async def write_shard(
+        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
+    ) -> int:
+        """Store a compressed shard in one PUT. Return its size in bytes."""
+        parts = encoder.parts()
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         try:
             await obstore.put_async(self.store, path, parts, use_multipart=False)
@@ -283,7 +294,7 @@ class ZarrCube:
                 fill_value=np.dtype(measurement.dtype).type(measurement.fill_value),
                 dimension_names=(plan.dim, "y", "x"),
                 attributes=measurement_attributes(measurement),
-                **zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize),
+                **_codecs_of(plan, measurement),
             )
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
@@ -355,6 +366,13 @@ class ZarrCube:
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
+
+
+def _codecs_of(plan: CubePlan, measurement: Measurement) -> dict[str, Any]:
+    coding = plan.slots[measurement.slot].coding
+    if coding is not None:
+        return tile_codecs(coding)
+    return zarr_codecs(plan.codec, itemsize=np.dtype(measurement.dtype).itemsize)
 
 
 def found_cube(root: Mapping[str, Any], *, place: str) -> FoundCube:

@@ -122,6 +122,15 @@ class GdalSource:
         """Return None: GDAL chooses its reads itself."""
         del window, bands
 
+    async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
+        """Refuse: GDAL returns pixels, never stored tiles."""
+        del window, bands
+        raise SourceError(
+            "only GDAL can read it, so its tiles cannot be kept as they are",
+            href=self.header.href,
+            status=Status.UNSUPPORTED,
+        )
+
     async def read_into(
         self,
         out: np.ndarray[Any, Any],

@@ -32,9 +32,26 @@ def _lzw(content: memoryview, *, out: memoryview) -> memoryview:
 
     The variant in use before 1995 is refused: imagecodecs and libtiff decode it differently.
     """
-    if content.nbytes > 1 and content[0] == 0 and content[1] & 1:
+    if _is_old_lzw(content):
         raise ValueError("LZW in the old bit order")
     return _bytes_view(imagecodecs.lzw_decode(content, out=out))
+
+
+def _is_old_lzw(content: memoryview) -> bool:
+    return content.nbytes > 1 and content[0] == 0 and bool(content[1] & 1)
+
+
+def check_stored(content: memoryview, layout: Layout) -> None:
+    """Refuse a compressed tile that Zarr's codecs would read otherwise than GDAL. Nothing is decoded.
+
+    Raises:
+        UnsupportedError: It is one.
+    """
+    is_none = layout.compression is Compression.NONE
+    if is_none and content.nbytes != layout.tile_height * layout.row_nbytes:
+        raise UnsupportedError("the byte count of an uncompressed tile does not fit its shape")
+    if layout.compression is Compression.LZW and _is_old_lzw(content):
+        raise UnsupportedError("LZW in the old bit order")
 
 
 def _zstd(content: memoryview, *, out: memoryview) -> memoryview:

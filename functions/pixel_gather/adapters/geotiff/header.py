@@ -48,6 +48,7 @@ def reduced_header(full: Header, layout: Layout) -> Header:
         tile_width=layout.tile_width,
         tile_height=layout.block_height,
         is_tiled=layout.is_tiled,
+        coding=layout.coding,
     )
 
 
@@ -95,7 +96,7 @@ def header_of(
         width=shown.width,
         height=shown.height,
         n_bands=layout.n_bands,
-        dtype=layout.dtype.name,
+        dtype=layout.dtype_name,
         nodata=nodata_of(ifd, layout.dtype),
         scales=scales,
         offsets=offsets,
@@ -105,4 +106,5 @@ def header_of(
         tile_height=shown.block_height,
         is_tiled=shown.is_tiled,
         overviews=tuple((each.width, each.height) for each in overviews),
+        coding=shown.coding,
     )

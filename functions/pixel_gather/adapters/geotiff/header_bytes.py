@@ -27,6 +27,9 @@ class HeaderBytes:
     seen_stop: int = 0
     """Byte after the last one that was ever viewed."""
 
+    viewed: list[tuple[int, int]] | None = None
+    """Every view [start, stop) is added to it. None while nobody wants to know."""
+
     _parts: list[tuple[int, memoryview]] = field(default_factory=list)
 
     def add(self, start: int, content: memoryview) -> None:
@@ -57,6 +60,8 @@ class HeaderBytes:
         if not 0 <= start <= stop <= self.object_nbytes:
             raise TiffError("an offset points outside the file")
         self.seen_stop = max(self.seen_stop, stop)
+        if self.viewed is not None:
+            self.viewed.append((start, stop))
         for part_start, content in self._parts:
             if part_start <= start and stop <= part_start + content.nbytes:
                 return content[start - part_start : stop - part_start]

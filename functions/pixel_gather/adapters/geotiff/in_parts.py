@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
-from pixel_gather.adapters.geotiff.in_thread import in_thread
+from pixel_gather.in_thread import in_thread
 from pixel_gather.task_group import all_of
 
 type Fetch = Callable[[int, int], Awaitable[memoryview]]

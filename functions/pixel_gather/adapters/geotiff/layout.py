@@ -9,6 +9,7 @@ import numpy as np
 from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.tags import Tag
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.model.tile_coding import COMPLEX_INTEGERS, TileCoding
 
 MAX_SIDE: Final = 2**31 - 1
 MAX_BANDS: Final = 65535
@@ -44,6 +45,9 @@ PAIRS_OF_DTYPES: Final = {
 """Every pair of stored dtype and pixel dtype that is read here, by name."""
 
 
+_NAMES: Final = {pair: name for name, pair in PAIRS_OF_DTYPES.items()}
+
+
 class Compression(IntEnum):
     """The compressions that are decoded here, with their TIFF codes."""
 
@@ -68,6 +72,9 @@ class Predictor(IntEnum):
 
 JPEG_XL: Final = frozenset({Compression.JPEG_XL, Compression.JPEG_XL_OF_DNG})
 """Such tiles hold an image, not bytes. Its shape and dtype have to be the tile's."""
+
+_SAME_STREAM: Final = {Compression.DEFLATE_OLD: Compression.DEFLATE}
+"""Compressions with two codes."""
 
 WITH_PREDICTOR: Final = frozenset(Compression) - {Compression.NONE, Compression.PACKBITS} - JPEG_XL
 
@@ -115,6 +122,31 @@ class Layout:
     def is_complex_int(self) -> bool:
         """Whether two stored integers make one complex pixel."""
         return self.dtype.kind == "c" and self.stored.kind == "i"
+
+    @property
+    def dtypes(self) -> str:
+        """Name of the pair of dtypes in `PAIRS_OF_DTYPES`."""
+        return _NAMES[self.stored, self.dtype]
+
+    @property
+    def dtype_name(self) -> str:
+        """NumPy's name of the pixels' dtype, which takes NumPy itself 10 us to find."""
+        return self.dtypes.partition(" ")[2]
+
+    @property
+    def coding(self) -> TileCoding:
+        """How the tiles are stored, for readers of their bytes."""
+        compression = _SAME_STREAM.get(self.compression, self.compression)
+        return TileCoding(
+            dtype=self.dtype_name if not self.is_complex_int else COMPLEX_INTEGERS,
+            is_tiled=self.is_tiled,
+            tile_width=self.tile_width,
+            tile_height=self.tile_height,
+            compression=compression.name.lower(),
+            predictor=int(self.predictor),
+            byte_order=">" if self.stored.str[0] == ">" else "<",
+            is_interleaved=self.n_planes == 1 and self.n_bands > 1,
+        )
 
     @property
     def row_nbytes(self) -> int:

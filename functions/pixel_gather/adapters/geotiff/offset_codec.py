@@ -15,6 +15,7 @@ MAX_TILES: Final = 1 << 16
 
 _MAX_INT: Final = 1 << 62
 _INT64_NBYTES: Final = 8
+_LITTLE: Final = np.dtype("<i8")
 
 type Integers = np.ndarray[Any, np.dtype[np.int64]]
 type _Integer = Annotated[int, msgspec.Meta(ge=-_MAX_INT, le=_MAX_INT)]
@@ -56,7 +57,7 @@ class PackedRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
 def packed_run(run: OffsetRun) -> PackedRun | None:
     """Pack a run, or return None where a tile has an offset but no bytes."""
     offsets, counts = run.offsets, run.byte_counts
-    if not counts.all():
+    if counts.size and not np.minimum.reduce(counts):
         stored = counts != 0
         if offsets[~stored].any():
             return None
@@ -105,9 +106,11 @@ def _check_inside(offsets: Integers, counts: Integers, *, in_order: bool, object
 def _packed(values: Integers) -> PackedIntegers:
     if not values.size:
         return PackedIntegers(0, b"")
-    smallest = int(values.min())
-    width = (int(values.max() - smallest).bit_length() + 7) // 8
-    planes = (values - smallest).astype("<i8").view(np.uint8).reshape(-1, _INT64_NBYTES)
+    smallest, largest = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
+    if smallest == largest:
+        return PackedIntegers(smallest, b"")
+    width = ((largest - smallest).bit_length() + 7) // 8
+    planes = (values - smallest).astype(_LITTLE, copy=False).view(np.uint8).reshape(-1, _INT64_NBYTES)
     return PackedIntegers(smallest, planes[:, :width].T.tobytes())
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from pixel_gather.adapters.geotiff.copy_pixels import copy_tile, fill_tile
+from pixel_gather.adapters.geotiff.decode import check_stored
 from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask, overview_resampling
 from pixel_gather.adapters.geotiff.header import has_mask, overviews_of, reduced_header
 from pixel_gather.adapters.geotiff.header_bytes import NeedBytes
 from pixel_gather.adapters.geotiff.header_read_size import FirstRead
 from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.in_parts import fetch_ranges
-from pixel_gather.adapters.geotiff.in_thread import in_thread
 from pixel_gather.adapters.geotiff.layout import Layout
 from pixel_gather.adapters.geotiff.nodata_tag import declares_nodata, hides_another_value, is_near_nodata
 from pixel_gather.adapters.geotiff.offset_codec import MAX_TILES
@@ -28,10 +28,12 @@ from pixel_gather.adapters.geotiff.tile_reads import (
     TileRead,
     join_tile_reads,
     plan_tile_reads,
+    plan_whole_tiles,
     tile_spans,
 )
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.estimate.range_parts import cut_range
+from pixel_gather.in_thread import in_thread
 from pixel_gather.model.source import Header
 from pixel_gather.model.window import Window
 from pixel_gather.task_group import all_of
@@ -103,6 +105,45 @@ class OpenedGeoTiff:
             await self._read_inside(inside, out, window, bands, masked=masked, limits=limits)
         if not self.file.is_seen:  # no read has shown yet that this version still exists
             await self.file.get(0, 1)
+
+    async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
+        """Return the compressed tiles of a window, as ``ports.OpenedSource`` says.
+
+        Raises:
+            UnsupportedError: An offset or a size is impossible.
+            SourceError: The object cannot be read.
+        """
+        started, limits = perf_counter(), self.file.settings
+        tile_reads = await self.file.parsed(
+            lambda: plan_whole_tiles(
+                self.ifd, self.layout, window, bands, max_tile_nbytes=limits.max_tile_nbytes
+            )
+        )
+        self.window_tiles = tile_spans(self.layout, window, bands)
+        if self.packed is None:
+            self.first_read.learn(self.file.header_bytes.seen_stop)
+        gets = join_tile_reads(
+            [each for each in tile_reads if not each.is_sparse],
+            max_gap_nbytes=limits.max_gap_nbytes,
+            max_joined_nbytes=limits.max_get_nbytes,
+        )
+        semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
+        stored: dict[TileRead, memoryview] = {}
+
+        async def fetch(get: Get) -> None:
+            async with semaphore:
+                content = await self.file.get(get.start, get.stop)
+            for each in get.tile_reads:
+                stored[each] = content[each.start - get.start : each.stop - get.start]
+
+        await all_of(fetch(get) for get in gets)
+        if not self.file.is_seen:  # as after `read_into`
+            await self.file.get(0, 1)
+        for tile in stored.values():
+            check_stored(tile, self.layout)
+        self.file.cost.read_s += perf_counter() - started
+        planes = [band - 1 if self.layout.n_planes > 1 else 0 for band in bands]
+        return [[stored.get(each) for each in tile_reads if each.plane == plane] for plane in planes]
 
     async def _read_inside(
         self,

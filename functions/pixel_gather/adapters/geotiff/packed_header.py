@@ -49,6 +49,8 @@ _CRS: Final = re.compile(r"EPSG:\d{1,6}\Z|[A-Z_0-9]+\[")
 _KINDS: Final = {3: "u2", 4: "u4", 16: "u8"}
 """NumPy dtype of offsets and byte counts, by TIFF field type."""
 
+_SIZES: Final = {kind: np.dtype(name).itemsize for kind, name in _KINDS.items()}
+
 type _Place = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OBJECT_NBYTES)]
 type _Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIDE)]
 type _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_BANDS)]
@@ -163,8 +165,8 @@ def pack(
         return None
     bare = _without_tiles(header, layout, first=first, ifd=ifd, overview=overview, is_masked=is_masked)
     for tiles in (((0, _ALL),), wanted):
-        runs = _runs(ifd, layout, tiles)
-        packed = msgspec.msgpack.encode(msgspec.structs.replace(bare, runs=runs))
+        bare["runs"] = _runs(ifd, layout, tiles)
+        packed = msgspec.msgpack.encode(PackedHeader(**bare))
         if len(packed) <= MAX_PACKED_NBYTES:
             return packed
     return None
@@ -193,39 +195,39 @@ def unpack(packed: bytes, *, href: str, overview: int | None) -> Restored | None
 
 def _without_tiles(
     header: Header, layout: Layout, *, first: Ifd, ifd: Ifd, overview: int | None, is_masked: bool | None
-) -> PackedHeader:
+) -> dict[str, Any]:
+    """Return all fields of a packed header but the runs of tiles."""
     is_plain = set(header.scales) == {1.0} and set(header.offsets) == {0.0}
-    return PackedHeader(
-        version=1,
-        overview=overview,
-        etag=header.etag or "",
-        nbytes=header.nbytes,
-        width=layout.width,
-        height=layout.height,
-        n_bands=layout.n_bands,
-        dtypes=f"{layout.stored.str} {layout.dtype.name}",
-        compression=layout.compression,
-        predictor=layout.predictor,
-        is_tiled=layout.is_tiled,
-        tile_width=layout.tile_width,
-        tile_height=layout.tile_height,
-        n_planes=layout.n_planes,
-        has_alpha=layout.has_alpha,
-        is_masked=is_masked,
-        declares_nodata=Tag.GDAL_NODATA in first.entries,
-        nodata=header.nodata,
-        scaling=None if is_plain else (header.scales, header.offsets),
-        transform=header.transform,
-        crs=header.crs,
-        overviews=header.overviews,
-        byte_order=ifd.format.byte_order,  # type: ignore[arg-type] # one of the two
-        is_big=ifd.format.is_big,
-        first_ifd=first.format.first_ifd,
-        next_ifd=first.next_offset,
-        offsets=_array(ifd, layout.offsets_tag),
-        byte_counts=_array(ifd, layout.counts_tag),
-        runs=(),
-    )
+    return {
+        "version": 1,
+        "overview": overview,
+        "etag": header.etag or "",
+        "nbytes": header.nbytes,
+        "width": layout.width,
+        "height": layout.height,
+        "n_bands": layout.n_bands,
+        "dtypes": layout.dtypes,
+        "compression": layout.compression,
+        "predictor": layout.predictor,
+        "is_tiled": layout.is_tiled,
+        "tile_width": layout.tile_width,
+        "tile_height": layout.tile_height,
+        "n_planes": layout.n_planes,
+        "has_alpha": layout.has_alpha,
+        "is_masked": is_masked,
+        "declares_nodata": Tag.GDAL_NODATA in first.entries,
+        "nodata": header.nodata,
+        "scaling": None if is_plain else (header.scales, header.offsets),
+        "transform": header.transform,
+        "crs": header.crs,
+        "overviews": header.overviews,
+        "byte_order": ifd.format.byte_order,
+        "is_big": ifd.format.is_big,
+        "first_ifd": first.format.first_ifd,
+        "next_ifd": first.next_offset,
+        "offsets": _array(ifd, layout.offsets_tag),
+        "byte_counts": _array(ifd, layout.counts_tag),
+    }
 
 
 def _array(ifd: Ifd, tag: Tag) -> _Array:
@@ -252,7 +254,7 @@ def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tupl
             offsets = ifd.array(layout.offsets_tag, first, stop).astype(np.int64)
             counts = ifd.array(layout.counts_tag, first, stop).astype(np.int64)
             nbytes = ifd.header_bytes.object_nbytes
-            if min(int(offsets.min()), int(counts.min())) < 0 or int((offsets + counts).max()) > nbytes:
+            if min(_lowest(offsets), _lowest(counts)) < 0 or np.maximum.reduce(offsets + counts) > nbytes:
                 continue
             run = packed_run(OffsetRun(first, offsets, counts))
             if run is not None:
@@ -261,9 +263,13 @@ def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tupl
     return tuple(packed)
 
 
+def _lowest(values: np.ndarray[Any, Any]) -> int:
+    return int(np.minimum.reduce(values))
+
+
 def _fetched(ifd: Ifd, entry: Entry) -> list[tuple[int, int]]:
     """Return the spans [first, stop) of a tag's values that have been fetched."""
-    size = np.dtype(_KINDS[entry.kind]).itemsize
+    size = _SIZES[entry.kind]
     spans = []
     for start, stop in ifd.header_bytes.spans():
         first = max(-(-(start - entry.start) // size), 0)
@@ -375,7 +381,7 @@ def _header(decoded: PackedHeader, layout: Layout, href: str) -> Header:
         width=layout.width,
         height=layout.height,
         n_bands=n_bands,
-        dtype=layout.dtype.name,
+        dtype=layout.dtype_name,
         nodata=decoded.nodata,
         scales=scales,
         offsets=offsets,
@@ -385,4 +391,5 @@ def _header(decoded: PackedHeader, layout: Layout, href: str) -> Header:
         tile_height=layout.block_height,
         is_tiled=layout.is_tiled,
         overviews=decoded.overviews,
+        coding=layout.coding,
     )

@@ -13,6 +13,7 @@ from pixel_gather.adapters.geotiff.ifd import parse_format, parse_ifd
 from pixel_gather.adapters.geotiff.layout import layout_of
 from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.packed_header import Restored, unpack
+from pixel_gather.adapters.geotiff.parsed_headers import Parsed, ParsedHeaders
 from pixel_gather.adapters.geotiff.placement import has_only_control_points
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.geotiff.tiff_file import Ranges, TiffFile
@@ -30,6 +31,7 @@ class GeoTiffReader:
     """Asks GDAL for CRSs that are more than an EPSG code. Without it they raise UnsupportedError."""
 
     first_read: FirstRead = field(init=False)
+    parsed_headers: ParsedHeaders = field(default_factory=ParsedHeaders, init=False)
 
     def __post_init__(self) -> None:
         """Start with the first read of the settings."""
@@ -102,10 +104,18 @@ class GeoTiffReader:
                 header_bytes=header_bytes,
                 is_seen=True,
             )
-            return await file.parsed(lambda: _parse(file, overview, self.first_read))
+            known = self.parsed_headers.find(file, overview)
+            return known or await file.parsed(lambda: self._parse_anew(file, overview))
         finally:
             cost.open_s += perf_counter() - started
             cost.header_nbytes += cost.nbytes - nbytes_before
+
+    def _parse_anew(self, file: TiffFile, overview: int | None) -> Parsed:
+        file.header_bytes.viewed = viewed = []
+        parsed = _parse(file, overview, self.first_read)
+        file.header_bytes.viewed = None
+        self.parsed_headers.add(parsed, viewed)
+        return parsed
 
 
 def _parse(file: TiffFile, overview: int | None, first_read: FirstRead) -> tuple[OpenedGeoTiff, bytes | None]:

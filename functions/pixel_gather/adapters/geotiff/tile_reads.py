@@ -94,6 +94,21 @@ def plan_tile_reads(
     return tile_reads
 
 
+def plan_whole_tiles(
+    ifd: Ifd, layout: Layout, window: Window, bands: Sequence[int], *, max_tile_nbytes: int
+) -> list[TileRead]:
+    """Return a tile read for each tile that a window touches, each for all of its bytes.
+
+    Args and errors as in `plan_tile_reads`.
+    """
+    spans = tile_spans(layout, window, bands)
+    _fetch_together(ifd, layout, min(spans)[0], max(spans)[1])
+    found = [each for plane in _planes(layout, bands) for each in _reads_of_plane(ifd, layout, window, plane)]
+    if any(each.stop - each.start > max_tile_nbytes for each in found):
+        raise UnsupportedError("a tile is over the size limit")
+    return found
+
+
 def tile_spans(layout: Layout, window: Window, bands: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return for each plane a span of tiles [first, stop) that contains the window's tiles."""
     return tuple(_tile_span(layout, window, plane) for plane in _planes(layout, bands))

@@ -7,12 +7,11 @@
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Final
 
 from pixel_gather.adapters.object_store.limiter.find_limit import Bounds
-from pixel_gather.adapters.object_store.limiter.gate import Gate, HeldPermit
+from pixel_gather.adapters.object_store.limiter.gate import Gate, HeldPermit, Permit
 from pixel_gather.adapters.object_store.object_store import split_href
 from pixel_gather.estimate.range_parts import MOST_PARTS
 
@@ -65,17 +64,12 @@ class AdaptiveLimiter:
         at_all = max(most, MOST_AT_ALL)
         self._everywhere = Gate(Bounds(start=at_all, lowest=at_all, highest=at_all), clock=clock)
 
-    @asynccontextmanager
-    async def permit(self, href: str, *, weight: int) -> AsyncIterator[HeldPermit]:
-        """Wait for a permit of a source's back end and hold it. See `pixel_gather.ports.SourceLimiter`."""
+    def permit(self, href: str, *, weight: int) -> "SourcePermit":
+        """Return a context: a permit of a source's back end. See `pixel_gather.ports.SourceLimiter`."""
         root = split_href(href)[0]
         weight = 1 if self._fixed else min(weight, MOST_PARTS)  # a source sends no more requests at a time
-        async with self._gate(root).permit(weight) as permit:
-            if self._fixed or root == "file://":
-                yield permit
-                return
-            async with self._everywhere.permit(weight):
-                yield permit
+        at_all = None if self._fixed or root == "file://" else self._everywhere.permit(weight)
+        return SourcePermit(self._gate(root).permit(weight), at_all)
 
     async def turn(self, root: str) -> None:
         """Wait until another request may be sent. There is no wait unless the back end throttled lately."""
@@ -113,3 +107,31 @@ class AdaptiveLimiter:
         if gate is None:
             gate = self._gates[root] = Gate(self.bounds(root), clock=self._clock)
         return gate
+
+
+class SourcePermit:
+    """A permit of one back end, and one of all remote back ends together where there is such a limit."""
+
+    __slots__ = ("_at_all", "_of_back_end")
+
+    def __init__(self, of_back_end: Permit, at_all: Permit | None) -> None:
+        """Wait for nothing yet."""
+        self._of_back_end = of_back_end
+        self._at_all = at_all
+
+    async def __aenter__(self) -> HeldPermit:
+        """Wait for both."""
+        held = await self._of_back_end.__aenter__()
+        if self._at_all is not None:
+            try:
+                await self._at_all.__aenter__()
+            except BaseException:  # cancelled while it waited
+                await self._of_back_end.__aexit__()
+                raise
+        return held
+
+    async def __aexit__(self, *_: object) -> None:
+        """Let go of both."""
+        if self._at_all is not None:
+            await self._at_all.__aexit__()
+        await self._of_back_end.__aexit__()

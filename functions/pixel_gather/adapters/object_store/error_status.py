@@ -65,6 +65,10 @@ _BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
     # obstore 0.12 raises GenericError for all of these; only its text differs.
     (("StartTooLarge", "status code: 416"), (Status.CORRUPT, PAST_THE_END, 0)),
     (("Not a directory",), (Status.MISSING, "no such object", 0)),
+    (
+        ("non-partial response",),  # of S3; other stores raise NotSupportedError
+        (Status.UNSUPPORTED, "the server does not answer byte ranges", 0),
+    ),
     (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
     (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
     # Listings have no class of their own for these.

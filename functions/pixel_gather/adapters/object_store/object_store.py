@@ -153,7 +153,7 @@ def _open_store(
         return HTTPStore(root, client_options=client_options, retry_config=retry)  # type: ignore[arg-type] # a plain dict is what it takes
     options: dict[str, Any] = {
         "region": settings.region,
-        "endpoint": _endpoint(settings),
+        "endpoint": endpoint_of(settings),
         "skip_signature": settings.unsigned or None,
         "request_payer": settings.requester_pays or None,
         "credential_provider": None if settings.unsigned else find_credentials(settings.profile),
@@ -167,7 +167,7 @@ def _client_options(root: str, settings: StoreSettings, timeouts: dict[str, str]
     return timeouts | {
         "connect_timeout": _milliseconds(settings.connect_timeout_s),
         "pool_idle_timeout": _POOL_IDLE_TIMEOUT,
-        "allow_http": root.startswith("http://") or (_endpoint(settings) or "").startswith("http://"),
+        "allow_http": root.startswith("http://") or (endpoint_of(settings) or "").startswith("http://"),
     }
 
 
@@ -185,11 +185,11 @@ def _open_signed(root: str, settings: StoreSettings, signing: Signing) -> Client
         if (signing.blob_endpoint or "").startswith("http://"):
             options["client_options"]["allow_http"] = True
         return Containers(root, signing, options)
-    endpoint = _endpoint(settings)
+    endpoint = endpoint_of(settings)
     return signing.bucket(root, options if endpoint is None else options | {"endpoint": endpoint})
 
 
-def _endpoint(settings: StoreSettings) -> str | None:
+def endpoint_of(settings: StoreSettings) -> str | None:
     """Return the address of S3, if not AWS's own. obstore would read it too, but not allow plain http."""
     named = (os.environ.get(name) for name in _ENDPOINTS)
     return settings.endpoint or next(filter(None, named), None)

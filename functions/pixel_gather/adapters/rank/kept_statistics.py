@@ -38,9 +38,13 @@ class SqliteStatistics:
         """
         self._inputs = inputs
         self._path = path
+        self.n_put = 0
+        """Entries that were kept since the file was opened."""
+
         try:
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = NORMAL")  # a lost entry is measured anew
             self._database.executescript(_SCHEMA)
         except sqlite3.Error as error:
             raise StoreError(f"{path}: the kept statistics cannot be opened: {error}") from error
@@ -78,6 +82,7 @@ class SqliteStatistics:
                 ),
             )
             self._database.execute("COMMIT")
+            self.n_put += 1
         except sqlite3.Error as error:
             raise StoreError(f"{self._path}: statistics cannot be kept: {error}") from error
 

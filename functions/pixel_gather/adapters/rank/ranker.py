@@ -1,14 +1,13 @@
 """Join a ranking's rules with what reads files: the same for the command line and for a function."""
 
-from collections.abc import Callable
-
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.shapes import AreaShapes
 from pixel_gather.ports import LevelReader, SourceLimiter
 from pixel_gather.ranking.measure import SceneReader
+from pixel_gather.ranking.ranker import OnRound, OnScene, Ranker
 from pixel_gather.ranking.ranking_request import RankingRequest
-from pixel_gather.ranking.rounds import KeptStatistics, RankedScene, Ranker
+from pixel_gather.ranking.rounds import KeptStatistics, Rounds
 
 
 def ranker_of(
@@ -20,7 +19,8 @@ def ranker_of(
     kept: KeptStatistics,
     source_timeout_s: float,
     most_ahead: int,
-    on_scene: Callable[[RankedScene], None] = lambda _: None,
+    on_scene: OnScene = lambda _: None,
+    on_round: OnRound = lambda _: None,
 ) -> Ranker:
     """Return what ranks scenes.
 
@@ -32,7 +32,8 @@ def ranker_of(
         kept: Statistics of earlier rankings.
         source_timeout_s: Longest time for one scene at one level.
         most_ahead: Most scenes in progress.
-        on_scene: Called each time that a scene has been measured.
+        on_scene: Called each time that a scene has been read at a level.
+        on_round: Called before each round with the number of scenes that it reads.
     """
 
     def learn(first: int, stop: int, nbytes: int) -> None:
@@ -40,12 +41,12 @@ def ranker_of(
 
     shapes = AreaShapes(request.area, RasterioProjector())
     return Ranker(
-        request=request,
+        rounds=Rounds(request, kept),
         scenes=SceneReader(request=request, reader=reader, shapes=shapes, on_level=learn),
         limiter=limiter,
-        kept=kept,
         forget=ranges.forget,
         source_timeout_s=source_timeout_s,
         most_ahead=most_ahead,
         on_scene=on_scene,
+        on_round=on_round,
     )

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pixel_gather.catalog.area import Area
+from pixel_gather.catalog.area import Area, Box, sides_of
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.locate_window import locate_window
 from pixel_gather.ports import Projector
-from pixel_gather.ranking.area_mask import Mask, ShapeOnImage, WholeWindow
+from pixel_gather.ranking.area_mask import Mask, ShapeOnImage, TwoWindows, WholeWindow
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -39,11 +39,26 @@ class AreaShapes:
         """
         if self.area is None:
             return WholeWindow(Window(col_off=0, row_off=0, width=header.width, height=header.height))
-        rule = WindowRule(bounds=self.area.box, crs=_LONLAT)
         if self.area.geometry is None:
-            return WholeWindow(locate_window(rule, header, projector=self.projector))
+            return self._box(self.area.box, header)
+        rule = WindowRule(bounds=self.area.box, crs=_LONLAT)
         locate_window(rule, header, projector=self.projector)  # refuses images that are not placed
         return self._shape(self.area.geometry, header)
+
+    def _box(self, box: Box, header: Header) -> ShapeOnImage:
+        """Return a box on an image; of a box across 180 degrees, the sides that the image shows."""
+        sides: list[WholeWindow] = []
+        for side in sides_of(box):
+            rule = WindowRule(bounds=side, crs=_LONLAT)
+            try:
+                sides.append(WholeWindow(locate_window(rule, header, projector=self.projector)))
+            except SourceError as error:
+                if error.status is not Status.OUTSIDE:
+                    raise
+                outside = error
+        if not sides:
+            raise outside
+        return sides[0] if len(sides) == 1 else TwoWindows((sides[0], sides[1]))
 
     def _shape(self, geometry: "BaseGeometry", header: Header) -> ShapeOnImage:
         import shapely  # noqa: PLC0415 # a ranking by box needs none of it

@@ -9,6 +9,7 @@ import msgspec
 import obstore
 from obstore.exceptions import BaseError
 
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.cube.zarr_attributes import gather_of
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.object_store.error_status import is_of_the_store, said_of_place
@@ -113,10 +114,9 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
 
 def _opened(store: Store) -> "zarr.Group":
     import zarr  # noqa: PLC0415 # takes 0.3 s
-    from imagecodecs.zarr import register_codecs  # noqa: PLC0415 # as above
     from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
 
-    register_codecs("imagecodecs_zfp")
+    register_codecs()
     return zarr.open_group(ObjectStore(store, read_only=True), mode="r")
 
 

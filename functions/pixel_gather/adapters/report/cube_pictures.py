@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import obstore
 
+from pixel_gather.adapters.cube.valid_pixels import are_inside, nodata_of
 from pixel_gather.adapters.cube.zarr_cube import QUICKLOOKS_KEY
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.report.cube_sources import CubeSources
@@ -16,7 +17,6 @@ from pixel_gather.errors import StoreError
 from pixel_gather.report.evidence import (
     Image,
     Look,
-    Mask,
     MaskedQuicklooks,
     Picture,
     SourceRow,
@@ -97,14 +97,14 @@ def _masked(group: "zarr.Group", name: str, arrays: Mapping[str, Any], *, slot: 
     _check(rows, pixels, step, array)
     valid = [
         is_shown(each, nodata)
-        for each, nodata in zip(pixels, _nodata_of(group, array, rows, slot), strict=True)
+        for each, nodata in zip(pixels, nodata_of(group, array, rows, slot), strict=True)
     ]
     return MaskedQuicklooks(
         measurement=name,
         rows=rows,
         pixels=pixels,
         is_valid=np.array(valid, dtype=bool).reshape(pixels.shape)
-        & _are_inside(group, rows, pixels, step, slot=slot),
+        & are_inside(group, rows, pixels, step, slot=slot),
         step=step,
     )
 
@@ -117,39 +117,6 @@ def _check(rows: Integers, pixels: Image, step: int, array: Any) -> None:
         raise ValueError(f"{pixels.dtype} of shape {pixels.shape} and step {step} are not of {array.shape}")
     if len(rows) and (rows[0] < 0 or rows[-1] >= n_rows or (np.diff(rows) <= 0).any()):
         raise ValueError(f"rows are not ascending, or not among {n_rows:,}")
-
-
-def _nodata_of(group: "zarr.Group", array: Any, rows: Integers, slot: int) -> list[complex | None]:
-    """Return the nodata of some rows. Rows may differ. None and NaN stand for no nodata."""
-    if "nodata" in group:
-        own: Any = group["nodata"]
-        return [float(each) for each in np.asarray(own.oindex[rows]).reshape(len(rows), -1)[:, slot]]
-    return [array.fill_value if "_FillValue" in array.attrs else None] * len(rows)
-
-
-def _are_inside(group: "zarr.Group", rows: Integers, pixels: Image, step: int, *, slot: int) -> Mask:
-    """Return which pixels lie inside their source. The gather has filled the others.
-
-    Args:
-        group: The cube.
-        rows: Rows of the cube.
-        pixels: The rows' pictures, shape (row, y, x).
-        step: A picture has one in so many pixels of the window, along each side.
-        slot: Position of the pictures' source in a row.
-    """
-    if "inside_x_start" not in group:
-        return np.ones(pixels.shape, dtype=bool)
-    n_rows, height, width = pixels.shape
-
-    def edge(name: str) -> Integers:
-        found: Any = group[f"inside_{name}"]
-        return np.asarray(found.oindex[rows]).reshape(n_rows, -1)[:, slot : slot + 1]
-
-    cols, lines = np.arange(width) * step, np.arange(height) * step
-    in_x = (edge("x_start") <= cols) & (cols < edge("x_stop"))
-    in_y = (edge("y_start") <= lines) & (lines < edge("y_stop"))
-    are_inside: Mask = in_y[:, :, None] & in_x[:, None, :]
-    return are_inside
 
 
 def _looks(
@@ -221,8 +188,8 @@ def _picture(
         step = quicklooks.step
         pixels = np.asarray(array[source.row, ::step, ::step])
         rows = np.array([source.row])
-        (nodata,) = _nodata_of(group, array, rows, slot)
-        is_valid = is_shown(pixels, nodata) & _are_inside(group, rows, pixels[None], step, slot=slot)[0]
+        (nodata,) = nodata_of(group, array, rows, slot)
+        is_valid = is_shown(pixels, nodata) & are_inside(group, rows, pixels[None], step, slot=slot)[0]
     return Picture(role=role, source=source, pixels=pixels, is_valid=is_valid, note=note)
 
 

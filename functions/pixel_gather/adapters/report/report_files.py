@@ -21,7 +21,7 @@ from pixel_gather.report.run_table import LABEL_WIDTH, RunColumn, columns_of, te
 
 
 def report_files_of(
-    evidence: Evidence, *, drawn: Mapping[str, Drawn], with_published: bool
+    evidence: Evidence, *, drawn: Mapping[str, Drawn], with_published: bool, viewer: str | None = None
 ) -> dict[str, bytes]:
     """Return the report of one gather: ``report.json``, ``report.txt`` and ``report.html``.
 
@@ -29,6 +29,7 @@ def report_files_of(
         evidence: Evidence of the gather.
         drawn: Figures of the gather, in the light theme.
         with_published: Add the figures published in 2018 for comparison.
+        viewer: The page beside the report that shows the cube's pixels; None if there is none.
     """
     columns = columns_of([evidence.run], with_published=with_published)
     findings = findings_of([evidence.run], with_published=with_published)
@@ -36,7 +37,7 @@ def report_files_of(
     return {
         REPORT_KEY: _encoded(evidence_to_json(evidence) | values),
         TEXT_KEY: _text(_for_terminals(f"{report_to_text(evidence, columns)}\n{_listed(findings)}")),
-        PAGE_KEY: _text(page_of(evidence, columns=columns, drawn=drawn, findings=findings)),
+        PAGE_KEY: _text(page_of(evidence, columns=columns, drawn=drawn, findings=findings, viewer=viewer)),
     }
 
 

@@ -1,4 +1,4 @@
-"""Writes the report files of a finished cube: reads the cube, draws the report, puts the files.
+"""Writes the pages of a finished cube: ``view.html``, which shows its pixels, and the report.
 
 Reading and drawing need packages that take half a second to import and that few Lambda packages hold. They
 are imported only when a report is written.
@@ -13,6 +13,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore
 
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.report.view_page import VIEW_KEY, view_page
 from pixel_gather.adapters.report.written_report import (
     PAGE_KEY,
     REPORT_KEY,
@@ -27,6 +28,7 @@ _CONTENT_TYPES: Final = {
     REPORT_KEY: "application/json",
     TEXT_KEY: "text/plain; charset=utf-8",
     PAGE_KEY: "text/html; charset=utf-8",
+    VIEW_KEY: "text/html; charset=utf-8",
 }
 
 
@@ -43,7 +45,7 @@ class Log(Protocol):
 async def write_report(
     store: Store, *, place: str, usd_by_service: dict[str, float] | None, log: Log
 ) -> WrittenReport:
-    """Try to write the report files of a complete cube, and return which files exist then.
+    """Try to write ``view.html`` and the report of a complete cube, and return which report files exist then.
 
     A failure is logged, not raised: the cube is complete without its report. The next caller who asks for the
     same gather tries again.
@@ -55,6 +57,7 @@ async def write_report(
         log: Takes the message of a failure.
     """
     try:
+        await _put(store, VIEW_KEY, view_page())  # before the report, which links to it
         check_extra("report", "report pages")
         await write_report_files(store, place=place, usd_by_service=usd_by_service)
     except (GatherError, BaseError, OSError) as error:  # for example a store that refuses to write
@@ -90,7 +93,7 @@ def _drawn_files(store: Store, place: str, usd_by_service: Mapping[str, float] |
 
     evidence = read_evidence(store, place=place, usd_by_service=usd_by_service)
     drawn = draw_all(evidence, with_published=False, theme=LIGHT)
-    return report_files_of(evidence, drawn=drawn, with_published=False)
+    return report_files_of(evidence, drawn=drawn, with_published=False, viewer=VIEW_KEY)
 
 
 async def _put(store: Store, name: str, content: bytes) -> None:

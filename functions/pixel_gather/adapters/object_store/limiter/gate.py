@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from pixel_gather.adapters.object_store.limiter.find_limit import Bounds, Climb
@@ -28,6 +28,27 @@ class HeldPermit:
         self.n_requests = n_requests
 
 
+class Permit:
+    """Waits for a permit and holds it. As a generator it would take twice the CPU time."""
+
+    __slots__ = ("_entered", "_gate", "_held", "_weight")
+
+    def __init__(self, gate: "Gate", weight: int) -> None:
+        """Wait for nothing yet."""
+        self._gate = gate
+        self._weight = weight
+
+    async def __aenter__(self) -> HeldPermit:
+        """Wait until the source is admitted."""
+        self._entered = await self._gate.enter(self._weight)
+        self._held = HeldPermit()
+        return self._held
+
+    async def __aexit__(self, *_: object) -> None:
+        """Let go of it."""
+        self._gate.leave(self._weight, self._entered, n_requests=self._held.n_requests)
+
+
 class Gate:
     """Admits sources and requests in order of arrival. Belongs to one event loop."""
 
@@ -49,9 +70,8 @@ class Gate:
         """Whether requests have to wait for their `turn`."""
         return self._rate.per_s is not None
 
-    @asynccontextmanager
-    async def permit(self, weight: int) -> AsyncIterator[HeldPermit]:
-        """Wait for a permit and hold it.
+    def permit(self, weight: int) -> "Permit":
+        """Return a context that waits for a permit and holds it.
 
         Only sources that call `HeldPermit.was_read` change the limit.
 
@@ -59,26 +79,7 @@ class Gate:
             weight: Requests that the source has in flight. A source is admitted as soon as fewer than the
                 limit are in flight, so the limit may be exceeded by one source's weight.
         """
-        await self._enter(weight)
-        moves, began_s = self._climb.moves, self._clock()
-        permit = HeldPermit()
-        try:
-            yield permit
-        finally:
-            is_wanted = bool(self._waiting)
-            if permit.n_requests is None:
-                self._climb.failed(is_wanted=is_wanted)
-            else:
-                now_s = self._clock()
-                self._climb.finished(
-                    now_s,
-                    took_s=now_s - began_s,
-                    n_requests=permit.n_requests,
-                    weight=weight,
-                    moves=moves,
-                    is_wanted=is_wanted,
-                )
-            self._leave(weight)
+        return Permit(self, weight)
 
     async def turn(self) -> None:
         """Wait until another request may be sent."""
@@ -100,7 +101,36 @@ class Gate:
         rate = self._rate
         self._climb.throttled(now_s, round_trip_s=rate.round_trip_s, enough=rate.in_flight)
 
-    async def _enter(self, weight: int) -> None:
+    async def enter(self, weight: int) -> tuple[int, float]:
+        """Wait until a source is admitted. Return the limit's number of moves, and the time."""
+        await self._admitted(weight)
+        return self._climb.moves, self._clock()
+
+    def leave(self, weight: int, entered: tuple[int, float], *, n_requests: int | None) -> None:
+        """Let go of a source that was admitted with ``entered``.
+
+        Args:
+            weight: As in `enter`.
+            entered: What `enter` returned.
+            n_requests: Requests that the source needed. None if it was not read.
+        """
+        is_wanted = bool(self._waiting)
+        if n_requests is None:
+            self._climb.failed(is_wanted=is_wanted)
+        else:
+            moves, began_s = entered
+            now_s = self._clock()
+            self._climb.finished(
+                now_s,
+                took_s=now_s - began_s,
+                n_requests=n_requests,
+                weight=weight,
+                moves=moves,
+                is_wanted=is_wanted,
+            )
+        self._leave(weight)
+
+    async def _admitted(self, weight: int) -> None:
         if not self._held:
             self._climb.rested()
         if not self._waiting and self._held < self._climb.limit:

@@ -28,6 +28,7 @@ def page_of(
     columns: Sequence[RunColumn],
     drawn: Mapping[str, Drawn],
     findings: Sequence[str],
+    viewer: str | None = None,
 ) -> str:
     """Return the page of one gather.
 
@@ -36,6 +37,7 @@ def page_of(
         columns: Columns of the table: that of the gather, and others for comparison.
         drawn: Figures of the gather, in the light theme.
         findings: Sentences.
+        viewer: The page beside it that shows the cube's pixels; None if there is none.
     """
     return _rendered(
         title=evidence.name,
@@ -45,6 +47,7 @@ def page_of(
         gathers=[view_of(evidence, with_film=True)],
         is_one=True,
         n_left_out=0,
+        viewer=viewer,
     )
 
 
@@ -74,6 +77,7 @@ def comparison_of(
         gathers=[view_of(each, with_film=False) for each in shown[:_MOST_SHEETS]],
         is_one=False,
         n_left_out=max(len(shown) - _MOST_SHEETS, 0),
+        viewer=None,
     )
 
 

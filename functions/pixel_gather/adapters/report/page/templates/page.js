@@ -72,6 +72,35 @@
     for (const folded of document.querySelectorAll("details")) folded.open = true;
   });
 
+  const save = (name, type, text) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+
+  for (const button of document.querySelectorAll(".save-table")) {
+    const cell = (each) => `"${each.textContent.trim().replaceAll('"', '""')}"`;
+    const line = (row) => Array.from(row.cells, cell).join(",");
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const rows = button.closest("section").querySelectorAll("table.runs tr");
+      save("report.csv", "text/csv", `${Array.from(rows, line).join("\n")}\n`);
+    });
+  }
+
+  for (const button of document.querySelectorAll(".save-figure")) {
+    const figure = button.closest("figure");
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const colours = getComputedStyle(root);
+      const drawing = figure.querySelector("svg").outerHTML;
+      const text = drawing.replace(/var\((--[\w-]+)\)/g, (_, name) => colours.getPropertyValue(name).trim());
+      save(`${figure.id}.svg`, "image/svg+xml", text);
+    });
+  }
+
   for (const button of document.querySelectorAll(".copy")) {
     const request = document.querySelector(".request");
     button.hidden = false;

@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 
-from pixel_gather.adapters.geotiff.in_thread import in_thread
+from pixel_gather.in_thread import in_thread
 
 
 def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
@@ -35,6 +36,18 @@ def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
     assert events == ["thread ended", "task ended"]
 
 
+def test_in_thread_does_several_works_at_a_time_and_returns_their_results() -> None:
+    """Each caller gets its own result, also where one of them gave up."""
+
+    async def all_but_one() -> list[int]:
+        given_up = asyncio.create_task(in_thread(lambda: 100))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        return await asyncio.gather(*(in_thread(partial(int, n)) for n in range(20)))
+
+    assert asyncio.run(all_but_one()) == list(range(20))
+
+
 def test_in_thread_passes_errors_on() -> None:
     """The caller gets the error of the thread."""
 
@@ -49,7 +62,7 @@ def test_in_thread_passes_errors_on() -> None:
 def test_threads_are_as_many_as_python_is_told_that_there_are_cpus(n: int) -> None:
     """Lambda shows more CPUs than a function may use. The stack sets their number by this variable."""
     module = in_thread.__module__
-    told = f"from {module} import _threads; print(_threads()._max_workers)"
+    told = f"from {module} import _threads; print(_threads().n)"
 
     done = subprocess.run(  # noqa: S603 # our own words
         [sys.executable, "-c", told],

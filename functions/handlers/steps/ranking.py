@@ -1,0 +1,63 @@
+"""Opens what ranks scenes of a deployment, for the function that answers at once and for workers."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from handlers.api.rank_request import Asked
+from handlers.wiring import Deployment
+from pixel_gather.adapters.gdal.settings import GdalSettings
+from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
+from pixel_gather.adapters.rank.kept_ranges import KeptRanges
+from pixel_gather.adapters.rank.ranker import ranker_of
+from pixel_gather.adapters.source_reader import CogReader
+from pixel_gather.ranking.ranker import OnScene, Ranker
+from pixel_gather.ranking.rounds import KeptStatistics, RankedScene
+
+MOST_ANSWER_NBYTES = 5_000_000
+"""Of a table's rows. Lambda answers at most 6 MB."""
+
+TABLE_FIELDS = ("table", "parquet")
+"""Of a large ranking's result: the addresses of its whole table."""
+
+
+def _ignore(_: RankedScene) -> None: ...
+
+
+@asynccontextmanager
+async def opened_ranker(
+    asked: Asked,
+    deployment: Deployment,
+    *,
+    kept: KeptStatistics,
+    source_timeout_s: float,
+    on_scene: OnScene = _ignore,
+) -> AsyncIterator[tuple[Ranker, KeptRanges]]:
+    """Open a ranker, and the ranges that it reads through, until the context ends.
+
+    Args:
+        asked: The ranking.
+        deployment: Whose sources are read.
+        kept: Statistics of earlier rankings.
+        source_timeout_s: Longest time for one scene at one level.
+        on_scene: Called each time that a scene has been read at a level.
+    """
+    ranges = KeptRanges(deployment.signed_objects(asked.gather.sources.sign))
+    settings = GdalSettings.within_memory(deployment.settings.memory_mib, holds_a_shard=False)
+    async with CogReader.over(ranges, fast=GeoTiffSettings(), fall_back=settings) as reader:
+        ranker = ranker_of(
+            asked.request,
+            reader=reader,
+            limiter=deployment.limiter,
+            ranges=ranges,
+            kept=kept,
+            source_timeout_s=source_timeout_s,
+            most_ahead=2 * deployment.settings.concurrency,
+            on_scene=on_scene,
+        )
+        yield ranker, ranges
+
+
+def with_places(answer: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """Return a table with the addresses of the whole table."""
+    return answer | {name: result[name] for name in TABLE_FIELDS}

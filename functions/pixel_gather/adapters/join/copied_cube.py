@@ -1,0 +1,201 @@
+"""Joins cubes into one plain Zarr cube by copies of their shards, which the store makes itself."""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import obstore
+import xxhash
+from obstore.exceptions import AlreadyExistsError, BaseError
+
+from pixel_gather.adapters.cube.zarr_attributes import put_array, write_small_array
+from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
+from pixel_gather.adapters.join.map_arrays import map_arrays
+from pixel_gather.adapters.join.read_members import IN_FLIGHT, MemberReader
+from pixel_gather.adapters.object_store.error_status import said_of_place
+from pixel_gather.adapters.object_store.object_store import Store, open_place, split_href
+from pixel_gather.errors import ArrayExistsError, RequestError, StoreError
+from pixel_gather.joining.describe import (
+    array_metadata,
+    coordinate_attributes,
+    on_map_attributes,
+)
+from pixel_gather.joining.join_rows import PRESENCE, all_columns, dims_of, fill_of, joined_rows
+from pixel_gather.joining.member import Member, difference
+from pixel_gather.joining.references import references_of
+from pixel_gather.report.row_coordinates import CHUNK_ROWS, Values
+from pixel_gather.task_group import all_of
+from pixel_gather.version import __version__
+
+
+async def copy_cubes(
+    href: str, members: Sequence[Member], *, place: str, any_grid: bool, reader: MemberReader
+) -> None:
+    """Write one cube that has the rows of all members, with all their coordinates.
+
+    The last object that is written is the group's ``zarr.json`` with the consolidated metadata. Until then
+    the cube says that it is not complete. The same call goes on where an earlier one was stopped.
+
+    Rows of a member that do not fill its last shard are followed by rows of padding, unless it is the last
+    member. ``presence`` is 0 there and ``status`` is 255. There is no ``presence`` without padding.
+
+    Args:
+        href: Where.
+        members: With all columns of their tables.
+        place: The same as ``href``, as users write it.
+        any_grid: Whether members may lie on different grids.
+        reader: With which the members were read.
+
+    Raises:
+        RequestError: The members are of several kinds, or lie in another bucket.
+        ArrayExistsError: Something else is there.
+        StoreError: A member has changed, or the store failed.
+    """
+    _check_kinds(members, any_grid=any_grid)
+    _check_bucket(href, members)
+    try:
+        store = open_place(href, reader.settings)
+        root = _root(members, is_complete=False, any_grid=any_grid)
+        await _claim(store, root, place)
+        await asyncio.to_thread(reader.check_shards, members)
+        await _copy_shards(href, members, reader=reader)
+        arrays = await asyncio.to_thread(_write_arrays, store, members, any_grid=any_grid)
+        metadata = {
+            name: json.loads(bytes(obstore.get(store, f"{name}/{ROOT_KEY}").bytes())) for name in arrays
+        }
+        consolidated = {"kind": "inline", "must_understand": False, "metadata": metadata}
+        complete = _root(members, is_complete=True, any_grid=any_grid) | {
+            "consolidated_metadata": consolidated
+        }
+        await obstore.put_async(store, ROOT_KEY, json.dumps(complete).encode(), use_multipart=False)
+    except (BaseError, OSError) as error:
+        raise StoreError(f"{place} could not be written: {said_of_place(error)}") from error
+
+
+def _check_kinds(members: Sequence[Member], *, any_grid: bool) -> None:
+    first = members[0]
+    for each in members[1:]:
+        one, other = first.kind(any_grid=any_grid), each.kind(any_grid=any_grid)
+        if one != other:
+            raise RequestError(
+                f"a copy is one array, and {each.place} has another {difference(one, other)} than "
+                f"{first.place}: join them without --copy",
+                field="cubes",
+            )
+
+
+def _check_bucket(href: str, members: Sequence[Member]) -> None:
+    root, _ = split_href(href)
+    other = next((each.place for each in members if split_href(each.place)[0] != root), None)
+    if other is not None:
+        raise RequestError(
+            f"the store copies shards within a bucket, or within this machine; {other} is elsewhere",
+            field="to",
+        )
+
+
+def _root(members: Sequence[Member], *, is_complete: bool, any_grid: bool) -> dict[str, Any]:
+    digest = xxhash.xxh3_128_hexdigest(
+        "".join(f"{each.place}\n{each.version}\n" for each in members).encode()
+    )
+    gather = {
+        "version": __version__,
+        "digest": digest,
+        "planned_at": datetime.now(UTC).isoformat(timespec="microseconds"),
+        "joined": [each.place for each in members],
+    }
+    attributes = {
+        "Conventions": "CF-1.11",
+        "title": f"{len(members):,} joined cubes",
+        "pixel_gather": json.dumps(gather),
+        "complete": int(is_complete),
+    } | on_map_attributes(members[0], any_grid=any_grid)
+    return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+
+
+async def _claim(store: Store, root: dict[str, Any], place: str) -> None:
+    """Write the metadata of the incomplete cube, or find those of an earlier call."""
+    try:
+        await obstore.put_async(
+            store, ROOT_KEY, json.dumps(root).encode(), mode="create", use_multipart=False
+        )
+    except AlreadyExistsError as error:
+        found = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))["attributes"]
+        own = json.loads(root["attributes"]["pixel_gather"])["digest"]
+        with suppress(ValueError, KeyError, TypeError):
+            if not found["complete"] and json.loads(found["pixel_gather"])["digest"] == own:
+                return
+        raise ArrayExistsError(f"{place}: a cube is there: choose another place") from error
+
+
+async def _copy_shards(href: str, members: Sequence[Member], *, reader: MemberReader) -> None:
+    slots = asyncio.Semaphore(IN_FLIGHT)
+
+    async def one(source: str, target: str) -> None:
+        async with slots:
+            if source.startswith("file://"):
+                await asyncio.to_thread(_link, *(Path("/", split_href(each)[1]) for each in (source, target)))
+                return
+            store, key = reader.store(source)
+            await obstore.copy_async(store, key, split_href(target)[1])
+
+    pairs = [
+        (each.href, f"{href}/{each.shard.measurement}/c/{'/'.join(map(str, each.index))}")
+        for each in references_of(members, first_row=0)
+    ]
+    await all_of(one(source, target) for source, target in pairs)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a shard a second name. Copy it where the disk cannot do that."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _write_arrays(store: Store, members: Sequence[Member], *, any_grid: bool) -> list[str]:
+    """Write everything but the shards and the group's metadata. Return the names of all arrays."""
+    first, last = members[0], members[-1]
+    n_rows = sum(each.n_padded for each in members) - last.n_padded + last.n_rows
+    rows = {name: values[:n_rows] for name, values in joined_rows(members, all_columns(members)).items()}
+    if rows[PRESENCE].all():
+        del rows[PRESENCE]
+    on_map = []
+    for name, values, dims, attributes in () if any_grid else map_arrays(first):
+        write_small_array(store, name, values, dims=dims, attributes=attributes)
+        on_map.append(name)
+    if len(first.measurements) > 1:
+        names = np.array(first.measurements, dtype=object)
+        write_small_array(store, "measurement", names, dims=("measurement",))
+        on_map.append("measurement")
+    for name, values in rows.items():
+        _write_rows(store, members, name, values)
+    beside = sorted({*rows, *on_map} - {first.dims[0], "x", "y", "measurement"})
+    for name in first.measurements:
+        content = array_metadata(members, name, n_rows=n_rows, beside=beside)
+        obstore.put(store, f"{name}/{ROOT_KEY}", content, use_multipart=False)
+    return [*first.measurements, *sorted({*rows, *on_map})]
+
+
+def _write_rows(store: Store, members: Sequence[Member], name: str, values: Values) -> None:
+    put_array(
+        store,
+        name,
+        values=values,
+        shape=values.shape,
+        chunks=(CHUNK_ROWS, *values.shape[1:]),
+        dtype=str if values.dtype == object else values.dtype,
+        fill_value=fill_of(name, values.dtype),
+        dimension_names=dims_of(name, values, members[0].dims[0]),
+        attributes=coordinate_attributes(members, name),
+    )

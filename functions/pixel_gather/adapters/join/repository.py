@@ -1,0 +1,359 @@
+"""Icechunk repositories with references to the shards of cubes. Only this module imports icechunk."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from zarr.abc.store import ByteRequest
+from zarr.abc.store import Store as ZarrStore
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import WrapperStore
+
+from pixel_gather.adapters.join.read_members import mtime_of
+from pixel_gather.adapters.object_store.object_store import StoreSettings, endpoint_of, split_href
+from pixel_gather.adapters.object_store.s3_credentials import find_credentials
+from pixel_gather.errors import ArrayExistsError, BusyError, RequestError, StoreError
+from pixel_gather.extras import check_extra
+from pixel_gather.joining.references import Reference, not_within
+
+if TYPE_CHECKING:
+    import icechunk
+
+_BRANCH: Final = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedVersion:
+    """One commit of a joined place."""
+
+    number: int
+    """From 1 for the first join."""
+
+    id: str
+    """Icechunk's name of it."""
+
+    at: datetime
+    """When it was committed, in UTC."""
+
+    message: str
+    added: Mapping[str, Any]
+    """``members`` and ``rows``: how many this commit added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository that is there."""
+
+    place: str
+    """Location as users write it, for messages."""
+
+    repository: "icechunk.Repository"
+    folders: tuple[str, ...]
+    """The folders that references may lie in. Each ends in a slash."""
+
+    @classmethod
+    def create(cls, href: str, place: str, settings: StoreSettings, *, folders: Sequence[str]) -> Self:
+        """Create an empty repository.
+
+        Args:
+            href: Where.
+            place: The same, as users write it.
+            settings: How to access S3.
+            folders: All folders that references will lie in.
+
+        Raises:
+            MissingExtraError: icechunk is not installed.
+            ArrayExistsError: Something is there.
+            StoreError: The store failed.
+        """
+        ic = _icechunk()
+        _check_reach(href, folders)
+        with _in_words(place, "written"):
+            if ic.Repository.exists(_storage(href, settings)):
+                found = cls.open(href, place, settings, more_folders=folders)
+                if not found.history():  # an earlier call was stopped before its first version
+                    return found
+                raise ArrayExistsError(
+                    f"{place}: cubes are joined there already: --add adds to them, --replace replaces them"
+                )
+            try:
+                made = ic.Repository.create(
+                    _storage(href, settings),
+                    _config(folders, settings),
+                    authorize_virtual_chunk_access=_authorized(folders, settings),
+                )
+            except ic.IcechunkError as error:
+                if "clean" in str(error).lower() or "exist" in str(error).lower():
+                    raise ArrayExistsError(f"{place}: it is not empty: choose another place") from error
+                raise
+            made.save_config()
+        return cls(place=place, repository=made, folders=tuple(folders))
+
+    @classmethod
+    def open(
+        cls, href: str, place: str, settings: StoreSettings, *, more_folders: Iterable[str] = ()
+    ) -> Self:
+        """Open a repository and authorise its references.
+
+        Args:
+            href: Where.
+            place: The same, as users write it.
+            settings: How to access S3, for the repository and the cubes.
+            more_folders: Further folders that references will lie in. They are stored in the repository.
+
+        Raises:
+            MissingExtraError: icechunk is not installed.
+            StoreError: No repository is there, or the store failed.
+        """
+        ic = _icechunk()
+        with _in_words(place, "read"):
+            try:
+                stored = ic.Repository.fetch_config(_storage(href, settings))
+            except ic.RepositoryNotFoundError as error:
+                raise StoreError(
+                    f"{place}: no joined cubes are there; name what pixel-gather join wrote"
+                ) from error
+            told = (stored.virtual_chunk_containers if stored is not None else None) or {}
+            new = not_within(more_folders, told)
+            folders = (*told, *new)
+            _check_reach(href, folders)
+            found = ic.Repository.open(
+                _storage(href, settings),
+                _config(folders, settings),
+                authorize_virtual_chunk_access=_authorized(folders, settings),
+            )
+            if new:
+                found.save_config()
+        return cls(place=place, repository=found, folders=folders)
+
+    def history(self) -> list[JoinedVersion]:
+        """Return all versions, the latest first."""
+        with _in_words(self.place, "read"):
+            found = list(self.repository.ancestry(branch=_BRANCH))[:-1]  # the last one is empty
+        return [
+            JoinedVersion(
+                number=len(found) - n,
+                id=each.id,
+                at=each.written_at.astimezone(UTC),
+                message=each.message,
+                added=each.metadata or {},
+            )
+            for n, each in enumerate(found)
+        ]
+
+    def at(self, version: str | int | datetime | None) -> ZarrStore:
+        """Return a version's Zarr store, for reading.
+
+        Args:
+            version: Its number, its id, or a time: the latest version of that time. None for the latest.
+
+        Raises:
+            RequestError: There is no such version.
+        """
+        with _in_words(self.place, "read"):
+            if version is None:
+                return _Worded(self.repository.readonly_session(_BRANCH).store)
+            found = _chosen(self.history(), version)
+            return _Worded(self.repository.readonly_session(snapshot_id=found.id).store)
+
+    @contextmanager
+    def transaction(self, message: str, added: Mapping[str, Any]) -> "Iterator[Transaction]":
+        """Write a version. It is committed at the end, or nothing is changed.
+
+        Raises:
+            BusyError: Another version was committed meanwhile.
+        """
+        ic = _icechunk()
+        with _in_words(self.place, "written"):
+            session = self.repository.writable_session(_BRANCH)
+            yield Transaction(session=session)
+            try:
+                session.commit(message, dict(added))
+            except (ic.ConflictError, ic.RebaseFailedError) as error:
+                raise BusyError(f"{self.place}: others have joined there meanwhile: run again") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """A version that is being written."""
+
+    session: "icechunk.Session"
+
+    @property
+    def store(self) -> ZarrStore:
+        """The Zarr store to write to."""
+        return self.session.store
+
+    def refer(self, array: str, references: Sequence[Reference]) -> None:
+        """Let shards of an array be objects of the cubes."""
+        ic = _icechunk()
+        specs = [
+            ic.VirtualChunkSpec(
+                list(each.index), each.href, 0, each.shard.nbytes, *_version_of(each.href, each.shard.etag)
+            )
+            for each in references
+        ]
+        if self.session.store.set_virtual_refs(array, specs, validate_containers=True):
+            raise StoreError(f"{array}: some of its shards lie outside the folders of the repository")
+
+    def clear(self) -> None:
+        """Remove all arrays. Former versions keep theirs."""
+        self.session.store.sync_clear()
+
+
+class _Worded(WrapperStore[Any]):
+    """Tells in words which member has changed."""
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        with _in_words(key, "read"):
+            found: Buffer | None = await self._store.get(key, prototype, byte_range)
+            return found
+
+
+def _icechunk() -> Any:
+    check_extra("join", "joined cubes")
+    import icechunk  # noqa: PLC0415 # an extra; 1.3 s when it is imported for the first time
+
+    icechunk.set_logs_filter("error")  # its warnings say that local folders are unsafe for several writers
+    return icechunk
+
+
+@contextmanager
+def _in_words(place: str, verb: str) -> Iterator[None]:
+    """Turn icechunk's errors into ours."""
+    import icechunk  # noqa: PLC0415 # as above
+
+    try:
+        yield
+    except icechunk.IcechunkError as error:
+        said = str(error).partition("\n")[0]
+        kind = getattr(error, "kind", None)
+        if kind is not None and "virtual-chunk-modified" in str(kind):
+            shard = said.partition("(")[2].rpartition(")")[0]
+            raise StoreError(
+                f"{shard}: this shard has changed since its cube was joined: join the cubes again, with "
+                "--replace"
+            ) from error
+        raise StoreError(f"{place} could not be {verb}: {said}") from error
+
+
+def _chosen(history: Sequence[JoinedVersion], version: str | int | datetime) -> JoinedVersion:
+    moment = version if isinstance(version, datetime) else _moment(version)
+    if moment is not None:
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        found = next((each for each in history if each.at <= moment), None)
+    else:
+        found = next((each for each in history if str(version) in (str(each.number), each.id)), None)
+    if found is None:
+        first = f"{history[-1].at:%Y-%m-%d %H:%M:%S} UTC"
+        raise RequestError(
+            f"there is no version {version}; there are 1 to {len(history)}, the first of {first}",
+            field="version",
+        )
+    return found
+
+
+def _moment(version: str | int) -> datetime | None:
+    text = str(version)
+    try:
+        return datetime.fromisoformat(text) if "-" in text else None
+    except ValueError:
+        return None
+
+
+def _version_of(href: str, etag: str) -> tuple[str | None, datetime | None]:
+    """Return what a reference holds its object against: the ETag, or for a local file its time.
+
+    Icechunk knows a file's time to the second, and obstore's ETags of files not at all. So a change within
+    the same second goes unnoticed.
+    """
+    if not href.startswith("file://"):
+        return etag.strip('"') or None, None
+    told = mtime_of(etag)
+    return None, None if told is None else datetime.fromtimestamp(ceil(told.timestamp()), UTC)
+
+
+def _check_reach(href: str, folders: Iterable[str]) -> None:
+    """Refuse references from S3 to files of one machine, which nobody else could read."""
+    local = next((each for each in folders if each.startswith("file://")), None)
+    if local is not None and not href.startswith("file://"):
+        raise RequestError(
+            f"{href} is on S3 and {local} on this machine: a place on S3 can only join cubes on S3",
+            field="to",
+        )
+
+
+def _storage(href: str, settings: StoreSettings) -> Any:
+    ic = _icechunk()
+    root, path = split_href(href)
+    if root == "file://":
+        return ic.local_filesystem_storage(f"/{path}")
+    return ic.s3_storage(
+        bucket=root.removeprefix("s3://"),
+        prefix=path,
+        **_endpoint(settings),
+        **_credentials(settings),
+    )
+
+
+def _config(folders: Iterable[str], settings: StoreSettings) -> Any:
+    ic = _icechunk()
+    config = ic.RepositoryConfig.default()
+    for folder in folders:
+        root, path = split_href(folder)
+        store = (
+            ic.local_filesystem_store(f"/{path}")
+            if root == "file://"
+            else ic.s3_store(**_endpoint(settings), anonymous=settings.unsigned)
+        )
+        config.set_virtual_chunk_container(ic.VirtualChunkContainer(folder, store))
+    return config
+
+
+def _authorized(folders: Iterable[str], settings: StoreSettings) -> Any:
+    ic = _icechunk()
+    return {
+        folder: ic.Credentials.LocalFileSystemAccess()
+        if folder.startswith("file://")
+        else ic.Credentials.S3(ic.s3_credentials(**_credentials(settings)))
+        for folder in folders
+    }
+
+
+def _endpoint(settings: StoreSettings) -> dict[str, Any]:
+    url = endpoint_of(settings)
+    region = settings.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    options: dict[str, Any] = {"region": region, "requester_pays": settings.requester_pays}
+    if url is not None:
+        options |= {"endpoint_url": url, "allow_http": url.startswith("http://"), "force_path_style": True}
+    return options
+
+
+def _credentials(settings: StoreSettings) -> dict[str, Any]:
+    if settings.unsigned:
+        return {"anonymous": True}
+    if find_credentials(settings.profile) is None:
+        return {"from_env": True}
+    return {"get_credentials": _Refreshed(settings.profile)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refreshed:
+    """Gets the credentials of a profile, whenever icechunk needs new ones."""
+
+    profile: str | None
+
+    def __call__(self) -> "icechunk.S3StaticCredentials":
+        found = find_credentials(self.profile)()
+        return _icechunk().S3StaticCredentials(  # type: ignore[no-any-return] # icechunk is an extra
+            access_key_id=found["access_key_id"],
+            secret_access_key=found["secret_access_key"],
+            session_token=found.get("token"),
+            expires_after=found.get("expires_at"),
+        )

@@ -1,0 +1,95 @@
+"""Run work in a thread and always wait for its end."""
+
+import asyncio
+import functools
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, Final, cast
+
+
+async def in_thread[T](work: Callable[[], T]) -> T:
+    """Run ``work`` in a thread and wait for its end, even when cancelled.
+
+    There is one thread per core. More threads decode no faster and compete with the event loop's thread: on
+    2 cores, 2 threads read 660 tiles a second, and the 6 of the default executor read 615.
+
+    On cancellation asyncio.to_thread returns at once while its thread continues. A thread that decodes into
+    a shared array would then overwrite what another reader has put there since.
+    """
+    job = _Job(work)
+    _threads().put(job)
+    try:
+        return cast("T", await job.future)
+    except asyncio.CancelledError:
+        while not job.has_ended:
+            job.future = job.loop.create_future()
+            with suppress(asyncio.CancelledError):
+                await job.future
+        if job.future.done() and not job.future.cancelled():
+            job.future.exception()  # otherwise asyncio reports that it was never retrieved
+        raise
+
+
+class _Job:
+    """Work for a thread. Everything but ``run`` is used on the event loop's thread alone."""
+
+    __slots__ = ("error", "future", "has_ended", "loop", "result", "work")
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.has_ended = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do the work, in a thread."""
+        try:
+            self.result = self.work()
+        except BaseException as error:  # noqa: BLE001 # it is raised where the work is awaited
+            self.error = error
+
+    def end(self) -> None:
+        """Hand over the result."""
+        self.has_ended = True
+        if self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
+        else:
+            self.future.set_exception(self.error)
+
+
+class _Threads:
+    """One thread per core, for all event loops. They take jobs in the order of arrival.
+
+    concurrent.futures would make three futures with locks for each job, and hand it over twice. That costs
+    more CPU time than parsing a header.
+    """
+
+    def __init__(self) -> None:
+        self.n: Final = os.process_cpu_count() or 1
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        for number in range(self.n):
+            threading.Thread(target=self._work, name=f"decode_{number}", daemon=True).start()
+
+    def put(self, job: _Job) -> None:
+        """Have a job done."""
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            job.run()
+            with suppress(RuntimeError):  # nobody waits on a loop that is closed
+                job.loop.call_soon_threadsafe(job.end)
+            del job  # its pixels are not kept until the next one comes
+
+
+@functools.cache
+def _threads() -> _Threads:
+    return _Threads()

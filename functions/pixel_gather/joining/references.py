@@ -1,0 +1,57 @@
+"""Where each member's shards lie in the joined array, and the folders that hold them. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pixel_gather.joining.member import Member, StoredShard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """One shard of a joined array."""
+
+    shard: StoredShard
+    href: str
+    index: tuple[int, ...]
+    """Position in the joined array's grid of shards: (row, y, x)."""
+
+
+def references_of(members: Sequence[Member], *, first_row: int) -> Iterator[Reference]:
+    """Yield the shards of members whose rows follow each other.
+
+    Args:
+        members: Of one kind.
+        first_row: The first member's first row. It is the start of a shard.
+    """
+    at = first_row
+    for each in members:
+        offset = at // each.shard_rows
+        for shard in each.shards:
+            row, *others = shard.index
+            yield Reference(shard=shard, href=f"{each.place}/{shard.key}", index=(row + offset, *others))
+        at += each.n_padded
+
+
+def folders_of(places: Iterable[str]) -> tuple[str, ...]:
+    """Return, for each bucket and for the local files, the innermost folder that holds all its cubes.
+
+    Each ends in a slash.
+    """
+    by_root: dict[str, list[list[str]]] = {}
+    for place in places:
+        scheme, _, path = place.partition("://")
+        bucket, *inner = path.split("/")
+        by_root.setdefault(f"{scheme}://{bucket}/", []).append(inner[:-1])
+    return tuple(root + "".join(f"{part}/" for part in _common(paths)) for root, paths in by_root.items())
+
+
+def not_within(places: Iterable[str], folders: Iterable[str]) -> tuple[str, ...]:
+    """Return the cubes that lie in none of some folders."""
+    known = tuple(folders)
+    return tuple(place for place in places if not place.startswith(known))
+
+
+def _common(paths: Sequence[Sequence[str]]) -> Sequence[str]:
+    first, last = min(paths), max(paths)
+    same = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), None)
+    return first[: min(len(first), len(last)) if same is None else same]

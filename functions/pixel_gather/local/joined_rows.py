@@ -1,0 +1,99 @@
+"""Coordinates of joined rows: from the joined array itself, or else from its members' tables. No pixel."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.join.joined_group import JoinedGroup
+from pixel_gather.adapters.join.read_members import MemberReader
+from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.joining.join_rows import MEMBER, PRESENCE, fill_of
+from pixel_gather.local.gather import shown
+from pixel_gather.report.presence import SOLAR_DAY, TIME_UNITS, Presence, grid_over, names_of
+from pixel_gather.report.row_coordinates import Values
+
+
+def columns_of(by: Iterable[str]) -> list[str]:
+    """Return the coordinates that grids of presence need, besides those that every joined array has."""
+    names = (name for each in by for name in names_of(each))
+    return list(dict.fromkeys(name for name in names if name not in (*TIME_UNITS, "time", MEMBER)))
+
+
+def joined_columns(
+    joined: JoinedGroup, names: Iterable[str], *, reader: MemberReader, field: str
+) -> dict[str, Values]:
+    """Return coordinates of the rows that exist, by name.
+
+    What the joined array does not hold is read from the members' tables, with a request for each member.
+
+    Raises:
+        RequestError: Neither has such a coordinate.
+        StoreError: A member is gone, or has other rows now.
+    """
+    wanted = list(dict.fromkeys(names))
+    there = joined.presence
+    own = [name for name in wanted if name in joined.columns and name != PRESENCE]
+    found = {name: joined.array(name)[there] for name in own}
+    if MEMBER in found:
+        names_of_members = [shown(str(place)) for place in joined.members()["place"]]
+        found[MEMBER] = np.array(names_of_members, dtype=object)[found[MEMBER]]
+    others = [name for name in wanted if name not in found]
+    return found | (_from_tables(joined, others, reader=reader, field=field) if others else {})
+
+
+def grid_of(joined: JoinedGroup, by: str, *, reader: MemberReader) -> Presence:
+    """Return a grid of presence of joined rows, made from their coordinates."""
+
+    def read(names: Sequence[str]) -> dict[str, Values]:
+        return joined_columns(joined, names, reader=reader, field="by")
+
+    return grid_over(by, read=read, longitude=lambda: _longitudes(joined))
+
+
+def _longitudes(joined: JoinedGroup) -> Values:
+    """Return the longitude of the middle of each row's window, in degrees."""
+    table = joined.members()
+    places = list(zip(table["crs"], table["x"], table["y"], strict=True))
+    if any(not crs or np.isnan(x) for crs, x, _ in places):
+        raise RequestError(f"{SOLAR_DAY} needs to know where every cube lies; some do not say it", field="by")
+    project = RasterioProjector()
+    by_place = {
+        place: project.longitude(str(place[0]), float(place[1]), float(place[2])) for place in set(places)
+    }
+    return np.repeat([by_place[place] for place in places], table["n_rows"])
+
+
+def _from_tables(
+    joined: JoinedGroup, names: Sequence[str], *, reader: MemberReader, field: str
+) -> dict[str, Values]:
+    members = joined.members()
+    places: list[str] = [str(each) for each in members["place"]]
+    tables = run(reader.tables(places, names))
+    for place, table, n_rows in zip(places, tables, members["n_rows"], strict=True):
+        if any(len(values) != n_rows for values in table.values()):
+            raise StoreError(
+                f"{place}: it has changed since it was joined: join the cubes again with --replace"
+            )
+    found: dict[str, Values] = {}
+    for name in names:
+        having = [table[name] for table in tables if name in table]
+        if not having:
+            own = ", ".join(sorted(set(joined.columns) - {PRESENCE}))
+            raise RequestError(
+                f"the rows have no coordinate {name!r}; the joined array has {own}, and its members' "
+                "rows.parquet have more",
+                field=field,
+            )
+        dtype: Any = np.result_type(*having) if having[0].dtype != object else np.dtype(object)
+        fill = fill_of(name, dtype)
+        shape = having[0].shape[1:]
+        found[name] = np.concatenate(
+            [
+                table[name] if name in table else np.full((int(n), *shape), fill, dtype=dtype)
+                for table, n in zip(tables, members["n_rows"], strict=True)
+            ]
+        )
+    return found

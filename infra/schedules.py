@@ -1,0 +1,73 @@
+"""Schedules: at each tick, one function starts the gather that brings a cube up to date.
+
+The schedules of the settings and those that `pixel-gather schedule` adds lie in one group. They share one
+role, which may only call the function of ticks.
+"""
+
+import json
+from collections.abc import Sequence
+
+from aws_cdk import ArnFormat, Aws, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from constructs import Construct
+
+from infra.access import allow
+from infra.gather_function import GatherFunction
+from pixel_gather.catalog.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
+
+
+class Schedules(Construct):
+    """The group, its role, and the schedules of the settings."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        tick: GatherFunction,
+        schedules: Sequence[Schedule],
+    ) -> None:
+        super().__init__(scope, construct_id)
+        stack = Stack.of(self)
+        self.group_name = stack.stack_name
+        group = scheduler.CfnScheduleGroup(self, "Group", name=self.group_name)
+        self.role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal(
+                "scheduler.amazonaws.com",
+                conditions={
+                    "StringEquals": {
+                        "aws:SourceAccount": Aws.ACCOUNT_ID,
+                        "aws:SourceArn": stack.format_arn(
+                            service="scheduler",
+                            resource="schedule-group",
+                            resource_name=self.group_name,
+                            arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+                        ),
+                    }
+                },
+            ),
+            description="What schedules of Pixel Gather may do: call the function of ticks",
+        )
+        allow(self.role, ["lambda:InvokeFunction"], tick.function.function_arn)
+        for each in schedules:
+            made = scheduler.CfnSchedule(
+                self,
+                f"Of-{each.name}",
+                name=each.name,
+                group_name=self.group_name,
+                description=FROM_SETTINGS,
+                schedule_expression=each.every,
+                flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+                target=scheduler.CfnSchedule.TargetProperty(
+                    arn=tick.function.function_arn,
+                    role_arn=self.role.role_arn,
+                    input=json.dumps(each.event()),
+                    retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                        maximum_event_age_in_seconds=LONGEST_DELAY_S, maximum_retry_attempts=N_RETRIES
+                    ),
+                ),
+            )
+            made.add_dependency(group)

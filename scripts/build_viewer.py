@@ -1,0 +1,27 @@
+"""Build view.html from scripts/viewer with the npm packages that it locks. Run it after a change there."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from infra.node_tools import node_environment, node_modules
+from pixel_gather.adapters.report.view_page import BUILT_PAGE
+
+SOURCE: Final = Path(__file__).parent / "viewer"
+
+
+def build_viewer(target: Path) -> None:
+    """Build the page as a file. The same source gives the same bytes."""
+    node_modules(SOURCE)
+    subprocess.run(  # noqa: S603 # our own script
+        ["node", "build.mjs", str(target)],  # noqa: S607 # node_environment says which
+        cwd=SOURCE,
+        env=node_environment(),
+        check=True,
+    )
+
+
+if __name__ == "__main__":
+    build_viewer(BUILT_PAGE)
+    sys.stdout.write(f"{BUILT_PAGE}: {BUILT_PAGE.stat().st_size:,} bytes\n")

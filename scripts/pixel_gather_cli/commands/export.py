@@ -1,0 +1,77 @@
+"""``pixel-gather export``: a cube in another format."""
+
+import json
+from typing import Any
+
+import click
+
+from pixel_gather.local.export import export
+from pixel_gather.model.plurals import counted
+from pixel_gather_cli.request_options import Numbers, store_options, stores_of
+
+
+@click.command("export")
+@click.argument("cube")
+@click.option(
+    "--to",
+    required=True,
+    metavar="FILE",
+    help="Where to write. The suffix chooses the format: .gif, .mp4, .png, .tif, .nc, .csv or .parquet.",
+)
+@click.option(
+    "--measurement", "measurements", multiple=True, metavar="NAME", help="Only this one. Can be repeated."
+)
+@click.option("--rgb", metavar="R,G,B", help="Three measurements, as red, green and blue of a picture.")
+@click.option("--where", default="", metavar="WHERE", help="Only rows such as 'cloud_cover < 20'.")
+@click.option(
+    "--stretch",
+    type=Numbers("LOW,HIGH", kind=float),
+    help="Values of black and white in pictures.  [default: percentiles 2 and 98]",
+)
+@click.option("--colormap", metavar="NAME", help="Of matplotlib, such as viridis.  [default: greys]")
+@click.option("--fps", type=float, default=4, show_default=True, metavar="N", help="Pictures per second.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_options
+def export_command(
+    *,
+    cube: str,
+    to: str,
+    measurements: tuple[str, ...],
+    rgb: str | None,
+    where: str,
+    stretch: tuple[float, ...] | None,
+    colormap: str | None,
+    fps: float,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write a cube as an animation, pictures, GeoTIFFs, netCDF or a table.
+
+    CUBE is a folder or s3://bucket/prefix. A .png is one sheet with a picture of each row, a .tif is a Cloud
+    Optimized GeoTIFF for each row, .nc has values and attributes of the cube, and .csv and .parquet have the
+    coordinates, statistics and timings of each row.
+
+    \b
+    pixel-gather export out/bolzano.zarr --to bolzano.gif --measurement band_1 --colormap viridis
+    pixel-gather export out/bolzano.zarr --to bolzano.mp4 --rgb red,green,blue --stretch 0,3000
+    pixel-gather export out/bolzano.zarr --to clear.tif --where 'cloud_cover < 20'
+    """
+    if rgb is not None and (measurements or rgb.count(",") != 2):  # noqa: PLR2004 # three names
+        raise click.UsageError("write --rgb red,green,blue, without --measurement")
+    if stretch is not None and len(stretch) != 2:  # noqa: PLR2004 # black and white
+        raise click.UsageError("write --stretch LOW,HIGH, such as --stretch 0,3000")
+    files = export(
+        cube,
+        to=to,
+        measurements=measurements if rgb is None else rgb.split(","),
+        where=where,
+        stretch=None if stretch is None else (stretch[0], stretch[1]),
+        colormap=colormap,
+        frames_per_second=fps,
+        stores=stores_of(options),
+    )
+    if as_json:
+        click.echo(json.dumps({"files": [str(file) for file in files]}, indent=2))
+    else:
+        click.echo("\n".join(map(str, files)))
+        click.echo(f"{counted(len(files), 'file')} written", err=True)

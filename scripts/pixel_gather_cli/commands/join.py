@@ -1,0 +1,58 @@
+"""``pixel-gather join``: many cubes as one array."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from pixel_gather.local.join import Joined, join
+from pixel_gather.model.plurals import counted
+from pixel_gather_cli.request_options import store_options, stores_of
+
+
+@click.command("join")
+@click.argument("cubes", nargs=-1, required=True)
+@click.option("--to", required=True, metavar="PLACE", help="A folder or s3://bucket/prefix.")
+@click.option("--add", is_flag=True, help="Add the cubes to those that are joined at PLACE.")
+@click.option("--replace", is_flag=True, help="Join anew at PLACE. Former versions stay.")
+@click.option("--copy", is_flag=True, help="Copy the shards: PLACE becomes a plain Zarr cube.")
+@click.option("--any-grid", is_flag=True, help="Join windows of one size although they lie at other places.")
+@click.option("--keep", metavar="NAME[,NAME]", help="Further coordinates of the rows to have in the array.")
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="NAME[,NAME]",
+    help="Store for which of these there are rows; may be given again. See pixel-gather presence.",
+)
+@click.option("--list-shards", is_flag=True, help="Take the shards as they are now: for copied cubes.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_options
+def join_command(*, cubes: tuple[str, ...], as_json: bool, keep: str | None, **options: Any) -> None:
+    """Join many cubes into one array by their metadata. No pixel is read.
+
+    CUBES are folders, s3://bucket/prefix, or patterns such as s3://bucket/tiles/*.zarr. Two small files of
+    each are read. PLACE becomes an Icechunk repository whose arrays refer to the shards of the cubes. The
+    cubes must stay where they are. Cubes of another grid, dtype, codec or shard shape become groups of their
+    own.
+
+    \b
+    pixel-gather join out/tiles/*.zarr --to out/world.icechunk
+    pixel-gather join out/new.zarr --add --to out/world.icechunk
+    """
+    stores = stores_of(options)
+    joined = join(cubes, keep=[] if keep is None else keep.split(","), stores=stores, **options)
+    click.echo(json.dumps(asdict(joined), indent=2) if as_json else _text(joined))
+
+
+def _text(joined: Joined) -> str:
+    what = (
+        f"{counted(joined.n_members, 'cube')} with {counted(joined.n_rows, 'row')} joined in {joined.place}"
+    )
+    how = (
+        f"{counted(joined.n_shards, 'shard')}, {counted(joined.n_requests, 'request')} to the cubes, "
+        f"{joined.fetched_nbytes / 1e6:,.2f} MB read, no pixel"
+    )
+    version = "" if joined.version is None else f"; version {joined.version}"
+    groups = f"; groups {', '.join(joined.groups)}" if len(joined.groups) > 1 else ""
+    return f"{what}: {how}{version}{groups}"

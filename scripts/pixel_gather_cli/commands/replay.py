@@ -1,0 +1,78 @@
+"""``pixel-gather replay``: what has changed in a cube's sources since they were gathered."""
+
+import csv
+import json
+import sys
+from collections import Counter
+from typing import Any
+
+import click
+
+from pixel_gather.local.replay import replay
+from pixel_gather.model.plurals import counted
+from pixel_gather.report.drift import COLUMNS, Drift, Replayed, SourceDrift
+from pixel_gather_cli.request_options import in_home, settings_of, settings_options
+
+_MOST_LINES = 20
+
+
+@click.command("replay")
+@click.argument("cube")
+@click.option("--to", metavar="NEW", help="Gather into a new cube here, and compare both.")
+@click.option("--headers-only", is_flag=True, help="Compare only the versions (ETags) of the files.")
+@click.option("--csv", "as_csv", is_flag=True, help="CSV of every source instead of a summary.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@settings_options
+def replay_command(
+    *, cube: str, to: str | None, headers_only: bool, as_csv: bool, as_json: bool, **options: Any
+) -> int:
+    """Gather again what a cube's receipt says, and show what has changed.
+
+    CUBE is a folder or s3://bucket/prefix. The windows of all its sources are read again and compared with
+    its pixels; nothing is written without --to. If the cube's list was searched for, the same search is asked
+    again. The exit code is 0 if nothing has changed, 1 if something has or cannot be compared, and 2 if the
+    cube cannot be read.
+
+    \b
+    pixel-gather replay out/bolzano.zarr --headers-only
+    """
+    if as_csv and as_json:
+        raise click.UsageError("give --json or --csv, not both")
+    lines = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+
+    def write(found: SourceDrift) -> None:
+        if as_csv:
+            lines.writerow(found.to_json())
+
+    if as_csv:
+        lines.writeheader()
+    found = replay(
+        in_home(cube), in_home(to), headers_only=headers_only, settings=settings_of(options), on_source=write
+    )
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+    elif as_csv:
+        for remark in found.remarks:
+            click.echo(remark, err=True)
+    else:
+        click.echo(_text(found))
+    return 0 if found.is_same else 1
+
+
+def _text(found: Replayed) -> str:
+    n_said: Counter[Drift] = Counter()
+    lines = []
+    for each in found.drifted:
+        n_said[each.drift] += 1
+        if n_said[each.drift] <= _MOST_LINES:
+            why = "" if each.reason is None else f" ({each.reason})"
+            lines.append(f"{each.drift.value:<14} {each.href}{why}")
+    for drift, n in n_said.items():
+        if n > _MOST_LINES:
+            lines.append(f"{drift.value:<14} {n - _MOST_LINES:,} more; --csv shows all of them")
+    lines += found.remarks
+    counts = ", ".join(f"{found.counts[each]:,} {each.value}" for each in Drift if found.counts[each])
+    lines.append(f"{counted(found.counts.total(), 'source')}: {counts}")
+    if found.to is not None:
+        lines.append(f"new cube: {found.to}")
+    return "\n".join(lines)

@@ -1,0 +1,43 @@
+"""``pixel-gather schedule list``: the schedules of a deployment."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from pixel_gather_cli.deployment.schedules import ScheduleLine, Schedules, stack_options
+
+_HEAD = ("schedule", "every", "cube", "overlap", "from")
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the requests.")
+@stack_options
+def schedule_list_command(*, as_json: bool, **options: Any) -> None:
+    """List the schedules of a deployment.
+
+    \b
+    pixel-gather schedule list
+    """
+    found = Schedules.taken_from(options).list_()
+    if as_json:
+        click.echo(json.dumps({"schedules": [asdict(each) for each in found]}, indent=2))
+    elif found:
+        click.echo(_table(found))
+    else:
+        click.echo("no schedules", err=True)
+
+
+def _table(found: list[ScheduleLine]) -> str:
+    rows = [_HEAD, *(_row(each) for each in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _row(each: ScheduleLine) -> tuple[str, ...]:
+    every = each.every if each.is_enabled else f"{each.every} (disabled)"
+    origin = "settings" if each.is_of_settings else "schedule add"
+    return each.name, every, each.cube, f"{each.overlap_days} d", origin

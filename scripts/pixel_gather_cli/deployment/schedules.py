@@ -1,0 +1,155 @@
+"""The schedules of a deployment, in EventBridge Scheduler. No function of the deployment is asked."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import click
+
+from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
+from pixel_gather.catalog.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
+from pixel_gather.errors import DeploymentError, RequestError
+from pixel_gather.extras import check_extra
+from pixel_gather_cli.deployment.remote import DEFAULT_STACK
+
+if TYPE_CHECKING:
+    from pixel_gather_cli.deployment.aws_account import AwsAccount
+
+_OPTIONS = (
+    click.option("--stack", metavar="NAME", help=f"Stack of the deployment.  [default: {DEFAULT_STACK}]"),
+    click.option("--region", metavar="REGION", help="AWS Region of the deployment."),
+    click.option("--profile", metavar="NAME", help="AWS profile."),
+    click.option("--endpoint", metavar="URL", help="Endpoint for all AWS services, instead of AWS's."),
+)
+_BY_HAND: Final = "added by pixel-gather schedule"
+_LARGEST_NBYTES: Final = 200_000
+"""Lambda takes 256 KB from Scheduler."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleLine:
+    """One schedule as the list shows it."""
+
+    name: str
+    every: str
+    cube: str
+    overlap_days: int
+    is_enabled: bool
+    is_of_settings: bool
+    """Whether the deployment made it. It is changed in the stack's settings alone."""
+
+    request: Mapping[str, Any]
+
+
+def stack_options[Command: Callable[..., Any]](command: Command) -> Command:
+    """Add the options that name a stack."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Schedules:
+    """Adds, lists and removes schedules in the group of a stack."""
+
+    def __init__(self, account: "AwsAccount", stack: str) -> None:
+        """Take the account. Nothing is asked yet."""
+        self._account, self._stack = account, stack
+        self._scheduler = account.client("scheduler")
+
+    @classmethod
+    def taken_from(cls, options: dict[str, Any], *, environment: Mapping[str, str] = os.environ) -> Self:
+        """Remove the options of `stack_options` from a command's options and open what they name."""
+        check_extra("aws", "schedules on AWS")
+        from pixel_gather_cli.deployment.aws_account import AwsAccount  # noqa: PLC0415 # keeps --help quick
+
+        stack = options.pop("stack") or environment.get("PIXEL_GATHER_STACK") or DEFAULT_STACK
+        given = {name: options.pop(name) for name in ("region", "profile", "endpoint")}
+        return cls(AwsAccount(**given), stack)
+
+    def add(self, schedule: Schedule) -> None:
+        """Add a schedule. Its first tick is one interval from now, or at the next time of its cron.
+
+        Raises:
+            RequestError: One of this name or for this cube is there, or the request is too large.
+            DeploymentError: There is no such stack.
+        """
+        content = json.dumps(schedule.event())
+        if len(content.encode()) > _LARGEST_NBYTES:
+            raise RequestError(
+                f"it has {len(content):,} bytes, and a schedule holds {_LARGEST_NBYTES:,}: simplify its area",
+                field="request",
+            )
+        for each in self.list_():
+            if each.name == schedule.name:
+                raise RequestError(
+                    f"there is a schedule {each.name}; remove it first, or choose another name",
+                    field="schedule.name",
+                )
+            if each.cube == schedule.cube:
+                raise RequestError(
+                    f"the schedule {each.name} appends to {each.cube} already", field="output.append_to"
+                )
+        with aws_errors_in_words():
+            self._scheduler.create_schedule(
+                Name=schedule.name,
+                GroupName=self._output("ScheduleGroup"),
+                Description=_BY_HAND,
+                ScheduleExpression=schedule.every,
+                FlexibleTimeWindow={"Mode": "OFF"},
+                Target={
+                    "Arn": self._output("TickFunctionArn"),
+                    "RoleArn": self._output("ScheduleRoleArn"),
+                    "Input": content,
+                    "RetryPolicy": {
+                        "MaximumEventAgeInSeconds": LONGEST_DELAY_S,
+                        "MaximumRetryAttempts": N_RETRIES,
+                    },
+                },
+            )
+
+    def list_(self) -> list[ScheduleLine]:
+        """Return all schedules of the stack, by name."""
+        group = self._output("ScheduleGroup")
+        with aws_errors_in_words():
+            pages = self._scheduler.get_paginator("list_schedules").paginate(GroupName=group)
+            names = [each["Name"] for page in pages for each in page["Schedules"]]
+            found = [self._scheduler.get_schedule(GroupName=group, Name=name) for name in sorted(names)]
+        return [_line(each) for each in found]
+
+    def remove(self, name: str) -> None:
+        """Remove a schedule. Its cube stays, and a gather that runs goes on.
+
+        Raises:
+            RequestError: There is none of this name, or it is of the stack's settings.
+        """
+        found = next((each for each in self.list_() if each.name == name), None)
+        if found is None:
+            raise RequestError(f"there is no schedule {name[:80]}; list shows those there are", field="name")
+        if found.is_of_settings:
+            raise RequestError(
+                f"{name} is of the stack's settings: remove it from schedules there, and deploy", field="name"
+            )
+        with aws_errors_in_words():
+            self._scheduler.delete_schedule(GroupName=self._output("ScheduleGroup"), Name=name)
+
+    def _output(self, name: str) -> str:
+        return self._account.stack_output(self._stack, name)
+
+
+def _line(found: Mapping[str, Any]) -> ScheduleLine:
+    try:
+        event = json.loads(found["Target"]["Input"])
+        schedule = Schedule.of_event(event)
+    except (ValueError, KeyError) as error:
+        raise DeploymentError(f"the schedule {found['Name']} is not one of Pixel Gather: {error}") from error
+    return ScheduleLine(
+        name=str(found["Name"]),
+        every=str(found["ScheduleExpression"]),
+        cube=schedule.cube,
+        overlap_days=schedule.overlap_days,
+        is_enabled=found.get("State", "ENABLED") == "ENABLED",
+        is_of_settings=found.get("Description") == FROM_SETTINGS,
+        request=schedule.request,
+    )

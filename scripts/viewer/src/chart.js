@@ -1,0 +1,115 @@
+// Draws a series as SVG: one line for each band, marks for rows without a value, a line at the row on display.
+import { moment, number } from "./words.js";
+
+const NAMESPACE = "http://www.w3.org/2000/svg";
+const HEIGHT = 260;
+const EDGE = { left: 64, right: 16, top: 14, bottom: 46 };
+export const MOST_POINTS = 4000;
+const MOST_DOTS = 500;
+const DAY = 86_400_000;
+
+// The colours of a chart's lines: those of red, green and blue if three bands are shown so.
+export const lineOf = (index, bands) => (bands.length === 3 ? 2 - index : index);
+
+export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
+  svg.replaceChildren();
+  svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+  const place = (each) => (hasTime ? each.time : each.row);
+  const drawn = rows.filter((each) => place(each) !== null);
+  if (!drawn.length) return () => null;
+  const [first, last] = extremes(drawn.map(place));
+  const valued = drawn.flatMap(({ values }) => values.filter(({ n }) => n).flatMap(({ mean, spread }) => (isPart ? [mean - spread, mean + spread] : [mean])));
+  let [low, high] = valued.length ? extremes(valued) : [0, 1];
+  if (low === high) [low, high] = [low - 1, high + 1];
+  const margin = (high - low) * 0.05;
+  const x = (value) => EDGE.left + ((value - first) / (last - first || 1)) * (width - EDGE.left - EDGE.right);
+  const y = (value) => HEIGHT - EDGE.bottom - ((value - low + margin) / (high - low + 2 * margin)) * (HEIGHT - EDGE.top - EDGE.bottom);
+  const add = (name, attributes, text) => {
+    const element = document.createElementNS(NAMESPACE, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    if (text !== undefined) element.textContent = text;
+    svg.append(element);
+    return element;
+  };
+
+  for (const tick of ticks(low - margin, high + margin, 5)) {
+    add("path", { class: "grid", d: `M${EDGE.left} ${y(tick).toFixed(1)}H${width - EDGE.right}` });
+    add("text", { class: "tick", x: EDGE.left - 8, y: y(tick) + 4, "text-anchor": "end" }, number(tick));
+  }
+  const wanted = Math.max(2, Math.floor((width - EDGE.left) / 130));
+  for (const [value, text] of hasTime ? dates(first, last, wanted) : ticks(first, last, wanted).filter(Number.isInteger).map((each) => [each, number(each)])) {
+    add("path", { class: "axis", d: `M${x(value).toFixed(1)} ${HEIGHT - EDGE.bottom + 10}v5` });
+    const anchor = x(value) > width - 50 ? "end" : x(value) < EDGE.left + 30 ? "start" : "middle";
+    add("text", { class: "tick", x: x(value), y: HEIGHT - EDGE.bottom + 30, "text-anchor": anchor }, text);
+  }
+
+  bands.forEach((_, band) => {
+    const line = lineOf(band, bands);
+    const points = thinned(drawn.filter(({ values }) => values[band].n));
+    const at = ({ values }, side) => y(values[band].mean + side * values[band].spread).toFixed(1);
+    const along = points.map((each) => x(place(each)).toFixed(1));
+    if (isPart && points.length) {
+      const up = points.map((each, index) => `${along[index]} ${at(each, 1)}`);
+      const down = points.map((each, index) => `${along[index]} ${at(each, -1)}`).reverse();
+      add("path", { class: `spread band-${line}`, d: `M${[...up, ...down].join("L")}Z` });
+    }
+    const path = points.map((each, index) => `${along[index]} ${y(each.values[band].mean).toFixed(1)}`);
+    add("path", { class: `line band-${line}`, d: path.length ? `M${path.join("L")}` : "" });
+    if (path.length <= MOST_DOTS) add("path", { class: `dots band-${line}`, d: path.map((each) => `M${each}h0`).join("") });
+  });
+
+  const marks = (kind, chosen) => {
+    const bottom = HEIGHT - EDGE.bottom;
+    add("path", { class: kind, d: thinned(drawn.filter(chosen)).map((each) => `M${x(place(each)).toFixed(1)} ${bottom}v8`).join("") });
+  };
+  marks("empty", ({ values }) => values.every(({ status, n }) => status === "ok" && !n) || values.some(({ status }) => status === "absent"));
+  marks("failed", ({ values }) => values.some(({ status }) => status !== "ok" && status !== "absent"));
+  const current = drawn.find((each) => each.row === row);
+  if (current) {
+    add("path", { class: "now", d: `M${x(place(current)).toFixed(1)} ${EDGE.top}V${HEIGHT - EDGE.bottom}` });
+    current.values.forEach(({ n, mean }, band) => n && add("circle", { class: `here band-${lineOf(band, bands)}`, cx: x(place(current)), cy: y(mean), r: 5 }));
+  }
+  const positions = drawn.map((each) => x(place(each)));
+  return (position) => drawn[nearest(positions, position)].row;
+}
+
+function nearest(positions, position) {
+  let best = 0;
+  positions.forEach((each, index) => { if (Math.abs(each - position) < Math.abs(positions[best] - position)) best = index; });
+  return best;
+}
+
+function extremes(values) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const each of values) [low, high] = [Math.min(low, each), Math.max(high, each)];
+  return [low, high];
+}
+
+function thinned(points) {
+  const every = Math.ceil(points.length / MOST_POINTS);
+  return every > 1 ? points.filter((_, index) => index % every === 0) : points;
+}
+
+export function ticks(low, high, wanted) {
+  const rough = (high - low) / wanted;
+  if (!(rough > 0)) return [low];
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
+  const found = [];
+  for (let each = Math.ceil(low / step) * step; each <= high + step * 1e-9; each += step) found.push(Number(each.toPrecision(12)));
+  return found;
+}
+
+function dates(first, last, wanted) {
+  const days = (last - first) / DAY;
+  if (days < 3) return ticks(first, last, wanted).map((each) => [each, moment(Math.round(each / 1000) * 1000).replace(" UTC", "").slice(5, 16)]);
+  const months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600].find((each) => days / 30.4 / each <= wanted) ?? 1200;
+  if (days < 60) return ticks(first / DAY, last / DAY, wanted).filter(Number.isInteger).map((each) => [each * DAY, moment(each * DAY)]);
+  const from = new Date(first);
+  const found = [];
+  for (let index = Math.ceil((from.getUTCFullYear() * 12 + from.getUTCMonth()) / months) * months; ; index += months) {
+    const at = Date.UTC(Math.floor(index / 12), index % 12, 1);
+    if (at > last) return found;
+    if (at >= first) found.push([at, months % 12 ? moment(at).slice(0, 7) : moment(at).slice(0, 4)]);
+  }
+}

@@ -1,0 +1,218 @@
+// Reads a cube: its metadata, windows of a row, series of a pixel, coordinates of rows.
+import { FetchStore, get, open, registry, root, slice, withMaybeConsolidatedMetadata, withRangeCoalescing } from "zarrita";
+import { decompress } from "fzstd";
+import { decodeBlosc } from "./blosc.js";
+
+registry.set("blosc", async () => decoder(decodeBlosc));
+registry.set("zstd", async () => decoder((bytes) => decompress(bytes).slice())); // readers of text expect no slack
+
+function decoder(decode) {
+  const encode = () => { throw new Error("this page writes nothing"); };
+  return { fromConfig: () => ({ kind: "bytes_to_bytes", encode, decode }) };
+}
+
+const MOST_GAP_BYTES = 128 * 1024; // reading this much in vain takes less time than one more request
+const MOST_BLOCK_BYTES = 64 * 2 ** 20;
+const MOST_CACHED_BYTES = 256 * 2 ** 20;
+const MOST_CANVAS_PIXELS = 2 ** 24;
+const NO_TIME = -(2n ** 63n);
+
+export class CubeError extends Error {}
+
+export async function openCube(base) {
+  const files = new FetchStore(base, { useSuffixRequest: true });
+  let content;
+  try {
+    content = await files.get("/zarr.json");
+  } catch (error) {
+    throw new CubeError(`The cube beside this page cannot be read: ${error.message}.`);
+  }
+  if (content === undefined) throw new CubeError("No cube lies beside this page: there is no zarr.json.");
+  const metadata = JSON.parse(new TextDecoder().decode(content));
+  if (!metadata.consolidated_metadata) {
+    throw new CubeError("The cube beside this page is not finished. Its gather still runs, or was stopped.");
+  }
+  const store = {
+    get: async (key, options) => (key === "/zarr.json" ? content : files.get(key, options)),
+    getRange: (key, range, options) => files.getRange(key, range, options),
+  };
+  const ranged = withRangeCoalescing(store, { coalesceSize: MOST_GAP_BYTES });
+  return new Cube(await withMaybeConsolidatedMetadata(ranged, { format: "v3" }), metadata);
+}
+
+class Cube {
+  constructor(store, { attributes, consolidated_metadata: { metadata } }) {
+    this.root = root(store);
+    this.attributes = attributes;
+    this.arrays = metadata;
+    this.measurements = Object.keys(metadata).filter((name) => isMeasurement(metadata[name]));
+    if (!this.measurements.length) throw new CubeError("The cube beside this page has no measurement.");
+    const first = metadata[this.measurements[0]];
+    [this.nRows, this.height, this.width] = first.shape;
+    this.dim = first.dimension_names[0];
+    this.step = Math.ceil(Math.sqrt((this.height * this.width) / MOST_CANVAS_PIXELS));
+    this.shown = { width: Math.ceil(this.width / this.step), height: Math.ceil(this.height / this.step) };
+    this.opened = new Map();
+    this.blocks = new Map();
+    this.columns = new Map();
+  }
+
+  get hasTime() { return "time" in this.arrays; }
+
+  describe(name) {
+    const { attributes, data_type: dtype, fill_value: fill } = this.arrays[name];
+    return { dtype, scale: attributes.scale_factor ?? 1, offset: attributes.add_offset ?? 0, hasNodata: "_FillValue" in attributes, fill };
+  }
+
+  array(name) {
+    if (!this.opened.has(name)) {
+      this.opened.set(name, open.v3(this.root.resolve(name), { kind: "array" }).catch((error) => { throw notReadable(name, error); }));
+    }
+    return this.opened.get(name);
+  }
+
+  // Rows of the chunk that holds a row are read together, so that playing reads every chunk once.
+  async slice(name, row) {
+    const { chunkRows, bytes } = this.layout(name);
+    const rows = chunkRows * this.shown.width * this.shown.height * bytes > MOST_BLOCK_BYTES ? 1 : chunkRows;
+    const start = row - (row % rows);
+    const key = `${name}/${start}`;
+    let block = this.blocks.get(key);
+    this.blocks.delete(key); // the latest is last, and the first is dropped
+    block ??= this.block(name, start, Math.min(start + rows, this.nRows));
+    this.blocks.set(key, block);
+    block.catch(() => this.blocks.delete(key));
+    const size = this.shown.width * this.shown.height;
+    while (this.blocks.size > 3 && this.blocks.size * rows * size * bytes > MOST_CACHED_BYTES) {
+      this.blocks.delete(this.blocks.keys().next().value);
+    }
+    return (await block).subarray((row - start) * size, (row - start + 1) * size);
+  }
+
+  async block(name, start, stop) {
+    const step = this.step === 1 ? null : slice(null, null, this.step);
+    return this.pixels(name, [slice(start, stop), step, step]);
+  }
+
+  async pixels(name, selection) {
+    const array = await this.array(name);
+    try {
+      return numbers((await get(array, selection)).data);
+    } catch (error) {
+      throw notReadable(name, error);
+    }
+  }
+
+  layout(name) {
+    const { chunk_grid: grid, codecs, data_type: dtype } = this.arrays[name];
+    const [shardRows, shardHeight, shardWidth] = grid.configuration.chunk_shape;
+    const sharding = codecs.find((each) => each.name === "sharding_indexed");
+    const [chunkRows, chunkHeight, chunkWidth] = sharding?.configuration.chunk_shape ?? grid.configuration.chunk_shape;
+    return { shardRows, shardHeight, shardWidth, chunkRows, chunkHeight, chunkWidth, bytes: Number(/\d+$/.exec(dtype)?.[0] ?? 8) / 8 };
+  }
+
+  // What reading a part of some rows costs: requests and decoded bytes.
+  costOf(name, part, start, stop) {
+    const layout = this.layout(name);
+    const count = (low, high, size) => Math.ceil(high / size) - Math.floor(low / size);
+    const rows = count(start, stop, layout.chunkRows) * layout.chunkRows;
+    const lines = count(part.y, part.y + part.height, layout.chunkHeight) * layout.chunkHeight;
+    const columns = count(part.x, part.x + part.width, layout.chunkWidth) * layout.chunkWidth;
+    const shards = count(start, stop, layout.shardRows)
+      * count(part.y, part.y + part.height, layout.shardHeight) * count(part.x, part.x + part.width, layout.shardWidth);
+    return { requests: 2 * shards, bytes: rows * lines * columns * layout.bytes };
+  }
+
+  async part(name, part, start, stop) {
+    return this.pixels(name, [slice(start, stop), slice(part.y, part.y + part.height), slice(part.x, part.x + part.width)]);
+  }
+
+  // A coordinate's value of one row and, if it differs between them, one measurement. Reads the chunk that holds it.
+  async coordinate(name, row, measurement) {
+    if (!(name in this.arrays)) return undefined;
+    const chunk = await this.coordinates(name, row);
+    const others = this.arrays[name].shape.slice(1);
+    const values = others.reduce((product, each) => product * each, 1);
+    const start = (row - chunk.start) * values;
+    const isEach = this.arrays[name].dimension_names[1] === "measurement";
+    const perMeasurement = isEach ? values / this.measurements.length : values;
+    const from = start + (isEach ? this.measurements.indexOf(measurement) * perMeasurement : 0);
+    return perMeasurement === 1 ? at(chunk.data, from) : Array.from({ length: perMeasurement }, (_, each) => at(chunk.data, from + each));
+  }
+
+  async coordinates(name, row) {
+    const rows = this.arrays[name].chunk_grid.configuration.chunk_shape[0];
+    const start = row - (row % rows);
+    const key = `${name}/${start}`;
+    if (!this.columns.has(key)) {
+      const read = async () => {
+        const others = this.arrays[name].shape.slice(1).map(() => null);
+        try {
+          const { data } = await get(await this.array(name), [slice(start, Math.min(start + rows, this.nRows)), ...others]);
+          return { start, data };
+        } catch (error) {
+          this.columns.delete(key);
+          throw notReadable(name, error);
+        }
+      };
+      this.columns.set(key, read());
+      if (this.columns.size > 64) this.columns.delete(this.columns.keys().next().value);
+    }
+    return this.columns.get(key);
+  }
+
+  // The moment of a row in milliseconds; null if it has none.
+  async time(row) {
+    const value = this.hasTime ? await this.coordinate("time", row) : NO_TIME;
+    return value === NO_TIME ? null : Number(value / 1000n);
+  }
+
+  async status(row, measurement) {
+    const code = await this.coordinate("status", row, measurement);
+    if (code === undefined) return "ok";
+    const { flag_values: values, flag_meanings: names } = this.arrays.status.attributes;
+    return names.split(" ")[values.indexOf(Number(code))] ?? `status ${code}`;
+  }
+
+  // What tells a row's valid pixels: its status, its nodata and the edges of its source.
+  async validity(row, measurement) {
+    const edges = ["inside_x_start", "inside_y_start", "inside_x_stop", "inside_y_stop"];
+    const of = (name) => this.coordinate(name, row, measurement);
+    const [status, own, ...inside] = await Promise.all([this.status(row, measurement), of("nodata"), ...edges.map(of)]);
+    const { hasNodata, fill } = this.describe(measurement);
+    const nodata = own ?? (hasNodata ? numberOf(fill) : NaN);
+    const [left, top, right, bottom] = inside[0] === undefined ? [0, 0, this.width, this.height] : inside;
+    return { status, nodata: Number(nodata), left, top, right, bottom };
+  }
+}
+
+export const isValid = (value, { nodata }) => value === value && value !== nodata;
+
+export const isInside = ({ left, top, right, bottom }, x, y) => x >= left && x < right && y >= top && y < bottom;
+
+function isMeasurement({ shape, dimension_names: dims }) {
+  return shape.length === 3 && dims?.[1] === "y" && dims[2] === "x";
+}
+
+function at(data, index) {
+  return typeof data.get === "function" ? data.get(index) : data[index];
+}
+
+function numbers(data) {
+  if (data instanceof BigInt64Array || data instanceof BigUint64Array) return Float64Array.from(data, Number);
+  return typeof data.get === "function" ? Uint8Array.from(data) : data;
+}
+
+function numberOf(fill) {
+  const named = { NaN, Infinity, "-Infinity": -Infinity };
+  return typeof fill === "string" && fill in named ? named[fill] : Number(fill);
+}
+
+function notReadable(name, error) {
+  if (error instanceof CubeError) return error;
+  const said = [error?.message ?? error, error?.cause?.message].filter(Boolean).join(": ");
+  if (/complex/i.test(said)) return new CubeError(`${name} has complex numbers. This page cannot show them.`);
+  const codec = /codec[^a-z]*(?:name )?"?(imagecodecs_\w+|\w*zfp\w*)/i.exec(said)?.[1];
+  if (codec) return new CubeError(`${name} is compressed by ${codec}. This page reads blosc, zstd and no compression.`);
+  return new CubeError(`${name} cannot be read: ${said}`);
+}

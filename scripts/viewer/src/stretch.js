@@ -1,0 +1,72 @@
+// Turns pixels into colours: valid pixels, percentiles, linear stretch, colour map. Invalid pixels become transparent.
+
+const MOST_SAMPLES = 2 ** 18; // to sort them takes some 20 ms
+const PERCENTILES = [2, 98];
+const MIDDLE = 128;
+
+// A byte for each pixel on display: 1 if it is valid.
+export function maskOf(pixels, { status, nodata, left, top, right, bottom }, { width, step }) {
+  const mask = new Uint8Array(pixels.length);
+  if (status !== "ok") return mask;
+  const [first, last] = [Math.ceil(left / step), Math.min(Math.ceil(right / step), width)];
+  const lines = pixels.length / width;
+  for (let line = Math.ceil(top / step); line < lines && line * step < bottom; line++) {
+    for (let index = line * width + first; index < line * width + last; index++) {
+      const value = pixels[index];
+      if (value === value && value !== nodata) mask[index] = 1;
+    }
+  }
+  return mask;
+}
+
+// Percentiles 2 and 98, between neighbours by linear interpolation; all values if most of them are equal.
+export function limitsOf(pixels, mask) {
+  let n = 0;
+  for (let index = 0; index < mask.length; index++) n += mask[index];
+  if (!n) return null;
+  const every = Math.ceil(n / MOST_SAMPLES);
+  const sample = new pixels.constructor(Math.ceil(n / every));
+  for (let index = 0, valid = 0; index < mask.length; index++) {
+    if (mask[index] && valid++ % every === 0) sample[(valid - 1) / every] = pixels[index];
+  }
+  sample.sort();
+  const [low, high] = PERCENTILES.map((each) => percentile(sample, each));
+  return low < high ? [low, high] : [sample[0], sample[sample.length - 1]];
+}
+
+function percentile(sorted, each) {
+  const place = (each / 100) * (sorted.length - 1);
+  const below = Math.floor(place);
+  const above = Math.min(below + 1, sorted.length - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (place - below);
+}
+
+// 0 to 255 for each pixel, between two limits.
+function levelsOf(pixels, [low, high]) {
+  const levels = new Uint8Array(pixels.length);
+  if (!(low < high)) return levels.fill(MIDDLE);
+  const span = high - low;
+  for (let index = 0; index < pixels.length; index++) {
+    const share = (pixels[index] - low) / span;
+    levels[index] = share >= 1 ? 255 : share > 0 ? share * 255 + 0.5 : 0;
+  }
+  return levels;
+}
+
+// Fill RGBA bytes from one layer through a colour map, or from three as red, green and blue.
+export function paint(bytes, layers, limits, map) {
+  const levels = layers.map(({ pixels }, band) => levelsOf(pixels, limits[band]));
+  const [red, green, blue] = levels.length === 3 ? levels : [levels[0], levels[0], levels[0]];
+  const [reds, greens, blues] = levels.length === 3 ? [SAME, SAME, SAME] : [0, 1, 2].map((band) => map.filter((_, index) => index % 3 === band));
+  const mask = layers.map((layer) => layer.mask).reduce((all, each) => all.map((is, index) => is & each[index]));
+  bytes.fill(0);
+  for (let index = 0, to = 0; index < mask.length; index++, to += 4) {
+    if (!mask[index]) continue;
+    bytes[to] = reds[red[index]];
+    bytes[to + 1] = greens[green[index]];
+    bytes[to + 2] = blues[blue[index]];
+    bytes[to + 3] = 255;
+  }
+}
+
+const SAME = Uint8Array.from({ length: 256 }, (_, index) => index);

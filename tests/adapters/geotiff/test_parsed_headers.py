@@ -1,0 +1,103 @@
+"""Headers that were parsed before: the same result for the same bytes, and for no others."""
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+from rasterio.transform import Affine
+
+from adapters.geotiff.small_tiffs import MemoryObject
+from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.reader import GeoTiffReader
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.model.source import Cost
+
+
+def image(
+    path: Path, *, left: float = 100.0, scale: float = 2.0, seed: int = 0, overviews: bool = False
+) -> bytes:
+    """Write a tiled file and return its bytes. With overviews it is not compressed: they come last."""
+    rng = np.random.default_rng(seed)
+    with rasterio.open(
+        path, "w", driver="GTiff", width=64, height=64, count=1, dtype="uint16", crs="EPSG:32633",
+        transform=Affine(10, 0, left, 0, -10, 500), tiled=True, blockxsize=16, blockysize=16,
+        compress=None if overviews else "deflate", nodata=3,
+    ) as file:  # fmt: skip
+        file.scales = (scale,)  # before the pixels, or the directory is written again behind them
+        file.write(rng.integers(0, 999, (1, 64, 64)).astype("uint16"))
+        if overviews:
+            file.build_overviews([2])
+    return path.read_bytes()
+
+
+def open_all(*contents: bytes, overview: int | None = None) -> tuple[GeoTiffReader, list[OpenedGeoTiff]]:
+    """Open files one after another by one reader."""
+    source = MemoryObject(b"")
+    reader = GeoTiffReader(source)
+    opened = []
+    for number, content in enumerate(contents):
+        source.content, source.etag = content, f"v{number}"
+        opened.append(asyncio.run(reader.open_(f"s3://b/{number}.tif", overview=overview, cost=Cost())))
+    return reader, opened
+
+
+def n_known(reader: GeoTiffReader) -> int:
+    """Return how many headers were parsed."""
+    return len(reader.parsed_headers._known)
+
+
+@pytest.mark.parametrize("overview", [None, 0])
+def test_files_that_differ_in_their_tiles_are_parsed_once(tmp_path: Path, overview: int | None) -> None:
+    """The header of each is its own: href, version, size, offsets."""
+    contents = [
+        image(tmp_path / f"{seed}.tif", seed=seed, overviews=overview is not None) for seed in range(3)
+    ]
+
+    reader, opened = open_all(*contents, overview=overview)
+    alone = [open_all(content, overview=overview)[1][0] for content in contents]
+
+    assert n_known(reader) == 1
+    for number, (one, other) in enumerate(zip(opened, alone, strict=True)):
+        assert (one.header.href, one.header.etag) == (f"s3://b/{number}.tif", f"v{number}")
+        assert one.header.nbytes == len(contents[number])
+        assert (one.layout, one.ifd.entries, one.first.entries) == (
+            other.layout,
+            other.ifd.entries,
+            other.first.entries,
+        )
+        assert one.header.coding == other.header.coding
+        tag = one.layout.offsets_tag
+        assert one.ifd.array(tag, 0, 1) == other.ifd.array(tag, 0, 1)
+
+
+@pytest.mark.parametrize("change", [{"left": 101.0}, {"scale": 3.0}])
+def test_a_file_with_another_value_is_parsed(tmp_path: Path, change: dict[str, float]) -> None:
+    """A single byte that matters is enough."""
+    same, other = image(tmp_path / "a.tif"), image(tmp_path / "b.tif", **change)  # type: ignore[arg-type] # floats alone
+
+    reader, (first, second, third) = open_all(same, other, same)
+
+    assert n_known(reader) == 2
+    assert first.header.transform == third.header.transform
+    assert first.header.scales == third.header.scales
+    assert (first.header.transform, first.header.scales) != (second.header.transform, second.header.scales)
+
+
+def test_a_file_that_ends_within_its_header_is_refused(tmp_path: Path) -> None:
+    """What is known of another file does not make it whole."""
+    content = image(tmp_path / "a.tif")
+
+    with pytest.raises(UnsupportedError):
+        open_all(content, content[:200])
+
+
+def test_few_headers_are_remembered(tmp_path: Path) -> None:
+    """The last ones, as a list is mostly sorted by product or place."""
+    contents = [image(tmp_path / f"{left}.tif", left=float(left)) for left in range(12)]
+
+    reader, opened = open_all(*contents)
+
+    assert n_known(reader) == 8
+    assert [each.header.transform.c for each in opened if each.header.transform] == list(range(12))

@@ -1,0 +1,130 @@
+"""The command for schedules, against moto's EventBridge Scheduler."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import yaml
+from click.testing import CliRunner
+from moto import mock_aws
+
+from pixel_gather.catalog.schedule import FROM_SETTINGS, Schedule
+from pixel_gather.errors import DeploymentError, RequestError
+from pixel_gather_cli.main import command
+
+GROUP, TICK = "PixelGather-main", "arn:aws:lambda:eu-central-1:123456789012:function:tick"
+ROLE = "arn:aws:iam::123456789012:role/schedules"
+REQUEST: dict[str, Any] = {
+    "sources": {"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}},
+    "window": {"bbox": [11, 46, 11.1, 46.1]},
+}
+
+
+@pytest.fixture
+def scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    """A stack with a group for schedules and one schedule of its settings."""
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": "eu-central-1",
+        "AWS_DEFAULT_REGION": "eu-central-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "request.yaml").write_text(yaml.safe_dump(REQUEST))
+    outputs = {"ScheduleGroup": GROUP, "TickFunctionArn": TICK, "ScheduleRoleArn": ROLE}
+    template = {
+        "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
+        "Outputs": {name: {"Value": value} for name, value in outputs.items()},
+    }
+    with mock_aws():
+        boto3.client("cloudformation").create_stack(StackName=GROUP, TemplateBody=json.dumps(template))
+        client = boto3.client("scheduler")
+        client.create_schedule_group(Name=GROUP)
+        own = Schedule(
+            name="of-the-stack", every="rate(1 day)", request=REQUEST | {"output": {"append_to": "first"}}
+        )
+        client.create_schedule(
+            Name=own.name,
+            GroupName=GROUP,
+            Description=FROM_SETTINGS,
+            ScheduleExpression=own.every,
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target={"Arn": TICK, "RoleArn": ROLE, "Input": json.dumps(own.event())},
+        )
+        yield client
+
+
+def run(*arguments: str) -> str:
+    """Run the command and return its output."""
+    done = CliRunner().invoke(command, ["schedule", *arguments], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done.stdout
+
+
+def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
+    """It calls the stack's function of ticks by the stack's role. The cube may be named by an option."""
+    run(
+        "add",
+        "daily",
+        "request.yaml",
+        "--every",
+        "cron(0 6 * * ? *)",
+        "--cube",
+        "bolzano",
+        "--overlap-days",
+        "3",
+    )
+    found = scheduler.get_schedule(GroupName=GROUP, Name="daily")
+    shown, listed = run("list"), json.loads(run("list", "--json"))["schedules"]
+    run("remove", "daily")
+
+    assert (found["Target"]["Arn"], found["Target"]["RoleArn"]) == (TICK, ROLE)
+    assert found["ScheduleExpression"] == "cron(0 6 * * ? *)"
+    event = json.loads(found["Target"]["Input"])
+    assert event["tick"] == "<aws.scheduler.scheduled-time>"
+    made = Schedule.of_event(event)
+    assert (made.name, made.cube, made.overlap_days) == ("daily", "bolzano", 3)
+    assert shown.splitlines()[1] == "daily         cron(0 6 * * ? *)  bolzano  3 d      schedule add"
+    assert [(each["name"], each["is_of_settings"]) for each in listed] == [
+        ("daily", False),
+        ("of-the-stack", True),
+    ]
+    assert "daily" not in run("list")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["add", "of-the-stack", "request.yaml", "--every", "rate(1 day)", "--cube", "b"],
+            "there is a schedule",
+        ),
+        (
+            ["add", "other", "request.yaml", "--every", "rate(1 day)", "--cube", "first"],
+            "appends to first already",
+        ),
+        (["add", "other", "request.yaml", "--every", "rate(1 day)"], "output.append_to: name the cube"),
+        (["add", "other", "request.yaml", "--every", "daily", "--cube", "b"], "schedule.every"),
+        (["remove", "of-the-stack"], "of the stack's settings"),
+        (["remove", "nobody"], "there is no schedule nobody"),
+    ],
+)
+@pytest.mark.usefixtures("scheduler")
+def test_what_cannot_be_done_is_said(arguments: list[str], message: str) -> None:
+    """Nothing is added or removed."""
+    with pytest.raises(RequestError, match=message):
+        run(*arguments)
+
+    assert run("list").splitlines()[1].startswith("of-the-stack")
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_stack_that_is_not_there_is_named() -> None:
+    """So is one of another application."""
+    with pytest.raises(DeploymentError, match="there is no stack Nobody"):
+        run("list", "--stack", "Nobody")

@@ -1,0 +1,190 @@
+"""A cube that keeps itself up to date: schedules of the deployed stack, with the clock moved on."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import xarray as xr
+import yaml
+from obstore.store import S3Store
+from zarr.storage import ObjectStore
+
+from catalog.scenes import item
+from e2e.principals import User
+from e2e.test_gathers import IN_SAMPLES, SERIES
+from pixel_gather.catalog.schedule import Schedule
+from pixel_gather_emulator.deploy import DeployedStack
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+DAY_S: Final = 86_400
+ITEMS: Final = "schedules/items.json"
+CUBE: Final = "keeps-itself-up-to-date"
+
+
+@pytest.fixture(scope="module")
+def scheduler(deployment: DeployedStack) -> User:
+    """A user with the policy for schedules alone."""
+    return User.with_policies(deployment, "scheduler", "SchedulePolicyArn")
+
+
+def run_cli(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user on their own machine."""
+    return subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-m", "pixel_gather_cli", "schedule", *arguments],
+        env=user.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def put_items(deployment: DeployedStack, n: int) -> None:
+    """Put a file of items with the first ``n`` sample files, one a day up to today."""
+    today = datetime.now(UTC).replace(microsecond=0)
+    items = [
+        item(
+            f"s{at}",
+            box=(-180.0, -80.0, 180.0, 80.0),
+            time=(today - timedelta(days=10 - at)).isoformat().replace("+00:00", "Z"),
+            assets={"heat": {"href": f"s3://{deployment.samples.bucket}/{IN_SAMPLES}/{name}"}},
+        )
+        for at, name in enumerate(list(SERIES)[:n])
+    ]
+    body = json.dumps({"type": "FeatureCollection", "features": items}).encode()
+    deployment.client("s3").put_object(Bucket=deployment.samples.bucket, Key=ITEMS, Body=body)
+
+
+def executions(deployment: DeployedStack) -> list[dict[str, Any]]:
+    """Return the executions of the schedule, the first one first."""
+    page = deployment.client("stepfunctions").list_executions(stateMachineArn=deployment.state_machine_arn)
+    found = [each for each in page["executions"] if each["name"].startswith("tick-daily-")]
+    return sorted(found, key=lambda each: each["name"])
+
+
+def ticked(deployment: DeployedStack, n: int) -> dict[str, Any]:
+    """Move the clock a day on and return the schedule's ``n``-th gather when it has ended."""
+    deployment.emulator.move_clock(DAY_S + 60)
+    until = time.monotonic() + 180
+    while time.monotonic() < until:
+        found = executions(deployment)
+        if len(found) == n and found[-1]["status"] != "RUNNING":
+            arn = found[-1]["executionArn"]
+            described: dict[str, Any] = deployment.client("stepfunctions").describe_execution(
+                executionArn=arn
+            )
+            return described
+        time.sleep(0.5)
+    raise AssertionError(f"{executions(deployment)}\n{deployment.emulator.log_tail()}")
+
+
+def opened(deployment: DeployedStack) -> xr.Dataset:
+    """Open the cube."""
+    variables = deployment.variables
+    store = S3Store(
+        deployment.array_bucket,
+        prefix=f"{CUBE}.zarr",
+        endpoint=deployment.endpoint,
+        access_key_id=variables["AWS_ACCESS_KEY_ID"],
+        secret_access_key=variables["AWS_SECRET_ACCESS_KEY"],
+        region=deployment.region,
+        client_options={"allow_invalid_certificates": True},
+    )
+    return xr.open_zarr(ObjectStore(store, read_only=True))
+
+
+@pytest.fixture(scope="module")
+def daily(
+    deployment: DeployedStack, scheduler: User, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A schedule that somebody with the right to add schedules has added."""
+    request = tmp_path_factory.mktemp("schedules") / "request.yaml"
+    items = f"s3://{deployment.samples.bucket}/{ITEMS}"
+    request.write_text(
+        yaml.safe_dump(
+            {
+                "sources": {"stac": {"items": items, "assets": ["heat"]}},
+                "window": {"pixels": [0, 0, 40, 30]},
+            }
+        )
+    )
+    put_items(deployment, 2)
+    added = run_cli(scheduler, "add", "daily", str(request), "--every", "rate(1 day)", "--cube", CUBE)
+    assert added.returncode == 0, added.stderr
+    yield "daily"
+    removed = run_cli(scheduler, "remove", "daily")
+    assert removed.returncode == 0, removed.stderr
+    assert "no schedules" in run_cli(scheduler, "list").stderr
+
+
+@pytest.mark.usefixtures("daily")
+def test_ticks_make_the_cube_then_append_what_is_new_then_nothing(deployment: DeployedStack) -> None:
+    """Three days: the cube is made, grows by the new scenes, and stays as it is."""
+    first = ticked(deployment, 1)
+    rows_of_first = opened(deployment)["href"].values.tolist()
+    put_items(deployment, 4)
+    second = ticked(deployment, 2)
+    after_second = opened(deployment)
+    third = ticked(deployment, 3)
+    after_third = opened(deployment)
+
+    assert [each["status"] for each in (first, second, third)] == ["SUCCEEDED"] * 3, (first, second, third)
+    names = [f"s3://{deployment.samples.bucket}/{IN_SAMPLES}/{name}" for name in SERIES]
+    assert rows_of_first == names[:2]
+    assert after_second["href"].values.tolist() == names[:4]
+    assert (after_second["status"] == 0).all()
+    assert after_third["href"].values.tolist() == names[:4]
+    assert json.loads(second["input"])["output"] == {"append_to": CUBE}
+    assert json.loads(second["input"])["sources"]["stac"]["datetime"].partition("/")[0] != ".."
+
+
+def test_operator_may_not_add_schedules(deployment: DeployedStack, tmp_path: Path) -> None:
+    """The right is a policy of its own."""
+    operator = User.with_policies(deployment, "no-scheduler", "OperatorPolicyArn")
+    (tmp_path / "request.json").write_text(
+        json.dumps({"sources": {"stac": {"items": "s3://b/k.json", "assets": ["a"]}}, "window": "centre"})
+    )
+
+    refused = run_cli(
+        operator, "add", "mine", str(tmp_path / "request.json"), "--every", "rate(1 day)", "--cube", "mine"
+    )
+
+    assert refused.returncode == 2
+    assert "may not call ListSchedules" in refused.stderr
+
+
+def test_schedule_of_another_group_is_out_of_reach(deployment: DeployedStack, scheduler: User) -> None:
+    """The policy names the stack's own group."""
+    group, role = deployment.outputs["ScheduleGroup"], deployment.outputs["ScheduleRoleArn"]
+    event = Schedule(
+        name="x",
+        every="rate(1 day)",
+        request={
+            "sources": {"catalog": {"file": "s3://b/k.parquet", "assets": ["a"]}},
+            "window": "centre",
+            "output": {"append_to": "x"},
+        },
+    ).event()
+    target = {
+        "Arn": deployment.outputs["TickFunctionArn"],
+        "RoleArn": role,
+        "Input": json.dumps(event),
+    }
+    client = scheduler.client("scheduler")
+
+    with pytest.raises(client.exceptions.ClientError, match="not authorized"):
+        client.create_schedule(
+            Name="x",
+            GroupName="default",
+            ScheduleExpression="rate(1 day)",
+            FlexibleTimeWindow={"Mode": "OFF"},
+            Target=target,
+        )
+    assert group == "PixelGather-main"

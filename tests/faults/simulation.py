@@ -1,0 +1,352 @@
+"""Whole gathers in virtual time, with faults at random. A seed is a run, and gives the same run again.
+
+Planners, workers and finishes run beside each other on one event loop. Before each access to a store, an actor
+waits for a random time, so that every order of events can come. A store's access may fail before or after it
+has happened. Workers are killed and started again, sources are replaced and answer late, the cube is removed.
+Faults end after a minute. Then the gather has to become complete.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, override
+
+import numpy as np
+
+from pixel_gather.errors import ArrayExistsError, StoreError
+from pixel_gather.model.status import Status
+from pixel_gather.plan.cube_plan import CubePlan, Measurement
+from pixel_gather.plan.shards import ShardTask
+from pixel_gather.read.read_shard import Pixels, ShardBuffers
+from pixel_gather.report.receipt import Receipt, WrittenFile
+from pixel_gather.report.report import Report
+from pixel_gather.report.row_coordinates import Coordinate, Values
+from pixel_gather.request.request import parse_request
+from pixel_gather.stores import FoundCube
+from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
+from support.fakes import FakeControl, FakeCube, FakeImage, FakeLimiter, FakeProjector, FakeReader, table_of
+from support.virtual_time import run_virtually
+
+N_SOURCES: Final = 5
+_SIDE: Final = 4
+_FAULTS_END_S: Final = 60.0
+_LONGEST_RUN_S: Final = 3600.0
+_SOURCE_TIMEOUT_S: Final = 2.0
+_HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(N_SOURCES))
+_REQUEST: Final = parse_request(
+    {
+        "sources": "list",
+        "window": {"pixels": [0, 0, _SIDE, _SIDE]},
+        "output": {"layout": {"chunk": [1, _SIDE, _SIDE], "shard_rows": 2}},
+    }
+)
+
+
+class BrokenPromiseError(Exception):
+    """A finished cube is wrong, or a gather does not end."""
+
+
+@dataclass
+class World:
+    """One run: its chance, its stores, and the versions of its sources."""
+
+    seed: int
+    chance: random.Random = field(init=False)
+    files: dict[str, bytes] = field(default_factory=dict)
+    cube: "StormyCube" = field(init=False)
+    control: "StormyControl" = field(init=False)
+    reader: FakeReader = field(init=False)
+    versions: dict[str, list[Pixels]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make the first version of each source."""
+        self.chance = random.Random(self.seed)  # noqa: S311 # no secret
+        self.cube = StormyCube(world=self)
+        self.control = StormyControl(world=self, files=self.files)
+        self.reader = FakeReader({})
+        for href in _HREFS:
+            self.replace_source(href)
+
+    def replace_source(self, href: str) -> None:
+        """Give a source other pixels, another ETag and another delay."""
+        versions = self.versions.setdefault(href, [])
+        level = _HREFS.index(href) * 1000 + len(versions) * 20 + 1
+        pixels = np.arange(level, level + _SIDE * _SIDE, dtype="uint16").reshape(1, _SIDE, _SIDE)
+        versions.append(pixels[0])
+        delay_s = 0.0 if self.has_calmed or self.chance.random() < 0.7 else self.chance.random() * 4
+        images: Any = self.reader.images
+        images[href] = FakeImage(pixels=pixels, etags=[f'"{len(versions) - 1}"'], delay_s=delay_s)
+
+    @property
+    def has_calmed(self) -> bool:
+        """Whether no more faults come."""
+        try:
+            return asyncio.get_running_loop().time() > _FAULTS_END_S
+        except RuntimeError:
+            return False
+
+    async def access[T](self, act: Callable[[], Awaitable[T]]) -> T:
+        """Access a store: after a while, and perhaps in vain, or without an answer."""
+        await asyncio.sleep(self.chance.random() ** 3)
+        fate = 1.0 if self.has_calmed else self.chance.random()
+        if fate < 0.02:  # of all accesses
+            raise StoreError("the store did not answer")
+        done = await act()
+        if fate < 0.03:  # as above
+            raise StoreError("the answer was lost")
+        return done
+
+
+@dataclass
+class StormyControl(FakeControl):
+    """Control files in memory, with faults."""
+
+    world: World = field(kw_only=True)
+
+    @override
+    async def put(self, key: str, content: bytes) -> None:
+        await self.world.access(lambda: FakeControl.put(self, key, content))
+
+    @override
+    async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
+        await self.put(key, b"".join(parts))
+
+    @override
+    async def get(self, key: str) -> bytes | None:
+        return await self.world.access(lambda: FakeControl.get(self, key))
+
+    @override
+    async def get_range(self, key: str, start: int, stop: int) -> bytes:
+        return await self.world.access(lambda: FakeControl.get_range(self, key, start, stop))
+
+    @override
+    async def list_(self, prefix: str) -> set[str]:
+        return await self.world.access(lambda: FakeControl.list_(self, prefix))
+
+
+@dataclass
+class StormyCube(FakeCube):
+    """A cube in memory, with faults. Each complete cube is compared with the sources at once."""
+
+    world: World = field(kw_only=True)
+
+    def remove(self) -> None:
+        """Do what a user does who deletes the cube's folder."""
+        self.claimed = self.report = self.receipt = None
+        self.pixels, self.coordinates = {}, {}
+
+    @override
+    async def found(self) -> FoundCube | None:
+        return await self.world.access(super().found)
+
+    @override
+    async def create(self, plan: CubePlan) -> CubePlan:
+        return await self.world.access(lambda: FakeCube.create(self, plan))
+
+    @override
+    async def write_shard(
+        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
+    ) -> int:
+        sent = pixels.copy()
+
+        async def put() -> int:
+            if measurement.name not in self.pixels:  # S3 stores an object wherever it is put
+                return sent.nbytes
+            return await FakeCube.write_shard(self, plan, measurement, key, sent)
+
+        return await self.world.access(put)
+
+    @override
+    async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
+        async def put() -> None:
+            for each in coordinates:  # the real store keeps the chunks of an earlier try
+                dtype: Any = object if each.dtype == "string" else each.dtype
+                self.coordinates.setdefault(each.name, np.full(each.shape, each.fill, dtype=dtype))
+
+        await self.world.access(put)
+
+    @override
+    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+        async def put() -> None:
+            for name, rows in values.items():
+                if name in self.coordinates:
+                    self.coordinates[name][start : start + len(rows)] = rows
+
+        await self.world.access(put)
+
+    @override
+    async def write_row_table(
+        self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]
+    ) -> WrittenFile | None:
+        async for _ in batches:
+            pass
+        return None
+
+    @override
+    async def write_receipt(self, receipt: Receipt) -> None:
+        await self.world.access(lambda: FakeCube.write_receipt(self, receipt))
+
+    @override
+    async def complete(self, plan: CubePlan, report: Report) -> None:
+        async def put() -> None:
+            found = await FakeCube.found(self)
+            if found is None or found.claim != plan.claim:  # the conditional PUT of the real store
+                raise ArrayExistsError("planned anew")
+            self.report = report
+            check_promise(self.world)
+
+        await self.world.access(put)
+
+
+def check_promise(world: World) -> None:
+    """Compare a finished cube with its sources: each row has the pixels of its source, or says why not.
+
+    Raises:
+        BrokenPromiseError: It differs.
+    """
+    cube = world.cube
+    rows = zip(_HREFS, cube.coordinates["href"], cube.coordinates["status"], strict=True)
+    for row, (href, told, status) in enumerate(rows):
+        pixels = cube.pixels["band_1"][row]
+        if told != href:
+            raise BrokenPromiseError(f"row {row} names {told}, the list {href}")
+        if status == Status.OK:
+            version = world.versions[href][int(str(cube.coordinates["etag"][row]).strip('"'))]
+            if not np.array_equal(pixels, version):
+                raise BrokenPromiseError(f"row {row} is ok, and has other pixels than its version")
+            if cube.coordinates["max"][row] != version.max():
+                raise BrokenPromiseError(f"row {row} has the statistics of other pixels")
+        elif pixels.any():
+            raise BrokenPromiseError(f"row {row} has the status {Status(int(status)).name}, and pixels")
+
+
+@dataclass
+class Run:
+    """The actors of one run."""
+
+    world: World
+
+    async def gather(self) -> None:
+        """Do what a state machine does: plan, gather all shards, finish. Repeat each step until it is done."""
+        plan, tasks = await self._until_done(self._plan)
+        async with asyncio.TaskGroup() as group:
+            for task in tasks:
+                group.create_task(self._fill(plan, task))
+        await self._until_done(lambda: self._finish(plan, tasks))
+
+    async def _fill(self, plan: CubePlan, task: ShardTask) -> None:
+        """Start workers for a task until one has committed it. Some are killed, some run twice."""
+        while True:
+            workers = [
+                asyncio.create_task(self._shard(plan, task)) for _ in range(1 + (self._chance() < 0.2))
+            ]
+            if self._chance() < 0.15:  # a time-out or a lost machine
+                await asyncio.sleep(self.world.chance.random() * 5)
+                workers[0].cancel()
+            ended = await asyncio.gather(*workers, return_exceptions=True)
+            for each in ended:
+                if isinstance(each, ArrayExistsError | BrokenPromiseError):
+                    raise each
+            if any(not isinstance(each, BaseException) for each in ended):
+                return
+
+    def _chance(self) -> float:
+        return 1.0 if self.world.has_calmed else self.world.chance.random()
+
+    async def _until_done[T](self, step: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a step until no store fails. Sometimes it is killed on its way."""
+        while True:
+            with suppress(StoreError, TimeoutError):
+                limit_s = self.world.chance.random() * 10 if self._chance() < 0.15 else None
+                async with asyncio.timeout(limit_s):
+                    return await step()
+            await asyncio.sleep(self.world.chance.random())
+
+    async def _plan(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
+        world = self.world
+        return await plan_gather.plan_gather(
+            _REQUEST,
+            table=table_of(*_HREFS),
+            reader=world.reader,
+            projector=FakeProjector(),
+            cube=world.cube,
+            control=world.control,
+            max_task_nbytes=2**20,
+        )
+
+    async def _shard(self, plan: CubePlan, task: ShardTask) -> None:
+        world = self.world
+        await gather_shard.gather_shard(
+            task,
+            plan=plan,
+            reader=world.reader,
+            projector=FakeProjector(),
+            limiter=FakeLimiter(),
+            buffers=ShardBuffers(plan),
+            cube=world.cube,
+            control=world.control.below(plan.claim),
+            source_timeout_s=_SOURCE_TIMEOUT_S,
+            claims=world.control,
+        )
+
+    async def _finish(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
+        world = self.world
+        await finish_gather.finish_gather(
+            plan=plan, tasks=tasks, cube=world.cube, control=world.control.below(plan.claim)
+        )
+
+
+async def _user(run: Run) -> None:
+    """Submit the request until the cube is complete, as a user does who repeats the command."""
+    world = run.world
+    while world.cube.report is None:
+        try:
+            await run.gather()
+        except* ArrayExistsError:
+            await asyncio.sleep(world.chance.random())
+
+
+async def _vandal(world: World) -> None:
+    """Replace sources, and sometimes remove the cube, until the faults end."""
+    removes = world.chance.random() < 0.3  # of all runs
+    while not world.has_calmed:
+        await asyncio.sleep(world.chance.random() * 5)
+        world.replace_source(world.chance.choice(_HREFS))
+        if removes and world.chance.random() < 0.2:  # of all its turns
+            world.cube.remove()
+
+
+def simulate(seed: int) -> World:
+    """Run one gather by two users, and check the promise.
+
+    Raises:
+        BrokenPromiseError: A finished cube was wrong, or the gather did not end.
+    """
+    world = World(seed)
+
+    async def everything() -> None:
+        vandal = asyncio.create_task(_vandal(world))
+        try:
+            async with asyncio.timeout(_LONGEST_RUN_S), asyncio.TaskGroup() as users:
+                for _ in range(2):
+                    users.create_task(_user(Run(world)))
+            await vandal
+            await _user(Run(world))
+        except TimeoutError as error:
+            raise BrokenPromiseError("the gather did not end") from error
+        finally:
+            vandal.cancel()
+
+    try:
+        run_virtually(everything())
+    except* BrokenPromiseError as group:
+        raise BrokenPromiseError(f"seed {seed}: {_first(group)}") from group
+    check_promise(world)
+    return world
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

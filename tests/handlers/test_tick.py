@@ -1,0 +1,157 @@
+"""Ticks of a schedule: which gather each one starts, by the functions of a deployment."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from catalog.scenes import item
+from pixel_gather import Settings, StoreSettings, gather
+from pixel_gather.catalog.schedule import Schedule
+from pixel_gather.errors import RequestError, StoreError
+from support.lambda_functions import Context, cold_start
+
+REQUEST: dict[str, Any] = {
+    "sources": {"stac": {"items": "s3://sources/items.json", "assets": ["B2"]}},
+    "window": {"pixels": [10, 20, 100, 90]},
+    "output": {"append_to": "grows"},
+}
+DAILY = Schedule(name="daily", every="rate(1 day)", request=REQUEST, overlap_days=2)
+
+
+@dataclass
+class FakeStepFunctions:
+    """Keeps what was started. Like AWS, it refuses a name that is taken by another input."""
+
+    started: dict[str, Any] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)
+
+    def start_execution(self, *, name: str, input: str, **_: Any) -> dict[str, Any]:  # noqa: A002 # boto3's
+        """Start an execution."""
+        if name in self.started:
+            raise ClientError({"Error": {"Code": "ExecutionAlreadyExists"}}, "StartExecution")
+        self.started[name] = json.loads(input)
+        return {"startDate": datetime.now(UTC)}
+
+    def describe_execution(self, *, executionArn: str) -> dict[str, Any]:  # noqa: N803 # boto3's
+        """Describe an execution."""
+        return self._line(executionArn.rpartition(":")[2])
+
+    def list_executions(self, **_: Any) -> dict[str, Any]:
+        """List those that run."""
+        return {"executions": [self._line(name) for name in sorted(self.running)]}
+
+    def _line(self, name: str) -> dict[str, Any]:
+        return {"name": name, "status": "RUNNING", "startDate": datetime.now(UTC)}
+
+
+@pytest.fixture
+def states() -> FakeStepFunctions:
+    """A Step Functions without executions."""
+    return FakeStepFunctions()
+
+
+@pytest.fixture
+def tick(s3: Any, states: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The function of ticks."""
+    del s3
+    with cold_start(monkeypatch, "tick") as module:
+        executions = replace(module.ticker.executions, stepfunctions=states)
+        module.ticker = module.Ticker(module.deployment, executions)
+        yield module
+
+
+def told(tick: ModuleType, when: str, schedule: Schedule = DAILY) -> dict[str, Any]:
+    """Call the function at a time and return its answer."""
+    answer: dict[str, Any] = tick.handler(schedule.event(when), Context())
+    return answer
+
+
+def put_items(s3: Any, n: int) -> None:
+    """Put a file of items that names the first ``n`` scenes, one a day from 1 June."""
+    listed = s3.list_objects_v2(Bucket="sources", Prefix="landsat/")["Contents"]
+    keys = sorted(each["Key"] for each in listed)[:n]
+    items = [
+        item(f"s{at}", time=f"2026-06-{at + 1:02}T10:00:00Z", assets={"B2": {"href": f"s3://sources/{key}"}})
+        for at, key in enumerate(keys)
+    ]
+    body = json.dumps({"type": "FeatureCollection", "features": items})
+    s3.put_object(Bucket="sources", Key="items.json", Body=body)
+
+
+def datetime_of(request: dict[str, Any]) -> str:
+    """Return the time range of a request's search."""
+    return str(request["sources"]["stac"]["datetime"])
+
+
+def test_first_tick_makes_the_cube_and_the_next_searches_from_before_its_last_row(
+    tick: ModuleType, s3: Any, s3_url: str, states: FakeStepFunctions
+) -> None:
+    """A tick that comes twice starts one gather."""
+    put_items(s3, 3)
+
+    first = told(tick, "2026-06-03T12:00:00Z")
+    again = told(tick, "2026-06-03T12:00:00Z")
+    request = states.started["tick-daily-20260603T120000Z"]
+    stores = StoreSettings(endpoint=s3_url)
+    gather(request, to="s3://cubes/out/grows.zarr", settings=Settings(stores=stores, draws_report=False))
+    second = told(tick, "2026-06-05T12:00:00Z")
+
+    assert first["execution"] == again["execution"] == "tick-daily-20260603T120000Z"
+    assert (datetime_of(request), request["output"]) == ("../2026-06-03T12:00:00Z", {"name": "grows"})
+    later = states.started[second["execution"]]
+    assert datetime_of(later) == "2026-06-01T10:00:00Z/2026-06-05T12:00:00Z"
+    assert later["output"] == {"append_to": "grows"}
+    assert len(states.started) == 2
+
+
+def test_first_gather_that_failed_is_gone_on_with_by_the_next_tick(
+    tick: ModuleType, s3: Any, states: FakeStepFunctions
+) -> None:
+    """The unfinished cube is that of the first tick's search. Another search would be refused there."""
+    told(tick, "2026-06-02T12:00:00Z")
+    begun = states.started["tick-daily-20260602T120000Z"]
+    attributes = {"pixel_gather": json.dumps({"request": begun}), "complete": 0}
+    body = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes})
+    s3.put_object(Bucket="cubes", Key="out/grows.zarr/zarr.json", Body=body)
+
+    later = told(tick, "2026-06-04T12:00:00Z")
+
+    assert states.started[later["execution"]] == begun
+
+
+def test_tick_leaves_a_gather_that_runs_alone(tick: ModuleType, states: FakeStepFunctions) -> None:
+    """The next tick finds the same scenes. A schedule whose name begins the same does not count."""
+    states.running = {"tick-daily-20260601T120000Z"}
+    found = told(tick, "2026-06-02T12:00:00Z")
+
+    assert found["execution"] is None
+    assert found["why"].startswith("the gather of an earlier tick is running")
+    states.running = {"tick-daily-two-20260601T120000Z", "bolzano-0123456789abcdef"}
+    assert told(tick, "2026-06-02T12:00:00Z")["execution"] == "tick-daily-20260602T120000Z"
+
+
+def test_tick_before_its_search_begins_starts_nothing(tick: ModuleType, states: FakeStepFunctions) -> None:
+    """The answer says why."""
+    stac = REQUEST["sources"]["stac"] | {"datetime": "2030/.."}
+    later = replace(DAILY, request=REQUEST | {"sources": {"stac": stac}})
+
+    found = told(tick, "2026-06-02T12:00:00Z", later)
+
+    assert (found["execution"], states.started) == (None, {})
+    assert "time range" in found["why"]
+
+
+def test_wrong_event_and_what_is_no_cube_raise(tick: ModuleType, s3: Any) -> None:
+    """The function fails, its alarm rings, and nothing is started."""
+    with pytest.raises(RequestError, match="tick"):
+        told(tick, "soon")
+    s3.put_object(Bucket="cubes", Key="out/grows.zarr/zarr.json", Body=b'{"attributes": {}}')
+
+    with pytest.raises(StoreError, match="no gather made"):
+        told(tick, "2026-06-02T12:00:00Z")

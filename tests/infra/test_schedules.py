@@ -1,0 +1,69 @@
+"""The schedules of the settings, and where others may be added."""
+
+import json
+from typing import Any
+
+import pytest
+
+from infra.context import SettingsError
+from infra.settings import Settings
+from pixel_gather.catalog.schedule import Schedule
+from support.synthesized import Synthesized, synthesized
+
+REQUEST: dict[str, Any] = {
+    "sources": {"catalog": {"file": "s3://catalogs/all.parquet", "assets": ["red"]}},
+    "window": {"bbox": [11, 46, 11.1, 46.1]},
+    "output": {"append_to": "bolzano"},
+}
+DAILY: dict[str, Any] = {"name": "daily", "every": "cron(0 6 * * ? *)", "request": REQUEST, "overlap_days": 3}
+
+
+@pytest.fixture(scope="module")
+def stack() -> Synthesized:
+    """A stack with one schedule."""
+    return synthesized(schedules=[DAILY])
+
+
+def test_schedule_calls_the_function_of_ticks_with_its_request(stack: Synthesized) -> None:
+    """Scheduler replaces the tick's time. A call that fails is tried again within an hour."""
+    (found,) = stack.properties("AWS::Scheduler::Schedule")
+    target = found["Target"]
+
+    assert (found["Name"], found["GroupName"]) == ("daily", "PixelGather-main")
+    assert found["ScheduleExpression"] == "cron(0 6 * * ? *)"
+    assert found["FlexibleTimeWindow"] == {"Mode": "OFF"}
+    assert stack.show(target["Arn"]) == "<tick>"
+    assert target["RetryPolicy"] == {"MaximumEventAgeInSeconds": 3600, "MaximumRetryAttempts": 3}
+    event = json.loads(target["Input"])
+    assert event["tick"] == "<aws.scheduler.scheduled-time>"
+    assert Schedule.of_event(event) == Schedule(**DAILY)
+
+
+def test_group_is_there_without_schedules(stack: Synthesized) -> None:
+    """Others can be added at any time. The outputs say where."""
+    empty = synthesized()
+
+    assert empty.properties("AWS::Scheduler::Schedule") == []
+    assert [each["Name"] for each in empty.properties("AWS::Scheduler::ScheduleGroup")] == [
+        "PixelGather-main"
+    ]
+    outputs = stack.template["Outputs"]
+    assert outputs["ScheduleGroup"]["Value"] == "PixelGather-main"
+    assert stack.show(outputs["TickFunctionArn"]["Value"]) == "<tick>"
+
+
+@pytest.mark.parametrize(
+    ("schedules", "message"),
+    [
+        ([DAILY | {"every": "daily"}], r"schedules\[0\].*schedule.every"),
+        ([{"name": "daily"}], r"schedules\[0\].*name, every, request"),
+        ([DAILY | {"more": 1}], r"schedules\[0\]"),
+        ([DAILY | {"request": "r"}], r"schedules\[0\].request"),
+        ([DAILY, DAILY | {"request": REQUEST | {"output": {"append_to": "b"}}}], "the name of one schedule"),
+        ([DAILY, DAILY | {"name": "other"}], "the cube of one schedule"),
+    ],
+)
+def test_wrong_schedules_are_refused_before_anything_is_deployed(schedules: Any, message: str) -> None:
+    """The message names the schedule and its field."""
+    with pytest.raises(SettingsError, match=message):
+        Settings.from_context({"schedules": schedules})

@@ -1,0 +1,349 @@
+"""The page in a headless Chromium: its pixels against zarr-python's, its requests, its accessibility."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, override
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import zarr
+
+from infra.node_tools import node_modules
+from pixel_gather.adapters.report.view_page import view_page
+from pixel_gather.local import view
+from pixel_gather.local.view import CubeServer, serving_cube
+from support.browser import CHROMIUM, Page, opened_browser
+from support.viewed_cubes import BANDS, MISSING, NODATA, SIDE, gathered_valley, plain_cube, plain_pixels
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium or google-chrome on this machine"),
+]
+_N_ROWS = 9
+_VIEWER = Path(__file__).parents[2] / "scripts" / "viewer"
+
+
+class _Counting(view._Handler):
+    """Notes each request that the server answers: its key below the cube, and its range."""
+
+    asked: list[tuple[str, str | None]]
+
+    @override
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        del code, size
+        self.asked.append((self.path.split("/", 3)[-1], self.headers["Range"]))
+
+
+@contextmanager
+def _running(server: CubeServer) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """Serve in a thread. Yield the page's address and the list of requests."""
+    asked: list[tuple[str, str | None]] = []
+    server.RequestHandlerClass = type("Counting", (_Counting,), {"asked": asked})
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server.url, asked
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def valley(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return the place of a gathered cube of four measurements."""
+    return gathered_valley(tmp_path_factory.mktemp("valley"), n_rows=_N_ROWS).place
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """Return a tab of a browser."""
+    with opened_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def served(valley: str) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    """Return the address of the cube's page and the requests so far."""
+    with serving_cube(valley) as server, _running(server) as running:
+        yield running
+
+
+def _pixels(valley: str, band: str, row: int) -> Any:
+    array: Any = zarr.open_group(valley, mode="r")[band]
+    return array[row]
+
+
+def _canvas(page: Page) -> Any:
+    """Return the colours on display, shape (y, x, 4)."""
+    script = """(() => { const c = document.getElementById("pixels");
+      const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+      return [c.height, c.width, Array.from(data)]; })()"""
+    height, width, data = page.run(script)
+    return np.array(data, dtype="uint8").reshape(height, width, 4)
+
+
+def _levels(pixels: Any, limits: Any) -> Any:
+    low, high = limits
+    return np.floor(np.clip((pixels.astype("float64") - low) / (high - low), 0, 1) * 255 + 0.5).astype(int)
+
+
+def _of(pixels: Any) -> Any:
+    return np.percentile(pixels[pixels != NODATA], [2, 98])
+
+
+def test_canvas_holds_zarrs_pixels_through_the_stretch(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """Percentiles are NumPy's, colours matplotlib's. Nodata are transparent."""
+    url, _ = served
+    row = 5
+    page.open_(f"{url}#row={row}&show=nir&map=viridis&stretch=row")
+
+    pixels = _pixels(valley, "nir", row)
+    is_valid = pixels != NODATA
+    colours = mpl.colormaps["viridis"](_levels(pixels, _of(pixels)), bytes=True)
+    shown = _canvas(page)
+    assert 0 < (~is_valid).sum() < SIDE * SIDE
+    assert (shown[is_valid] == colours[is_valid]).all()
+    assert (shown[~is_valid, 3] == 0).all()
+
+
+def test_canvas_mixes_three_measurements_and_keeps_the_stretch(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """The limits of the first row on display hold for the next rows, until others are taken."""
+    url, _ = served
+    page.open_(f"{url}#row=3&rgb=red,green,blue&stretch=kept")
+    page.run("document.getElementById('next').click()")
+    page.wait("location.hash.includes('row=4') && document.documentElement.dataset.state === 'drawn'")
+
+    shown = _canvas(page)
+    for place, band in enumerate(BANDS[:3]):
+        pixels = _pixels(valley, band, 4)
+        is_valid = pixels != NODATA
+        levels = _levels(pixels, _of(_pixels(valley, band, 3)))
+        assert (shown[is_valid][:, place] == levels[is_valid]).all()
+
+
+def test_canvas_takes_fixed_limits_from_the_link(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """A link keeps the view: row, measurement, map, limits."""
+    url, _ = served
+    page.open_(f"{url}#row=2&show=green&map=grey&stretch=fixed&limits=100,900")
+
+    pixels = _pixels(valley, "green", 2)
+    is_valid = pixels != NODATA
+    assert (_canvas(page)[is_valid][:, 1] == _levels(pixels, (100, 900))[is_valid]).all()
+    assert page.run("location.hash") == "#row=2&show=green&map=grey&stretch=fixed&limits=100%2C900"
+
+
+def test_row_that_was_not_read_says_why(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """No pixel is invented: the canvas is empty, and the status stands over it."""
+    url, _ = served
+    page.open_(f"{url}#row={MISSING}&show=nir")
+
+    assert (_canvas(page)[..., 3] == 0).all()
+    assert "missing" in page.run("document.getElementById('why').textContent")
+    page.wait(f"document.getElementById('href').textContent.endsWith('valley_{MISSING:03}_nir.tif')")
+
+
+def test_slice_takes_three_requests(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """Metadata, shard index, chunks. Other rows of the same chunks take none; coordinates one each."""
+    url, asked = served
+    asked.clear()
+    page.open_(f"{url}#row=1&show=red")
+    page.wait("document.getElementById('href').textContent")
+    first = list(asked)
+    asked.clear()
+    page.run("document.getElementById('next').click()")
+    page.wait("location.hash.includes('row=2') && document.documentElement.dataset.state === 'drawn'")
+
+    of_pixels = [(key, range_) for key, range_ in first if key == "zarr.json" or key.startswith("red/")]
+    assert [key for key, _ in of_pixels] == ["zarr.json", "red/c/0/0/0", "red/c/0/0/0"]
+    assert str(of_pixels[1][1]).startswith("bytes=-")
+    others = sorted(key.split("/")[0] for key, _ in first if (key, _) not in of_pixels)
+    assert [each for each in others if each != "favicon.ico"] == ["href", "status", "time", "view.html"]
+    assert not asked
+
+
+def test_page_asks_no_other_host_and_breaks_no_policy(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]]
+) -> None:
+    """Every request of the page went to its own server. The browser reports nothing about the policy."""
+    url, _ = served
+    page.events.clear()
+    page.open_(f"{url}#row=0&rgb=red,green,blue&part=10,10,5,5")
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    sent = [
+        each["params"]["request"]["url"]
+        for each in page.events
+        if each["method"] == "Network.requestWillBeSent"
+    ]
+    origin = url.split("/", 3)[2]
+    assert len(sent) > 5
+    assert {each.split("/", 3)[2] for each in sent} == {origin}
+    said = [each["params"]["entry"] for each in page.events if each["method"] == "Log.entryAdded"]
+    assert [each for each in said if not each.get("url", "").endswith("favicon.ico")] == []
+    assert not [each for each in page.events if each["method"] == "Runtime.exceptionThrown"]
+
+
+def test_click_gives_the_series_of_the_pixel(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """Value, time, source and status of the row; one point of the chart for each row that was read."""
+    url, _ = served
+    page.open_(f"{url}#row=5&show=nir")
+    _drag(page, (50, 100), (50, 100))
+
+    value = int(_pixels(valley, "nir", 5)[100, 50])
+    told = page.run("document.getElementById('readout').textContent")
+    assert "column 50, line 100" in told
+    assert f"nir{value}status" in told
+    assert "2025-03-20 (5)" in told
+    page.wait("document.getElementById('readout').textContent.includes('valley_005_nir.tif')")
+    dots = page.run("document.querySelector('#chart .dots').getAttribute('d')")
+    assert dots.count("M") == _N_ROWS - 1
+    assert page.run("document.querySelector('#chart .failed').getAttribute('d')").count("M") == 1
+
+
+def test_rectangle_gives_mean_and_spread(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """Nodata do not count. The figures are NumPy's."""
+    url, _ = served
+    page.open_(f"{url}#row=5&show=blue")
+    _drag(page, (0, 0), (39, 39))
+
+    part = _pixels(valley, "blue", 5)[:40, :40]
+    valid = part[part != NODATA].astype("float64")
+    assert 0 < valid.size < part.size
+    told = page.run("document.getElementById('readout').textContent")
+    assert f"{valid.size:,} of 1,600 pixels valid" in told
+    assert f"mean {valid.mean():.4g}" in told
+    assert f"standard deviation {valid.std():.4g}" in told
+
+
+def test_keys_move_the_pixel_and_step_through_rows(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]]
+) -> None:
+    """Everything that a mouse does, keys do."""
+    url, _ = served
+    page.open_(f"{url}#row=3&show=red&part=20,30,1,1")
+    page.run("document.getElementById('stage').focus()")
+    for key, shift in (("ArrowRight", 0), ("ArrowDown", 0), ("ArrowRight", 8), ("PageDown", 0)):
+        for kind in ("keyDown", "keyUp"):
+            page.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, modifiers=shift)
+    page.wait("location.hash.includes('row=4')")
+
+    assert "part=21%2C31%2C2%2C1" in page.run("location.hash")
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_axe_finds_nothing(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], *, is_dark: bool
+) -> None:
+    """The page is accessible in both themes, with a chart, a failed row and inputs for limits."""
+    url, _ = served
+    page.look(width=1200, height=900, is_dark=is_dark)
+    page.open_(f"{url}#row={MISSING}&rgb=nir,green,blue&stretch=fixed&limits=0,9;0,9;0,9&part=9,9,4,4")
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+    page.run((node_modules(_VIEWER) / "axe-core" / "axe.min.js").read_text())
+    found = page.run(
+        "axe.run().then(({ violations, passes }) => "
+        "[violations.map(({ id, nodes }) => [id, nodes[0].html]), passes.length])"
+    )
+
+    assert found[0] == []
+    assert found[1] > 20
+
+
+def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> None:
+    """Opening such a cube reads no more than opening a small one. A far row reads its own chunks."""
+    server = CubeServer(plain_cube(100_000, dim="time"), "many")
+    with server, _running(server) as (url, asked):
+        page.open_(f"{url}#row=99999&part=3,2,1,1")
+        page.wait("document.getElementById('href').textContent === 's3://b/99999.tif'")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+
+        told = page.run("document.getElementById('readout').textContent")
+        offered = page.run("document.getElementById('all').textContent")
+    assert "pixelcolumn 3, line 2" in told
+    assert f"band_1{plain_pixels(np.array([99_999]))[0, 2, 3]}" in told
+    assert offered.startswith("Read all rows (3,126 requests")
+    coordinates = {key for key, _ in asked if key.split("/")[0] in ("time", "status", "href")}
+    assert coordinates == {"time/c/5", "time/c/6", "status/c/5", "status/c/6", "href/c/6"}
+    assert len(asked) < 80
+
+
+def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
+    """Without times and a common grid, rows have numbers, and the page says that they lie apart."""
+    server = CubeServer(plain_cube(200, dim="source"), "stack")
+    with server, _running(server) as (url, _):
+        page.open_(f"{url}#row=199&stretch=row")
+
+        shown, facts, label = (
+            _canvas(page),
+            *(page.run(f"document.getElementById('{each}').textContent") for each in ("facts", "label")),
+        )
+    pixels = plain_pixels(np.array([199]))[0]
+    assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
+    assert facts.endswith("rows lie on grids of their own")
+    assert label == "Row 199"
+
+
+@pytest.mark.parametrize(
+    ("codec", "dtype"),
+    [("blosc-zstd", "uint8"), ("zstd", "int16"), ("none", "float64"), ("blosc-lz4", "float32")],
+)
+def test_page_reads_every_lossless_codec(page: Page, codec: str, dtype: str) -> None:
+    """Of every codec that a request may name, and several dtypes."""
+    server = CubeServer(plain_cube(100, dim="source", dtype=dtype, codec=codec), "coded")
+    with server, _running(server) as (url, _):
+        page.open_(f"{url}#row=70&stretch=row")
+        shown = _canvas(page)
+
+    pixels = plain_pixels(np.array([70]))[0].astype(dtype)
+    assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
+
+
+@pytest.mark.parametrize(
+    ("codec", "dtype", "said"),
+    [("zfp", "float32", "is compressed by imagecodecs_zfp"), ("none", "complex64", "has complex numbers")],
+)
+def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said: str) -> None:
+    """Nothing is drawn, and the reason stands on the page."""
+    server = CubeServer(plain_cube(100, dim="source", dtype=dtype, codec=codec), "odd")
+    with server, _running(server) as (url, _):
+        page.open_(url)
+
+        assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+
+
+def test_page_from_a_folder_names_the_command(page: Page, valley: str) -> None:
+    """Browsers refuse such a page its files. It says what to run instead."""
+    copy = Path(valley) / "view.html"
+    copy.write_bytes(view_page())
+    page.open_(copy.as_uri())
+
+    assert f"pixel-gather view '{valley}'" in page.run("document.getElementById('message').textContent")
+
+
+def _drag(page: Page, start: tuple[int, int], end: tuple[int, int]) -> None:
+    """Press the mouse on one pixel, release it on another, and wait for the series."""
+    box = page.run(
+        "(({ left, top, width }) => [left, top, width])"
+        "(document.getElementById('stage').getBoundingClientRect())"
+    )
+    places = [
+        (box[0] + (x + 0.5) * box[2] / SIDE, box[1] + (y + 0.5) * box[2] / SIDE) for x, y in (start, end)
+    ]
+    for kind, (x, y) in zip(
+        ("mousePressed", "mouseMoved", "mouseReleased"), (places[0], places[1], places[1]), strict=True
+    ):
+        page.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+    page.wait("document.documentElement.dataset.series === 'drawn'")

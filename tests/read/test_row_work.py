@@ -1,0 +1,63 @@
+"""Work on groups of rows, while others are read."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from pixel_gather.model.outcome import Outcome
+from pixel_gather.model.status import Status
+from pixel_gather.read.row_work import RowWork
+
+
+def test_work_on_a_group_starts_when_all_of_its_sources_are_there() -> None:
+    """Two groups of two rows and one of a single row, each source of which ends in its own time."""
+    done: list[tuple[int, list[list[str | None]]]] = []
+
+    async def work(start: int, rows: Sequence[Sequence[Outcome]]) -> None:
+        done.append((start, [[each.reason for each in row] for row in rows]))
+
+    async def read() -> None:
+        async with RowWork(5, n_slots=2, step=2, work=work) as rows:
+            for row, slot in ((2, 0), (0, 1), (3, 1), (4, 0), (3, 0), (4, 1), (2, 1), (1, 0), (1, 1)):
+                rows.note(row, slot, Outcome(status=Status.OK, reason=f"{row} {slot}"))
+            await asyncio.sleep(0)
+            assert [start for start, _ in done] == [4, 2]
+            rows.note(0, 0, Outcome(status=Status.OK, reason="0 0"))
+            await rows.ended()
+
+    asyncio.run(read())
+
+    assert done == [
+        (4, [["4 0", "4 1"]]),
+        (2, [["2 0", "2 1"], ["3 0", "3 1"]]),
+        (0, [["0 0", "0 1"], ["1 0", "1 1"]]),
+    ]
+
+
+def test_work_ends_with_its_shard() -> None:
+    """If reading fails, nothing works on the pixels any longer. An error of the work is raised."""
+    events: list[str] = []
+
+    async def work(start: int, _: Sequence[Sequence[Outcome]]) -> None:
+        try:
+            if start:
+                raise ValueError("no memory")
+            await asyncio.sleep(10)
+        finally:
+            events.append(f"{start} ended")
+
+    async def read(*, fails: bool) -> None:
+        async with RowWork(2, n_slots=1, step=1, work=work) as rows:
+            rows.note(0, 0, Outcome(status=Status.OK))
+            rows.note(1, 0, Outcome(status=Status.OK))
+            await asyncio.sleep(0)
+            if fails:
+                raise OSError("unread")
+            await rows.ended()
+
+    for fails, error in ((True, OSError), (False, ValueError)):
+        with pytest.raises(error):
+            asyncio.run(read(fails=fails))
+        assert sorted(events) == ["0 ended", "1 ended"]
+        events.clear()

@@ -1,0 +1,67 @@
+"""moto's S3 server on loopback. It records every request."""
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.request import Request, urlopen
+
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+
+@dataclass
+class CountedS3:
+    """A running server."""
+
+    endpoint: str = ""
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    """Method and path with query of each request."""
+
+    sent_nbytes: int = 0
+    """Bytes of all answers' bodies."""
+
+    received_nbytes: int = 0
+    """Bytes of all requests' bodies."""
+
+    def __call__(self, environment: dict[str, Any], start: Any) -> Iterable[bytes]:
+        """Answer one request by moto."""
+        query = environment.get("QUERY_STRING", "")
+        path = environment["PATH_INFO"] + (f"?{query}" if query else "")
+        self.asked.append((environment["REQUEST_METHOD"], path))
+        self.received_nbytes += int(environment.get("CONTENT_LENGTH") or 0)
+        body = b"".join(self._moto(environment, start))
+        self.sent_nbytes += len(body) if environment["REQUEST_METHOD"] != "HEAD" else 0
+        return [body]
+
+    def __post_init__(self) -> None:
+        """Make moto's application."""
+        self._moto: Any = DomainDispatcherApplication(create_backend_app)
+
+    def forget(self) -> None:
+        """Count from 0 again."""
+        self.asked.clear()
+        self.sent_nbytes = self.received_nbytes = 0
+
+
+@contextmanager
+def counted_s3() -> Iterator[CountedS3]:
+    """Serve on loopback until the context ends. The store is empty at the start and at the end."""
+    found = CountedS3()
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = make_server("127.0.0.1", 0, found, threaded=True)
+    found.endpoint = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    reset = Request(f"{found.endpoint}/moto-api/reset", method="POST")  # noqa: S310 # our own server
+    try:
+        urlopen(reset).close()  # noqa: S310 # as above; moto is one for all tests
+        found.forget()
+        yield found
+    finally:
+        urlopen(reset).close()  # noqa: S310 # as above
+        server.shutdown()
+        server.server_close()
+        thread.join()

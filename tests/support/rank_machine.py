@@ -1,0 +1,86 @@
+"""Step Functions as large rankings use it: each execution runs in the call that starts it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from support.lambda_functions import STATE_MACHINE, Context
+
+
+@dataclass
+class RankMachine:
+    """Calls the functions of a large ranking as the state machine does. A fake of boto3's client."""
+
+    rounds: ModuleType
+    measure: ModuleType
+    s3: Any
+    poison: set[str] = field(default_factory=set)
+    """Scenes whose worker always crashes."""
+
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    n_children: list[int] = field(default_factory=list)
+    """Of each round."""
+
+    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:  # noqa: A002, N803 # boto3's
+        """Run a ranking to its end."""
+        assert stateMachineArn == STATE_MACHINE
+        now = datetime.now(UTC)
+        execution = {
+            "name": name,
+            "executionArn": f"arn:{name}",
+            "input": input,
+            "startDate": now,
+            "stopDate": now,
+        }
+        verdict = self.run({"request": json.loads(input), "execution": name})
+        if verdict["verdict"] == "complete":
+            execution |= {"status": "SUCCEEDED", "output": json.dumps(verdict["result"])}
+        else:
+            execution |= {"status": "FAILED", "error": verdict["error"], "cause": verdict["cause"]}
+        self.found[name] = execution
+        return {"startDate": now}
+
+    def describe_execution(self, *, executionArn: str) -> Mapping[str, Any]:  # noqa: N803 # boto3's
+        """Return an execution."""
+        name = executionArn.rpartition(":")[2]
+        if name not in self.found:
+            raise ClientError({"Error": {"Code": "ExecutionDoesNotExist"}}, "DescribeExecution")
+        return self.found[name]
+
+    def run(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the last verdict."""
+        while True:
+            verdict = _through_json(self.rounds.handler(event, Context()))
+            if verdict["verdict"] != "planned":
+                return verdict
+            self.n_children.append(len(self.items(verdict)))
+            for tasks in self.items(verdict):
+                self._child(verdict, tasks)
+            percentage = verdict["tolerated_failure_percentage"]
+            event = {"gather": verdict["gather"], "failed_shards": percentage}
+
+    def items(self, verdict: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+        """Return the tasks of each child of a round."""
+        place = verdict["manifest"]
+        answer = self.s3.get_object(Bucket=place["bucket"], Key=place["key"])
+        items: list[list[dict[str, Any]]] = json.loads(answer["Body"].read())
+        return items
+
+    def _child(self, verdict: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
+        ranking, _, number = verdict["gather"].rpartition("/")
+        key = f"rankings/{ranking}/rounds/{number}/scenes"
+        scenes = self.s3.get_object(Bucket="control", Key=key)["Body"].read()
+        content = scenes[tasks[0]["start"] : tasks[0]["stop"]]
+        if not any(name.encode() in content for name in self.poison):
+            event = {"gather": verdict["gather"], "tasks": tasks, "limit_s": verdict["shard_limit_s"]}
+            self.measure.handler(event, Context())
+
+
+def _through_json(answer: Any) -> dict[str, Any]:
+    decoded: dict[str, Any] = json.loads(json.dumps(answer))
+    return decoded

@@ -1,0 +1,129 @@
+"""Cubes to look at. One is a made-up valley in four colours, with clouds, gaps and a missing file."""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+import zarr
+from obstore.store import MemoryStore
+from rasterio.transform import from_origin
+from zarr.storage import ObjectStore
+
+from pixel_gather import Gathered, Settings, gather
+from pixel_gather.adapters.cube.zarr_attributes import zarr_codecs
+
+BANDS = ("red", "green", "blue", "nir")
+SIDE = 192
+NODATA = 65535
+_COLOURS = {
+    "red": (0.17, 0.04, 0.03),
+    "green": (0.13, 0.08, 0.05),
+    "blue": (0.09, 0.03, 0.06),
+    "nir": (0.22, 0.45, 0.02),
+}
+"""Reflectance of bare soil, of leaves and of water."""
+
+MISSING = 7
+"""The row whose near-infrared file is missing."""
+
+type Pixels = np.ndarray[Any, np.dtype[Any]]
+
+
+def valley(n_rows: int, *, seed: int = 3) -> Mapping[str, Pixels]:
+    """Return reflectances times 10,000 of each band, shape (row, y, x): seasons, fields, a river, clouds."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[0:SIDE, 0:SIDE] / SIDE
+    shade = 1 + 0.1 * sum(_waves(random, x, y, scale) / scale for scale in (1, 2, 4))
+    corners = random.uniform(-0.1, 1.1, (70, 2))
+    field = np.argmin(np.hypot(y[..., None] - corners[:, 0], x[..., None] - corners[:, 1]), axis=-1)
+    ripens, is_wood = random.uniform(0, 0.35, 70)[field], (random.uniform(0, 1, 70) < 0.3)[field]
+    is_river = np.abs(x - 0.5 - 0.18 * np.sin(4 * y) - 0.04 * np.sin(15 * y)) < 0.02
+    found: dict[str, list[Pixels]] = {band: [] for band in BANDS}
+    for row in range(n_rows):
+        season = 0.5 - 0.5 * np.cos(2 * np.pi * (row / n_rows - ripens))
+        green = np.where(is_wood, 0.6 + 0.3 * season, season)
+        sky = sum(_waves(random, x, y, scale) / scale for scale in (1, 2, 4, 8))
+        cloud = np.clip(0.6 * sky - (0.2 if row % 3 == 1 else 2), 0, 0.6)
+        for band, (soil, leaf, water) in _COLOURS.items():
+            ground = np.where(is_river, water, shade * (soil + (leaf - soil) * green))
+            found[band].append(ground + cloud + random.normal(0, 0.002, (SIDE, SIDE)))
+    return {band: _stored(np.stack(rows)) for band, rows in found.items()}
+
+
+def gathered_valley(folder: Path, *, n_rows: int = 24, output: Mapping[str, Any] | None = None) -> Gathered:
+    """Write the valley as GeoTIFFs, one for each row and band. Gather them into ``folder/valley.zarr``."""
+    lines = ["href,time,band"]
+    for band, rows in valley(n_rows).items():
+        for row, pixels in enumerate(rows):
+            file = folder / f"valley_{row:03}_{band}.tif"
+            lines.append(f"{file},{date(2025, 1, 4) + timedelta(15 * row)},{band}")
+            if (row, band) != (MISSING, "nir"):
+                _write(file, pixels)
+    listed = folder / "sources.csv"
+    listed.write_text("\n".join(lines))
+    request = {"sources": str(listed), "window": {"pixels": [0, 0, SIDE, SIDE]}, "output": dict(output or {})}
+    return gather(request, to=folder / "valley.zarr", settings=Settings(draws_report=False))
+
+
+def _waves(random: np.random.Generator, x: Pixels, y: Pixels, scale: float) -> Pixels:
+    along, across, start = random.normal(0, scale, 2), random.normal(0, scale, 2), random.uniform(0, 6, 2)
+    waves: Pixels = np.sum([np.sin(6 * (along[n] * x + across[n] * y) + start[n]) for n in range(2)], axis=0)
+    return waves
+
+
+def _stored(reflectance: Pixels) -> Pixels:
+    pixels = np.clip(np.round(reflectance * 10_000), 1, 60_000).astype("uint16")
+    y, x = np.mgrid[0:SIDE, 0:SIDE]
+    pixels[1::4, x + y < SIDE // 4] = NODATA  # the edge of an orbit
+    return pixels
+
+
+def _write(file: Path, pixels: Pixels) -> None:
+    place = from_origin(676_000, 5_154_000, 10, 10)
+    profile = {"driver": "GTiff", "dtype": "uint16", "count": 1, "nodata": NODATA, "crs": "EPSG:32632"}
+    tiling = {"tiled": True, "blockxsize": 64, "blockysize": 64, "compress": "deflate"}
+    with rasterio.open(file, "w", width=SIDE, height=SIDE, transform=place, **profile, **tiling) as target:
+        target.write(pixels, 1)
+
+
+def plain_cube(n_rows: int, *, dim: str, dtype: str = "int64", codec: str = "blosc-lz4") -> Any:
+    """Return a store with a cube off the map: rows of 16 x 16 pixels. The first and last 64 are stored."""
+    store = MemoryStore()
+    group = zarr.create_group(ObjectStore(store), attributes={"complete": 1})
+    rows = np.arange(n_rows)
+    stored: dict[str, Any] = zarr_codecs(codec, itemsize=np.dtype(dtype).itemsize)
+    stored |= {"chunks": (8, 8, 8), "shards": (64, 16, 16)}
+    pixels: Any = group.create_array(
+        "band_1", shape=(n_rows, 16, 16), dtype=dtype, dimension_names=(dim, "y", "x"), fill_value=0, **stored
+    )
+    for part in (slice(0, 64), slice(n_rows - 64, n_rows)):
+        pixels[part] = plain_pixels(rows[part]).astype(dtype)
+    values: dict[str, Pixels] = {"status": np.zeros(n_rows, "uint8"), "href": _hrefs(n_rows)}
+    if dim == "time":
+        values["time"] = 1_577_836_800_000_000 + rows * 3_600_000_000
+    flags: dict[str, Any] = {"flag_values": [0, 2], "flag_meanings": "ok missing"}
+    for name, each in values.items():
+        array: Any = group.create_array(
+            name,
+            shape=each.shape,
+            chunks=(min(n_rows, 16_384),),
+            dtype=str if each.dtype == object else each.dtype,
+            dimension_names=(dim,),
+            attributes=flags if name == "status" else {},
+        )
+        array[...] = each
+    zarr.consolidate_metadata(ObjectStore(store))
+    return store
+
+
+def plain_pixels(rows: Pixels) -> Pixels:
+    """Return the pixels of some rows of `plain_cube`."""
+    pixels: Pixels = rows[:, None, None] * 1000 + np.arange(256).reshape(16, 16)
+    return pixels
+
+
+def _hrefs(n_rows: int) -> Pixels:
+    return np.array([f"s3://b/{row}.tif" for row in range(n_rows)], dtype=object)
