@@ -20,7 +20,6 @@ from pixel_gather.plan.layout import Layout
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.same_pixels import rows_are_same
-from pixel_gather.read.stored_tiles import StoredTiles
 from pixel_gather.report.drift import Version
 from pixel_gather.task_group import all_of
 
