@@ -212,8 +212,8 @@ class ArchiveStore(Protocol):
     async def read_object(self, key: str) -> StoredObject | None:
         """Return an object of the folder, or None if there is no such object."""
 
-    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> bool:
-        """Put an object if nothing is there, with ``replaces`` None; return whether it was put."""
+    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
+        """Put an object if nothing is there, with ``replaces`` None. Return its ETag, None if it was not put."""
 
 
 class GrowingCube(Protocol):
