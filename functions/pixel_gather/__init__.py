@@ -12,9 +12,11 @@ from pixel_gather.version import __version__
 
 if TYPE_CHECKING:
     from pixel_gather.adapters.cube.check_cube import Verified
+    from pixel_gather.adapters.cube.compact_cube import Compacted
     from pixel_gather.adapters.object_store.object_store import StoreSettings
     from pixel_gather.adapters.source_list.listing import ListedObject
     from pixel_gather.errors import (
+        AppendRunningError,
         ArrayExistsError,
         BudgetError,
         BusyError,
@@ -53,8 +55,10 @@ if TYPE_CHECKING:
     from pixel_gather.local.rows import presence, rows_where
     from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.local.verify import verify
+    from pixel_gather.local.versions import compact, forget, open_cube, versions
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
+    from pixel_gather.plan.cube_version import CubeVersion
     from pixel_gather.ranking.table import Ranking
     from pixel_gather.report.drift import Drift, Replayed, SourceDrift
     from pixel_gather.report.presence import Presence
@@ -62,10 +66,13 @@ if TYPE_CHECKING:
     from pixel_gather.request.request import GatherRequest
 
 __all__ = [
+    "AppendRunningError",
     "ArrayExistsError",
     "BudgetError",
     "BusyError",
+    "Compacted",
     "CubePlan",
+    "CubeVersion",
     "DeniedError",
     "Drift",
     "DrilledPixel",
@@ -93,11 +100,13 @@ __all__ = [
     "StoreSettings",
     "Verified",
     "__version__",
+    "compact",
     "drill",
     "drill_async",
     "dry_run",
     "dry_run_async",
     "export",
+    "forget",
     "gather",
     "gather_async",
     "index",
@@ -107,6 +116,7 @@ __all__ = [
     "joined_versions",
     "ls",
     "make_catalog",
+    "open_cube",
     "open_joined",
     "presence",
     "rank",
@@ -114,13 +124,16 @@ __all__ = [
     "rows_where",
     "search",
     "verify",
+    "versions",
 ]
 
 _MODULES: Final = {
     "pixel_gather.adapters.cube.check_cube": ("Verified",),
+    "pixel_gather.adapters.cube.compact_cube": ("Compacted",),
     "pixel_gather.adapters.object_store.object_store": ("StoreSettings",),
     "pixel_gather.adapters.source_list.listing": ("ListedObject",),
     "pixel_gather.errors": (
+        "AppendRunningError",
         "ArrayExistsError",
         "BudgetError",
         "BusyError",
@@ -159,8 +172,10 @@ _MODULES: Final = {
     "pixel_gather.local.rows": ("presence", "rows_where"),
     "pixel_gather.local.search": ("FoundScenes", "search"),
     "pixel_gather.local.verify": ("verify",),
+    "pixel_gather.local.versions": ("compact", "forget", "open_cube", "versions"),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
+    "pixel_gather.plan.cube_version": ("CubeVersion",),
     "pixel_gather.ranking.table": ("Ranking",),
     "pixel_gather.report.drift": ("Drift", "Replayed", "SourceDrift"),
     "pixel_gather.report.presence": ("Presence",),

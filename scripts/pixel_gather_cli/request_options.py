@@ -127,6 +127,9 @@ _OUTPUT = (
         type=click.Choice(["skip", "again", "fail"]),
         help="Sources that the cube has already.  [default: skip]",
     ),
+    click.option(
+        "--expected-rows", type=int, metavar="N", help="Rows that later appends will lead to, for the layout."
+    ),
     click.option("--layout", type=LayoutOption(), help="Chunks of the cube.  [default: balanced]"),
     click.option(
         "--codec",
@@ -210,6 +213,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
         options,
         append_to="append_to",
         archive="archive",
+        expected_rows="expected_rows",
         layout="layout",
         codec="codec",
         zfp_tolerance="zfp_tolerance",

@@ -59,7 +59,7 @@ def rows_where(
     store, place = open_existing(cube, stores)
     names = dict.fromkeys(each.name for each in conditions)
     columns: Mapping[str, Values | NumberedTexts]
-    if _is_joined(store):
+    if _holds_joined(store):
         from pixel_gather.local.join import read_joined_rows  # noqa: PLC0415 # 0.2 s, for joined cubes alone
 
         columns = read_joined_rows(cube, names, group=group, version=version, stores=stores, field=_FIELD)
@@ -98,7 +98,7 @@ def presence(
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     store, place = open_existing(cube, stores)
-    if _is_joined(store):
+    if _holds_joined(store):
         from pixel_gather.local.join import joined_presence  # noqa: PLC0415 # as above
 
         return joined_presence(cube, by, group=group, version=version, stores=stores)
@@ -110,6 +110,12 @@ def presence(
     return grid_over(by, read=read, longitude=lambda: _longitude(store, place))
 
 
+def is_joined(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> bool:
+    """Return whether joined cubes are at a place, not one cube. Errors as in `presence`."""
+    store, _ = open_existing(place, stores)
+    return _holds_joined(store)
+
+
 def _longitude(store: Store, place: str) -> float:
     crs, x, y = centre_of(read_attributes(store, place=place))
     if not crs or np.isnan(x):
@@ -119,7 +125,7 @@ def _longitude(store: Store, place: str) -> float:
     return RasterioProjector().longitude(crs, x, y)
 
 
-def _is_joined(store: Store) -> bool:
+def _holds_joined(store: Store) -> bool:
     try:
         obstore.head(store, _REPOSITORY_KEY)
     except (BaseError, OSError):  # S3 also says of a missing object that it may not be read

@@ -324,6 +324,13 @@ class Output(_Model):
         "codec, chunks, shards, bands and columns as NAME.archive.json beside its cube. Later ones have the "
         "same, or are refused. With grid: same, also its place.",
     )
+    expected_rows: int | None = Field(
+        None,
+        ge=1,
+        le=10_000_000,
+        description="Rows that the cube is expected to have after later appends. Chunks and shards, which "
+        "never change, are planned for them.",
+    )
     layout: LayoutName | ExplicitLayout = Field(
         "balanced",
         description="balanced: a time slice and one pixel's series both read few bytes. "
@@ -500,6 +507,8 @@ class GatherRequest(_Model):
             del made_of["duplicates"]
         if self.output.archive is None:
             del made_of["output"]["archive"]
+        if self.output.expected_rows is None:
+            del made_of["output"]["expected_rows"]
         del made_of["sources"]["sign"]  # it changes no pixel
         for name in ("time", "stac", "catalog"):
             if made_of["sources"][name] is None:
