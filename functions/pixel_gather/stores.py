@@ -213,7 +213,7 @@ class ArchiveStore(Protocol):
         """Return an object of the folder, or None if there is no such object."""
 
     async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
-        """Put an object if nothing is there, with ``replaces`` None. Return its ETag, None if it was not put."""
+        """Put an object if nothing is there, with ``replaces`` None. Return its ETag; None: not put."""
 
 
 class GrowingCube(Protocol):

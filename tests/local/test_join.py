@@ -368,6 +368,16 @@ def test_a_copy_that_was_stopped_is_continued(cubes: list[Path], tmp_path: Path)
     np.testing.assert_array_equal(xr.open_zarr(root.parent).band_1.values, together(cubes[:2], "band_1"))
 
 
+def test_the_command_versions_lists_what_was_joined(joined: Path) -> None:
+    """The first version first, as of cubes."""
+    shown = CliRunner().invoke(command, ["versions", str(joined)], catch_exceptions=False)
+    told = CliRunner().invoke(command, ["versions", str(joined), "--json"], catch_exceptions=False)
+
+    assert [line.split()[0] for line in shown.stdout.splitlines()] == ["version", "1", "2"]
+    assert "+9  join 2 cubes" in shown.stdout
+    assert [each["added"]["members"] for each in json.loads(told.stdout)] == [2, 1]
+
+
 def test_the_command_joins_and_says_what_it_read(cubes: list[Path], tmp_path: Path) -> None:
     """Patterns are cubes in the order of their names."""
     pattern, to = str(cubes[0].parent / "t*.zarr"), str(tmp_path / "all")

@@ -110,6 +110,12 @@ def presence(
     return grid_over(by, read=read, longitude=lambda: _longitude(store, place))
 
 
+def is_joined(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> bool:
+    """Return whether joined cubes are at a place, not one cube. Errors as in `presence`."""
+    store, _ = open_existing(place, stores)
+    return _holds_joined(store)
+
+
 def _longitude(store: Store, place: str) -> float:
     crs, x, y = centre_of(read_attributes(store, place=place))
     if not crs or np.isnan(x):

@@ -1,10 +1,14 @@
 """``pixel-gather versions``: what each append has added to a cube."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
 
+from pixel_gather.local.join import JoinedVersion, joined_versions
+from pixel_gather.local.rows import is_joined
 from pixel_gather.local.versions import kept, versions
 from pixel_gather_cli.request_options import store_options, stores_of
 
@@ -16,13 +20,16 @@ from pixel_gather_cli.request_options import store_options, stores_of
 def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
     """List the versions of a cube, and what each append has added.
 
-    CUBE is a folder or s3://bucket/prefix. Former versions can be opened in Python, by
-    pixel_gather.open_cube(CUBE, version=N), until they are forgotten.
+    CUBE is a folder or s3://bucket/prefix, of a cube or of joined cubes. Former versions can be opened in
+    Python, by pixel_gather.open_cube(CUBE, version=N) until they are forgotten, or by open_joined.
 
     \b
     pixel-gather versions out/bolzano.zarr
     """
     stores = stores_of(options)
+    if is_joined(cube, stores=stores):
+        click.echo(_joined(joined_versions(cube, stores=stores), as_json=as_json))
+        return
     found, there = versions(cube, stores=stores), kept(cube, stores=stores)
     if as_json:
         told = [each.to_json() | {"is_kept": each.number in there} for each in found]
@@ -34,3 +41,16 @@ def versions_command(*, cube: str, as_json: bool, **options: Any) -> None:
         added = f"{each.n_sources:>+9,}  {each.n_skipped:>7,}"
         when = each.committed_at[:19].replace("T", " ")
         click.echo(f"{each.number:>7}  {when}  {each.n_rows:>9,}  {added}  {what} {each.digest[:16]}")
+
+
+def _joined(found: Sequence[JoinedVersion], *, as_json: bool) -> str:
+    """Return the versions of joined cubes, the first one first."""
+    oldest_first = found[::-1]
+    if as_json:
+        return json.dumps([asdict(each) | {"at": each.at.isoformat()} for each in oldest_first], indent=2)
+    head = f"{'version':>7}  {'committed (UTC)':<19}  {'rows':>9}  what"
+    lines = [head]
+    for each in oldest_first:
+        when, n_rows = f"{each.at:%Y-%m-%d %H:%M:%S}", each.added.get("rows", 0)
+        lines.append(f"{each.number:>7}  {when}  {n_rows:>+9,}  {each.message} {each.id}")
+    return "\n".join(lines)
