@@ -4,14 +4,14 @@ Run it with the readers::
 
     uv run --with tensorstore --with zarrs python scripts/read_while_growing.py FOLDER
 
-Each append adds one row, of the next of the folder's GeoTIFFs. So the last chunks of a shard are written
-again and again. The readers are zarr-python and xarray, and tensorstore and zarrs if they are installed.
-Each has a process.
+Each append adds one row, of the next of the folder's files. So the last chunks of a shard are written again
+and again. The readers are zarr-python and xarray, and tensorstore and zarrs if they are installed. Each has a process.
 """
 
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,7 +31,8 @@ type Read = Callable[[Path], np.ndarray[Any, Any]]
 
 def by_zarr_python(cube: Path) -> np.ndarray[Any, Any]:
     """Read by zarr-python: through the consolidated metadata."""
-    return np.asarray(zarr.open_group(cube, mode="r")[_ARRAY][...])
+    array: Any = zarr.open_group(cube, mode="r")[_ARRAY]
+    return np.asarray(array[...])
 
 
 def by_xarray(cube: Path) -> np.ndarray[Any, Any]:
@@ -41,7 +42,7 @@ def by_xarray(cube: Path) -> np.ndarray[Any, Any]:
 
 def by_tensorstore(cube: Path) -> np.ndarray[Any, Any]:
     """Read by tensorstore: through the array's own metadata."""
-    import tensorstore  # noqa: PLC0415 # only if it is installed
+    tensorstore: Any = import_module("tensorstore")  # only if it is installed
 
     place = {"driver": "file", "path": str(cube / _ARRAY)}
     opened = tensorstore.open({"driver": "zarr3", "kvstore": place}, read=True, open=True).result()
@@ -66,7 +67,7 @@ def read_on(name: str, cube: Path) -> None:
     """Read until the cube is grown. Then compare all reads with the rows of the last one, and exit."""
     read, is_over = _READERS[name], cube.with_suffix(".over")
     if name == "zarrs":
-        import zarrs  # noqa: F401, PLC0415 # registers its pipeline
+        import_module("zarrs")  # registers its pipeline
     found: list[np.ndarray[Any, Any]] = []
     while not is_over.exists():
         found.append(read(cube))

@@ -59,6 +59,7 @@ def test_appends_through_the_api_are_one_gather_in_process(
     for name, value in deployment.variables.items():
         monkeypatch.setenv(name, value)
     first = gathered(deployment, request(deployment, 0, name="grows", **LAYOUT))
+    assert first["state"] == "succeeded", first
     wanted = [request(deployment, *numbers, append_to="grows") for numbers in ((1, 2), (0, 3))]
 
     begun = [call(deployment, "POST", "/gathers", each).body for each in wanted]

@@ -219,6 +219,15 @@ def test_submit_twice_is_the_same_gather(status: str, state: str) -> None:
     assert "StartExecution" not in machine.calls
 
 
+@pytest.mark.parametrize(("status", "id_"), [("RUNNING", NAME), ("SUCCEEDED", f"{NAME}-2")])
+def test_an_append_that_has_succeeded_is_started_again(status: str, id_: str) -> None:
+    """It may find more sources. One that runs is the same."""
+    machine = FakeStepFunctions()
+    machine.add(status=status)
+
+    assert gathers(machine).submit(REQUEST, name=NAME, again=True)["id"] == id_
+
+
 @pytest.mark.parametrize("status", ["FAILED", "TIMED_OUT", "ABORTED"])
 def test_submit_after_a_failure_is_a_next_attempt(status: str) -> None:
     """After a failure, submit starts a new attempt. Attempts are numbered from the second."""
