@@ -74,7 +74,7 @@ def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
         "request.yaml",
         "--every",
         "cron(0 6 * * ? *)",
-        "--cube",
+        "--append-to",
         "bolzano",
         "--overlap-days",
         "3",
@@ -101,15 +101,15 @@ def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
     ("arguments", "message"),
     [
         (
-            ["add", "of-the-stack", "request.yaml", "--every", "rate(1 day)", "--cube", "b"],
+            ["add", "of-the-stack", "request.yaml", "--every", "rate(1 day)", "--append-to", "b"],
             "there is a schedule",
         ),
         (
-            ["add", "other", "request.yaml", "--every", "rate(1 day)", "--cube", "first"],
+            ["add", "other", "request.yaml", "--every", "rate(1 day)", "--append-to", "first"],
             "appends to first already",
         ),
         (["add", "other", "request.yaml", "--every", "rate(1 day)"], "output.append_to: name the cube"),
-        (["add", "other", "request.yaml", "--every", "daily", "--cube", "b"], "schedule.every"),
+        (["add", "other", "request.yaml", "--every", "daily", "--append-to", "b"], "schedule.every"),
         (["remove", "of-the-stack"], "of the stack's settings"),
         (["remove", "nobody"], "there is no schedule nobody"),
     ],

@@ -14,7 +14,7 @@ from catalog.scenes import item
 from pixel_gather import Settings, StoreSettings, gather
 from pixel_gather.catalog.schedule import Schedule
 from pixel_gather.errors import RequestError, StoreError
-from support.lambda_functions import Context, cold_start
+from support.lambda_functions import Context, StateMachine, cold_start
 
 REQUEST: dict[str, Any] = {
     "sources": {"stac": {"items": "s3://sources/items.json", "assets": ["B2"]}},
@@ -60,7 +60,8 @@ def states() -> FakeStepFunctions:
 def tick(s3: Any, states: FakeStepFunctions, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The function of ticks."""
     del s3
-    with cold_start(monkeypatch, "tick") as module:
+    with cold_start(monkeypatch, "tick") as imported:
+        module: Any = imported
         executions = replace(module.ticker.executions, stepfunctions=states)
         module.ticker = module.Ticker(module.deployment, executions)
         yield module
@@ -92,7 +93,7 @@ def datetime_of(request: dict[str, Any]) -> str:
 def test_first_tick_makes_the_cube_and_the_next_searches_from_before_its_last_row(
     tick: ModuleType, s3: Any, s3_url: str, states: FakeStepFunctions
 ) -> None:
-    """A tick that comes twice starts one gather."""
+    """A tick that comes twice starts one gather. Rows of an append that has not ended do not count."""
     put_items(s3, 3)
 
     first = told(tick, "2026-06-03T12:00:00Z")
@@ -108,6 +109,31 @@ def test_first_tick_makes_the_cube_and_the_next_searches_from_before_its_last_ro
     assert datetime_of(later) == "2026-06-01T10:00:00Z/2026-06-05T12:00:00Z"
     assert later["output"] == {"append_to": "grows"}
     assert len(states.started) == 2
+
+    key = {"Bucket": "cubes", "Key": "out/grows.zarr/zarr.json"}
+    root = json.loads(s3.get_object(**key)["Body"].read())
+    root["consolidated_metadata"]["metadata"]["time"]["shape"] = [2]  # the third row is of no version yet
+    s3.put_object(**key, Body=json.dumps(root))
+    third = told(tick, "2026-06-06T12:00:00Z")
+    assert datetime_of(states.started[third["execution"]]).startswith("2026-05-31T10:00:00Z/")
+
+
+@pytest.mark.slow
+def test_three_ticks_make_the_cube_append_what_is_new_and_append_nothing(
+    tick: ModuleType, machine: StateMachine, states: FakeStepFunctions
+) -> None:
+    """The gathers are run by the deployment's own functions, as the state machine calls them."""
+    rows, ends = [], []
+    for day, n in ((3, 3), (6, 5), (7, 5)):
+        put_items(machine.s3, n)
+        started = told(tick, f"2026-06-{day:02}T12:00:00Z")["execution"]
+        ends.append(machine.run(states.started[started]))
+        root = machine.s3.get_object(Bucket="cubes", Key="out/grows.zarr/zarr.json")
+        metadata = json.loads(root["Body"].read())["consolidated_metadata"]["metadata"]
+        rows.append(metadata["B2"]["shape"][0])
+
+    assert rows == [3, 5, 5], ends
+    assert ends[2]["verdict"] == "complete"
 
 
 def test_first_gather_that_failed_is_gone_on_with_by_the_next_tick(

@@ -26,6 +26,7 @@ from pixel_gather import (
     gather,
     replay,
 )
+from pixel_gather.catalog.repeated_searches import searches_of
 from pixel_gather.model.status import Status
 from pixel_gather.report.drift import Version, drift_of
 from pixel_gather_cli.main import command
@@ -277,6 +278,58 @@ def test_search_is_asked_again_for_what_is_new(searched: Path, tmp_path: Path) -
     assert without.remarks[0].startswith("the search cannot be repeated: ")
 
 
+def test_cube_that_has_grown_is_replayed_as_a_whole(tmp_path: Path) -> None:
+    """Rows of all appends are compared, in the order of the cube. All searches are asked again."""
+    for n in range(4):
+        write(named(tmp_path, n), value=n)
+    items = [item(f"s{n + 1:02}", {"red": str(named(tmp_path, n))}) for n in range(4)]
+    file = tmp_path / "items.json"
+    request: dict[str, Any] = {
+        "sources": {"stac": {"items": str(file), "assets": ["red"], "datetime": "2024-06-02"}},
+        "window": {"pixels": [0, 0, 30, 30]},
+    }
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": items[:2]}))
+    gather_undrawn(request, to=tmp_path / "cube.zarr")
+    request["sources"]["stac"]["datetime"] = "../2024-06-03"
+    gather(request | {"output": {"append_to": str(tmp_path / "cube.zarr")}}, settings=UNDRAWN)
+    assert replay(tmp_path / "cube.zarr").is_same
+
+    inside(named(tmp_path, 0))
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": items}))
+    found = replay(tmp_path / "cube.zarr", tmp_path / "new.zarr", settings=UNDRAWN)
+
+    told_of = [(each.row, Path(each.href).stem[-2:], each.drift) for each in found.drifted]
+    assert told_of == [(1, "01", Drift.PIXELS_DIFFER), (None, "03", Drift.NEW)]
+    assert found.counts[Drift.SAME] == 1
+
+
+def test_searches_that_differ_in_time_alone_are_asked_at_once() -> None:
+    """A year of daily appends is one search, unless there is a gap. Lists are not asked again."""
+
+    def asked(kind: str, datetime: str | None) -> dict[str, Any]:
+        times = {} if datetime is None else {"datetime": datetime}
+        return {"sources": {kind: {"assets": ["red"], **times}}, "window": "centre", "output": {"name": "a"}}
+
+    found = searches_of(
+        [
+            asked("catalog", "../2024-06-02"),
+            asked("catalog", "2024-06-01/2024-06-05"),
+            asked("catalog", "2024-07"),
+            asked("stac", None),
+            {"sources": {"list": "list.csv"}, "window": "centre"},
+            {"sources": ["a.tif"], "window": "centre"},
+            {"sources": {"prefix": "s3://b/p"}, "window": "centre"},
+        ]
+    )
+
+    assert [each["sources"] for each in found] == [
+        {"catalog": {"assets": ["red"], "datetime": "../2024-06-05T23:59:59.999999Z"}},
+        {"catalog": {"assets": ["red"], "datetime": "2024-07-01T00:00:00Z/2024-07-31T23:59:59.999999Z"}},
+        {"stac": {"assets": ["red"]}},
+        {"prefix": "s3://b/p"},
+    ]
+
+
 NOT_THERE, READ = Version(status=Status.MISSING), Version(status=Status.OK, etag="1")
 NO_IMAGE = Version(status=Status.CORRUPT)
 OTHER = Version(status=Status.OK, etag="2")
@@ -318,6 +371,21 @@ def test_lossy_cube_is_compared_within_its_tolerance(tmp_path: Path) -> None:
     write(named(tmp_path, 1), value=4, dtype="float32")
 
     assert replay(tmp_path / "cube.zarr").counts == {Drift.SAME: 1, Drift.PIXELS_DIFFER: 1}
+
+
+def test_cube_of_compressed_tiles_is_compared_by_its_pixels(tmp_path: Path) -> None:
+    """The cube keeps the sources' own tiles. They are decoded for the comparison, and kept in a new cube."""
+    for n in range(2):
+        write(named(tmp_path, n), value=n)
+    request = {"sources": [str(named(tmp_path, n)) for n in range(2)], "window": {"tile": [1, 1]}}
+    gather_undrawn(request | {"output": {"codec": "source"}}, to=tmp_path / "cube.zarr")
+    assert replay(tmp_path / "cube.zarr").is_same
+
+    one_pixel(named(tmp_path, 1), row=20, col=20)
+
+    expected = {Drift.SAME: 1, Drift.PIXELS_DIFFER: 1}
+    assert replay(tmp_path / "cube.zarr").counts == expected
+    assert replay(tmp_path / "cube.zarr", tmp_path / "new.zarr", settings=UNDRAWN).counts == expected
 
 
 def test_new_cube_and_versions_alone_exclude_each_other(cube: Path) -> None:

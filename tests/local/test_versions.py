@@ -101,7 +101,7 @@ def test_a_compacted_cube_grows_on(cube: Path) -> None:
     gather(request(FILES[0], output={"append_to": cube}, duplicates="again", nodata=None), settings=QUIET)
 
     assert [each.kind for each in versions(cube)] == ["gather", "append", "append", "compact", "append"]
-    assert zarr.open_group(cube, mode="r")["band_1"].shape == (5, 30, 40)
+    assert zarr.open_array(cube, path="band_1", mode="r").shape == (5, 30, 40)
     assert verify(cube).is_same
 
 

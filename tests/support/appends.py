@@ -23,7 +23,7 @@ from pixel_gather.use_cases.append import finish_append, plan_append
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.gather_shard import gather_shard
 from pixel_gather.use_cases.plan_gather import plan_gather
-from pixel_gather.use_cases.step_files import gathered_indexes
+from pixel_gather.use_cases.step_files import committed_sidecars
 from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader
 
 
@@ -112,7 +112,7 @@ class GrownPlace:
 
     async def _fill(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
         control = self.control.below(plan.claim)
-        done = await gathered_indexes(control)
+        done = await committed_sidecars(plan, tasks, cube=self.growing, control=control)
         for task in tasks:
             if task.index not in done:
                 await self.shard(task, plan)

@@ -30,7 +30,7 @@ class WatchedCube(GrowingZarrCube):
         return found
 
     @override
-    async def _put(self, key: str, content: bytes, etag: str | None) -> bool:
+    async def _put(self, key: str, content: bytes, etag: str | None) -> str | None:
         self.before()
         await asyncio.sleep(0)
         was_put = await GrowingZarrCube._put(self, key, content, etag)

@@ -70,7 +70,7 @@ from pixel_gather.use_cases.append import (
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.gather_shard import gather_shard
 from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
-from pixel_gather.use_cases.step_files import gathered_indexes
+from pixel_gather.use_cases.step_files import committed_sidecars
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -633,7 +633,7 @@ async def _gather_shards(
     on_progress: Callable[[Progress], None],
     growing: GrowingZarrCube | None = None,
 ) -> None:
-    done = await gathered_indexes(controls.below(plan.claim))
+    done = await committed_sidecars(plan, tasks, cube=cube, control=controls.below(plan.claim))
     counter = _Counter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources))
     shards = asyncio.Semaphore(_SHARDS_IN_FLIGHT)
     buffers = ShardBuffers(plan)

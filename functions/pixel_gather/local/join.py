@@ -11,6 +11,7 @@ import numpy as np
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.join.copied_cube import copy_cubes
 from pixel_gather.adapters.join.find_members import find_members
+from pixel_gather.adapters.join.joined_files import JoinedFiles
 from pixel_gather.adapters.join.joined_group import (
     JoinedGroup,
     extend_group,
@@ -250,6 +251,14 @@ def joined_presence(
     if stored is not None:
         return stored
     return grid_of(joined, by, reader=MemberReader(stores or StoreSettings()))
+
+
+def joined_files(
+    place: str | os.PathLike[str], *, group: str | None, stores: StoreSettings | None
+) -> JoinedFiles:
+    """Return the files of the latest version, as if they were one cube. Errors as in `open_joined`."""
+    store = open_repository(place, stores).at(None)
+    return JoinedFiles(store, chosen(read_groups(store), group))
 
 
 def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:

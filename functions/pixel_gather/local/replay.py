@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, closing
 from typing import Any
 
@@ -13,6 +13,7 @@ from pixel_gather.adapters.cube.stored_table import StoredTable
 from pixel_gather.adapters.cube.zarr_cube import FOUND_LIST_KEY
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects
+from pixel_gather.catalog.repeated_searches import searches_of
 from pixel_gather.catalog.scene_sources import asset_choices, band_numbers
 from pixel_gather.errors import BudgetError, GatherError, RequestError, StoreError
 from pixel_gather.local.gather import Settings, gather_listed, listed, open_existing, opened_job
@@ -21,7 +22,7 @@ from pixel_gather.model.source import Source
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import plan_cube
 from pixel_gather.report.drift import Drift, Replayed, SourceDrift, Version, drift_of
-from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.request.request import GatherRequest, Output, parse_request
 
 type OnSource = Callable[[SourceDrift], None]
 
@@ -116,7 +117,8 @@ async def _look_at_sources(
     cube: StoredCube, settings: Settings, stack: AsyncExitStack, remarks: list[str], *, headers_only: bool
 ) -> Look:
     """Open the sources. Where no pixels can be compared, a remark says why."""
-    request, table = _planning_request(cube), _table(cube)
+    request = _listed_request(cube).model_copy(update={"output": Output()})  # all codecs are read decoded
+    table = _table(cube)
     clients: list[Objects] = []
 
     def keep(objects: Objects) -> Objects:
@@ -146,9 +148,9 @@ async def _look_at_new_cube(
     cube: StoredCube, to: str | os.PathLike[str], settings: Settings, found: Replayed
 ) -> Look:
     """Gather into a new cube and open it."""
-    content = await asyncio.to_thread(_found_list, cube)
+    content = None if cube.receipt.appends else await asyncio.to_thread(_found_list, cube)
     gathered = await gather_listed(
-        _own_request(cube) or _planning_request(cube),
+        _own_request(cube) or _listed_request(cube),
         to=to,
         table=_table(cube, found_list=content),
         settings=settings,
@@ -166,35 +168,33 @@ async def _look_at_new_cube(
 async def _new_sources(
     cube: StoredCube, settings: Settings, known: set[int], remarks: list[str]
 ) -> list[Source]:
-    """Ask the cube's search or listing again, and return the sources that the cube does not have."""
-    sources = cube.receipt.request.get("sources", {})
-    if not isinstance(sources, dict) or not {"stac", "catalog", "prefix"} & sources.keys():
-        return []
-    request = _own_request(cube)
-    if request is None:
-        remarks.append("the search cannot be repeated: its items were given by a program, and are not kept")
-        return []
-    try:
-        async with opened_job(request.sources, settings, request=request) as job:
-            with closing(listed(job.table)) as found:
-                return [each for each in found if hash(each.href) not in known]
-    except GatherError as error:
-        remarks.append(f"the search cannot be repeated: {error}")
-        return []
+    """Ask the cube's searches or listing again, and return the sources that the cube does not have."""
+    receipt, new = cube.receipt, list[Source]()
+    for given in searches_of([receipt.request, *(each.request for each in receipt.appends)]):
+        try:
+            request = parse_request(_plain(given))
+            async with opened_job(request.sources, settings, request=request) as job:
+                with closing(listed(job.table)) as found:
+                    for each in found:
+                        if hash(each.href) not in known:
+                            known.add(hash(each.href))
+                            new.append(each)
+        except GatherError as error:
+            remarks.append(f"the search cannot be repeated: {error}")
+    return new
 
 
 def _own_request(cube: StoredCube) -> GatherRequest | None:
     """Return the request of the receipt, without its header index; None if parts of it are not kept."""
-    given = _given(cube)
     try:
-        return parse_request(given)
+        return parse_request(_plain(cube.receipt.request))
     except RequestError:
         return None
 
 
-def _planning_request(cube: StoredCube) -> GatherRequest:
+def _listed_request(cube: StoredCube) -> GatherRequest:
     """Return a request for the same windows, whose list is that of the cube."""
-    given = _given(cube)
+    given = _plain(cube.receipt.request)
     sources = given["sources"] if isinstance(given["sources"], dict) else {}
     first = next(_hrefs(cube), None)
     if first is None:
@@ -205,9 +205,10 @@ def _planning_request(cube: StoredCube) -> GatherRequest:
     return parse_request(given)
 
 
-def _given(cube: StoredCube) -> dict[str, Any]:
-    given = {**cube.receipt.request}
-    given.pop("index", None)
+def _plain(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request without what only concerns how and where its cube was made."""
+    given = {name: value for name, value in request.items() if name not in ("index", "duplicates")}
+    given["output"] = {k: v for k, v in request.get("output", {}).items() if k != "append_to"}
     limits = given.pop("limits", {})
     if "times_source" in limits:
         given["limits"] = {"times_source": limits["times_source"]}

@@ -172,6 +172,7 @@ async def finish_append(
         control=control,
         max_lost_share=max_lost_share,
         earlier=await cube.earlier_rows(plan),
+        shards_in=cube,
     )
     await cube.publish(plan, staged, still_ours=still_ours)
     return report

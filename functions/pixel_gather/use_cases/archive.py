@@ -56,7 +56,7 @@ async def pin_archive(request: GatherRequest, plan: CubePlan, archive: ArchiveSt
     template = CubeTemplate.of(plan, is_aligned=request.grid == "same")
     content = {"format": _FORMAT, "digest": plan.digest, "template": template.to_json()}
     key = _key(request.output.archive)
-    return await archive.put_object(key, json.dumps(content, indent=2).encode(), replaces=None)
+    return await archive.put_object(key, json.dumps(content, indent=2).encode(), replaces=None) is not None
 
 
 def in_order(table: SourceTable, template: CubeTemplate | None) -> SourceTable:

@@ -18,7 +18,6 @@ from pixel_gather_cli.request_options import request_of, request_options
     metavar="WHEN",
     help="'rate(1 day)', 'rate(6 hours)' or 'cron(0 6 * * ? *)', UTC.",
 )
-@click.option("--cube", metavar="NAME", help="The cube that grows.  [default: that of the REQUEST]")
 @click.option(
     "--overlap-days",
     type=int,
@@ -28,9 +27,7 @@ from pixel_gather_cli.request_options import request_of, request_options
     help="Search from N days before the cube's last row, for scenes that arrive late.",
 )
 @stack_options
-def schedule_add_command(
-    *, name: str, every: str, cube: str | None, overlap_days: int, **options: Any
-) -> None:
+def schedule_add_command(*, name: str, every: str, overlap_days: int, **options: Any) -> None:
     """Add a schedule: at each tick, a search is repeated and what is new is appended to a cube.
 
     REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. The first tick makes
@@ -38,12 +35,9 @@ def schedule_add_command(
     row. You need the rights of the policy SchedulePolicyArn of the stack.
 
     \b
-    pixel-gather schedule add daily request.yaml --every 'rate(1 day)' --cube bolzano
+    pixel-gather schedule add daily request.yaml --every 'rate(1 day)' --append-to bolzano
     """
     schedules = Schedules.taken_from(options)
     request = request_of(options).to_json()
-    output = request.get("output", {})
-    output.pop("name", None)
-    request["output"] = output | ({} if cube is None else {"append_to": cube})
     schedules.add(Schedule(name=name, every=every, request=request, overlap_days=overlap_days))
     click.echo(f"added {name}: {every}", err=True)

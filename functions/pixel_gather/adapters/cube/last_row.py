@@ -39,8 +39,11 @@ def cube_state(store: Store, *, place: str) -> CubeState | None:
         StoreError: It is no cube of a gather, its rows have no times, or it cannot be read.
     """
     try:
-        attributes = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))["attributes"]
+        root = json.loads(bytes(obstore.get(store, ROOT_KEY).bytes()))
+        attributes = root["attributes"]
         request, is_complete = gather_of(attributes)["request"], bool(attributes["complete"])
+        arrays = root["consolidated_metadata"]["metadata"] if is_complete else {}
+        n_rows = arrays["time"]["shape"][0] if "time" in arrays else 0
     except FileNotFoundError:
         return None
     except (BaseError, OSError) as error:
@@ -49,22 +52,25 @@ def cube_state(store: Store, *, place: str) -> CubeState | None:
         raise StoreError(f"{place}: a Zarr that no gather made is there: name another cube") from error
     if not is_complete:
         return CubeState(request=request, last_us=None)
-    times = _times(store, place)
+    times = _times(store, place, n_rows)
     known = times[times != NO_TIME]
     if not known.size:
         raise StoreError(f"{place}: its rows have no times, so what is new cannot be known")
     return CubeState(request=request, last_us=int(known.max()))
 
 
-def _times(store: Store, place: str) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Return the times of all rows. Opens this array alone: a schedule may read no other object."""
+def _times(store: Store, place: str, n_rows: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Return the times of the rows that the cube has. An append that was not ended may have written more.
+
+    Opens this array alone: a schedule may read no other object.
+    """
+    if not n_rows:
+        return np.empty(0, dtype=np.int64)
     import zarr  # noqa: PLC0415 # takes 0.3 s
     from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
 
     try:
         found = zarr.open_array(ObjectStore(store, read_only=True), path="time", mode="r", zarr_format=3)
-        return np.asarray(found[...])
-    except FileNotFoundError as error:
-        raise StoreError(f"{place}: its rows have no times, so what is new cannot be known") from error
+        return np.asarray(found[:n_rows])
     except (BaseError, OSError) as error:
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error

@@ -1,5 +1,6 @@
 """The list of a finished cube's sources, in the order of its rows, for a gather of the same list."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from functools import cached_property
@@ -37,8 +38,12 @@ class StoredTable:
 
     @property
     def digest(self) -> str:
-        """The digest of the list, as the cube's receipt says."""
-        return self._cube.receipt.list_digest
+        """The digest of the list, as the cube's receipt says; another one if rows have been appended."""
+        receipt = self._cube.receipt
+        if not receipt.appends:
+            return receipt.list_digest
+        parts = [receipt.list_digest, *(each.list_digest for each in receipt.appends)]
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
 
     @property
     def n_rows(self) -> int:
