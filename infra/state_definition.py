@@ -121,8 +121,8 @@ class StateDefinition(Construct):
             errors=_WAITING,
             interval=Duration.seconds(15),
             backoff_rate=2,
-            max_delay=Duration.minutes(5),
-            max_attempts=500,  # two days, as long as a gather may take
+            max_delay=Duration.minutes(2),
+            max_attempts=500,  # a pause takes a minute on average: eight hours
             jitter_strategy=sfn.JitterType.FULL,
         )
         finished = self._task(

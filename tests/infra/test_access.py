@@ -83,7 +83,12 @@ RIGHTS = {
     "dry_run": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
-    | {("s3:GetObject", "<control>/lists/*"), ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet")},
+    | {
+        ("s3:GetObject", "<control>/lists/*"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/rows.parquet"),
+    },
     "rank": OWN_LOG
     | READ_SOURCES
     | LIST_SOURCES
@@ -134,20 +139,23 @@ RIGHTS = {
         ("s3:GetObject", "<arrays>/cubes/*.zarr/zarr.json"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/report.*"),
         ("s3:GetObject", "<arrays>/cubes/*.zarr/headers.parquet"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/rows.parquet"),
+        ("s3:GetObject", "<arrays>/cubes/*.zarr/versions/*.claim"),
         ("s3:ListBucket", "<control> gathers/*"),
         ("s3:ListBucket", "<arrays> cubes/*"),
     }
     | put("<control>/gathers/*")
     | put("<control>/summaries/*")
-    | put("<arrays>/cubes/*/zarr.json"),
+    | put("<arrays>/cubes/*/zarr.json")
+    | put("<arrays>/cubes/*.zarr/versions/*.claim"),
     "gather_shard": OWN_LOG
     | READ_SOURCES
-    | {("s3:GetObject", "<control>/gathers/*")}
+    | {("s3:GetObject", "<control>/gathers/*"), ("s3:GetObject", "<arrays>/cubes/*")}
     | put("<control>/gathers/*/shards/*")
     | put("<arrays>/cubes/*"),
     "small_gather_shard": OWN_LOG
     | READ_SOURCES
-    | {("s3:GetObject", "<control>/gathers/*")}
+    | {("s3:GetObject", "<control>/gathers/*"), ("s3:GetObject", "<arrays>/cubes/*")}
     | put("<control>/gathers/*/shards/*")
     | put("<arrays>/cubes/*"),
     "finish_gather": OWN_LOG

@@ -223,11 +223,12 @@ def test_tasks_retry_what_another_try_mends_and_nothing_else(definition: dict[st
     for name, task in tasks.items():
         retriers = retriers_of(task)
         assert (retriers.pop("ShardsLeftError", None) is not None) == (name == "GatherLateShard")
+        assert (retriers.pop("AppendRunningError", None) is not None) == (name == "Plan")
         caught = {error for catcher in task.get("Catch", []) for error in catcher["ErrorEquals"]}
         assert bool(caught) == (name == "GatherShard")
         assert not caught & retriers.keys()
         named = [error for each in task["Retry"] for error in each["ErrorEquals"]]
-        assert len(retriers) == len([each for each in named if each != "ShardsLeftError"])
+        assert len(retriers) == len(set(named) - {"ShardsLeftError", "AppendRunningError"})
         assert retriers.keys() | (caught - {"ShardLateError"}) == {
             "Lambda.TooManyRequestsException",
             "Lambda.ServiceException",

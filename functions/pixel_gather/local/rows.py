@@ -59,7 +59,7 @@ def rows_where(
     store, place = open_existing(cube, stores)
     names = dict.fromkeys(each.name for each in conditions)
     columns: Mapping[str, Values | NumberedTexts]
-    if is_joined(store):
+    if holds_joined(store):
         from pixel_gather.local.join import read_joined_rows  # noqa: PLC0415 # 0.2 s, for joined cubes alone
 
         columns = read_joined_rows(cube, names, group=group, version=version, stores=stores, field=_FIELD)
@@ -98,7 +98,7 @@ def presence(
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     store, place = open_existing(cube, stores)
-    if is_joined(store):
+    if holds_joined(store):
         from pixel_gather.local.join import joined_presence  # noqa: PLC0415 # as above
 
         return joined_presence(cube, by, group=group, version=version, stores=stores)
@@ -113,7 +113,7 @@ def presence(
 def is_joined(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> bool:
     """Return whether joined cubes are at a place, not one cube. Errors as in `presence`."""
     store, _ = open_existing(place, stores)
-    return _holds_joined(store)
+    return holds_joined(store)
 
 
 def _longitude(store: Store, place: str) -> float:
@@ -125,7 +125,7 @@ def _longitude(store: Store, place: str) -> float:
     return RasterioProjector().longitude(crs, x, y)
 
 
-def is_joined(store: Store) -> bool:
+def holds_joined(store: Store) -> bool:
     """Tell whether joined cubes are at a place, and not one cube."""
     try:
         obstore.head(store, _REPOSITORY_KEY)

@@ -27,7 +27,7 @@ from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
 from pixel_gather.adapters.report.view_page import VIEW_KEY, view_page
 from pixel_gather.errors import StoreError
 from pixel_gather.local.gather import open_existing
-from pixel_gather.local.rows import is_joined, refuse_choice
+from pixel_gather.local.rows import holds_joined, refuse_choice
 from pixel_gather.model.status import Status
 
 _log: Final = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def serving_cube(
     """
     store, name = open_existing(place, stores)
     files: Files
-    if is_joined(store):
+    if holds_joined(store):
         from pixel_gather.local.join import joined_files  # noqa: PLC0415 # 0.2 s, for joined cubes alone
 
         files = joined_files(place, group=group, stores=stores)

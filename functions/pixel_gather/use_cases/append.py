@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.estimate.workload import WorkerPool
@@ -16,7 +16,6 @@ from pixel_gather.plan.shards import ShardTask
 from pixel_gather.plan.table_view import TableView
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 from pixel_gather.report.report import Report
-from pixel_gather.request.request import GatherRequest
 from pixel_gather.stores import ControlStore, FoundCube, GrowingCube
 from pixel_gather.use_cases.finish_gather import write_finished
 from pixel_gather.use_cases.plan_gather import described, planned, write_control_files
@@ -29,12 +28,15 @@ from pixel_gather.use_cases.row_claim import (
 )
 from pixel_gather.use_cases.step_files import FOUND_LIST_KEY
 
+if TYPE_CHECKING:  # finish has no pydantic
+    from pixel_gather.request.request import GatherRequest
+
 NOTHING_TO_APPEND: Final = "the cube has all of these sources: there is nothing to append"
 _FIELD: Final = "output.append_to"
 
 
 async def plan_append(
-    request: GatherRequest,
+    request: "GatherRequest",
     *,
     table: SourceTable,
     reader: SourceReader,
@@ -111,7 +113,7 @@ async def plan_append(
 
 
 async def found_list_of_append(
-    request: GatherRequest, *, cube: GrowingCube, control: ControlStore
+    request: "GatherRequest", *, cube: GrowingCube, control: ControlStore
 ) -> bytes | None:
     """Return the list that an earlier, unfinished run of this append found; None if there is none.
 
@@ -201,7 +203,7 @@ async def complete_cube(cube: GrowingCube) -> FoundCube:
 
 
 def _view(
-    request: GatherRequest, table: SourceTable, found: FoundCube, batches: Iterator[Mapping[str, Any]]
+    request: "GatherRequest", table: SourceTable, found: FoundCube, batches: Iterator[Mapping[str, Any]]
 ) -> TableView:
     """Return the rows of the list to append, with their bands in the cube's order."""
     template = found.template

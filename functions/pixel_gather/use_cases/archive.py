@@ -5,7 +5,7 @@ there is none, so of several first gathers at once one wins. All others plan by 
 """
 
 import json
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -14,13 +14,15 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.plan.table_view import TableView
 from pixel_gather.ports import SourceTable
-from pixel_gather.request.request import GatherRequest
 from pixel_gather.stores import ArchiveStore
+
+if TYPE_CHECKING:  # finish has no pydantic
+    from pixel_gather.request.request import GatherRequest
 
 _FORMAT: Final = 1
 
 
-async def archive_template(request: GatherRequest, archive: ArchiveStore | None) -> CubeTemplate | None:
+async def archive_template(request: "GatherRequest", archive: ArchiveStore | None) -> CubeTemplate | None:
     """Return what a request's archive prescribes; None without an archive, or for its first gather.
 
     Args:
@@ -45,7 +47,7 @@ async def archive_template(request: GatherRequest, archive: ArchiveStore | None)
         raise StoreError(f"{key}: the archive's file is damaged") from error
 
 
-async def pin_archive(request: GatherRequest, plan: CubePlan, archive: ArchiveStore | None) -> bool:
+async def pin_archive(request: "GatherRequest", plan: CubePlan, archive: ArchiveStore | None) -> bool:
     """Store what a plan prescribes to later gathers of its archive.
 
     Returns:

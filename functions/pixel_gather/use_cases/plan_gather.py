@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,7 +14,6 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import gather_digest, plan_cube
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.ports import Projector, SourceReader, SourceTable
-from pixel_gather.request.request import GatherRequest
 from pixel_gather.stores import ArchiveStore, ControlStore, CubeStore
 from pixel_gather.use_cases.archive import archive_template, in_order, pin_archive
 from pixel_gather.use_cases.step_files import (
@@ -25,9 +25,12 @@ from pixel_gather.use_cases.step_files import (
     load_tasks,
 )
 
+if TYPE_CHECKING:  # finish has no pydantic
+    from pixel_gather.request.request import GatherRequest
+
 
 async def plan_gather(
-    request: GatherRequest,
+    request: "GatherRequest",
     *,
     table: SourceTable,
     reader: SourceReader,
@@ -112,7 +115,7 @@ async def write_control_files(
     return plan, tasks
 
 
-async def found_list_of(request: GatherRequest, *, cube: CubeStore, control: ControlStore) -> bytes | None:
+async def found_list_of(request: "GatherRequest", *, cube: CubeStore, control: ControlStore) -> bytes | None:
     """Return the list that an earlier, unfinished run of this request found; None if there is none.
 
     A gather that is continued reads this list and does not search again: meanwhile the catalog may name

@@ -1,0 +1,60 @@
+"""Requests to add rows to a cube: their fields, their digest, and the name of their execution."""
+
+from typing import Any
+
+import pytest
+
+from handlers.api.policy import check_append
+from pixel_gather.errors import RequestError
+from pixel_gather.request.naming import execution_name, forced
+from pixel_gather.request.request import GatherRequest, parse_request
+
+
+def request(**output: Any) -> GatherRequest:
+    """Return a request of one list."""
+    return parse_request({"sources": "list.csv", "window": "centre", "output": output})
+
+
+def test_the_digest_is_that_of_the_same_request_for_a_new_cube() -> None:
+    """So a cube knows the request that made it."""
+    assert request(append_to="bolzano").digest() == request(name="bolzano").digest() == request().digest()
+    assert request(expected_rows=9).digest() != request().digest()
+
+
+def test_an_append_has_another_execution_than_its_cube_and_one_each_day() -> None:
+    """The same append may find other scenes tomorrow. A closing .zarr is no part of the name."""
+    names = [execution_name(request(append_to="bolzano"), day=day) for day in ("2026-11-01", "2026-11-02")]
+
+    assert len({*names, execution_name(request(name="bolzano"))}) == 3
+    assert all(name.startswith("bolzano-") and len(name) <= 77 for name in names)
+    assert request(append_to="bolzano.zarr").cube_name == "bolzano"
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"output": {"name": "a", "append_to": "b"}}, "output"),
+        ({"duplicates": "again"}, "request"),
+        ({"duplicates": "twice", "output": {"append_to": "b"}}, "duplicates"),
+    ],
+)
+def test_contradictions_are_refused(given: dict[str, Any], field: str) -> None:
+    """The error names the field."""
+    with pytest.raises(RequestError) as caught:
+        parse_request({"sources": "list.csv", "window": "centre"} | given)
+
+    assert caught.value.field == field
+
+
+def test_an_append_cannot_be_forced() -> None:
+    """It would make another cube."""
+    with pytest.raises(RequestError, match="force is for a new cube"):
+        forced(request(append_to="bolzano"))
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/bolzano.zarr", "../other", "a/b"])
+def test_a_deployment_appends_to_its_own_cubes_only(place: str) -> None:
+    """The name is that of a cube in its own bucket."""
+    check_append(request(append_to="bolzano"))
+    with pytest.raises(RequestError, match=r"output\.append_to: in a deployment it is the name of a cube"):
+        check_append(request(append_to=place))
