@@ -133,7 +133,10 @@ MISTAKES = [
     Mistake("nothing", {}, "sources", r"is needed \(also wrong: window\)"),
     Mistake("typing error", PLAIN | {"widnow": 1}, "widnow", "no such field; a request takes sources"),
     Mistake(
-        "typing error below", PLAIN | {"output": {"kodek": 1}}, "output.kodek", "takes name, layout, codec"
+        "typing error below",
+        PLAIN | {"output": {"kodek": 1}},
+        "output.kodek",
+        "takes name, append_to, archive, expected_rows, layout, codec",
     ),
     Mistake("no sources", PLAIN | {"sources": []}, "sources.hrefs", "it is empty; give at least one"),
     Mistake(
