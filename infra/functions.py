@@ -180,7 +180,9 @@ class Functions(Construct):
             grant_sources(shard.role, sources, may_list=False)
             buckets.gathers.grant_get(shard.role)
             buckets.cubes.grant_put(shard.role)
-            buckets.cubes.grant_get(shard.role)  # an append continues the last shard
+            buckets.cubes.grant_get(
+                shard.role
+            )  # to see which shard is there; an append continues the last one
             buckets.sidecars.grant_put(shard.role)
 
         buckets.gathers.grant_get(self.finish.role)

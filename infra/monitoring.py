@@ -18,6 +18,7 @@ from constructs import Construct
 from infra.functions import Functions
 from infra.gather_function import GatherFunction
 from infra.gather_metrics import PERIOD, GatherMetrics
+from infra.refusals import REFUSALS
 from infra.widgets import dashboard_rows
 from pixel_gather.catalog.schedule import TICK_PREFIX
 from pixel_gather.estimate.pricing import USD_PER_GB_S
@@ -41,9 +42,6 @@ _API_ERRORS: Final = 5
 """In 5 minutes. A single error may be a list that takes longer than 29 seconds to plan."""
 
 _DAY: Final = Duration.days(1)
-
-REFUSALS: Final = ("RequestError", "BudgetError", "ArrayExistsError")
-"""The errors with which the state machine ends a gather that its plan refused."""
 
 _NOTICE: Final = (
     "Gather <name>: <status> <error>. pixel-gather status <name> says why; pixel-gather redrive <name> runs "

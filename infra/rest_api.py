@@ -13,6 +13,7 @@ from constructs import Construct
 from infra.acknowledge import acknowledge
 from infra.gather_function import LOG_RETENTION, GatherFunction
 from infra.problems import answer_with_problems
+from infra.search_queries import search_queries
 from infra.settings import ApiAuth
 
 _VERSION: Final = "v1"
@@ -53,25 +54,6 @@ class _Route:
     function: GatherFunction
     body: apigateway.IModel | None = None
     query: tuple[str, ...] = ()
-
-
-_FILTERS: Final = ("datetime", "assets", "cloud_below", "where", "expand", "token")
-_SEARCH: Final = ("bbox", "intersects", "datetime", "ids", "collections", "query", "limit", "token")
-
-
-def search_queries() -> dict[str, tuple[str, ...]]:
-    """Return the paths of the search function, from the landing page on, with their parameters."""
-    return {
-        "": (),
-        "area": ("lat1", "lng1", "lat2", "lng2", "lat", "lng", *_FILTERS),
-        "scenes": ("bbox", "point", "intersects", "ids", "collections", "limit", *_FILTERS),
-        "search": _SEARCH,
-        "conformance": (),
-        "collections": (),
-        "collections/{name}": (),
-        "collections/{name}/items": tuple(each for each in _SEARCH if each != "collections"),
-        "collections/{name}/items/{item}": (),
-    }
 
 
 def _search_routes(search: GatherFunction) -> tuple[_Route, ...]:

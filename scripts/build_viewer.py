@@ -1,4 +1,7 @@
-"""Build view.html from scripts/viewer with the npm packages that it locks. Run it after a change there."""
+"""Builds view.html from scripts/viewer with the npm packages that it locks.
+
+``python -m scripts.build_viewer`` does it after a change there.
+"""
 
 import subprocess
 import sys

@@ -40,6 +40,23 @@ One worker runs all tests of a prefix. They take longest, so they come first. Al
 share a worker.
 """
 
+_LONG: Final = (
+    "local/test_series.py",
+    "parity/",
+    "adapters/report/",
+    "handlers/test_gather_functions.py",
+    "benchmarks/",
+    "bench/",
+    "adapters/object_store/test_concurrency.py",
+    "local/",
+    "adapters/source_list/",
+    "handlers/",
+)
+"""Prefixes of the paths of long modules, the longest first.
+
+They come next. A long module that is begun last leaves the other workers idle.
+"""
+
 # No test depends on the speed of the machine, whatever else runs on it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -94,4 +111,5 @@ def _name_of(nodeid: str) -> str:
 
 
 def _rank_of(name: str) -> int:
-    return next((i for i, beginning in enumerate(_SHARED) if name.startswith(beginning)), len(_SHARED))
+    first = (*_SHARED, *_LONG)
+    return next((i for i, beginning in enumerate(first) if name.startswith(beginning)), len(first))

@@ -25,8 +25,10 @@ _BUCKET_FOLDER: Final = re.compile(r"s3://[\w.-]+/([\w/-]*/)?")
 _PLACEHOLDER: Final = re.compile(r"\b[A-Z_]{2,}\b|[$<>]|://")
 _OFFLINE: Final = (
     "catalog",
+    "compact",
     "drill",
     "export",
+    "forget",
     "index",
     "join",
     "ls",
@@ -38,6 +40,7 @@ _OFFLINE: Final = (
     "run",
     "search",
     "verify",
+    "versions",
 )
 """Commands that need no account. Benchmarks and the emulator are left out, because they take minutes."""
 
@@ -153,7 +156,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             blocksize=256,
         ) as image:
             image.write(np.full((1, _SCENE_PX, _SCENE_PX), day, "uint16"))
-    for name in ("list.txt", "files.txt"):
+    for name in ("list.txt", "files.txt", "new.txt"):
         (tmp_path / name).write_text("".join(f"{each}\n" for each in scenes))
     (tmp_path / "list.csv").write_text("href\n" + "".join(f"{each}\n" for each in scenes))
     (tmp_path / "request.yaml").write_text(yaml.safe_dump({"sources": "list.txt", "window": "centre"}))

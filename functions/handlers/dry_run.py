@@ -23,6 +23,7 @@ from pixel_gather.plan.plan import plan_cube
 from pixel_gather.ports import SourceTable
 from pixel_gather.request.request import GatherRequest, parse_request
 from pixel_gather.use_cases.append import NOTHING_TO_APPEND, plan_append
+from pixel_gather.use_cases.archive import archive_template, in_order
 
 _TO_ANSWER_S: Final = 2.0
 
@@ -52,14 +53,16 @@ class DryPlanner:
             ):
                 if request.output.append_to is not None:
                     return await self._plan_append(request, table)
+                template = await archive_template(request, self.deployment.archives)
                 return await plan_cube(
                     request,
-                    table=table,
+                    table=in_order(table, template),
                     reader=self.readers.of(request.sources.sign),
                     projector=self.projector,
                     max_task_nbytes=max_task_nbytes(settings.shard_memory_mib),
                     now=0.0,
                     deployment=workers_of(settings),
+                    template=template,
                 )
         except TimeoutError as error:
             raise TooSlowError(

@@ -36,7 +36,7 @@ from pixel_gather.report.report import Report
 from pixel_gather.request.request import GatherRequest, parse_request
 from pixel_gather.use_cases.append import complete_cube, found_list_of_append, plan_append
 from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
-from pixel_gather.use_cases.step_files import gathered_indexes, is_planned
+from pixel_gather.use_cases.step_files import committed_sidecars, is_planned
 
 _LONGEST_CAUSE: Final = 2000
 
@@ -85,6 +85,7 @@ class Planner:
                 control=control,
                 max_task_nbytes=max_task_nbytes(deployment.settings.shard_memory_mib),
                 deployment=workers,
+                archive=deployment.archives,
             )
         return await self._verdict(plan, tasks, request, execution)
 
@@ -119,7 +120,7 @@ class Planner:
         deployment, gather = self.deployment, request.cube_name
         workers, place = workers_of(deployment.settings), deployment.cube(gather).place
         control = deployment.control(gather).below(plan.claim)
-        done = await gathered_indexes(control)
+        done = await committed_sidecars(plan, tasks, cube=deployment.cube(gather), control=control)
         missing = [task for task in tasks if task.index not in done]
         n_shards, n_missing = len(tasks), len(missing)
         map_plan = plan_map(plan, request.limits, n_shards=n_shards, n_missing=n_missing, workers=workers)

@@ -101,7 +101,12 @@ class RankService:
 
     async def _ranked(self, asked: Asked, table: SqliteSourceTable, left_s: float) -> list[Any]:
         scenes = scenes_of(table, asked.request)
-        first = FirstScene(len(scenes), self.deployment.settings.concurrency, _checked(asked, len(scenes)))
+        first = FirstScene(
+            n_scenes=len(scenes),
+            in_flight=self.deployment.settings.concurrency,
+            reads_on=asked.request.reads_on,
+            on_forecast=_checked(asked, len(scenes)),
+        )
         async with (
             kept_statistics(self.deployment.results, asked.request) as kept,
             opened_ranker(

@@ -110,7 +110,8 @@ class Coordinator:
             state.wanted = await _after_samples(ranker, state)
         if state.wanted:
             first = self._map_round(state)
-            total = {"seconds": first.seconds * _TO_READ_ON, "usd": first.usd * _TO_READ_ON}
+            more = _TO_READ_ON if asked.request.reads_on else 1.0
+            total = {"seconds": first.seconds * more, "usd": first.usd * more}
             asked.limits.check(n_scenes=len(scenes), **total)
         return await self._go_on(name, state, asked)
 

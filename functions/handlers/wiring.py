@@ -1,7 +1,7 @@
 """Connects the steps to a deployment's stores. The connections are kept for the life of the function."""
 
 from collections.abc import Coroutine
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final, cast
 
 from handlers.settings import Settings
@@ -53,6 +53,12 @@ class Deployment:
         """
         return self._opened(self.settings.cube_href(cube_name(gather)))
 
+    @property
+    def archives(self) -> GrowingZarrCube:
+        """The folder of all cubes, for the files of their archives."""
+        place = f"s3://{self.settings.array_bucket}/{self.settings.output_prefix}".rstrip("/")
+        return GrowingZarrCube(open_place(place, self._own), place)
+
     def growing(self, gather: str) -> GrowingZarrCube:
         """Return the cube of a gather for appends. Arguments as for `cube`."""
         cube = self.cube(gather)
@@ -67,7 +73,7 @@ class Deployment:
         """
         return ObjectControlStore(self._control, f"gathers/{gather}/", may_list=may_list)
 
-    @property
+    @cached_property
     def results(self) -> ObjectControlStore:
         """Tables of large rankings and kept statistics, in the bucket of cubes."""
         place = f"s3://{self.settings.array_bucket}"

@@ -12,9 +12,11 @@ from pixel_gather.version import __version__
 
 if TYPE_CHECKING:
     from pixel_gather.adapters.cube.check_cube import Verified
+    from pixel_gather.adapters.cube.compact_cube import Compacted
     from pixel_gather.adapters.object_store.object_store import StoreSettings
     from pixel_gather.adapters.source_list.listing import ListedObject
     from pixel_gather.errors import (
+        AppendRunningError,
         ArrayExistsError,
         BudgetError,
         BusyError,
@@ -39,15 +41,24 @@ if TYPE_CHECKING:
         gather_async,
     )
     from pixel_gather.local.index import Indexed, index, index_async
-    from pixel_gather.local.join import Joined, JoinedMember, join, joined_members, open_joined
+    from pixel_gather.local.join import (
+        Joined,
+        JoinedMember,
+        join,
+        joined_members,
+        joined_versions,
+        open_joined,
+    )
     from pixel_gather.local.ls import ls
     from pixel_gather.local.rank import rank
     from pixel_gather.local.replay import replay
     from pixel_gather.local.rows import presence, rows_where
     from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.local.verify import verify
+    from pixel_gather.local.versions import compact, forget, open_cube, versions
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
+    from pixel_gather.plan.cube_version import CubeVersion
     from pixel_gather.ranking.table import Ranking
     from pixel_gather.report.drift import Drift, Replayed, SourceDrift
     from pixel_gather.report.presence import Presence
@@ -55,10 +66,13 @@ if TYPE_CHECKING:
     from pixel_gather.request.request import GatherRequest
 
 __all__ = [
+    "AppendRunningError",
     "ArrayExistsError",
     "BudgetError",
     "BusyError",
+    "Compacted",
     "CubePlan",
+    "CubeVersion",
     "DeniedError",
     "Drift",
     "DrilledPixel",
@@ -86,19 +100,23 @@ __all__ = [
     "StoreSettings",
     "Verified",
     "__version__",
+    "compact",
     "drill",
     "drill_async",
     "dry_run",
     "dry_run_async",
     "export",
+    "forget",
     "gather",
     "gather_async",
     "index",
     "index_async",
     "join",
     "joined_members",
+    "joined_versions",
     "ls",
     "make_catalog",
+    "open_cube",
     "open_joined",
     "presence",
     "rank",
@@ -106,13 +124,16 @@ __all__ = [
     "rows_where",
     "search",
     "verify",
+    "versions",
 ]
 
 _MODULES: Final = {
     "pixel_gather.adapters.cube.check_cube": ("Verified",),
+    "pixel_gather.adapters.cube.compact_cube": ("Compacted",),
     "pixel_gather.adapters.object_store.object_store": ("StoreSettings",),
     "pixel_gather.adapters.source_list.listing": ("ListedObject",),
     "pixel_gather.errors": (
+        "AppendRunningError",
         "ArrayExistsError",
         "BudgetError",
         "BusyError",
@@ -137,15 +158,24 @@ _MODULES: Final = {
         "gather_async",
     ),
     "pixel_gather.local.index": ("Indexed", "index", "index_async"),
-    "pixel_gather.local.join": ("Joined", "JoinedMember", "join", "joined_members", "open_joined"),
+    "pixel_gather.local.join": (
+        "Joined",
+        "JoinedMember",
+        "join",
+        "joined_members",
+        "joined_versions",
+        "open_joined",
+    ),
     "pixel_gather.local.ls": ("ls",),
     "pixel_gather.local.rank": ("rank",),
     "pixel_gather.local.replay": ("replay",),
     "pixel_gather.local.rows": ("presence", "rows_where"),
     "pixel_gather.local.search": ("FoundScenes", "search"),
     "pixel_gather.local.verify": ("verify",),
+    "pixel_gather.local.versions": ("compact", "forget", "open_cube", "versions"),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
+    "pixel_gather.plan.cube_version": ("CubeVersion",),
     "pixel_gather.ranking.table": ("Ranking",),
     "pixel_gather.report.drift": ("Drift", "Replayed", "SourceDrift"),
     "pixel_gather.report.presence": ("Presence",),

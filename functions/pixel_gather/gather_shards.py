@@ -93,6 +93,10 @@ async def gather_shards(
         ShardsLeftError: A second try has no time for the next shard.
     """
 
+    async def planned() -> CubePlan:
+        plan, _ = await asyncio.shield(preparing)
+        return plan
+
     def ask(task: ShardTask) -> tuple[asyncio.Future[None], asyncio.Future[LoadedShard]]:
         """Check the claim and load the task's control files, concurrently.
 
@@ -100,7 +104,7 @@ async def gather_shards(
         """
         return (
             asyncio.ensure_future(check_claim(claims, claim)),
-            asyncio.ensure_future(load_shard(task, control)),
+            asyncio.ensure_future(load_shard(task, plan=planned, cube=cube, control=control)),
         )
 
     preparing = asyncio.ensure_future(last_plan.load(gather, control))

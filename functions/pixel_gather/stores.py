@@ -65,6 +65,15 @@ class FoundCube:
         return None if self.report is None else msgspec.convert(self.report, Report)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredShard:
+    """One object of a shard that was put."""
+
+    nbytes: int
+    etag: str
+    """As the store answered the PUT. Another PUT of the object gives it another ETag, or the same content."""
+
+
 class RowEncoder(Protocol):
     """Compresses the pixels of one shard, some rows at a time."""
 
@@ -105,10 +114,20 @@ class CubeStore(Protocol):
             pixels: Shape (row, y, x), at most as large as a shard. Or compressed tiles, which are kept.
         """
 
+    async def shard_etag(self, key: str) -> str | None:
+        """Return the ETag of a shard's object; None if there is none.
+
+        Args:
+            key: From `pixel_gather.plan.shards.ShardTask.object_keys`.
+        """
+
+    async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
+        """Return the ETags of all objects of all shards, by key."""
+
     async def write_shard(
         self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
-    ) -> int:
-        """Store one object in one PUT; return its size in bytes.
+    ) -> StoredShard:
+        """Store one object in one PUT.
 
         Args:
             measurement: Which array.
@@ -187,6 +206,16 @@ class EarlierRows:
     """Returns the header index: batches of (href, packed header)."""
 
 
+class ArchiveStore(Protocol):
+    """The folder of cubes, for the files of their archives."""
+
+    async def read_object(self, key: str) -> StoredObject | None:
+        """Return an object of the folder, or None if there is no such object."""
+
+    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
+        """Put an object if nothing is there, with ``replaces`` None. Return its ETag, None if it was not put."""
+
+
 class GrowingCube(Protocol):
     """A complete cube that rows are added to. Nothing that a reader may have seen changes in place."""
 
@@ -200,12 +229,15 @@ class GrowingCube(Protocol):
     async def read_object(self, key: str) -> StoredObject | None:
         """Return an object of the cube, or None if there is no such object."""
 
-    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> bool:
+    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
         """Put an object, if what is there is still what was read; None: if nothing is there.
 
         Returns:
-            Whether it was put.
+            Its ETag; None if it was not put.
         """
+
+    async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
+        """Return the ETags of all objects of all shards, by key."""
 
     async def fence(self, claim: str) -> bool:
         """Change the group's metadata without changing their meaning, so that nobody else can commit.
@@ -223,8 +255,8 @@ class GrowingCube(Protocol):
         *,
         n_before: int,
         still_ours: Callable[[], Awaitable[None]],
-    ) -> int:
-        """Store the new rows of one shard; return how many bytes they take.
+    ) -> StoredShard:
+        """Store the new rows of one shard. Return how many bytes they take, and the ETag of the object.
 
         Args:
             plan: The cube with the new rows.

@@ -23,12 +23,14 @@ SUMMARIES = {
     "bench": "Measure how fast your files are read, by engine and by number of files read at a time.",
     "cancel": "Stop a gather on AWS.",
     "catalog": "Make a catalog of scenes, which search reads.",
+    "compact": "Give back the space that appends have taken in shards that they continued.",
     "completion": "Print a script that lets the shell complete commands, options and files.",
     "drill": "Read one pixel of every file in LIST: a list file, or - for standard input.",
     "emulate": (
         "Run Pixel Gather's AWS stack on this machine: S3, Step Functions, Lambda, API Gateway and IAM."
     ),
     "export": "Write a cube as an animation, pictures, GeoTIFFs, netCDF or a table.",
+    "forget": "Remove former versions of a cube, which can then no longer be opened.",
     "index": ("Save the header of every file in LIST, so that gathers need not read it again."),
     "join": "Join many cubes into one array by their metadata. No pixel is read.",
     "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
@@ -44,6 +46,7 @@ SUMMARIES = {
     "search": "Find the scenes in an area and a time range.",
     "status": "Show the progress, the cost and the result of a gather on AWS.",
     "submit": "Gather on AWS, next to the data.",
+    "versions": "List the versions of a cube, and what each append has added.",
     "verify": "Read a cube and compare it with its receipt.",
     "view": "Show a cube's pixels in a browser.",
     "watch": "Show a gather on AWS until it ends.",

@@ -127,12 +127,16 @@ _OUTPUT = (
         type=click.Choice(["skip", "again", "fail"]),
         help="Sources that the cube has already.  [default: skip]",
     ),
+    click.option(
+        "--expected-rows", type=int, metavar="N", help="Rows that later appends will lead to, for the layout."
+    ),
     click.option("--layout", type=LayoutOption(), help="Chunks of the cube.  [default: balanced]"),
     click.option(
         "--codec",
         type=click.Choice(["blosc-lz4", "blosc-zstd", "zstd", "none", "zfp", "source"]),
         help="Compression of the cube.  [default: blosc-lz4]",
     ),
+    click.option("--archive", metavar="NAME", help="Make a cube like the others of this archive."),
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),
     click.option(
         "--times-source",
@@ -206,7 +210,13 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     sign = _taken(options, sign="sign")
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
     output = _taken(
-        options, append_to="append_to", layout="layout", codec="codec", zfp_tolerance="zfp_tolerance"
+        options,
+        append_to="append_to",
+        archive="archive",
+        expected_rows="expected_rows",
+        layout="layout",
+        codec="codec",
+        zfp_tolerance="zfp_tolerance",
     )
     limits = _taken(options, usd="max_usd", times_source="times_source")
     others = _taken(

@@ -12,7 +12,7 @@ import os
 import resource
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -236,7 +236,7 @@ def _draw(found: Sequence[Joining], theme: "Theme") -> "Figure":
     from pixel_gather_bench.figure_files import legend_above, log_ticks, note_below  # noqa: PLC0415 # as above
 
     figure, axes = new_figure(theme, n_rows=1, n_columns=3, size_in=(WIDTH_IN, 3.4))
-    drawn = (
+    drawn: tuple[tuple[str, Callable[[Step], float]], ...] = (
         ("requests", lambda step: step.gets + step.puts),
         ("megabytes", lambda step: step.nbytes / 1e6),
         ("seconds of CPU", lambda step: step.cpu_s),

@@ -37,9 +37,8 @@ from pixel_gather.process_usage import peak_rss_mib
 from pixel_gather.request.href_policy import HrefPolicy
 from pixel_gather.request.request import GatherRequest, parse_request
 from pixel_gather.use_cases.finish_gather import finish_gather
-from pixel_gather.use_cases.gather_shard import load_shard
 from pixel_gather.use_cases.plan_gather import plan_gather
-from pixel_gather.use_cases.step_files import load_plan, load_tasks
+from pixel_gather.use_cases.step_files import load_plan, load_tasks, rows_of, sidecar_key
 from pixel_gather_bench.child import run_in_child
 from pixel_gather_bench.text_table import markdown
 
@@ -149,9 +148,9 @@ def commit(folder: Path) -> int:
             result = _result(task, cube_plan)
             for row in result.rows:
                 row[0].packed_header = packed_header
-            rows = (await load_shard(task, control)).rows
-            await put_headers(task, rows, result.rows, control)
-            await control.put(f"shards/{task.index:05d}.msgpack", msgspec.msgpack.encode(result))
+            await put_headers(task, await rows_of(task, control), result.rows, control)
+            etags = [_cube(folder).store.put(key, b"")["e_tag"] or "" for key in task.object_keys(cube_plan)]
+            await control.put(sidecar_key(task.index, etags), msgspec.msgpack.encode(result))
         return len(tasks)
 
     return asyncio.run(write())

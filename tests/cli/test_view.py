@@ -18,7 +18,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     addresses: list[str] = []
     monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", interrupt)
-    monkeypatch.setattr(webbrowser, "open", lambda url: addresses.append(url) or True)
+
+    def open_(address: str) -> bool:
+        addresses.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", open_)
     return addresses
 
 

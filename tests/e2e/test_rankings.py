@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -166,22 +167,20 @@ def test_roles_of_rankings_may_do_nothing_else(users: dict[str, User]) -> None:
     for name, user in users.items():
         s3, states = user.client("s3"), user.client("stepfunctions")
         refused: list[Callable[[], Any]] = [
-            lambda s3=s3: s3.get_object(Bucket=arrays, Key="a.zarr/zarr.json"),
-            lambda s3=s3: s3.put_object(Bucket=arrays, Key="a.zarr/zarr.json", Body=b""),
-            lambda s3=s3: s3.list_objects_v2(Bucket=arrays),
-            lambda s3=s3: s3.get_object(Bucket=control, Key="gathers/a/1/plan.msgpack"),
-            lambda s3=s3: s3.put_object(Bucket=control, Key="gathers/a/x", Body=b""),
-            lambda s3=s3: s3.put_object(Bucket=samples, Key=f"{IN_SAMPLES}/{SERIES[0]}", Body=b""),
-            lambda s3=s3: s3.delete_object(Bucket=arrays, Key="rankings/statistics/a.sqlite"),
-            lambda states=states: states.start_execution(
-                stateMachineArn=deployment.state_machine_arn, input="{}"
-            ),
+            partial(s3.get_object, Bucket=arrays, Key="a.zarr/zarr.json"),
+            partial(s3.put_object, Bucket=arrays, Key="a.zarr/zarr.json", Body=b""),
+            partial(s3.list_objects_v2, Bucket=arrays),
+            partial(s3.get_object, Bucket=control, Key="gathers/a/1/plan.msgpack"),
+            partial(s3.put_object, Bucket=control, Key="gathers/a/x", Body=b""),
+            partial(s3.put_object, Bucket=samples, Key=f"{IN_SAMPLES}/{SERIES[0]}", Body=b""),
+            partial(s3.delete_object, Bucket=arrays, Key="rankings/statistics/a.sqlite"),
+            partial(states.start_execution, stateMachineArn=deployment.state_machine_arn, input="{}"),
         ]
         if name == "measure_scenes":
             refused += [
-                lambda s3=s3: s3.put_object(Bucket=arrays, Key="rankings/statistics/a.sqlite", Body=b""),
-                lambda s3=s3: s3.get_object(Bucket=arrays, Key="rankings/a/answer.json"),
-                lambda s3=s3: s3.put_object(Bucket=control, Key="rankings/a/rounds/0/state", Body=b""),
+                partial(s3.put_object, Bucket=arrays, Key="rankings/statistics/a.sqlite", Body=b""),
+                partial(s3.get_object, Bucket=arrays, Key="rankings/a/answer.json"),
+                partial(s3.put_object, Bucket=control, Key="rankings/a/rounds/0/state", Body=b""),
             ]
         for each in refused:
             with pytest.raises(ClientError) as error:

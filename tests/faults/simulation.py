@@ -1,8 +1,8 @@
 """Whole gathers in virtual time, with faults at random. A seed is a run, and gives the same run again.
 
-Planners, workers and finishes run beside each other on one event loop. Before each access to a store, an actor
-waits for a random time, so that every order of events can come. A store's access may fail before or after it
-has happened. Workers are killed and started again, sources are replaced and answer late, the cube is removed.
+Planners, workers and finishes run beside each other on one event loop. Before each access to a store, an
+actor waits for a random time, so that every order of events can come. An access may fail before or after it
+has happened. Workers are killed and started again, sources are replaced and answer late.
 Faults end after a minute. Then the gather has to become complete.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, override
 
 import numpy as np
@@ -24,9 +24,18 @@ from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
 from pixel_gather.request.request import parse_request
-from pixel_gather.stores import FoundCube
+from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
 from pixel_gather.use_cases import finish_gather, gather_shard, plan_gather
-from support.fakes import FakeControl, FakeCube, FakeImage, FakeLimiter, FakeProjector, FakeReader, table_of
+from support.fakes import (
+    FakeControl,
+    FakeCube,
+    FakeEncoder,
+    FakeImage,
+    FakeLimiter,
+    FakeProjector,
+    FakeReader,
+    table_of,
+)
 from support.virtual_time import run_virtually
 
 N_SOURCES: Final = 5
@@ -34,6 +43,7 @@ _SIDE: Final = 4
 _FAULTS_END_S: Final = 60.0
 _LONGEST_RUN_S: Final = 3600.0
 _SOURCE_TIMEOUT_S: Final = 2.0
+_MOST_TRIES: Final = 5
 _HREFS: Final = tuple(f"s3://b/{n}.tif" for n in range(N_SOURCES))
 _REQUEST: Final = parse_request(
     {
@@ -132,11 +142,6 @@ class StormyCube(FakeCube):
 
     world: World = field(kw_only=True)
 
-    def remove(self) -> None:
-        """Do what a user does who deletes the cube's folder."""
-        self.claimed = self.report = self.receipt = None
-        self.pixels, self.coordinates = {}, {}
-
     @override
     async def found(self) -> FoundCube | None:
         return await self.world.access(super().found)
@@ -146,15 +151,24 @@ class StormyCube(FakeCube):
         return await self.world.access(lambda: FakeCube.create(self, plan))
 
     @override
-    async def write_shard(
-        self, plan: CubePlan, measurement: Measurement, key: tuple[int, int, int], pixels: Pixels
-    ) -> int:
-        sent = pixels.copy()
+    async def shard_etag(self, key: str) -> str | None:
+        return await self.world.access(lambda: FakeCube.shard_etag(self, key))
 
-        async def put() -> int:
+    @override
+    async def shard_etags(self, plan: CubePlan) -> dict[str, str]:
+        return await self.world.access(lambda: FakeCube.shard_etags(self, plan))
+
+    @override
+    async def write_shard(
+        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
+    ) -> StoredShard:
+        assert isinstance(encoder, FakeEncoder)
+        sent = replace(encoder, pixels=encoder.pixels.copy())
+
+        async def put() -> StoredShard:
             if measurement.name not in self.pixels:  # S3 stores an object wherever it is put
-                return sent.nbytes
-            return await FakeCube.write_shard(self, plan, measurement, key, sent)
+                return StoredShard(nbytes=0, etag="")
+            return await FakeCube.write_shard(self, measurement, key, sent)
 
         return await self.world.access(put)
 
@@ -229,7 +243,7 @@ class Run:
     world: World
 
     async def gather(self) -> None:
-        """Do what a state machine does: plan, gather all shards, finish. Repeat each step until it is done."""
+        """Plan, gather all shards and finish, as a state machine does. Repeat each step until it is done."""
         plan, tasks = await self._until_done(self._plan)
         async with asyncio.TaskGroup() as group:
             for task in tasks:
@@ -256,13 +270,14 @@ class Run:
         return 1.0 if self.world.has_calmed else self.world.chance.random()
 
     async def _until_done[T](self, step: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a step until no store fails. Sometimes it is killed on its way."""
-        while True:
+        """Try a step again while stores fail, at most five times. Sometimes it is killed on its way."""
+        for _ in range(_MOST_TRIES):
             with suppress(StoreError, TimeoutError):
                 limit_s = self.world.chance.random() * 10 if self._chance() < 0.15 else None
                 async with asyncio.timeout(limit_s):
                     return await step()
             await asyncio.sleep(self.world.chance.random())
+        raise StoreError("the step failed again and again")
 
     async def _plan(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
         world = self.world
@@ -304,18 +319,15 @@ async def _user(run: Run) -> None:
     while world.cube.report is None:
         try:
             await run.gather()
-        except* ArrayExistsError:
+        except* (ArrayExistsError, StoreError):
             await asyncio.sleep(world.chance.random())
 
 
 async def _vandal(world: World) -> None:
-    """Replace sources, and sometimes remove the cube, until the faults end."""
-    removes = world.chance.random() < 0.3  # of all runs
+    """Replace sources until the faults end."""
     while not world.has_calmed:
         await asyncio.sleep(world.chance.random() * 5)
         world.replace_source(world.chance.choice(_HREFS))
-        if removes and world.chance.random() < 0.2:  # of all its turns
-            world.cube.remove()
 
 
 def simulate(seed: int) -> World:

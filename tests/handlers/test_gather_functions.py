@@ -48,11 +48,11 @@ def test_gather_by_functions_equals_the_one_in_process(machine: StateMachine, tm
     assert cube.href.values.tolist() == [f"s3://sources/landsat/{file.name}" for file in LANDSAT]
 
 
-def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMachine) -> None:
-    """The report has the fields of the result and all others."""
-    result = machine.run(REQUEST)
+def test_finish_gather_writes_the_report_into_the_cubes_folder(drawing_machine: StateMachine) -> None:
+    """The report has the fields of the result and all others. Its page has figures."""
+    result = drawing_machine.run(REQUEST)
 
-    report = _json(machine.s3, "cubes", result["report"].removeprefix("s3://cubes/"))
+    report = _json(drawing_machine.s3, "cubes", result["report"].removeprefix("s3://cubes/"))
     assert result["report"] == f"s3://cubes/out/{NAME}.zarr/report.json"
     assert {name: report[name] for name in ("gather", "cube", "digest", "n_sources", "usd")} == {
         name: result[name] for name in ("gather", "cube", "digest", "n_sources", "usd")
@@ -60,9 +60,11 @@ def test_finish_gather_writes_the_report_into_the_cubes_folder(machine: StateMac
     assert sum(report["usd_by_service"].values()) == result["usd"]
     assert report["requests"] == result["requests"] > 8
     assert result["report_page"] == f"s3://cubes/out/{NAME}.zarr/report.html"
-    page = machine.s3.get_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
+    page = drawing_machine.s3.get_object(Bucket="cubes", Key=f"out/{NAME}.zarr/report.html")
     assert page["ContentType"] == "text/html; charset=utf-8"
-    assert NAME.encode() in page["Body"].read()
+    content = page["Body"].read()
+    assert NAME.encode() in content
+    assert content.count(b"<svg") > 4
 
 
 def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
@@ -312,7 +314,7 @@ def test_warm_worker_goes_from_one_gather_to_another_and_back(machine: StateMach
 
 
 class _MeetingControl:
-    """Control files of S3. The first four are answered only after all four are requested."""
+    """Control files of S3. The first ones are answered only after all of them are requested."""
 
     def __init__(self, control: Any, meeting: asyncio.Barrier, asked: list[str]) -> None:
         self._control = control
@@ -342,9 +344,9 @@ class _MeetingControl:
 def test_cold_worker_asks_for_all_its_control_files_at_one_time(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claim, plan, sidecar and list take one round trip before the first source, not four."""
+    """Claim, plan and list take one round trip before the first source, not three."""
     verdict = machine.planned(REQUEST)
-    deployment, meeting = machine.shard.worker.deployment, asyncio.Barrier(4)
+    deployment, meeting = machine.shard.worker.deployment, asyncio.Barrier(3)
     asked: list[str] = []
 
     def control(gather: str, *, may_list: bool, real: Any = deployment.control) -> _MeetingControl:
@@ -356,7 +358,7 @@ def test_cold_worker_asks_for_all_its_control_files_at_one_time(
         {"gather": verdict["gather"], "tasks": [machine.manifest(verdict)[0]]}, Context()
     )
 
-    assert sorted(asked[:4]) == ["claim", "plan.msgpack", "shards/00000.msgpack", "sources.msgpack"]
+    assert sorted(asked[:3]) == ["claim", "plan.msgpack", "sources.msgpack"]
     assert (answer["windows_read"], answer["windows_failed"]) == (3, 0)
 
 

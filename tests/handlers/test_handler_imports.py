@@ -54,6 +54,8 @@ CASES = (
     Case("plan_gather", ("rasterio", "zarr", *_AWS, *_PICTURES)),
     Case("dry_run", ("rasterio", "zarr", *_AWS, *_PICTURES)),
     Case("rank", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
+    Case("rank_rounds", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
+    Case("measure_scenes", ("rasterio", "shapely", "zarr", *_AWS, *_PICTURES)),
     Case("submit", (*_ARRAYS, *_LISTS)),
     Case("tick", ("rasterio", "shapely", "zarr", *_LISTS, *_PICTURES)),
     Case(

@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from infra.monitoring import REFUSALS
+from infra.refusals import REFUSALS
 from pixel_gather.request.request import parse_request
 from support.lambda_functions import Context, StateMachine, cold_start, records
 
@@ -83,6 +83,18 @@ def test_plan_gather_refuses_a_place_that_another_request_holds(machine: StateMa
     assert (verdict["verdict"], verdict["error"]) == ("refused", "ArrayExistsError")
     assert "s3://cubes/out/mine.zarr" in verdict["cause"]
     assert "another output.name" in verdict["cause"]
+
+
+def test_plan_gather_refuses_what_differs_from_the_archive(machine: StateMachine) -> None:
+    """The first plan stores the archive beside the cubes. Others have the same codec."""
+    first = machine.planned(LANDSAT | {"output": {"name": "one", "archive": "all", "codec": "zstd"}})
+    stored = machine.s3.get_object(Bucket="cubes", Key="out/all.archive.json")["Body"].read()
+    other = machine.planned(LANDSAT | {"output": {"name": "two", "archive": "all", "codec": "none"}})
+    like = machine.planned(LANDSAT | {"output": {"name": "three", "archive": "all"}})
+
+    assert (first["verdict"], like["verdict"]) == ("planned", "planned")
+    assert "output.codec: the cube has zstd; here it is none" in other["cause"]
+    assert machine.s3.get_object(Bucket="cubes", Key="out/all.archive.json")["Body"].read() == stored
 
 
 def test_every_refusal_is_one_that_operators_are_not_told_of(machine: StateMachine) -> None:

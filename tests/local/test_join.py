@@ -21,11 +21,11 @@ from pixel_gather import (
     StoreError,
     join,
     joined_members,
+    joined_versions,
     open_joined,
     presence,
     rows_where,
 )
-from pixel_gather.local.join import joined_versions
 from pixel_gather_cli.main import command
 from support.joined_cubes import gather_member
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import numpy as np
@@ -11,15 +12,19 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from pixel_gather import (
+    BusyError,
     RequestError,
     Settings,
     StoreError,
     StoreSettings,
     join,
+    joined_versions,
     open_joined,
     presence,
     rows_where,
 )
+from pixel_gather.adapters.join.joined_group import write_groups
+from pixel_gather.adapters.join.repository import Repository
 from support.counted_s3 import CountedS3, counted_s3
 from support.joined_cubes import gather_member
 
@@ -49,7 +54,7 @@ def stores(s3: CountedS3) -> StoreSettings:
     return StoreSettings(endpoint=s3.endpoint)
 
 
-def together(s3: CountedS3) -> np.ndarray:  # type: ignore[type-arg] # of any dtype
+def together(s3: CountedS3) -> np.ndarray[Any, np.dtype[Any]]:
     """Return the pixels of the cubes, one after the other."""
     return np.concatenate([opened(s3, f"tiles/t{n}.zarr").band_1.values for n in range(len(ROWS))])
 
@@ -57,7 +62,8 @@ def together(s3: CountedS3) -> np.ndarray:  # type: ignore[type-arg] # of any dt
 def opened(s3: CountedS3, prefix: str) -> xr.Dataset:
     """Open a plain cube."""
     store = S3Store("arrays", prefix=prefix, endpoint=s3.endpoint, client_options={"allow_http": True})
-    return xr.open_zarr(ObjectStore(store, read_only=True))
+    found: xr.Dataset = xr.open_zarr(ObjectStore(store, read_only=True))
+    return found
 
 
 def test_joining_takes_two_gets_a_cube_and_no_pixel(s3: CountedS3, stores: StoreSettings) -> None:
@@ -127,8 +133,40 @@ def test_the_store_itself_copies_shards(s3: CountedS3, stores: StoreSettings) ->
     np.testing.assert_array_equal(copy.band_1.values[copy.presence.values == 1], together(s3))
 
 
+def test_of_two_joins_at_once_one_fails_and_changes_nothing(s3: CountedS3, stores: StoreSettings) -> None:
+    """The second commit finds that the first one was made meanwhile."""
+    place = "s3://arrays/race.icechunk"
+    join(PLACES[:1], to=place, stores=stores)
+    late = Repository.open(place, place, stores)
+
+    def join_late() -> None:
+        with late.transaction("late", {}) as transaction:
+            write_groups(transaction.store, ["lost"])
+            join(PLACES[1:], to=place, add=True, stores=stores)
+
+    with pytest.raises(BusyError, match="others have joined there meanwhile"):
+        join_late()
+
+    assert [each.number for each in joined_versions(place, stores=stores)] == [2, 1]
+    np.testing.assert_array_equal(open_joined(place, stores=stores).band_1.values, together(s3))
+
+
+def test_names_with_odd_characters_are_joined(stores: StoreSettings, tmp_path: Path) -> None:
+    """On S3 and on this machine, also as the folder that all cubes share."""
+    settings = Settings(stores=stores, draws_report=False)
+    for place in ("s3://arrays/my tiles é/a %20+b.zarr", str(tmp_path / "my tiles é/a %20+b.zarr")):
+        gather_member(place, n_rows=5, folder=tmp_path, settings=settings)
+        to = "s3://arrays/odd.icechunk" if place.startswith("s3") else str(tmp_path / "all of it")
+
+        join([place], to=to, stores=stores)
+
+        assert open_joined(to, stores=stores).band_1.load().notnull().any()
+
+
 def test_places_that_others_could_not_read_are_refused(stores: StoreSettings, tmp_path: Path) -> None:
     """A repository on S3 does not refer to files of this machine; a copy stays in its bucket."""
+    with pytest.raises(RequestError, match="choose a name of letters"):
+        join(PLACES, to="s3://arrays/all of it", stores=stores)
     gather_member(tmp_path / "own.zarr", n_rows=4, folder=tmp_path)
 
     with pytest.raises(RequestError, match="a place on S3 can only join cubes on S3"):

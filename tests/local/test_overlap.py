@@ -11,7 +11,7 @@ from pixel_gather.local.gather import Progress, _gather_shards
 from pixel_gather.model.source import Cost
 from pixel_gather.plan.cube_plan import Measurement
 from pixel_gather.request.request import parse_request
-from pixel_gather.stores import RowEncoder
+from pixel_gather.stores import RowEncoder, StoredShard
 from pixel_gather.use_cases.plan_gather import plan_gather
 from support.fakes import FakeControl, FakeCube, FakeLimiter, FakeOpened, FakeProjector, FakeReader, table_of
 
@@ -57,14 +57,14 @@ class SlowCube(FakeCube):
 
     async def write_shard(
         self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
-    ) -> int:
+    ) -> StoredShard:
         """Wait for the next shard's first source, then store the shard."""
         self.log.events.append(f"store {key[0]}")
         if key[0] + 1 < N_SHARDS:
             await asyncio.wait_for(self.log.opened[key[0] + 1].wait(), timeout=10)
-        nbytes = await super().write_shard(measurement, key, encoder)
+        stored = await super().write_shard(measurement, key, encoder)
         self.log.events.append(f"stored {key[0]}")
-        return nbytes
+        return stored
 
 
 def test_shard_is_stored_while_the_next_is_read() -> None:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import rasterio
@@ -12,9 +13,12 @@ import tifffile
 import zarr
 from rasterio.windows import Window
 
-from pixel_gather import RequestError, Settings, Status, dry_run, gather, verify
+from pixel_gather import Drift, RequestError, Settings, Status, dry_run, gather, replay, verify
 from pixel_gather.adapters.cube.shard_codec import chunks_of
 from pixel_gather.adapters.cube.tile_codecs import register_codecs
+from pixel_gather.adapters.report.cube_evidence import read_evidence
+from pixel_gather.local.gather import open_existing
+from pixel_gather.plan.cube_plan import CubePlan
 
 TILE = 32
 SIZE = 5 * TILE
@@ -260,3 +264,28 @@ def test_index_tells_as_much_as_the_header(tmp_path: Path) -> None:
     assert again.report.n_failed == 0
     first, second = (tmp_path / name / "band_1" / "c" / "0" / "0" / "0" for name in ("cube", "again"))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_report_and_replay_take_what_there_is(tmp_path: Path) -> None:
+    """The report has no statistics to show. Replay decodes both, the cube and the files."""
+    paths = [write(tmp_path / f"{seed}.tif", "uint16", seed, compress="deflate") for seed in range(2)]
+    gathered(tmp_path, *paths)
+    write(paths[1], "uint16", 7, compress="deflate")
+
+    store, place = open_existing(tmp_path / "cube", None)
+    evidence = read_evidence(store, place=place)
+    replayed = replay(tmp_path / "cube")
+
+    assert evidence.run.n_sources == 2
+    assert not np.isfinite(evidence.series[0].mean).any()
+    assert replayed.counts[Drift.SAME] == 1
+
+
+def test_workers_get_the_coding_with_the_plan(tmp_path: Path) -> None:
+    """The plan travels to them as MessagePack."""
+    plan = dry_run(request(write(tmp_path / "a.tif", "float32", 0, compress="zstd", predictor=3)))
+
+    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(plan), type=CubePlan)
+
+    assert sent.passes_through
+    assert sent.slots[0].coding == plan.slots[0].coding is not None

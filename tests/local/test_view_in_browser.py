@@ -12,6 +12,8 @@ import pytest
 import zarr
 
 from infra.node_tools import node_modules
+from pixel_gather import join
+from pixel_gather.adapters.cube.served_files import StoredFiles
 from pixel_gather.adapters.report.view_page import view_page
 from pixel_gather.local import view
 from pixel_gather.local.view import CubeServer, serving_cube
@@ -243,6 +245,34 @@ def test_keys_move_the_pixel_and_step_through_rows(
     assert "part=21%2C31%2C2%2C1" in page.run("location.hash")
 
 
+def test_finger_selects_a_pixel(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """A tap is a click. Browsers may still scroll and zoom over the picture."""
+    url, _ = served
+    page.open_(f"{url}#row=2&show=red")
+    ((x, y),) = _places(page, (30, 40))
+    page.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+    page.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    assert "part=30%2C40%2C1%2C1" in page.run("location.hash")
+
+
+def test_play_shows_row_after_row(page: Page, served: tuple[str, list[tuple[str, str | None]]]) -> None:
+    """It starts anew after the last row, and skips rows that were not read if told so."""
+    url, _ = served
+    page.open_(f"{url}#row={MISSING - 1}&show=nir&skip=1")
+    page.run("document.getElementById('speed').value = '16'")
+    page.run(
+        "window.rows = []; new MutationObserver(() => rows.push(document.getElementById('row').value))"
+        ".observe(document.getElementById('count'), { childList: true })"
+    )
+    page.run("document.getElementById('play').click()")
+    page.wait("rows.length >= 3")
+    page.run("document.getElementById('play').click()")
+
+    assert page.run("rows")[:3] == ["8", "0", "1"]
+
+
 @pytest.mark.parametrize("is_dark", [False, True])
 def test_axe_finds_nothing(
     page: Page, served: tuple[str, list[tuple[str, str | None]]], *, is_dark: bool
@@ -264,7 +294,7 @@ def test_axe_finds_nothing(
 
 def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> None:
     """Opening such a cube reads no more than opening a small one. A far row reads its own chunks."""
-    server = CubeServer(plain_cube(100_000, dim="time"), "many")
+    server = CubeServer(StoredFiles(plain_cube(100_000, dim="time")), "many")
     with server, _running(server) as (url, asked):
         page.open_(f"{url}#row=99999&part=3,2,1,1")
         page.wait("document.getElementById('href').textContent === 's3://b/99999.tif'")
@@ -282,7 +312,7 @@ def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> No
 
 def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
     """Without times and a common grid, rows have numbers, and the page says that they lie apart."""
-    server = CubeServer(plain_cube(200, dim="source"), "stack")
+    server = CubeServer(StoredFiles(plain_cube(200, dim="source")), "stack")
     with server, _running(server) as (url, _):
         page.open_(f"{url}#row=199&stretch=row")
 
@@ -302,7 +332,7 @@ def test_page_shows_stacks_that_lie_on_no_map(page: Page) -> None:
 )
 def test_page_reads_every_lossless_codec(page: Page, codec: str, dtype: str) -> None:
     """Of every codec that a request may name, and several dtypes."""
-    server = CubeServer(plain_cube(100, dim="source", dtype=dtype, codec=codec), "coded")
+    server = CubeServer(StoredFiles(plain_cube(100, dim="source", dtype=dtype, codec=codec)), "coded")
     with server, _running(server) as (url, _):
         page.open_(f"{url}#row=70&stretch=row")
         shown = _canvas(page)
@@ -311,13 +341,44 @@ def test_page_reads_every_lossless_codec(page: Page, codec: str, dtype: str) -> 
     assert (shown[..., 0] == _levels(pixels, np.percentile(pixels, [2, 98]))).all()
 
 
+def test_page_reads_tiles_that_were_passed_on(page: Page, tmp_path: Path) -> None:
+    """Chunks may be the sources' own deflated tiles."""
+    place = gathered_valley(tmp_path, n_rows=2, output={"codec": "source"}).place
+    with serving_cube(place) as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=1&show=blue&stretch=row")
+        shown = _canvas(page)
+
+    pixels = _pixels(place, "blue", 1)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+
+
+def test_page_shows_joined_cubes(page: Page, tmp_path: Path) -> None:
+    """Two cubes become one, and a row of the second is that cube's. Shards are read where they are."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        gathered_valley(tmp_path / name, n_rows=2)
+    cubes = [str(tmp_path / name / "valley.zarr") for name in ("a", "b")]
+    join(cubes, to=str(tmp_path / "both.icechunk"))
+    with serving_cube(tmp_path / "both.icechunk") as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=3&show=green&stretch=row&part=20,90,1,1")
+        page.wait("document.documentElement.dataset.series === 'drawn'")
+        page.wait("document.getElementById('href').textContent.endsWith('b/valley_001_green.tif')")
+        shown, told = _canvas(page), page.run("document.getElementById('readout').textContent")
+
+    pixels = _pixels(cubes[1], "green", 1)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+    assert f"green{pixels[90, 20]}status" in told
+
+
 @pytest.mark.parametrize(
     ("codec", "dtype", "said"),
     [("zfp", "float32", "is compressed by imagecodecs_zfp"), ("none", "complex64", "has complex numbers")],
 )
 def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said: str) -> None:
     """Nothing is drawn, and the reason stands on the page."""
-    server = CubeServer(plain_cube(100, dim="source", dtype=dtype, codec=codec), "odd")
+    server = CubeServer(StoredFiles(plain_cube(100, dim="source", dtype=dtype, codec=codec)), "odd")
     with server, _running(server) as (url, _):
         page.open_(url)
 
@@ -333,17 +394,18 @@ def test_page_from_a_folder_names_the_command(page: Page, valley: str) -> None:
     assert f"pixel-gather view '{valley}'" in page.run("document.getElementById('message').textContent")
 
 
-def _drag(page: Page, start: tuple[int, int], end: tuple[int, int]) -> None:
-    """Press the mouse on one pixel, release it on another, and wait for the series."""
-    box = page.run(
+def _places(page: Page, *pixels: tuple[int, int]) -> list[tuple[float, float]]:
+    """Return where the centres of pixels are in the tab, in CSS pixels."""
+    left, top, width = page.run(
         "(({ left, top, width }) => [left, top, width])"
         "(document.getElementById('stage').getBoundingClientRect())"
     )
-    places = [
-        (box[0] + (x + 0.5) * box[2] / SIDE, box[1] + (y + 0.5) * box[2] / SIDE) for x, y in (start, end)
-    ]
-    for kind, (x, y) in zip(
-        ("mousePressed", "mouseMoved", "mouseReleased"), (places[0], places[1], places[1]), strict=True
-    ):
+    return [(left + (x + 0.5) * width / SIDE, top + (y + 0.5) * width / SIDE) for x, y in pixels]
+
+
+def _drag(page: Page, start: tuple[int, int], end: tuple[int, int]) -> None:
+    """Press the mouse on one pixel, release it on another, and wait for the series."""
+    pressed, released = _places(page, start, end)
+    for kind, (x, y) in (("mousePressed", pressed), ("mouseMoved", released), ("mouseReleased", released)):
         page.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
     page.wait("document.documentElement.dataset.series === 'drawn'")

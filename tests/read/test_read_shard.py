@@ -89,6 +89,9 @@ def test_shard_buffers_lend_the_same_memory_again() -> None:
     with buffers.borrowed(first) as (one,), buffers.borrowed(first) as (other,):
         assert not np.shares_memory(one, other)
     with buffers.borrowed(second) as (again,):
+        assert isinstance(one, np.ndarray)
+        assert isinstance(other, np.ndarray)
+        assert isinstance(again, np.ndarray)
         assert np.shares_memory(again, one) or np.shares_memory(again, other)
         assert again.shape[:2] == (one.shape[0], 1)
 

@@ -1,7 +1,7 @@
 """Gathers and appends over fakes, into a cube in memory that readers can open."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +16,14 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import SourceTable
 from pixel_gather.read.read_shard import Pixels, ShardBuffers
+from pixel_gather.read.statistics import digest_of
 from pixel_gather.report.report import Report
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases.append import finish_append, plan_append
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.gather_shard import gather_shard
 from pixel_gather.use_cases.plan_gather import plan_gather
-from pixel_gather.use_cases.step_files import gathered_indexes
+from pixel_gather.use_cases.step_files import committed_sidecars
 from support.fakes import FakeControl, FakeImage, FakeLimiter, FakeProjector, FakeReader
 
 
@@ -39,6 +40,9 @@ class GrownPlace:
     request: dict[str, Any] = field(default_factory=dict)
     store: Any = field(default_factory=in_memory)
     control: FakeControl = field(default_factory=FakeControl)
+    watch: Callable[[Any], GrowingZarrCube] = lambda store: GrowingZarrCube(store, "place")
+    """Returns the cube for appends in a store."""
+
     reader: FakeReader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,7 +52,7 @@ class GrownPlace:
     @property
     def growing(self) -> GrowingZarrCube:
         """The cube for appends."""
-        return GrowingZarrCube(self.store, "place")
+        return self.watch(self.store)
 
     def gather(self, table: SourceTable) -> Report:
         """Make the cube."""
@@ -108,7 +112,7 @@ class GrownPlace:
 
     async def _fill(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
         control = self.control.below(plan.claim)
-        done = await gathered_indexes(control)
+        done = await committed_sidecars(plan, tasks, cube=self.growing, control=control)
         for task in tasks:
             if task.index not in done:
                 await self.shard(task, plan)
@@ -132,6 +136,10 @@ class GrownPlace:
         """Open the cube like any user."""
         opened: xr.Dataset = xr.open_zarr(ObjectStore(self.store, read_only=True), chunks=None)
         return opened
+
+    def digest(self) -> str:
+        """Return a digest of the pixels that a reader finds now."""
+        return digest_of(np.ascontiguousarray(self.open()["band_1"].values))
 
     def _given(self, more: Mapping[str, Any]) -> dict[str, Any]:
         return {"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | dict(more)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from pixel_gather.read.stored_tiles import BandTiles
 from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.stores import FoundCube, RowEncoder
+from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 
@@ -345,15 +345,16 @@ class FakeControl:
     files: dict[str, bytes] = field(default_factory=dict)
     keys_put: list[str] = field(default_factory=list)
     failing: list[str] = field(default_factory=list)
-    """Writing one of these keys fails once."""
+    """Writing a key that begins like one of these fails once."""
 
     folder: str = ""
 
     async def put(self, key: str, content: bytes) -> None:
         """Keep a file."""
-        if key in self.failing:
-            self.failing.remove(key)
-            raise OSError("the machine was switched off")
+        for begin in self.failing:
+            if key.startswith(begin):
+                self.failing.remove(begin)
+                raise OSError("the machine was switched off")
         self.keys_put.append(key)
         self.files[self.folder + key] = content
 
@@ -379,7 +380,7 @@ class FakeControl:
         for key in [key for key in self.files if key.startswith(self.folder)]:
             del self.files[key]
 
-    def below(self, folder: str) -> "FakeControl":
+    def below(self, folder: str) -> Self:
         """Return the store of one folder, on the same files."""
         return replace(self, folder=f"{self.folder}{folder}/")
 
@@ -408,6 +409,9 @@ class FakeCube:
 
     calls: list[str] = field(default_factory=list)
     pixels: dict[str, Pixels] = field(default_factory=dict)
+    etags: dict[str, str] = field(default_factory=dict)
+    """Of the shards' objects. Every put gives a new one."""
+
     coordinates: dict[str, Values] = field(default_factory=dict)
     described: dict[str, Coordinate] = field(default_factory=dict)
     table: dict[str, Values] = field(default_factory=dict)
@@ -450,7 +454,7 @@ class FakeCube:
 
     async def write_shard(
         self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
-    ) -> int:
+    ) -> StoredShard:
         """Store the pixels at the shard's position."""
         self.calls.append(f"shard {measurement.name} {key}")
         assert isinstance(encoder, FakeEncoder)
@@ -459,7 +463,18 @@ class FakeCube:
         rows, lines = (place * side for place, side in zip(key[:2], plan.layout.shard[:2], strict=True))
         target = self.pixels[measurement.name]
         target[rows : rows + pixels.shape[0], lines : lines + pixels.shape[1]] = pixels
-        return pixels.nbytes
+        path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
+        self.etags[path] = f'"{len(self.calls)}"'
+        return StoredShard(nbytes=pixels.nbytes, etag=self.etags[path])
+
+    async def shard_etag(self, key: str) -> str | None:
+        """Return the ETag of the last put."""
+        return self.etags.get(key)
+
+    async def shard_etags(self, plan: CubePlan) -> dict[str, str]:
+        """Return the ETags of the last puts."""
+        assert plan.measurements
+        return dict(self.etags)
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
         """Make arrays for the coordinates."""

@@ -1,16 +1,28 @@
 """Appends over fakes: their result, how they go on after a crash, and what two of them do at once."""
 
+import asyncio
 import itertools
+import json
+import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import obstore
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixel_gather.adapters.cube.check_cube import check_cube
-from pixel_gather.model.source import CubeRow, Source
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
+from pixel_gather.errors import AppendRunningError, ArrayExistsError, RequestError
+from pixel_gather.model.source import CubeRow, ListColumn, Source
+from pixel_gather.model.window import Transform
+from pixel_gather.use_cases import row_claim
+from pixel_gather.use_cases.append import complete_cube
 from support.appends import GrownPlace, equal_but_for_clocks
-from support.fakes import FakeTable
+from support.failing_cube import KilledError, WatchedCube
+from support.fakes import UTM, FakeImage, FakeTable
 
 N = 14
 RNG = np.random.default_rng(14)
@@ -34,7 +46,7 @@ def place(chunk_rows: int = 2, shard_rows: int = 4, **request: Any) -> GrownPlac
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     cuts=st.sets(st.integers(1, N - 1), min_size=1, max_size=4),
     chunk_rows=st.sampled_from([1, 2, 3]),
@@ -59,3 +71,250 @@ def test_appends_equal_one_gather(cuts: set[int], chunk_rows: int, n_chunks: int
     assert (report.digest, report.shape) == (expected.digest, expected.shape)
     assert (report.requests, report.status_counts) == (expected.requests, expected.status_counts)
     assert check_cube(grown.store, place="grown").differences == ()
+
+
+def test_sources_that_the_cube_has_are_left_out() -> None:
+    """The receipt and the list of versions count them. Nothing is left of a list that the cube has."""
+    grown = place()
+    grown.gather(rows(0, 1, 2))
+
+    report = grown.append(rows(1, 2, 3))
+
+    assert report is not None
+    assert (report.n_sources, report.shape[0]) == (4, 4)
+    (version,) = asyncio.run(complete_cube(grown.growing)).versions[1:]
+    assert (version.number, version.n_rows, version.n_sources, version.n_skipped) == (2, 4, 1, 2)
+    receipt = json.loads(asyncio.run(read(grown, "receipt.json")))
+    assert [(each["rows"], each["n_skipped"]) for each in receipt["appends"]] == [([3, 4], 2)]
+    assert grown.append(rows(0, 3)) is None
+
+
+def test_the_same_request_again_appends_nothing() -> None:
+    """Also if it asks for duplicates: its digest is among the cube's versions."""
+    grown = place()
+    grown.gather(rows(0, 1))
+
+    assert grown.append(rows(0, 1), duplicates="again") is not None
+    assert grown.append(rows(0, 1), duplicates="again") is None
+    assert grown.open().sizes["time"] == 4
+    with pytest.raises(RequestError, match="the cube has 1 row of this list already, s3://b/1 among them"):
+        grown.append(rows(1, 5), duplicates="fail")
+
+
+def test_scenes_that_the_cube_has_are_left_out() -> None:
+    """A scene is known by its id, though its files have moved."""
+
+    def scene(n: int, name: str) -> CubeRow:
+        return CubeRow(time_us=None, sources=(Source(href=f"s3://b/{n}", scene=name),))
+
+    def listed(*made: CubeRow) -> FakeTable:
+        columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
+        return FakeTable(made, columns=columns, digest=f"{len(made)}".ljust(64, "0"))
+
+    grown = place()
+    grown.gather(listed(scene(0, "A"), scene(1, "B")))
+    grown.append(listed(scene(5, "B"), scene(6, "C"), scene(7, "D")))
+
+    assert grown.open()["scene"].values.tolist() == ["A", "B", "C", "D"]
+
+
+def test_rows_out_of_order_are_told() -> None:
+    """They stay where they were appended."""
+    grown = place()
+    grown.gather(rows(5, 6))
+    assert "comment" not in grown.open().attrs
+
+    grown.append(rows(2))
+
+    assert "not in the order of their times" in grown.open().attrs["comment"]
+
+
+def test_a_cube_must_be_there_and_complete() -> None:
+    """The error names the field."""
+    with pytest.raises(RequestError, match=r"output\.append_to: place holds no cube"):
+        place().append(rows(1))
+
+
+def test_sources_off_the_grid_are_unlike_and_the_stack_stays_aligned() -> None:
+    """The cube keeps its place on the map."""
+    off = FakeImage(pixels=IMAGES["s3://b/3"], header={"transform": replace_x(5.0)})
+    grown = place()
+    grown.images = {**IMAGES, "s3://b/3": off}
+    grown.__post_init__()
+    grown.gather(rows(0, 1))
+
+    report = grown.append(rows(2, 4, 3))
+
+    assert report is not None
+    assert report.status_counts == {"ok": 4, "unlike": 1}
+    assert report.is_aligned
+    assert "x" in grown.open().coords
+
+
+def test_rows_without_a_common_grid_grow_too() -> None:
+    """An unaligned stack takes any window of its size. What differs becomes a coordinate."""
+    grown = place()
+    images = {
+        href: FakeImage(pixels=pixels, header={"transform": replace_x(n * 7.0), "nodata": n % 2})
+        for n, (href, pixels) in enumerate(IMAGES.items())
+    }
+    grown.images = images
+    grown.__post_init__()
+    whole = place()
+    whole.images = images
+    whole.__post_init__()
+    grown.gather(rows(0, 2))
+    grown.append(rows(4, 1, 3))
+    whole.gather(rows(0, 2, 4, 1, 3))
+
+    assert equal_but_for_clocks(grown.open(), whole.open())
+    assert grown.open()["nodata"].values.tolist() == [0, 0, 0, 1, 1]
+
+
+def test_several_measurements_grow_together() -> None:
+    """A list with bands adds a scene to every array."""
+
+    def scenes(*numbers: int) -> FakeTable:
+        made = tuple(
+            CubeRow(
+                time_us=None,
+                sources=tuple(
+                    Source(href=f"s3://b/{2 * n + at}", band=band, scene=f"S{n}")
+                    for at, band in enumerate(("red", "nir"))
+                ),
+            )
+            for n in numbers
+        )
+        columns = (ListColumn(name="scene", dtype="string", varies_in_row=False),)
+        digest = "-".join(map(str, numbers)).ljust(64, "0")
+        return FakeTable(made, bands=("red", "nir"), columns=columns, digest=digest)
+
+    grown, whole = place(), place()
+    grown.gather(scenes(0, 1, 2))
+    report = grown.append(scenes(3, 4, 5))
+    expected = whole.gather(scenes(0, 1, 2, 3, 4, 5))
+
+    assert equal_but_for_clocks(grown.open(), whole.open())
+    assert report is not None
+    assert report.digest == expected.digest
+
+
+def killed_at(operation: int) -> Callable[[Any], GrowingZarrCube]:
+    """Return a cube whose process ends before this operation."""
+    left = [operation]
+
+    def count() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KilledError
+
+    return lambda store: WatchedCube(store, "place", before=count)
+
+
+def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on() -> None:
+    """It is killed before each of its operations on the store in turn."""
+    base = place(2, 4)
+    base.gather(rows(0, 1, 2))
+    whole = place(2, 4)
+    whole.gather(rows(0, 1, 2, 3, 4))
+    old, new, operation = base.digest(), whole.digest(), 0
+    while True:
+        grown = copied(base)
+        grown.watch = killed_at(operation)
+        try:
+            grown.append(rows(3, 4))
+            break
+        except KilledError:
+            assert grown.digest() == old
+        grown.watch = plain
+        assert grown.append(rows(3, 4)) is not None
+        assert grown.digest() == new
+        if operation % 3 == 0:
+            assert check_cube(grown.store, place="grown").differences == ()
+        operation += 13 if operation else 1
+    assert operation > 80
+
+
+def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The former owner finds that out before it changes anything, however late it wakes up."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    late = asyncio.run(grown.planned(rows(3, 4)))
+    assert late is not None
+    plan, tasks = late
+    for task in tasks:
+        asyncio.run(grown.shard(task, plan))
+    with pytest.raises(AppendRunningError, match="another append is at work"):
+        grown.append(rows(5, 6, 7))
+
+    monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
+    assert grown.append(rows(5, 6, 7)) is not None
+
+    digest = grown.digest()
+    with pytest.raises(ArrayExistsError, match="another append"):
+        asyncio.run(grown.finished(plan, tasks))
+    assert grown.digest() == digest
+    assert check_cube(grown.store, place="grown").differences == ()
+    assert grown.append(rows(3, 4)) is not None
+    assert [int(each) for each in grown.open()["time"].values.astype("datetime64[s]").astype(int)] == [
+        *(0, 1, 2),
+        *(5, 6, 7),
+        *(3, 4),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_appends_at_once_lose_nothing(seed: int) -> None:
+    """Each waits where the other is at work. A random one of them goes on after each operation."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    choose = random.Random(seed)  # noqa: S311 # no secret
+
+    async def one(*numbers: int) -> None:
+        while True:
+            for _ in range(choose.randrange(4)):
+                await asyncio.sleep(0)
+            try:
+                await grown.appended(rows(*numbers))
+            except AppendRunningError:
+                await asyncio.sleep(0.001)
+            else:
+                return
+
+    async def both() -> None:
+        await asyncio.gather(one(3, 4), one(5, 6, 7))
+
+    grown.watch = lambda store: WatchedCube(store, "place")
+    asyncio.run(both())
+
+    times = grown.open()["time"].values.astype("datetime64[s]").astype(int).tolist()
+    assert times in ([0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 5, 6, 7, 3, 4])
+    for row, n in enumerate(times):
+        np.testing.assert_array_equal(grown.open()["band_1"][row], IMAGES[f"s3://b/{n}"][0, 3:9, 2:10])
+    assert check_cube(grown.store, place="grown").differences == ()
+
+
+async def read(grown: GrownPlace, key: str) -> bytes:
+    """Return an object of the cube."""
+    there = await grown.growing.read_object(key)
+    assert there is not None
+    return there.content
+
+
+def plain(store: Any) -> GrowingZarrCube:
+    """Return a cube that is not watched."""
+    return GrowingZarrCube(store, "place")
+
+
+def copied(base: GrownPlace) -> GrownPlace:
+    """Return a copy of a place with its cube."""
+    copy = GrownPlace(images=base.images, request=base.request)
+    for page in obstore.list(base.store):
+        for item in page:
+            obstore.put(copy.store, item["path"], obstore.get(base.store, item["path"]).bytes())
+    return copy
+
+
+def replace_x(east: float) -> Transform:
+    """Return the usual transform, moved to the east."""
+    return UTM._replace(c=UTM.c + east)

@@ -19,12 +19,12 @@ from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Values
 from pixel_gather.request.request import parse_request
-from pixel_gather.stores import FoundCube
+from pixel_gather.stores import FoundCube, StoredShard
 from pixel_gather.use_cases import finish_gather as finish_gather_module
 from pixel_gather.use_cases.finish_gather import finish_gather
-from pixel_gather.use_cases.gather_shard import FilledShard, gather_shard, load_shard
+from pixel_gather.use_cases.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
 from pixel_gather.use_cases.plan_gather import plan_gather
-from pixel_gather.use_cases.step_files import gathered_indexes, load_plan, load_tasks
+from pixel_gather.use_cases.step_files import committed_sidecars, load_plan, load_tasks
 from support.fakes import (
     FakeControl,
     FakeCube,
@@ -108,10 +108,27 @@ class Gather:
             )
         )
 
+    def committed(self, plan: CubePlan, tasks: tuple[ShardTask, ...]) -> dict[int, str]:
+        """Return the keys of the committed tasks' sidecars."""
+        control = self.control.below(plan.claim)
+        return asyncio.run(committed_sidecars(plan, tasks, cube=self.cube, control=control))
+
+    def load(self, task: ShardTask, plan: CubePlan, control: FakeControl | None = None) -> LoadedShard:
+        """Load the control files of a task."""
+
+        async def planned() -> CubePlan:
+            return plan
+
+        async def work() -> LoadedShard:
+            own = control or self.control.below(plan.claim)
+            return await load_shard(task, plan=planned, cube=self.cube, control=own)
+
+        return asyncio.run(work())
+
     def run(self) -> Report:
         """Do all steps that are not done yet."""
         plan, tasks = self.plan()
-        done = asyncio.run(gathered_indexes(self.control.below(plan.claim)))
+        done = self.committed(plan, tasks)
         for task in tasks:
             if task.index not in done:
                 self.shard(task, plan)
@@ -144,8 +161,8 @@ def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
     assert [call.partition(" ")[0] for call in gather.cube.calls[1:-4]] == ["shard"] * 4
     assert gather.cube.calls[-4:] == ["coordinates", "quicklooks", "receipt", "complete"]
     assert gather.control.keys_put[:4] == ["claim", "sources.msgpack", "tasks.json", "plan.msgpack"]
-    assert gather.control.keys_put[4:] == [
-        f"{folder}shards/{index:05d}.msgpack" for index in range(4) for folder in ("headers/", "")
+    assert [key.partition("-")[0] for key in gather.control.keys_put[4:]] == [
+        each for index in range(4) for each in (f"headers/shards/{index:05d}.msgpack", f"shards/{index:05d}")
     ]
 
 
@@ -203,9 +220,9 @@ class Crash:
         Crash("sources.msgpack", 7),
         Crash("tasks.json", 7),
         Crash("plan.msgpack", 7),
-        Crash("shards/00000.msgpack", 7),
-        Crash("shards/00002.msgpack", 3),
-        Crash("shards/00003.msgpack", 1),
+        Crash("shards/00000", 7),
+        Crash("shards/00002", 3),
+        Crash("shards/00003", 1),
     ],
     ids=lambda crash: crash.fails_on,
 )
@@ -568,9 +585,10 @@ def test_load_shard_asks_for_sidecar_and_list_at_one_time() -> None:
     gather = Gather()
     plan, tasks = gather.plan()
     control = gather.control.below(plan.claim)
+    gather.cube.etags[tasks[1].object_keys(plan)[0]] = '"stored, not committed"'
 
     meeting: Any = _MeetingControl(files=control.files, folder=control.folder)
-    loaded = asyncio.run(load_shard(tasks[1], meeting))
+    loaded = gather.load(tasks[1], plan, meeting)
 
     assert loaded.committed is None
     assert [source.href for row in loaded.rows for source in row.sources if source] == list(NAMES[2:4])
@@ -584,7 +602,7 @@ def test_load_shard_of_a_committed_task_needs_no_list() -> None:
     control = gather.control.below(plan.claim)
     del control.files[f"{control.folder}sources.msgpack"]
 
-    loaded = asyncio.run(load_shard(tasks[0], control))
+    loaded = gather.load(tasks[0], plan, control)
 
     assert loaded.committed is not None
     assert loaded.committed.index == 0
@@ -616,7 +634,7 @@ def test_gather_shard_tells_of_each_source_as_it_is_done() -> None:
     assert filled.is_new
     assert filled.result.stored_nbytes == 2 * 20 * 16 * 2
     assert filled.result.peak_rss_mib > 10
-    assert asyncio.run(gathered_indexes(gather.control.below(plan.claim))) == {0}
+    assert gather.committed(plan, tasks).keys() == {0}
 
 
 def test_report_is_kept_in_the_cube_and_read_back() -> None:
@@ -727,7 +745,7 @@ def test_gather_shard_tells_measuring_from_writing() -> None:
     plan, tasks = gather.plan()
     write = gather.cube.write_shard
 
-    async def write_slowly(*given: Any, **more: Any) -> int:
+    async def write_slowly(*given: Any, **more: Any) -> StoredShard:
         await asyncio.sleep(0.2)
         return await write(*given, **more)
 

@@ -42,6 +42,7 @@ def parsed(given: Any, settings: Settings) -> Asked:
     """
     if not isinstance(given, Mapping):
         raise RequestError("it must be an object with at least scenes and by", field="request")
+    _check_storable(given)
     limits = RankLimits.of(given.get("limits"))
     checks_kept = given.get("check_kept", False)
     if not isinstance(checks_kept, bool):
@@ -71,6 +72,14 @@ def ranking_name(given: Mapping[str, Any], list_digest: str, *, salt: str = "") 
     """
     content = json.dumps([given, list_digest, salt], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()[:_DIGEST_LETTERS]
+
+
+def _check_storable(given: Mapping[str, Any]) -> None:
+    """Refuse what is no JSON for Step Functions: NaN, and halves of characters."""
+    try:
+        json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        raise RequestError(f"it cannot be stored as JSON: {error}", field="request") from error
 
 
 def _scenes(given: Any, request: RankingRequest, settings: Settings) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from handlers.api.rank_request import Asked
 from handlers.wiring import Deployment
@@ -14,10 +14,13 @@ from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.ranking.ranker import OnScene, Ranker
 from pixel_gather.ranking.rounds import KeptStatistics, RankedScene
 
-MOST_ANSWER_NBYTES = 5_000_000
+MOST_ANSWER_NBYTES: Final = 5_000_000
 """Of a table's rows. Lambda answers at most 6 MB."""
 
-TABLE_FIELDS = ("table", "parquet")
+_NBYTES_PER_PIXEL: Final = 200
+"""Of a function's memory. A pixel that is measured takes up to 100 bytes; the rest is for the process."""
+
+TABLE_FIELDS: Final = ("table", "parquet")
 """Of a large ranking's result: the addresses of its whole table."""
 
 
@@ -53,6 +56,7 @@ async def opened_ranker(
             kept=kept,
             source_timeout_s=source_timeout_s,
             most_ahead=2 * deployment.settings.concurrency,
+            most_pixels=deployment.settings.memory_mib * 2**20 // _NBYTES_PER_PIXEL,
             on_scene=on_scene,
         )
         yield ranker, ranges

@@ -59,7 +59,7 @@ FINISH_PER_SOURCE: Final = Figure(48e-6, "s", "measured: bench_scale, and 8 µs 
 DRAWING: Final = Figure(4.0, "s", "measured: the report of 1,278 sources, and of 100,000")
 
 TASK_ROUND_TRIPS: Final = Figure(
-    3, "requests", "counted: control files at one time, sidecar again, sidecar put"
+    3, "requests", "counted: control files at one time, its object's ETag again, sidecar put"
 )
 FINISH_ROUND_TRIPS: Final = Figure(30, "requests", "counted: those of a finish that follow one another")
 SIDECARS_AHEAD: Final = Figure(32, "sidecars", "counted: read at one time by the finish")

@@ -20,9 +20,10 @@ TRANSITIONS_BESIDE: Final = 5
 """Transitions besides those of the children: start, plan, choice, map, finish."""
 
 GETS_PER_TASK: Final = 9
-"""By the worker: the claim twice, the plan, the task's part of the list, and its sidecar twice.
+"""By the worker: the claim twice, the plan, the task's part of the list, and a HEAD of its object twice.
 
-By the finish: the task's part of the list, its sidecar and its headers.
+By the finish: the task's part of the list, its sidecar and its headers. HEADs are priced as GETs. Those of
+further measurements are not counted.
 """
 
 GETS_BESIDE: Final = 120

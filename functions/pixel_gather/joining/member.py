@@ -44,7 +44,7 @@ class Member:
     """ETag of its ``zarr.json``."""
 
     digest: str
-    """That of its gather, or of the last gather that added rows to it."""
+    """That of its first gather."""
 
     dims: tuple[str, ...]
     shape: tuple[int, int, int]
@@ -115,8 +115,7 @@ def member_of(
         content = json.loads(root)
         attributes = content["attributes"]
         gather = json.loads(attributes["pixel_gather"])
-        versions = gather.get("versions") or [gather]
-        digest = str(versions[-1]["digest"])
+        digest = str(gather["digest"])
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{place}: a Zarr is there that no gather made, so it cannot be joined") from error
     if not attributes.get("complete"):

@@ -1,9 +1,14 @@
 """Where each member's shards lie in the joined array, and the folders that hold them. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
 
 from pixel_gather.joining.member import Member, StoredShard
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._~+=,@-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +37,23 @@ def references_of(members: Sequence[Member], *, first_row: int) -> Iterator[Refe
         at += each.n_padded
 
 
+def address_of(href: str) -> str:
+    """Return an href as an address: keys of S3 are percent-encoded there, as paths of files are."""
+    scheme, _, path = href.partition("://")
+    return f"s3://{quote(path)}" if scheme == "s3" else href
+
+
 def folders_of(places: Iterable[str]) -> tuple[str, ...]:
     """Return, for each bucket and for the local files, the innermost folder that holds all its cubes.
 
-    Each ends in a slash.
+    Each ends in a slash. Names with characters that are encoded in addresses, such as spaces, are left out
+    with all that follows: Icechunk compares folders with such names wrongly.
     """
-    by_root: dict[str, list[list[str]]] = {}
+    by_root: dict[str, list[tuple[str, ...]]] = {}
     for place in places:
         scheme, _, path = place.partition("://")
         bucket, *inner = path.split("/")
-        by_root.setdefault(f"{scheme}://{bucket}/", []).append(inner[:-1])
+        by_root.setdefault(f"{scheme}://{bucket}/", []).append(tuple(inner[:-1]))
     return tuple(root + "".join(f"{part}/" for part in _common(paths)) for root, paths in by_root.items())
 
 
@@ -51,7 +63,9 @@ def not_within(places: Iterable[str], folders: Iterable[str]) -> tuple[str, ...]
     return tuple(place for place in places if not place.startswith(known))
 
 
-def _common(paths: Sequence[Sequence[str]]) -> Sequence[str]:
+def _common(paths: Sequence[tuple[str, ...]]) -> Sequence[str]:
     first, last = min(paths), max(paths)
     same = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), None)
-    return first[: min(len(first), len(last)) if same is None else same]
+    common = first[: min(len(first), len(last)) if same is None else same]
+    odd = next((n for n, name in enumerate(common) if not _PLAIN.fullmatch(name)), None)
+    return common[:odd]

@@ -56,7 +56,7 @@ from pixel_gather.plan.plan import gather_digest, plan_cube
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.report.report import Report
-from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href
+from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href, parent_of
 from pixel_gather.request.request import GatherRequest, Sources, parse_request
 from pixel_gather.request.web_address import same_host_only
 from pixel_gather.task_group import all_of
@@ -70,7 +70,7 @@ from pixel_gather.use_cases.append import (
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.gather_shard import gather_shard
 from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
-from pixel_gather.use_cases.step_files import gathered_indexes
+from pixel_gather.use_cases.step_files import committed_sidecars
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -345,6 +345,7 @@ async def gather_listed(
             cube=cube,
             control=controls,
             max_task_nbytes=job.settings.max_task_nbytes,
+            archive=_folder_of(place, request, settings),
         )
         _log.info("planned %s; the cube's shape is %s", counted(len(tasks), "shard"), plan.shape)
         await _gather_shards(plan, tasks, job=job, cube=cube, controls=controls, on_progress=on_progress)
@@ -352,6 +353,14 @@ async def gather_listed(
         await controls.clear()
         _log.info("%s is complete", cube.place)
         return await _ended(cube, report, was_complete=False, settings=job.settings, on_complete=on_complete)
+
+
+def _folder_of(place: str, request: GatherRequest, settings: Settings) -> GrowingZarrCube | None:
+    """Return the folder that a cube lies in, if its request names an archive."""
+    if request.output.archive is None:
+        return None
+    folder = parent_of(place)
+    return GrowingZarrCube(open_place(folder, settings.stores), shown(folder))
 
 
 async def _append(
@@ -624,7 +633,7 @@ async def _gather_shards(
     on_progress: Callable[[Progress], None],
     growing: GrowingZarrCube | None = None,
 ) -> None:
-    done = await gathered_indexes(controls.below(plan.claim))
+    done = await committed_sidecars(plan, tasks, cube=cube, control=controls.below(plan.claim))
     counter = _Counter(plan=plan, on_progress=on_progress, progress=Progress(n_sources=plan.n_sources))
     shards = asyncio.Semaphore(_SHARDS_IN_FLIGHT)
     buffers = ShardBuffers(plan)

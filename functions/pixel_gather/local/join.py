@@ -11,15 +11,15 @@ import numpy as np
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.join.copied_cube import copy_cubes
 from pixel_gather.adapters.join.find_members import find_members
+from pixel_gather.adapters.join.joined_files import JoinedFiles
 from pixel_gather.adapters.join.joined_group import (
     JoinedGroup,
     extend_group,
-    read_grid,
     read_groups,
-    write_grid,
     write_group,
     write_groups,
 )
+from pixel_gather.adapters.join.presence_grid import read_grid, write_grid
 from pixel_gather.adapters.join.read_members import MemberReader
 from pixel_gather.adapters.join.repository import JoinedVersion, Repository, Transaction
 from pixel_gather.adapters.object_store.object_store import StoreSettings
@@ -29,10 +29,11 @@ from pixel_gather.joining.join_rows import SHOWN
 from pixel_gather.joining.member import Member
 from pixel_gather.joining.references import folders_of
 from pixel_gather.local.gather import check_place, shown
-from pixel_gather.local.joined_rows import columns_of, grid_of, joined_columns
+from pixel_gather.local.joined_rows import columns_of, conditioned_columns, grid_of
 from pixel_gather.model.plurals import counted
 from pixel_gather.report.presence import Presence, names_of
 from pixel_gather.report.row_coordinates import Values
+from pixel_gather.report.rows_where import NumberedTexts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -230,10 +231,10 @@ def read_joined_rows(
     version: str | int | datetime | None,
     stores: StoreSettings | None,
     field: str,
-) -> dict[str, Values]:
+) -> dict[str, Values | NumberedTexts]:
     """Return coordinates of the rows that exist, by name. Errors as in `open_joined`."""
     joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
-    return joined_columns(joined, names, reader=MemberReader(stores or StoreSettings()), field=field)
+    return conditioned_columns(joined, names, reader=MemberReader(stores or StoreSettings()), field=field)
 
 
 def joined_presence(
@@ -250,6 +251,14 @@ def joined_presence(
     if stored is not None:
         return stored
     return grid_of(joined, by, reader=MemberReader(stores or StoreSettings()))
+
+
+def joined_files(
+    place: str | os.PathLike[str], *, group: str | None, stores: StoreSettings | None
+) -> JoinedFiles:
+    """Return the files of the latest version, as if they were one cube. Errors as in `open_joined`."""
+    store = open_repository(place, stores).at(None)
+    return JoinedFiles(store, chosen(read_groups(store), group))
 
 
 def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:

@@ -222,6 +222,7 @@ def as_stored(plan: CubePlan, cube: StoredCube) -> CubePlan:
         height=height,
         width=width,
         layout=Layout(chunk=receipt.shard, shard=receipt.shard),
+        codec="none",  # pixels are compared, also where the cube keeps compressed tiles
     )
 
 

@@ -162,7 +162,12 @@ async def rank_async(
                 )
             counter = _Counter(on_progress)
             checked = partial((limits or RankLimits()).check_forecast, len(scenes))
-            first = FirstScene(len(scenes), job.most_ahead // 2, checked)
+            first = FirstScene(
+                n_scenes=len(scenes),
+                in_flight=job.most_ahead // 2,
+                reads_on=request.reads_on,
+                on_forecast=checked,
+            )
 
             def look(ranked: RankedScene) -> None:
                 first.look(ranked)

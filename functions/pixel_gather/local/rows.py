@@ -1,7 +1,7 @@
 """Find rows of a cube, or of joined cubes, by their coordinates. No pixel is read."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from pixel_gather.joining.describe import centre_of
 from pixel_gather.local.gather import open_existing
 from pixel_gather.report.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.report.row_coordinates import Values
-from pixel_gather.report.rows_where import mask_of
+from pixel_gather.report.rows_where import NumberedTexts, mask_of
 
 _FIELD: Final = "where"
 _REPOSITORY_KEY: Final = "repo"
@@ -58,12 +58,13 @@ def rows_where(
         raise RequestError("write a condition such as cloud_cover < 20", field=_FIELD)
     store, place = open_existing(cube, stores)
     names = dict.fromkeys(each.name for each in conditions)
-    if _is_joined(store):
+    columns: Mapping[str, Values | NumberedTexts]
+    if is_joined(store):
         from pixel_gather.local.join import read_joined_rows  # noqa: PLC0415 # 0.2 s, for joined cubes alone
 
         columns = read_joined_rows(cube, names, group=group, version=version, stores=stores, field=_FIELD)
     else:
-        _refuse_choice(group, version)
+        refuse_choice(group, version)
         columns = read_rows(store, names, place=place, field=_FIELD)
     return np.flatnonzero(mask_of(conditions, columns))
 
@@ -97,11 +98,11 @@ def presence(
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     store, place = open_existing(cube, stores)
-    if _is_joined(store):
+    if is_joined(store):
         from pixel_gather.local.join import joined_presence  # noqa: PLC0415 # as above
 
         return joined_presence(cube, by, group=group, version=version, stores=stores)
-    _refuse_choice(group, version)
+    refuse_choice(group, version)
 
     def read(names: Sequence[str]) -> dict[str, Values]:
         return read_rows(store, names, place=place, field="by")
@@ -118,7 +119,8 @@ def _longitude(store: Store, place: str) -> float:
     return RasterioProjector().longitude(crs, x, y)
 
 
-def _is_joined(store: Store) -> bool:
+def is_joined(store: Store) -> bool:
+    """Tell whether joined cubes are at a place, and not one cube."""
     try:
         obstore.head(store, _REPOSITORY_KEY)
     except (BaseError, OSError):  # S3 also says of a missing object that it may not be read
@@ -126,7 +128,8 @@ def _is_joined(store: Store) -> bool:
     return True
 
 
-def _refuse_choice(group: str | None, version: object) -> None:
+def refuse_choice(group: str | None, version: object) -> None:
+    """Refuse a group or a version of one cube, which has neither."""
     for field, given in (("group", group), ("version", version)):
         if given is not None:
             raise RequestError("it is for joined cubes; this is one cube", field=field)

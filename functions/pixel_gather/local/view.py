@@ -7,7 +7,6 @@ answers only its own host name, and it reads only objects below the cube.
 
 import logging
 import os
-import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +18,8 @@ from urllib.parse import quote, unquote
 
 import obstore
 from obstore.exceptions import BaseError
-from obstore.store import LocalStore
 
+from pixel_gather.adapters.cube.served_files import FilePart, Files, StoredFiles, range_of
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.object_store.error_status import judge, said_of_place
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END
@@ -28,24 +27,21 @@ from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
 from pixel_gather.adapters.report.view_page import VIEW_KEY, view_page
 from pixel_gather.errors import StoreError
 from pixel_gather.local.gather import open_existing
+from pixel_gather.local.rows import is_joined, refuse_choice
 from pixel_gather.model.status import Status
 
 _log: Final = logging.getLogger(__name__)
 
 _LOOPBACK: Final = "127.0.0.1"
 _TOKEN_NBYTES: Final = 24
-_PART_NBYTES: Final = 2**20
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".json": "application/json",
     ".txt": "text/plain; charset=utf-8",
 }
-_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _STATUSES: Final = {Status.MISSING: HTTPStatus.NOT_FOUND, Status.DENIED: HTTPStatus.FORBIDDEN}
 _NOT_OURS: Final = "sandbox allow-scripts"
 """Content security policy of all but our own page: they get origins of their own, so they read nothing."""
-
-type Range = tuple[int, int] | dict[str, int]
 
 
 class CubeServer(ThreadingHTTPServer):
@@ -53,15 +49,15 @@ class CubeServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, store: Store, name: str) -> None:
+    def __init__(self, files: Files, name: str) -> None:
         """Listen on a free port.
 
         Args:
-            store: At the cube's root.
+            files: Those of the cube.
             name: What the page calls the cube.
         """
         super().__init__((_LOOPBACK, 0), _Handler)
-        self.store = store
+        self.files = files
         self.page = view_page()
         self.folder = f"/{secrets.token_urlsafe(_TOKEN_NBYTES)}/{quote(name, safe='')}/"
         """Path of the cube. It holds the token."""
@@ -80,28 +76,45 @@ class CubeServer(ThreadingHTTPServer):
 
 @contextmanager
 def serving_cube(
-    place: str | os.PathLike[str], *, stores: StoreSettings | None = None
+    place: str | os.PathLike[str],
+    *,
+    group: str | None = None,
+    stores: StoreSettings | None = None,
 ) -> Iterator[CubeServer]:
-    """Open a server for one cube. Call ``serve_forever`` on it; it ends with the context.
+    """Open a server for one cube or for joined cubes. Call ``serve_forever``. It ends with the context.
 
     Args:
-        place: The cube: a folder, or ``s3://bucket/prefix``.
+        place: A folder, or ``s3://bucket/prefix``.
+        group: Of joined cubes: the group, where there are several.
         stores: How to access S3.
 
     Raises:
-        RequestError: The place is neither a local folder nor on S3.
+        RequestError: The place is neither a local folder nor on S3, or it has no such group.
         StoreError: No cube is there, or it cannot be read.
+        MissingExtraError: Cubes are joined there, and icechunk is not installed.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     store, name = open_existing(place, stores)
+    files: Files
+    if is_joined(store):
+        from pixel_gather.local.join import joined_files  # noqa: PLC0415 # 0.2 s, for joined cubes alone
+
+        files = joined_files(place, group=group, stores=stores)
+    else:
+        refuse_choice(group, None)
+        _check_cube(store, name)
+        files = StoredFiles(store)
+    with CubeServer(files, name.rstrip("/").rpartition("/")[2] or "cube") as server:
+        yield server
+
+
+def _check_cube(store: Store, name: str) -> None:
     try:
         obstore.head(store, ROOT_KEY)
     except FileNotFoundError as error:
         raise StoreError(f"{name}: no cube is there; name the folder that a gather has written") from error
     except (BaseError, OSError) as error:
         raise StoreError(f"{name} could not be read: {said_of_place(error)}") from error
-    with CubeServer(store, name.rstrip("/").rpartition("/")[2] or "cube") as server:
-        yield server
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -130,10 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
         if key == VIEW_KEY:
             return self._send_page(with_body=with_body)
         wanted = range_of(self.headers.get("Range"))
-        options: Any = {"head": not with_body} | ({} if wanted is None else {"range": wanted})
         try:
-            found = obstore.get(self.server.store, key, options=options)
-        except (BaseError, OSError, ValueError) as error:
+            found = self.server.files.part(key, wanted)
+        except (BaseError, OSError, ValueError, StoreError) as error:
             return self._refuse(*_said(error))
         return self._send(found, key, is_part=wanted is not None, with_body=with_body)
 
@@ -144,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not secrets.compare_digest(path[: len(folder)].encode(), folder.encode()):
             return None
         key = unquote(path[len(folder) :])
-        return key if is_below(self.server.store, key) else None
+        return key if _is_plain(key) else None
 
     def _send_page(self, *, with_body: bool) -> None:
         self.send_response(HTTPStatus.OK)
@@ -152,16 +164,15 @@ class _Handler(BaseHTTPRequestHandler):
         if with_body:
             self.wfile.write(self.server.page)
 
-    def _send(self, found: Any, key: str, *, is_part: bool, with_body: bool) -> None:
-        start, stop = found.range
+    def _send(self, found: FilePart, key: str, *, is_part: bool, with_body: bool) -> None:
         self.send_response(HTTPStatus.PARTIAL_CONTENT if is_part else HTTPStatus.OK)
         if is_part:
-            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{found.meta['size']}")
+            self.send_header("Content-Range", f"bytes {found.start}-{found.stop - 1}/{found.file_nbytes}")
         self.send_header("Accept-Ranges", "bytes")
         self.send_header("Content-Security-Policy", _NOT_OURS)
-        self._send_headers(_TYPES.get(Path(key).suffix, "application/octet-stream"), stop - start)
+        self._send_headers(_TYPES.get(Path(key).suffix, "application/octet-stream"), found.stop - found.start)
         if with_body:
-            for part in found.stream(min_chunk_size=_PART_NBYTES):
+            for part in found.content:
                 self.wfile.write(part)
 
     def _send_headers(self, content_type: str, nbytes: int) -> None:
@@ -184,33 +195,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def range_of(header: str | None) -> Range | None:
-    """Return the one range of a Range header, as obstore takes it; None for the whole object.
-
-    A header of several ranges or of another form counts as none, as RFC 9110 allows.
-    """
-    found = None if header is None else _RANGE.fullmatch(header.strip())
-    if found is None or found[0] == "bytes=-":
-        return None
-    first, last = found.groups()
-    if not first:
-        return {"suffix": int(last)}
-    if not last:
-        return {"offset": int(first)}
-    return (int(first), int(last) + 1) if int(first) <= int(last) else None
-
-
-def is_below(store: Store, key: str) -> bool:
-    """Tell whether a key names an object of the cube, and no other file by dots, slashes or links."""
-    if any(part in ("", ".", "..") for part in key.split("/")) or "\\" in key or not key.isprintable():
-        return False
-    if not isinstance(store, LocalStore):
-        return True
-    root = Path(store.prefix or "/").resolve()
-    return (root / key).resolve().is_relative_to(root)
+def _is_plain(key: str) -> bool:
+    """Tell whether a key names a file by plain names, without dots or slashes that lead elsewhere."""
+    return (
+        all(part not in ("", ".", "..") for part in key.split("/")) and "\\" not in key and key.isprintable()
+    )
 
 
 def _said(error: Exception) -> tuple[HTTPStatus, str]:
+    if isinstance(error, StoreError):
+        return HTTPStatus.BAD_GATEWAY, str(error)
     status, reason, _ = judge(error)
     if reason == PAST_THE_END:
         return HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, reason

@@ -21,16 +21,17 @@ if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
 _FIELD: Final = "output.codec"
 _COMPRESSIONS: Final = ("none", "deflate", "zstd", "lzw", "lzma", "packbits")
 _READERS: Final = {
-    "none": "zarr-python, zarrita, zarrs, TensorStore and GDAL open it",
-    "zstd": "zarr-python, zarrita, zarrs, TensorStore and GDAL open it",
-    "deflate": "zarr-python, zarrita, and zarrs with its zlib feature open it; TensorStore and GDAL do not",
+    "none": "zarr-python opens it; zarrita, zarrs, TensorStore and GDAL have its codecs",
+    "zstd": "zarr-python opens it; zarrita, zarrs, TensorStore and GDAL have its codecs",
+    "deflate": "zarr-python opens it; zarrita, and zarrs with a feature, have its codecs; TensorStore and "
+    "GDAL lack them",
 }
 """Of tiles without a predictor. All others need imagecodecs."""
 
 _AT_A_CORNER: Final = Window(col_off=0, row_off=0, width=1, height=1)
 _WITH_IMAGECODECS: Final = (
     "zarr-python with imagecodecs opens it, after imagecodecs.zarr.register_codecs(); zarrita, zarrs, "
-    "TensorStore and GDAL do not"
+    "TensorStore and GDAL lack its codecs"
 )
 
 

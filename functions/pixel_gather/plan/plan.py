@@ -85,7 +85,7 @@ async def plan_cube(
     height, width = slots[0].window.height, slots[0].window.width
     if template is None:
         measurements = tuple(_measurements(drafts, request))
-        shape = (table.n_rows, height, width)
+        shape = (max(table.n_rows, request.output.expected_rows or 0), height, width)
         sizes = {
             "itemsize": max(np.dtype(each.dtype).itemsize for each in measurements),
             "n_measurements": len(measurements),

@@ -42,6 +42,11 @@ class ShardTask:
         """Return the shard's position in the grid of shards."""
         return self.row_start // plan.layout.shard[0], self.y_start // plan.layout.shard[1], 0
 
+    def object_keys(self, plan: CubePlan) -> list[str]:
+        """Return the keys of the shard's objects in the cube, one for each measurement."""
+        place = "/".join(map(str, self.shard_key(plan)))
+        return [f"{measurement.name}/c/{place}" for measurement in plan.measurements]
+
 
 def row_ranges(plan: CubePlan) -> Iterator[tuple[int, int]]:
     """Yield the rows [start, stop) to gather of each shard along the first axis.

@@ -39,15 +39,17 @@ class Forecast:
         return self.requests * USD_PER_GET + self.seconds * GB_OF_ONE_VCPU * USD_PER_GB_S
 
     @classmethod
-    def of(cls, first: Cost, *, n_scenes: int, in_flight: int) -> "Forecast":
+    def of(cls, first: Cost, *, n_scenes: int, in_flight: int, reads_on: bool) -> "Forecast":
         """Return the forecast for scenes that are like the first one.
 
         Args:
             first: What the first scene took.
             n_scenes: All of them.
             in_flight: Requests at one time.
+            reads_on: Whether scenes whose rank is open are read again.
         """
-        return cls._of(n_scenes * _READ_ON, first.requests, first.nbytes, first.decode_s, in_flight=in_flight)
+        n = n_scenes * (_READ_ON if reads_on else 1.0)
+        return cls._of(n, first.requests, first.nbytes, first.decode_s, in_flight=in_flight)
 
     @classmethod
     def of_round(cls, wanted: Iterable[Wanted], *, like: Cost, in_flight: int) -> "Forecast":

@@ -66,6 +66,7 @@ class FirstScene:
 
     n_scenes: int
     in_flight: int
+    reads_on: bool
     on_forecast: Callable[[Forecast], None]
     """May refuse the ranking."""
 
@@ -76,4 +77,6 @@ class FirstScene:
         if self._is_done or ranked.measured is None:
             return
         self._is_done = True
-        self.on_forecast(Forecast.of(ranked.cost, n_scenes=self.n_scenes, in_flight=self.in_flight))
+        self.on_forecast(
+            Forecast.of(ranked.cost, n_scenes=self.n_scenes, in_flight=self.in_flight, reads_on=self.reads_on)
+        )

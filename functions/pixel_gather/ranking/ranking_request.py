@@ -195,9 +195,16 @@ class RankingRequest:
         }
         if "by" not in more:
             raise RequestError("write what to rank by, such as ndvi", field="by")
+        if not isinstance(more.get("raw", False), bool):
+            raise RequestError("it must be true or false", field="raw")
         if not isinstance(more.get("bands", {}), Mapping):
             raise RequestError("write {name in by: band or asset}", field="bands")
         return cls.of(**more, statistic=str(statistic), bbox=area.get("bbox"), geojson=area.get("geojson"))
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether scenes whose rank is open are read at finer levels."""
+        return self.precision.kind == "bound"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Find the rows whose coordinates meet conditions. Vectorised, runs no code of the conditions. Pure."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,18 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def mask_of(where: Where, columns: Mapping[str, Values]) -> Mask:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NumberedTexts:
+    """A coordinate that repeats few texts."""
+
+    texts: Values
+    """Each text once."""
+
+    numbers: Values
+    """Number of each row's text, from 0."""
+
+
+def mask_of(where: Where, columns: Mapping[str, Values | NumberedTexts]) -> Mask:
     """Return, for each row, whether it meets all conditions.
 
     A missing value (NaN, NaT or an empty text) meets none. A coordinate with one value for each measurement
@@ -40,7 +52,9 @@ def mask_of(where: Where, columns: Mapping[str, Values]) -> Mask:
     return all_of_them
 
 
-def _meets(condition: Condition, values: Values) -> Mask:
+def _meets(condition: Condition, values: Values | NumberedTexts) -> Mask:
+    if isinstance(values, NumberedTexts):
+        return _meets(condition, values.texts)[values.numbers]
     wanted = condition.value if isinstance(condition.value, tuple) else (condition.value,)
     is_time = condition.name == "time"
     converted = [

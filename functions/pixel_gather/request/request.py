@@ -317,6 +317,20 @@ class Output(_Model):
         description="Add rows to this cube: its name in a deployment; in process a folder or "
         "s3://bucket/prefix. Grid, dtype, codec, chunks, bands and columns are the cube's.",
     )
+    archive: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$",
+        description="Make cubes that can be joined: the first gather of this archive stores its dtype, "
+        "codec, chunks, shards, bands and columns as NAME.archive.json beside its cube. Later ones have the "
+        "same, or are refused. With grid: same, also its place.",
+    )
+    expected_rows: int | None = Field(
+        None,
+        ge=1,
+        le=10_000_000,
+        description="Rows that the cube is expected to have after later appends. Chunks and shards, which "
+        "never change, are planned for them.",
+    )
     layout: LayoutName | ExplicitLayout = Field(
         "balanced",
         description="balanced: a time slice and one pixel's series both read few bytes. "
@@ -341,6 +355,14 @@ class Output(_Model):
     def _new_or_there(self) -> Self:
         if self.name is not None and self.append_to is not None:
             raise ValueError("give name for a new cube or append_to for one that is there, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _archive_of_new_cubes(self) -> Self:
+        if self.archive is not None and self.append_to is not None:
+            raise ValueError("archive is for new cubes: append_to takes everything from the cube")
+        if self.archive is not None and self.codec == AS_STORED:
+            raise ValueError("archive does not go with codec source, whose chunks are the sources' own")
         return self
 
     @model_validator(mode="after")
@@ -483,6 +505,10 @@ class GatherRequest(_Model):
         )
         if self.duplicates == "skip":
             del made_of["duplicates"]
+        if self.output.archive is None:
+            del made_of["output"]["archive"]
+        if self.output.expected_rows is None:
+            del made_of["output"]["expected_rows"]
         del made_of["sources"]["sign"]  # it changes no pixel
         for name in ("time", "stac", "catalog"):
             if made_of["sources"][name] is None:

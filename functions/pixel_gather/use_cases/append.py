@@ -78,7 +78,7 @@ async def plan_append(
     version = found.version + 1
     claim = None if is_dry else await found_claim(cube, version, digest)
     if claim is not None and (earlier := await planned(control.below(claim.claim))) is not None:
-        await take_claim(cube, earlier[0])
+        await take_claim(cube, version, RowClaim.of(earlier[0]))
         return earlier
     metadata, batches = await cube.row_table()
     view = _view(request, table, found, batches)
@@ -107,7 +107,7 @@ async def plan_append(
     if is_dry:
         return plan, ()
     plan = described(plan, projector)
-    claim = await take_claim(cube, plan)
+    claim = await take_claim(cube, version, RowClaim.of(plan))
     plan = replace(plan, planned_at=claim.planned_at)
     return await write_control_files(plan, view, control.below(plan.claim))
 
@@ -174,6 +174,7 @@ async def finish_append(
         control=control,
         max_lost_share=max_lost_share,
         earlier=await cube.earlier_rows(plan),
+        shards_in=cube,
     )
     await cube.publish(plan, staged, still_ours=still_ours)
     return report

@@ -27,13 +27,13 @@ from pixel_gather.report.row_coordinates import (
     table_values,
 )
 from pixel_gather.report.row_evidence import evidence_of
-from pixel_gather.stores import ControlStore, CubeStore, EarlierRows
+from pixel_gather.stores import ControlStore, CubeStore, EarlierRows, GrowingCube, needed_file
 from pixel_gather.use_cases.gather_shard import were_read
 from pixel_gather.use_cases.step_files import (
     FOUND_LIST_KEY,
     both,
-    committed_result,
-    gathered_indexes,
+    committed_sidecars,
+    decoded_result,
     rows_of,
 )
 
@@ -89,6 +89,7 @@ async def write_finished(
     control: ControlStore,
     max_lost_share: float = 0.0,
     earlier: EarlierRows | None = None,
+    shards_in: GrowingCube | None = None,
 ) -> Report:
     """Write everything but pixels. Arguments as for `finish_gather`.
 
@@ -99,11 +100,15 @@ async def write_finished(
         control: As there.
         max_lost_share: As there.
         earlier: The rows before those of an append. They are written again, with the new ones.
+        shards_in: For an append, the cube that its shards are in.
 
     Raises:
         StoreError: As there.
     """
-    missing = {task.index for task in tasks} - await gathered_indexes(control)
+    sidecars = _Sidecars(
+        control, await committed_sidecars(plan, tasks, cube=shards_in or cube, control=control)
+    )
+    missing = {task.index for task in tasks} - sidecars.keys.keys()
     if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
         raise StoreError(
             f"{len(missing):,} of {len(tasks):,} shards have not been gathered, shard {min(missing)} among "
@@ -112,14 +117,14 @@ async def write_finished(
     coordinates = coordinates_of(plan)
     await cube.create_coordinates(plan, coordinates)
     counts = _Counts(Tally(plan=plan), QuicklookAlbum(plan))
-    rows = _counted(plan, tasks, control, counts, earlier)
+    rows = _counted(plan, tasks, sidecars, counts, earlier)
     names = [each.name for each in coordinates]
     writing = _written_rows(cube, rows, CHUNK_ROWS, partial(table_values, plan), names)
     async with aclosing(writing) as batches:
         table = await cube.write_row_table(plan, batches)
     report = counts.tally.report()
     if report.nodata_differs or report.scaling_differs or report.n_overhanging:
-        await _write_differences(cube, plan, report, partial(_rows_again, plan, tasks, control, earlier))
+        await _write_differences(cube, plan, report, partial(_rows_again, plan, tasks, sidecars, earlier))
     headers, pictures = await both(
         cube.write_headers(_all_headers(tasks, control, earlier)), _write_quicklooks(counts.album, cube)
     )
@@ -135,6 +140,20 @@ async def write_finished(
     await cube.write_receipt(receipt)
     await cube.complete(plan, report)
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Sidecars:
+    """The sidecars of the committed tasks."""
+
+    control: ControlStore
+    keys: Mapping[int, str]
+    """By the tasks' indexes."""
+
+    async def result(self, task: ShardTask) -> ShardResult | None:
+        """Return a task's result; None if the task is not committed."""
+        key = self.keys.get(task.index)
+        return None if key is None else decoded_result(await needed_file(self.control, key))
 
 
 @dataclass(slots=True)
@@ -153,7 +172,7 @@ class _Counts:
 async def _counted(
     plan: CubePlan,
     tasks: Sequence[ShardTask],
-    control: ControlStore,
+    sidecars: _Sidecars,
     counts: _Counts,
     earlier: EarlierRows | None,
 ) -> AsyncIterator[_Rows]:
@@ -162,7 +181,7 @@ async def _counted(
         async for rows in _counted_earlier(plan, earlier, counts):
             yield rows
     in_order = iter(tasks)
-    async for evidence, results in _all_evidence(plan, tasks, control):
+    async for evidence, results in _all_evidence(plan, tasks, sidecars):
         for result in results:
             task = next(in_order)
             before = counts.in_tail if task.row_start == plan.first_row else []
@@ -221,14 +240,14 @@ async def _write_quicklooks(album: QuicklookAlbum, cube: CubeStore) -> WrittenFi
 
 
 async def _evidence(
-    plan: CubePlan, group: Sequence[ShardTask], control: ControlStore
+    plan: CubePlan, group: Sequence[ShardTask], sidecars: _Sidecars
 ) -> tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]:
     """Return one range of rows with their outcomes, and the results of its tasks.
 
     Outcomes of several strips are merged. A task without a sidecar has the result None; its rows are lost.
     """
     n_bands = [len(slot.bands) for slot in plan.slots]
-    rows, results = await both(rows_of(group[0], control), _results_of(group, control))
+    rows, results = await both(rows_of(group[0], sidecars.control), _results_of(group, sidecars))
     strips = [
         [lost(row, n_bands=n_bands, task_index=task.index) for row in rows] if result is None else result.rows
         for task, result in zip(group, results, strict=True)
@@ -241,21 +260,21 @@ async def _evidence(
     return merged_rows, results
 
 
-async def _results_of(group: Sequence[ShardTask], control: ControlStore) -> list[ShardResult | None]:
+async def _results_of(group: Sequence[ShardTask], sidecars: _Sidecars) -> list[ShardResult | None]:
     results: list[ShardResult | None] = []
     for part in batched(group, _SIDECARS_AHEAD, strict=False):  # there may be thousands of strips
-        results += await asyncio.gather(*(committed_result(task, control) for task in part))
+        results += await asyncio.gather(*(sidecars.result(task) for task in part))
     return results
 
 
 async def _all_evidence(
-    plan: CubePlan, tasks: Sequence[ShardTask], control: ControlStore
+    plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars
 ) -> AsyncIterator[tuple[list[tuple[CubeRow, list[Outcome]]], list[ShardResult | None]]]:
     """Yield `_evidence` of every range of rows in order. Reads some sidecars in advance."""
     strips = plan.n_strips
     groups = batched(tasks, strips, strict=True)
     for ahead in batched(groups, max(_SIDECARS_AHEAD // strips, 1), strict=False):
-        for evidence in await asyncio.gather(*(_evidence(plan, group, control) for group in ahead)):
+        for evidence in await asyncio.gather(*(_evidence(plan, group, sidecars) for group in ahead)):
             yield evidence
 
 
@@ -298,12 +317,12 @@ async def _rebatched(rows: AsyncIterator[_Rows], n_rows: int) -> AsyncIterator[_
 
 
 async def _rows_again(
-    plan: CubePlan, tasks: Sequence[ShardTask], control: ControlStore, earlier: EarlierRows | None
+    plan: CubePlan, tasks: Sequence[ShardTask], sidecars: _Sidecars, earlier: EarlierRows | None
 ) -> AsyncIterator[_Rows]:
     """Yield all rows a second time."""
     for known in earlier.rows() if earlier is not None else ():
         yield evidence_of(plan, known)
-    async for evidence, _ in _all_evidence(plan, tasks, control):
+    async for evidence, _ in _all_evidence(plan, tasks, sidecars):
         yield evidence
 
 

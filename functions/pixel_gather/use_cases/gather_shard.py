@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -30,7 +30,7 @@ from pixel_gather.read.read_shard import Buffer, OnSource, Pixels, ShardBuffers,
 from pixel_gather.read.row_work import RowWork
 from pixel_gather.read.statistics import measure_row
 from pixel_gather.read.stored_tiles import BandTiles, StoredTiles
-from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, RowEncoder
+from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, RowEncoder, StoredShard
 from pixel_gather.task_group import all_of
 from pixel_gather.use_cases.row_claim import check_row_claim
 from pixel_gather.use_cases.step_files import both, committed_result, rows_of, sidecar_key
@@ -63,13 +63,25 @@ class FilledShard:
     """Whether this call filled the shard. If not, another worker did, and this call changed nothing."""
 
 
-async def load_shard(task: ShardTask, control: ControlStore) -> LoadedShard:
-    """Return a task's result if it is committed, else its rows. All requests are sent at one time.
+async def load_shard(
+    task: ShardTask, *, plan: Callable[[], Awaitable[CubePlan]], cube: CubeStore, control: ControlStore
+) -> LoadedShard:
+    """Return a task's result if it is committed, else its rows. Requests are sent concurrently.
+
+    Args:
+        task: The shard.
+        plan: Returns the cube. The rows are asked for while it arrives.
+        cube: Where the pixels are written.
+        control: Control files below the plan's claim.
 
     Raises:
         StoreError: A request failed. A failed read of the rows is ignored if the task is committed.
     """
-    committing = asyncio.ensure_future(committed_result(task, control))
+
+    async def committed_already() -> ShardResult | None:
+        return await committed_result(task, plan=await plan(), cube=cube, control=control)
+
+    committing = asyncio.ensure_future(committed_already())
     listing = asyncio.ensure_future(rows_of(task, control))
     headers = asyncio.ensure_future(load_packed_headers(task, control))
     await asyncio.gather(committing, listing, headers, return_exceptions=True)
@@ -122,7 +134,7 @@ async def gather_shard(
         BusyError: This machine is busy. Nothing was written.
         StoreError: A store failed.
     """
-    loaded = loaded or await load_shard(task, control)
+    loaded = loaded or await load_shard(task, plan=partial(_ready, plan), cube=cube, control=control)
     if loaded.committed is not None:
         return FilledShard(result=loaded.committed, is_new=False)
     rows = loaded.rows
@@ -166,16 +178,18 @@ async def gather_shard(
             read = time.perf_counter()
             await work.ended()
         pictures = _pictures(pixels, outcomes, plan=plan, task=task) if plan.append is None else []
-        committed = await _committed_meanwhile(task, plan, control, claims)
+        committed = await _committed_meanwhile(task, plan, cube, control, claims)
         if committed is not None:
             return FilledShard(result=committed, is_new=False)
         measured = time.perf_counter()
         if growing is not None and is_append:
-            writing = _add_to_shards(task, plan, _decoded(pixels), growing, control)
+            writing = _add_to_shards(
+                task, plan, _decoded(pixels), growing=growing, cube=cube, control=control
+            )
         else:
             writing = _write_shards(task, plan, encoders, cube)
         try:
-            stored_nbytes, _ = await both(writing, put_headers(task, rows, outcomes, control))
+            stored, _ = await both(writing, put_headers(task, rows, outcomes, control))
         except _CommittedMeanwhileError as meanwhile:
             return FilledShard(result=meanwhile.result, is_new=False)
     result = ShardResult(
@@ -184,35 +198,42 @@ async def gather_shard(
         read_s=read - started,
         measure_s=measured - read,
         write_s=time.perf_counter() - measured,
-        stored_nbytes=stored_nbytes,
+        stored_nbytes=sum(each.nbytes for each in stored),
         peak_rss_mib=peak_rss_mib(),
         machine=machine(),
         pictures=pictures,
     )
-    await control.put(sidecar_key(task.index), msgspec.msgpack.encode(result))
+    await control.put(sidecar_key(task.index, [each.etag for each in stored]), msgspec.msgpack.encode(result))
     return FilledShard(result=result, is_new=True)
 
 
+async def _ready(plan: CubePlan) -> CubePlan:
+    return plan
+
+
 async def _committed_meanwhile(
-    task: ShardTask, plan: CubePlan, control: ControlStore, claims: ControlStore | None
+    task: ShardTask,
+    plan: CubePlan,
+    cube: CubeStore,
+    control: ControlStore,
+    claims: ControlStore | None,
 ) -> ShardResult | None:
     """Return the result if another worker has committed the task. Raise an error if the claim changed."""
+    committing = committed_result(task, plan=plan, cube=cube, control=control)
     if claims is None:
-        return await committed_result(task, control)
-    _, committed = await both(check_claim(claims, plan.claim), committed_result(task, control))
+        return await committing
+    _, committed = await both(check_claim(claims, plan.claim), committing)
     return committed
 
 
 async def _write_shards(
     task: ShardTask, plan: CubePlan, encoders: Sequence[RowEncoder], cube: CubeStore
-) -> int:
-    """Write the task's objects, one per measurement, one after another. Return their total size in bytes."""
-    return sum(
-        [
-            await cube.write_shard(measurement, task.shard_key(plan), encoder)
-            for measurement, encoder in zip(plan.measurements, encoders, strict=True)
-        ]
-    )
+) -> list[StoredShard]:
+    """Write the task's objects, one per measurement, one after another."""
+    return [
+        await cube.write_shard(measurement, task.shard_key(plan), encoder)
+        for measurement, encoder in zip(plan.measurements, encoders, strict=True)
+    ]
 
 
 class _CommittedMeanwhileError(Exception):
@@ -224,18 +245,25 @@ class _CommittedMeanwhileError(Exception):
 
 
 async def _add_to_shards(
-    task: ShardTask, plan: CubePlan, bands: Sequence[Pixels], growing: GrowingCube, control: ControlStore
-) -> int:
-    """Add the task's rows to its objects, one after another. Return how many bytes they take."""
+    task: ShardTask,
+    plan: CubePlan,
+    bands: Sequence[Pixels],
+    *,
+    growing: GrowingCube,
+    cube: CubeStore,
+    control: ControlStore,
+) -> list[StoredShard]:
+    """Add the task's rows to its objects, one after another."""
 
     async def still_ours() -> None:
-        _, committed = await both(check_row_claim(growing, plan), committed_result(task, control))
+        _, committed = await both(
+            check_row_claim(growing, plan), committed_result(task, plan=plan, cube=cube, control=control)
+        )
         if committed is not None:
             raise _CommittedMeanwhileError(committed)
 
-    nbytes = 0
-    for measurement, pixels in zip(plan.measurements, bands, strict=True):
-        nbytes += await growing.write_added_shard(
+    return [
+        await growing.write_added_shard(
             plan,
             measurement,
             task.shard_key(plan),
@@ -243,7 +271,8 @@ async def _add_to_shards(
             n_before=task.row_start % plan.layout.shard[0],
             still_ours=still_ours,
         )
-    return nbytes
+        for measurement, pixels in zip(plan.measurements, bands, strict=True)
+    ]
 
 
 async def _measure_and_encode(

@@ -14,7 +14,8 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import gather_digest, plan_cube
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.ports import Projector, SourceReader, SourceTable
-from pixel_gather.stores import ControlStore, CubeStore
+from pixel_gather.stores import ArchiveStore, ControlStore, CubeStore
+from pixel_gather.use_cases.archive import archive_template, in_order, pin_archive
 from pixel_gather.use_cases.step_files import (
     FOUND_LIST_KEY,
     LIST_KEY,
@@ -38,14 +39,26 @@ async def plan_gather(
     control: ControlStore,
     max_task_nbytes: int,
     deployment: WorkerPool | None = None,
+    archive: ArchiveStore | None = None,
 ) -> tuple[CubePlan, tuple[ShardTask, ...]]:
     """Plan a gather, claim the output location and write the control files for the workers.
 
     Safe to run twice, also at the same time: the first claim of the location wins. The control files are in a
     folder named after the claim. Files of an earlier cube at this location are ignored.
 
+    Args:
+        request: The checked request.
+        table: The list.
+        reader: Opens the sampled headers. No pixel is read.
+        projector: For boxes and points.
+        cube: Where the cube is to be.
+        control: Where the control files are.
+        max_task_nbytes: Largest decoded size of a task.
+        deployment: The workers for the estimate; None for those of a new deployment.
+        archive: The folder of the cube, for the request's archive if it names one.
+
     Raises:
-        RequestError: The request does not fit the sources.
+        RequestError: The request does not fit the sources, or its archive.
         BudgetError: The plan is over a limit.
         ArrayExistsError: Another gather has claimed the location, or this gather is already complete.
     """
@@ -54,18 +67,24 @@ async def plan_gather(
         check_can_continue(found, gather_digest(request, table))
         if (earlier := await planned(control.below(found.claim))) is not None:
             return earlier
-    plan = await plan_cube(
-        request,
-        table=table,
-        reader=reader,
-        projector=projector,
-        max_task_nbytes=max_task_nbytes,
-        now=time.time() if found is None else found.planned_at,
-        deployment=deployment,
-    )
+    is_pinned = False
+    while not is_pinned:
+        template = await archive_template(request, archive)
+        ordered = in_order(table, template)
+        plan = await plan_cube(
+            request,
+            table=ordered,
+            reader=reader,
+            projector=projector,
+            max_task_nbytes=max_task_nbytes,
+            now=time.time() if found is None else found.planned_at,
+            deployment=deployment,
+            template=template,
+        )
+        is_pinned = template is not None or await pin_archive(request, plan, archive)
     plan = await cube.create(described(plan, projector))
     await write_claim(control, plan.claim)
-    return await write_control_files(plan, table, control.below(plan.claim))
+    return await write_control_files(plan, ordered, control.below(plan.claim))
 
 
 async def write_control_files(

@@ -11,7 +11,7 @@ of an append is put only if it is as its writer saw it before it last checked it
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pixel_gather.errors import AppendRunningError, ArrayExistsError
@@ -40,7 +40,7 @@ class RowClaim:
     has_taken_over: bool = False
 
     @classmethod
-    def of(cls, plan: CubePlan, *, has_taken_over: bool = False) -> "RowClaim":
+    def of(cls, plan: CubePlan) -> "RowClaim":
         """Return the claim of a plan."""
         return cls(
             claim=plan.claim,
@@ -48,7 +48,6 @@ class RowClaim:
             planned_at=plan.planned_at,
             first_row=plan.first_row,
             n_rows=plan.n_rows,
-            has_taken_over=has_taken_over,
         )
 
     def to_bytes(self) -> bytes:
@@ -83,8 +82,8 @@ async def found_claim(cube: GrowingCube, version: int, digest: str) -> RowClaim 
     return None
 
 
-async def take_claim(cube: GrowingCube, plan: CubePlan) -> RowClaim:
-    """Claim the rows of a plan, or continue the claim of the same request.
+async def take_claim(cube: GrowingCube, version: int, wanted: RowClaim) -> RowClaim:
+    """Claim the next version of a cube, or continue the claim of the same request.
 
     Returns:
         The claim. Of another run of the same request, if that was first.
@@ -92,21 +91,19 @@ async def take_claim(cube: GrowingCube, plan: CubePlan) -> RowClaim:
     Raises:
         AppendRunningError: Another append has claimed them, or has committed them meanwhile.
     """
-    assert plan.append is not None  # noqa: S101 # callers have an append
-    key, there = claim_key(plan.append.version), None
-    claim = RowClaim.of(plan)
+    key, there, claim = claim_key(version), None, wanted
     while not await cube.put_object(key, claim.to_bytes(), replaces=there):
         there = await cube.read_object(key)
         if there is None:
             continue
         theirs = RowClaim.from_bytes(there.content)
-        if theirs.digest == plan.digest:
+        if theirs.digest == wanted.digest:
             claim = theirs
             break
         _check_abandoned(cube, there)
-        claim = RowClaim.of(plan, has_taken_over=True)
+        claim = replace(wanted, has_taken_over=True)
     found = await cube.found()
-    if found is None or found.version != plan.append.version - 1:
+    if found is None or found.version != version - 1:
         raise AppendRunningError(f"{cube.place}: another append was committed meanwhile: run again")
     if claim.has_taken_over and not await cube.fence(claim.claim):
         raise AppendRunningError(f"{cube.place}: another append is being committed: run again")
@@ -114,15 +111,20 @@ async def take_claim(cube: GrowingCube, plan: CubePlan) -> RowClaim:
 
 
 async def check_row_claim(cube: GrowingCube, plan: CubePlan) -> None:
-    """Raise an error if another append has taken over the rows of a plan. Renew the claim if it is old.
+    """Raise an error if another append has taken over the rows of a plan; see `check_claimed`."""
+    assert plan.append is not None  # noqa: S101 # callers have an append
+    await check_claimed(cube, plan.append.version, plan.claim)
+
+
+async def check_claimed(cube: GrowingCube, version: int, claim: str) -> None:
+    """Raise an error if a version's claim is no longer this one. Renew the claim if it is old.
 
     Raises:
-        ArrayExistsError: It has.
+        ArrayExistsError: Another append has taken over.
     """
-    assert plan.append is not None  # noqa: S101 # as above
-    key = claim_key(plan.append.version)
+    key = claim_key(version)
     there = await cube.read_object(key)
-    if there is None or RowClaim.from_bytes(there.content).claim != plan.claim:
+    if there is None or RowClaim.from_bytes(there.content).claim != claim:
         raise ArrayExistsError(
             f"{cube.place}: another append has taken over, as this one gave no sign of work for "
             f"{LAPSES_AFTER_S / 60:.0f} minutes: run it again"

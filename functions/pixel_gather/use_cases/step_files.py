@@ -1,7 +1,8 @@
 """The control files that the steps of a gather leave for one another."""
 
 import asyncio
-from collections.abc import Awaitable
+import hashlib
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 import msgspec
@@ -11,7 +12,8 @@ from pixel_gather.model.outcome import ShardResult
 from pixel_gather.model.source import CubeRow
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
-from pixel_gather.stores import ControlStore, needed_file
+from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, needed_file
+from pixel_gather.task_group import all_of
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
 PLAN_KEY: Final = "plan.msgpack"
@@ -36,20 +38,55 @@ async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
     return msgspec.json.decode(await needed_file(control, TASKS_KEY), type=tuple[ShardTask, ...])
 
 
-async def gathered_indexes(control: ControlStore) -> frozenset[int]:
-    """Return the indexes of the committed tasks."""
-    return frozenset(int(key.rpartition("/")[2].partition(".")[0]) for key in await control.list_(_SIDECARS))
+async def committed_sidecars(
+    plan: CubePlan,
+    tasks: Sequence[ShardTask],
+    *,
+    cube: CubeStore | GrowingCube,
+    control: ControlStore,
+) -> dict[int, str]:
+    """Return the keys of the committed tasks' sidecars, by the tasks' indexes; see `sidecar_key`."""
+    etags, written = await both(cube.shard_etags(plan), control.list_(_SIDECARS))
+    found: dict[int, str] = {}
+    for task in tasks:
+        own = [etags.get(key) for key in task.object_keys(plan)]
+        key = sidecar_key(task.index, [each for each in own if each is not None])
+        if None not in own and key in written:
+            found[task.index] = key
+    return found
 
 
-async def committed_result(task: ShardTask, control: ControlStore) -> ShardResult | None:
+async def committed_result(
+    task: ShardTask, *, plan: CubePlan, cube: CubeStore, control: ControlStore
+) -> ShardResult | None:
     """Return the result that a task's sidecar holds, or None if the task is not committed."""
-    content = await control.get(sidecar_key(task.index))
-    return None if content is None else msgspec.msgpack.decode(content, type=ShardResult)
+    own = await all_of(cube.shard_etag(key) for key in task.object_keys(plan))
+    etags = [each for each in own if each is not None]
+    if len(etags) < len(own):
+        return None
+    content = await control.get(sidecar_key(task.index, etags))
+    return None if content is None else decoded_result(content)
 
 
-def sidecar_key(index: int) -> str:
-    """Return the key of a task's sidecar."""
-    return f"{_SIDECARS}{index:05d}.msgpack"
+def sidecar_key(index: int, etags: Sequence[str]) -> str:
+    """Return the key of the sidecar that belongs to these objects of a shard.
+
+    Two workers may fill one shard at the same time and read it differently: a source was replaced, or timed
+    out for one of them. Then the objects that were put last count. Only the sidecar that was written with
+    them has their ETags in its key, so no result can be taken for that of other pixels. If its worker did
+    not get to write it, the task is not committed.
+
+    Args:
+        index: Of the task.
+        etags: One for each object, in the order of the measurements.
+    """
+    version = hashlib.blake2b("\n".join(etags).encode(), digest_size=8).hexdigest()
+    return f"{_SIDECARS}{index:05d}-{version}.msgpack"
+
+
+def decoded_result(content: bytes) -> ShardResult:
+    """Return the result from the content of its sidecar."""
+    return msgspec.msgpack.decode(content, type=ShardResult)
 
 
 def decoded_plan(content: bytes) -> CubePlan:

@@ -1,5 +1,5 @@
 // Draws a series as SVG: one line for each band, marks for rows without a value, a line at the row on display.
-import { moment, number } from "./words.js";
+import { isGap, moment, number } from "./words.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 const HEIGHT = 260;
@@ -36,7 +36,7 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
     add("path", { class: "grid", d: `M${EDGE.left} ${y(tick).toFixed(1)}H${width - EDGE.right}` });
     add("text", { class: "tick", x: EDGE.left - 8, y: y(tick) + 4, "text-anchor": "end" }, number(tick));
   }
-  const wanted = Math.max(2, Math.floor((width - EDGE.left) / 130));
+  const wanted = Math.max(2, Math.floor((width - EDGE.left) / 80));
   for (const [value, text] of hasTime ? dates(first, last, wanted) : ticks(first, last, wanted).filter(Number.isInteger).map((each) => [each, number(each)])) {
     add("path", { class: "axis", d: `M${x(value).toFixed(1)} ${HEIGHT - EDGE.bottom + 10}v5` });
     const anchor = x(value) > width - 50 ? "end" : x(value) < EDGE.left + 30 ? "start" : "middle";
@@ -62,8 +62,8 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
     const bottom = HEIGHT - EDGE.bottom;
     add("path", { class: kind, d: thinned(drawn.filter(chosen)).map((each) => `M${x(place(each)).toFixed(1)} ${bottom}v8`).join("") });
   };
-  marks("empty", ({ values }) => values.every(({ status, n }) => status === "ok" && !n) || values.some(({ status }) => status === "absent"));
-  marks("failed", ({ values }) => values.some(({ status }) => status !== "ok" && status !== "absent"));
+  marks("empty", ({ values }) => values.every(({ status, n }) => status === "ok" && !n) || values.some(({ status }) => isGap(status)));
+  marks("failed", ({ values }) => values.some(({ status }) => status !== "ok" && !isGap(status)));
   const current = drawn.find((each) => each.row === row);
   if (current) {
     add("path", { class: "now", d: `M${x(place(current)).toFixed(1)} ${EDGE.top}V${HEIGHT - EDGE.bottom}` });

@@ -20,12 +20,12 @@ const NO_TIME = -(2n ** 63n);
 export class CubeError extends Error {}
 
 export async function openCube(base) {
-  const files = new FetchStore(base, { useSuffixRequest: true });
+  const files = new FetchStore(base, { useSuffixRequest: true, fetch: fetchPart });
   let content;
   try {
     content = await files.get("/zarr.json");
   } catch (error) {
-    throw new CubeError(`The cube beside this page cannot be read: ${error.message}.`);
+    throw new CubeError(`The cube beside this page cannot be read: ${error.message}`);
   }
   if (content === undefined) throw new CubeError("No cube lies beside this page: there is no zarr.json.");
   const metadata = JSON.parse(new TextDecoder().decode(content));
@@ -38,6 +38,14 @@ export async function openCube(base) {
   };
   const ranged = withRangeCoalescing(store, { coalesceSize: MOST_GAP_BYTES });
   return new Cube(await withMaybeConsolidatedMetadata(ranged, { format: "v3" }), metadata);
+}
+
+async function fetchPart(request) {
+  const answer = await fetch(request);
+  if (request.headers.has("Range") && answer.status === 200) {
+    throw new CubeError("This server sends whole files where parts are asked for. Serve the cube from one that answers byte ranges.");
+  }
+  return answer;
 }
 
 class Cube {
@@ -171,7 +179,7 @@ class Cube {
     const code = await this.coordinate("status", row, measurement);
     if (code === undefined) return "ok";
     const { flag_values: values, flag_meanings: names } = this.arrays.status.attributes;
-    return names.split(" ")[values.indexOf(Number(code))] ?? `status ${code}`;
+    return names.split(" ")[values.indexOf(Number(code))] ?? "not_gathered"; // the fill value, in rows that only fill up a shard
   }
 
   // What tells a row's valid pixels: its status, its nodata and the edges of its source.
@@ -209,10 +217,10 @@ function numberOf(fill) {
 }
 
 function notReadable(name, error) {
-  if (error instanceof CubeError) return error;
+  for (let cause = error; cause; cause = cause.cause) if (cause instanceof CubeError) return cause;
   const said = [error?.message ?? error, error?.cause?.message].filter(Boolean).join(": ");
   if (/complex/i.test(said)) return new CubeError(`${name} has complex numbers. This page cannot show them.`);
-  const codec = /codec[^a-z]*(?:name )?"?(imagecodecs_\w+|\w*zfp\w*)/i.exec(said)?.[1];
-  if (codec) return new CubeError(`${name} is compressed by ${codec}. This page reads blosc, zstd and no compression.`);
+  const codec = /Unknown codec: (\S+)/.exec(said)?.[1];
+  if (codec) return new CubeError(`${name} is compressed by ${codec}. This page reads blosc, zstd, deflate and uncompressed pixels.`);
   return new CubeError(`${name} cannot be read: ${said}`);
 }

@@ -10,8 +10,14 @@ const REASONS = {
   timed_out: "No answer came within the time limit.",
   changed: "The object was replaced while it was read.",
   unsupported: "No reader can read this file.",
+  not_gathered: "No source was gathered into this row.",
   lost: "Its worker failed. Nothing was recorded.",
 };
+
+const GAPS = ["absent", "not_gathered"];
+
+// Whether nothing was to be read: such a row is no failure.
+export const isGap = (status) => GAPS.includes(status);
 
 export const reason = (status) => REASONS[status] ?? "The row was not read.";
 

@@ -71,7 +71,7 @@ def test_page_has_the_colours_of_the_report() -> None:
 
 @pytest.mark.slow
 def test_page_is_built_from_its_source(tmp_path: Path) -> None:
-    """After a change in scripts/viewer, run scripts/build_viewer.py."""
+    """After a change in scripts/viewer, run ``python -m scripts.build_viewer``."""
     built = tmp_path / "view.html"
 
     build_viewer(built)

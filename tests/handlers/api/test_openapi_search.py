@@ -11,7 +11,7 @@ from obstore.store import LocalStore
 from catalog.scenes import item
 from handlers.api.openapi import openapi_document
 from handlers.api.openapi_search import QUERIES, search_paths
-from infra.rest_api import search_queries
+from infra.search_queries import search_queries
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from support.api_bridge import RESOURCES, body_of, event

@@ -55,6 +55,8 @@ ENTRIES: Final = (
     ("plan", "plan_gather"),
     ("plan", "dry_run"),
     ("plan", "rank"),
+    ("plan", "rank_rounds"),
+    ("plan", "measure_scenes"),
     ("shard", "gather_shard"),
     ("finish", "finish_gather"),
 )

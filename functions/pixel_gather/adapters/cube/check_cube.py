@@ -160,6 +160,13 @@ def _of_root(store: Store, receipt: Receipt) -> Iterator[str]:
         return
     if not is_complete:
         yield "the cube is not marked as complete"
+    number = gather["versions"][-1]["number"] if gather.get("versions") else receipt.version
+    if number != receipt.version:
+        yield (
+            f"the receipt is of version {receipt.version} and the cube is at version {number}: an append was "
+            "stopped before its commit; run it again"
+        )
+        return
     if gather.get("digest") != receipt.digest:
         yield "the receipt is that of another gather: their digests differ"
     elif is_complete and gather.get("report", {}).get("digest") != receipt.pixels:

@@ -21,7 +21,7 @@ from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels
-from pixel_gather.stores import CubeStore, EarlierRows, FoundCube, StoredObject
+from pixel_gather.stores import CubeStore, EarlierRows, FoundCube, StoredObject, StoredShard
 
 if TYPE_CHECKING:  # not in a worker's start
     from pixel_gather.report.row_coordinates import Values
@@ -62,27 +62,31 @@ class GrowingZarrCube:
             content=content, etag=answer.meta["e_tag"], modified_at=answer.meta["last_modified"].timestamp()
         )
 
-    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> bool:
-        """Put an object unless it has changed."""
+    async def put_object(self, key: str, content: bytes, *, replaces: StoredObject | None) -> str | None:
+        """Put an object unless it has changed. Return its ETag."""
         return await self._put(key, content, None if replaces is None else replaces.etag)
 
-    async def _put(self, key: str, content: bytes, etag: str | None) -> bool:
-        """Put an object if its ETag is still this one; None: if there is none.
+    async def _put(self, key: str, content: bytes, etag: str | None) -> str | None:
+        """Put an object if its ETag is still this one; None: if there is none. Return its new ETag.
 
         Local folders know no such condition. There the ETag is read again right before the file is replaced.
         """
         mode: Any = "create" if etag is None else {"e_tag": etag}
         if etag is not None and isinstance(self.store, LocalStore):
             if await self._etag(key) != etag:
-                return False
+                return None
             mode = "overwrite"
         try:
-            await obstore.put_async(self.store, key, content, mode=mode, use_multipart=False)
+            put = await obstore.put_async(self.store, key, content, mode=mode, use_multipart=False)
         except (AlreadyExistsError, PreconditionError):
-            return False
+            return None
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
-        return True
+        return put["e_tag"] or "none"
+
+    async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
+        """Return the ETags of all shards' objects."""
+        return await ZarrCube(self.store, self.place).shard_etags(plan)
 
     async def _etag(self, key: str) -> str | None:
         try:
@@ -100,7 +104,7 @@ class GrowingZarrCube:
         if gather.get(_FENCE) == claim:
             return True
         root["attributes"]["pixel_gather"] = json.dumps(gather | {_FENCE: claim})
-        return await self.put_object(ROOT_KEY, json.dumps(root).encode(), replaces=there)
+        return await self.put_object(ROOT_KEY, json.dumps(root).encode(), replaces=there) is not None
 
     async def _root(self) -> StoredObject:
         there = await self.read_object(ROOT_KEY)
@@ -117,7 +121,7 @@ class GrowingZarrCube:
         *,
         n_before: int,
         still_ours: Check,
-    ) -> int:
+    ) -> StoredShard:
         """Put a shard that begins with all bytes of the former object, if that has rows of the cube."""
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         there = await self._needed(path) if plan.append is not None and path in plan.append.tails else None
@@ -126,8 +130,10 @@ class GrowingZarrCube:
         while True:
             content = added.object_after(former)
             await still_ours()
-            if content == former or await self.put_object(path, content, replaces=there):
-                return len(content) - len(former)
+            etag = there.etag or "none" if there is not None and content == there.content else None
+            etag = etag or await self.put_object(path, content, replaces=there)
+            if etag is not None:
+                return StoredShard(nbytes=len(content) - len(former), etag=etag)
             there = await self._needed(path)
             if n_before:  # its index and its chunks may have moved
                 former = there.content
@@ -213,7 +219,7 @@ class GrowingZarrCube:
 
         async def put(key: str, there: str | None) -> bool:
             async with in_turn:
-                return await self._put(key, objects[key], there)
+                return await self._put(key, objects[key], there) is not None
 
         left: Sequence[str] = list(objects)
         while left:

@@ -6,7 +6,7 @@ is used, because no worker needs it.
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -91,17 +91,21 @@ def write_row_table(
     )
 
 
-def read_row_table(content: bytes) -> tuple[dict[str, Any], Iterator[dict[str, Values]]]:
+def read_row_table(
+    content: bytes, names: Collection[str] | None = None
+) -> tuple[dict[str, Any], Iterator[dict[str, Values]]]:
     """Return `cube_metadata` and the values of consecutive rows, in batches, of a whole table.
 
     Args:
         content: The file.
+        names: Columns to return, if the table has them. All of them if not given.
     """
     from arro3.io import read_parquet  # noqa: PLC0415 # see above
 
     batches = read_parquet(io.BytesIO(content), batch_size=CHUNK_ROWS)
     metadata: dict[str, Any] = json.loads(batches.schema.metadata[METADATA_KEY.encode()])
-    return metadata, ({name: _values(name, batch) for name in batch.schema.names} for batch in batches)
+    there = [name for name in batches.schema.names if names is None or name in names]
+    return metadata, ({name: _values(name, batch) for name in there} for batch in batches)
 
 
 def _values(name: str, batch: "RecordBatch") -> Values:

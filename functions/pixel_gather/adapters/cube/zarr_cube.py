@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError
 from obstore.store import LocalStore
 
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
@@ -43,7 +43,7 @@ from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.plan.inherit import CubeTemplate
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.read.stored_tiles import BandTiles
-from pixel_gather.stores import FoundCube, RowEncoder
+from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
 
 if TYPE_CHECKING:  # not in a worker's start
     import zarr
@@ -66,6 +66,8 @@ FOUND_LIST_KEY: Final = "sources.parquet"
 QUICKLOOKS_KEY: Final = "quicklooks.npz"
 RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
+_NO_ETAG: Final = "none"
+"""Of a store that gives none."""
 VERSIONS_FOLDER: Final = "versions/"
 """What appends keep: the metadata of former versions, and the list that each search has found."""
 
@@ -172,15 +174,34 @@ class ZarrCube:
 
     async def write_shard(
         self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
-    ) -> int:
-        """Store a compressed shard in one PUT. Return its size in bytes."""
+    ) -> StoredShard:
+        """Store a compressed shard in one PUT."""
         parts = encoder.parts()
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         try:
-            await obstore.put_async(self.store, path, parts, use_multipart=False)
+            put = await obstore.put_async(self.store, path, parts, use_multipart=False)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
-        return sum(len(part) for part in parts)
+        return StoredShard(nbytes=sum(len(part) for part in parts), etag=put["e_tag"] or _NO_ETAG)
+
+    async def shard_etag(self, key: str) -> str | None:
+        """Return the ETag of a shard's object. A worker may not list, so S3 answers 403 if there is none."""
+        try:
+            return (await obstore.head_async(self.store, key))["e_tag"] or _NO_ETAG
+        except (FileNotFoundError, PermissionDeniedError):
+            return None
+        except (BaseError, OSError) as error:
+            raise self._failed("read", error) from error
+
+    async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
+        """Return the ETags of all shards' objects. S3 needs one request for 1,000 of them."""
+        from pixel_gather.adapters.cube.row_table import stored_shards  # noqa: PLC0415 # see above
+
+        try:
+            there = await asyncio.to_thread(stored_shards, self.store, plan)
+        except (BaseError, OSError) as error:
+            raise self._failed("read", error) from error
+        return {key: etag or _NO_ETAG for key, _, etag in there}
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
         """Write the metadata of the coordinates along the first axis."""

@@ -105,13 +105,16 @@ class GeoTiffReader:
                 is_seen=True,
             )
             known = self.parsed_headers.find(file, overview)
-            return known or await file.parsed(lambda: self._parse_anew(file, overview))
+            if known is not None:
+                return known
+            return await file.parsed(lambda: self._parse_anew(file, overview))
         finally:
             cost.open_s += perf_counter() - started
             cost.header_nbytes += cost.nbytes - nbytes_before
 
     def _parse_anew(self, file: TiffFile, overview: int | None) -> Parsed:
-        file.header_bytes.viewed = viewed = []
+        viewed: list[tuple[int, int]] = []
+        file.header_bytes.viewed = viewed
         parsed = _parse(file, overview, self.first_read)
         file.header_bytes.viewed = None
         self.parsed_headers.add(parsed, viewed)

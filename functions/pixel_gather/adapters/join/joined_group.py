@@ -33,8 +33,8 @@ from pixel_gather.joining.join_rows import (
 )
 from pixel_gather.joining.member import Member
 from pixel_gather.joining.references import references_of
-from pixel_gather.report.presence import Presence
 from pixel_gather.report.row_coordinates import Values
+from pixel_gather.report.rows_where import NumberedTexts
 
 CHUNK_ROWS: Final = 65_536
 """Rows in one chunk of every coordinate. A reader loads `time` of a million rows with 16 requests."""
@@ -43,10 +43,6 @@ _MEMBERS: Final = "members"
 _TEXTS: Final = "texts"
 """Group of coordinates that repeat few texts: a number for each row, and the texts by number. A million rows
 are read in a fifth of the time that their texts take."""
-
-_GRIDS: Final = "grids"
-_GRID_CHUNK: Final = 1 << 16
-"""Values in one chunk of a grid of presence: 1,024 blocks of 64 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +58,21 @@ class JoinedGroup:
     @property
     def presence(self) -> Values:
         """Which of the stored rows exist."""
-        return self.array(PRESENCE) == 1
+        return np.asarray(self.array(PRESENCE) == 1)
 
     def array(self, name: str) -> Values:
         """Return all values of a coordinate, padding included."""
         if name in self.record["texts"]:
-            texts, numbers = self.numbered(name)
-            return texts[numbers]
-        found: Any = self.group[name]
-        return np.asarray(found[...])
+            found = self.numbered(name)
+            return np.asarray(found.texts[found.numbers])
+        array: Any = self.group[name]
+        return np.asarray(array[...])
 
-    def numbered(self, name: str) -> tuple[Values, Values]:
-        """Return the texts of a coordinate that repeats few texts, and each row's number among them."""
+    def numbered(self, name: str) -> NumberedTexts:
+        """Return a coordinate that repeats few texts."""
         texts: Any = self.group[f"{_TEXTS}/{name}/texts"]
         numbers: Any = self.group[f"{_TEXTS}/{name}/numbers"]
-        return np.asarray(texts[...]).astype(object), np.asarray(numbers[...])
+        return NumberedTexts(texts=np.asarray(texts[...]).astype(object), numbers=np.asarray(numbers[...]))
 
     def members(self) -> dict[str, Values]:
         """Return the table of its members, by column."""
@@ -107,7 +103,7 @@ def read_groups(store: ZarrStore, names: Sequence[str] | None = None) -> list[Jo
 
 def write_groups(store: ZarrStore, names: Sequence[str]) -> None:
     """Write the names of all joined arrays."""
-    _put(store, "zarr.json", _group_document({"groups": list(names)}))
+    put_object(store, "zarr.json", group_document({"groups": list(names)}))
 
 
 def write_group(
@@ -135,23 +131,23 @@ def write_group(
     texts = [column for column, values in rows.items() if repeats_texts(values)]
     kind = first.kind(any_grid=any_grid)
     record = record_of(kind, any_grid=any_grid, columns=columns, texts=texts, by=by)
-    _put(store, f"{name}/zarr.json", _group_document(group_attributes(first, record, any_grid=any_grid)))
-    _put(store, f"{name}/{_MEMBERS}/zarr.json", _group_document({}))
+    put_object(store, f"{name}/zarr.json", group_document(group_attributes(first, record, any_grid=any_grid)))
+    put_object(store, f"{name}/{_MEMBERS}/zarr.json", group_document({}))
     _create_rows(store, name, members, rows)
     for column in texts:
         _write_numbers(store, f"{name}/{_TEXTS}/{column}", rows[column])
     on_map = []
-    for axis, values, dims, attributes in () if any_grid else map_arrays(first):
-        _create(store, f"{name}/{axis}", values, dims, attributes)
+    for axis, centres, dims, attributes in () if any_grid else map_arrays(first):
+        create_array(store, f"{name}/{axis}", centres, dims, attributes)
         on_map.append(axis)
     if len(first.measurements) > 1:
-        _create(
+        create_array(
             store, f"{name}/measurement", np.array(first.measurements, dtype=object), ("measurement",), {}
         )
     beside = sorted({*rows, *on_map} - {first.dims[0], "x", "y"})
     _refer(transaction, name, members, first_row=0, beside=beside)
     for column, values in _member_columns(members).items():
-        _create(store, f"{name}/{_MEMBERS}/{column}", values, (_MEMBERS,), {})
+        create_array(store, f"{name}/{_MEMBERS}/{column}", values, (_MEMBERS,), {})
 
 
 def extend_group(transaction: Transaction, joined: JoinedGroup, members: Sequence[Member]) -> None:
@@ -169,54 +165,12 @@ def extend_group(transaction: Transaction, joined: JoinedGroup, members: Sequenc
     for name, values in joined_rows(members, joined.record["columns"], first_member=n_members).items():
         _extend(joined.group[name], values)
         if name in joined.record["texts"]:
-            known, _ = joined.numbered(name)
+            known = joined.numbered(name).texts
             _write_numbers(transaction.store, f"{joined.name}/{_TEXTS}/{name}", values, known=known)
     beside = str(joined.group[members[0].measurements[0]].attrs["coordinates"]).split()
     _refer(transaction, joined.name, members, first_row=first_row, beside=beside)
     for name, values in _member_columns(members, first_row=first_row).items():
         _extend(joined.group[f"{_MEMBERS}/{name}"], values)
-
-
-def write_grid(store: ZarrStore, name: str, by: str, number: int, grid: Presence) -> None:
-    """Store a grid of presence, compressed, in chunks of whole blocks. Replaces an older one."""
-    folder = f"{name}/{_GRIDS}/{number}"
-    attributes = {
-        "by": by,
-        "names": list(grid.names),
-        "shape": list(grid.shape),
-        "n_left_out": grid.n_left_out,
-        "units": [np.datetime_data(each.dtype)[0] if each.dtype.kind == "M" else "" for each in grid.labels],
-    }
-    _put(store, f"{name}/{_GRIDS}/zarr.json", _group_document({}))
-    _put(store, f"{folder}/zarr.json", _group_document(attributes))
-    labels = {
-        f"labels_{n}": each.astype("int64") if each.dtype.kind == "M" else each
-        for n, each in enumerate(grid.labels)
-    }
-    parts = {"bits": grid.bits, "ranks": grid.ranks, "starts": grid.starts, "order": grid.order}
-    for part, values in (parts | labels).items():
-        _create(store, f"{folder}/{part}", values, (part,), {}, chunk=_GRID_CHUNK)
-
-
-def read_grid(joined: JoinedGroup, by: str) -> Presence | None:
-    """Return a stored grid of presence, or None if this one is not stored."""
-    if by not in joined.record["by"]:
-        return None
-    group: Any = joined.group[f"{_GRIDS}/{joined.record['by'].index(by)}"]
-    part = {name: np.asarray(array[...]) for name, array in group.arrays()}
-    labels = tuple(
-        part[f"labels_{n}"].astype(f"datetime64[{unit}]") if unit else part[f"labels_{n}"]
-        for n, unit in enumerate(group.attrs["units"])
-    )
-    return Presence(
-        names=tuple(group.attrs["names"]),
-        labels=labels,
-        bits=part["bits"],
-        ranks=part["ranks"],
-        starts=part["starts"],
-        order=part["order"],
-        n_left_out=int(group.attrs["n_left_out"]),
-    )
 
 
 def _refer(
@@ -226,7 +180,7 @@ def _refer(
     found = list(references_of(members, first_row=first_row))
     for measurement in members[0].measurements:
         array = f"{name}/{measurement}"
-        _put(
+        put_object(
             transaction.store,
             f"{array}/zarr.json",
             array_metadata(members, measurement, n_rows=n_rows, beside=beside),
@@ -238,18 +192,18 @@ def _write_numbers(store: ZarrStore, folder: str, values: Values, *, known: Valu
     """Write, or extend, texts by number. Texts that are known keep their numbers."""
     texts, numbers = numbered_texts(values, [] if known is None else known.tolist())
     if known is None:
-        _put(store, f"{folder.rpartition('/')[0]}/zarr.json", _group_document({}))
-        _put(store, f"{folder}/zarr.json", _group_document({}))
-        _create(store, f"{folder}/numbers", numbers, ("row",), {})
+        put_object(store, f"{folder.rpartition('/')[0]}/zarr.json", group_document({}))
+        put_object(store, f"{folder}/zarr.json", group_document({}))
+        create_array(store, f"{folder}/numbers", numbers, ("row",), {})
     else:
         _extend(zarr.open_array(store, path=f"{folder}/numbers", mode="r+"), numbers)
-    _create(store, f"{folder}/texts", texts, ("text",), {})
+    create_array(store, f"{folder}/texts", texts, ("text",), {})
 
 
 def _create_rows(store: ZarrStore, name: str, members: Sequence[Member], rows: Mapping[str, Values]) -> None:
     for column, values in rows.items():
         dims = dims_of(column, values, members[0].dims[0])
-        _create(store, f"{name}/{column}", values, dims, coordinate_attributes(members, column))
+        create_array(store, f"{name}/{column}", values, dims, coordinate_attributes(members, column))
 
 
 def _member_columns(members: Sequence[Member], *, first_row: int = 0) -> dict[str, Values]:
@@ -268,7 +222,7 @@ def _member_columns(members: Sequence[Member], *, first_row: int = 0) -> dict[st
     }
 
 
-def _create(
+def create_array(
     store: ZarrStore,
     path: str,
     values: Values,
@@ -277,14 +231,13 @@ def _create(
     *,
     chunk: int = CHUNK_ROWS,
 ) -> None:
+    """Write an array. Its chunk is the same whatever its length, because it may grow."""
     is_text = values.dtype == object
     array = zarr.create_array(
         store,
         name=path,
         shape=values.shape,
-        chunks=(chunk, *values.shape[1:])
-        if values.shape
-        else (),  # the same whatever its length: it may grow
+        chunks=(chunk, *values.shape[1:]) if values.shape else (),
         dtype=str if is_text else values.dtype,
         fill_value=fill_of(path.rpartition("/")[2], values.dtype),
         dimension_names=tuple(dims),
@@ -300,9 +253,11 @@ def _extend(array: Any, values: Values) -> None:
     array[start:] = values
 
 
-def _group_document(attributes: Mapping[str, Any]) -> bytes:
+def group_document(attributes: Mapping[str, Any]) -> bytes:
+    """Return Zarr's metadata of a group."""
     return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}).encode()
 
 
-def _put(store: ZarrStore, key: str, content: bytes) -> None:
+def put_object(store: ZarrStore, key: str, content: bytes) -> None:
+    """Put an object as it is."""
     sync(store.set(key, default_buffer_prototype().buffer.from_bytes(content)))

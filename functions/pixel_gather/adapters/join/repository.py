@@ -18,7 +18,7 @@ from pixel_gather.adapters.object_store.object_store import StoreSettings, endpo
 from pixel_gather.adapters.object_store.s3_credentials import find_credentials
 from pixel_gather.errors import ArrayExistsError, BusyError, RequestError, StoreError
 from pixel_gather.extras import check_extra
-from pixel_gather.joining.references import Reference, not_within
+from pixel_gather.joining.references import Reference, address_of, not_within
 
 if TYPE_CHECKING:
     import icechunk
@@ -193,7 +193,11 @@ class Transaction:
         ic = _icechunk()
         specs = [
             ic.VirtualChunkSpec(
-                list(each.index), each.href, 0, each.shard.nbytes, *_version_of(each.href, each.shard.etag)
+                list(each.index),
+                address_of(each.href),
+                0,
+                each.shard.nbytes,
+                *_version_of(each.href, each.shard.etag),
             )
             for each in references
         ]
@@ -280,7 +284,15 @@ def _version_of(href: str, etag: str) -> tuple[str | None, datetime | None]:
 
 
 def _check_reach(href: str, folders: Iterable[str]) -> None:
-    """Refuse references from S3 to files of one machine, which nobody else could read."""
+    """Refuse references from S3 to files of one machine, which nobody else could read.
+
+    Icechunk 2.3 cannot replace its own files under keys that are encoded in addresses, so these are refused.
+    """
+    if href.startswith("s3://") and address_of(href) != href:
+        raise RequestError(
+            f"{href}: choose a name of letters, digits and . _ - for it: Icechunk cannot write to this one",
+            field="to",
+        )
     local = next((each for each in folders if each.startswith("file://")), None)
     if local is not None and not href.startswith("file://"):
         raise RequestError(

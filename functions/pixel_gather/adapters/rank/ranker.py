@@ -5,6 +5,7 @@ from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.shapes import AreaShapes
 from pixel_gather.ports import LevelReader, SourceLimiter
 from pixel_gather.ranking.measure import SceneReader
+from pixel_gather.ranking.pixel_gate import MOST_PIXELS, PixelGate
 from pixel_gather.ranking.ranker import OnRound, OnScene, Ranker
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.rounds import KeptStatistics, Rounds
@@ -19,6 +20,7 @@ def ranker_of(
     kept: KeptStatistics,
     source_timeout_s: float,
     most_ahead: int,
+    most_pixels: int = MOST_PIXELS,
     on_scene: OnScene = lambda _: None,
     on_round: OnRound = lambda _: None,
 ) -> Ranker:
@@ -32,6 +34,7 @@ def ranker_of(
         kept: Statistics of earlier rankings.
         source_timeout_s: Longest time for one scene at one level.
         most_ahead: Most scenes in progress.
+        most_pixels: Of all scenes, in memory at one time.
         on_scene: Called each time that a scene has been read at a level.
         on_round: Called before each round with the number of scenes that it reads.
     """
@@ -42,7 +45,9 @@ def ranker_of(
     shapes = AreaShapes(request.area, RasterioProjector())
     return Ranker(
         rounds=Rounds(request, kept),
-        scenes=SceneReader(request=request, reader=reader, shapes=shapes, on_level=learn),
+        scenes=SceneReader(
+            request=request, reader=reader, shapes=shapes, on_level=learn, gate=PixelGate(most_pixels)
+        ),
         limiter=limiter,
         forget=ranges.forget,
         source_timeout_s=source_timeout_s,

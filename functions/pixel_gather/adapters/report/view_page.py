@@ -1,6 +1,6 @@
 """The page that shows a cube's pixels in a browser. It lies beside the cube and reads it by range requests.
 
-``scripts/viewer`` has its source. ``scripts/build_viewer.py`` builds it.
+``scripts/viewer`` has its source. ``scripts/build_viewer.py`` builds it. docs/view.md describes it.
 """
 
 from pathlib import Path

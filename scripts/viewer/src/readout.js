@@ -1,0 +1,71 @@
+// The series as text: facts about the row on display, and a table for other programs.
+import { number, reason } from "./words.js";
+
+export const isRectangle = ({ width, height }) => width * height > 1;
+
+// Pairs of name and fact. `found` is the row's entry of the series, if it has been read.
+export function factsOf(cube, bands, part, found, label) {
+  const facts = [[isRectangle(part) ? "rectangle" : "pixel", placeInWords(part)]];
+  const map = mapPlace(cube, part);
+  if (map) facts.push([cube.attributes["proj:code"] ?? "on the map", map]);
+  facts.push(["row", label]);
+  bands.forEach((band, index) => facts.push([band, found ? valueInWords(found.values[index], cube.describe(band), part) : "…"]));
+  if (found) facts.push(["status", statusInWords(bands, found.values)]);
+  return facts;
+}
+
+export async function csvOf(cube, bands, part, series) {
+  const isPart = isRectangle(part);
+  const columns = bands.flatMap((band) => [
+    ...(isPart ? ["mean", "std", "min", "max", "n_valid"].map((each) => `${band}_${each}`) : [band]), `${band}_status`, `${band}_href`,
+  ]);
+  const lines = [["row", "time", ...columns].map(quoted).join(",")];
+  for (const { row, time, values } of series) {
+    const cells = [row, time === null ? "" : new Date(time).toISOString()];
+    for (const [index, { status, n, mean, spread, min, max }] of values.entries()) {
+      const href = (await cube.coordinate("href", row, bands[index])) ?? "";
+      const figures = (isPart ? [mean, spread, min, max] : [mean]).map((each) => (n ? each : ""));
+      cells.push(...figures, ...(isPart ? [n] : []), status, href);
+    }
+    lines.push(cells.map(quoted).join(","));
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function statusInWords(bands, values) {
+  const failed = values.map(({ status }, index) => ({ band: bands[index], status })).filter(({ status }) => status !== "ok");
+  const name = (band) => (bands.length > 1 ? `${band} ` : "");
+  return failed.map(({ band, status }) => `${name(band)}${status.replaceAll("_", " ")}. ${reason(status)}`).join(" ") || "ok";
+}
+
+function placeInWords({ x, y, width, height }) {
+  if (width * height === 1) return `column ${x}, line ${y}`;
+  return `columns ${x} to ${x + width - 1}, lines ${y} to ${y + height - 1} (${width} × ${height} pixels)`;
+}
+
+// Map coordinates of the centre of a part, if all rows share a grid.
+function mapPlace(cube, part) {
+  const transform = cube.attributes["spatial:transform"];
+  if (!transform) return null;
+  const [column, line] = [part.x + part.width / 2, part.y + part.height / 2];
+  const [a, b, c, d, e, f] = transform;
+  const digits = Math.max(0, Math.min(8, Math.ceil(-Math.log10(Math.abs(a) || Math.abs(b))) + 1));
+  return `${(a * column + b * line + c).toFixed(digits)}, ${(d * column + e * line + f).toFixed(digits)}`;
+}
+
+function valueInWords(found, { scale, offset }, part) {
+  if (found.status !== "ok") return "no value";
+  if (!found.n) return isRectangle(part) ? "no valid pixel" : "nodata";
+  const isScaled = scale !== 1 || offset !== 0;
+  const scaled = isScaled ? ` (${Number((found.mean * scale + offset).toPrecision(6))} with scale and offset)` : "";
+  if (!isRectangle(part)) return `${found.mean}${scaled}`;
+  return `mean ${number(found.mean)}${scaled}, standard deviation ${number(found.spread)}, ${number(found.min)} to ${number(found.max)}, `
+    + `${number(found.n)} of ${number(part.width * part.height)} pixels valid`;
+}
+
+// Text as a cell. A leading = + - @ would make it a formula in spreadsheets; hrefs are the sources' own words.
+function quoted(value) {
+  if (typeof value === "number") return String(value);
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

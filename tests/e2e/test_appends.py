@@ -1,0 +1,95 @@
+"""Appends on the deployed stack: by the API, with the roles of the functions, on the emulated S3."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import xarray as xr
+from botocore.exceptions import ClientError
+
+from e2e.api import call, gathered, wait_for
+from pixel_gather import gather, open_cube
+from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.local.gather import Settings
+from pixel_gather.local.verify import verify
+from pixel_gather_emulator.deploy import DeployedStack
+from support.undrawn import gather_undrawn
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+DATA: Final = Path(__file__).parents[1] / "data"
+IN_SAMPLES: Final = "series/files/stactools-nclimgrid"
+SERIES: Final = (
+    "nclimgrid-prcp-189501.tif",
+    "nclimgrid-prcp-189502.tif",
+    "prcp-202201-grd-prelim-01.tif",
+    "prcp-202201-grd-scaled-01.tif",
+    "prcp-202201-grd-scaled-02.tif",
+)
+WINDOW: Final = {"bbox": [-109, 37, -102, 41]}
+LAYOUT: Final = {"layout": {"chunk": [2, 32, 32], "shard_rows": 4}, "expected_rows": 8}
+
+
+def request(deployment: DeployedStack, *numbers: int, **output: Any) -> dict[str, Any]:
+    """Return a request for some files of the series."""
+    hrefs = [f"s3://{deployment.samples.bucket}/{IN_SAMPLES}/{SERIES[n]}" for n in numbers]
+    return {"sources": hrefs, "window": WINDOW, "output": output}
+
+
+def test_the_emulated_store_puts_only_what_is_unchanged(deployment: DeployedStack) -> None:
+    """If-Match and If-None-Match hold, as on S3: the commit of an append rests on both."""
+    s3, where = deployment.client("s3"), {"Bucket": deployment.array_bucket, "Key": "conditions"}
+    etag = s3.put_object(**where, Body=b"1", IfNoneMatch="*")["ETag"]
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        s3.put_object(**where, Body=b"2", IfNoneMatch="*")
+
+    s3.put_object(**where, Body=b"3", IfMatch=etag)
+    with pytest.raises(ClientError, match="PreconditionFailed"):
+        s3.put_object(**where, Body=b"4", IfMatch=etag)
+
+    assert s3.get_object(**where)["Body"].read() == b"3"
+
+
+def test_appends_through_the_api_are_one_gather_in_process(
+    deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two appends run at once, and one in process follows. Each has its rows. Again, nothing is added."""
+    for name, value in deployment.variables.items():
+        monkeypatch.setenv(name, value)
+    first = gathered(deployment, request(deployment, 0, name="grows", **LAYOUT))
+    wanted = [request(deployment, *numbers, append_to="grows") for numbers in ((1, 2), (0, 3))]
+
+    begun = [call(deployment, "POST", "/gathers", each).body for each in wanted]
+    ended = [wait_for(deployment, each["id"], longest_s=300) for each in begun]
+    again = gathered(deployment, wanted[1])
+    settings = Settings(stores=StoreSettings(), draws_report=False)
+    last = gather(request(deployment, 4, append_to=first["cube"]), settings=settings)
+
+    assert [each["state"] for each in ended] == ["succeeded", "succeeded"], ended
+    assert again["state"] == "succeeded"
+    assert again["result"]["shape"][0] == 4
+    assert last.n_appended == 1
+    cube = open_cube(first["cube"])
+    order = [SERIES.index(href.rpartition("/")[2]) for href in cube["href"].values.tolist()]
+    assert order in ([0, 1, 2, 3, 4], [0, 3, 1, 2, 4])
+    files = [str(DATA / IN_SAMPLES / SERIES[n]) for n in order]
+    here = gather_undrawn({"sources": files, "window": WINDOW, "output": LAYOUT}, to=tmp_path)
+    np.testing.assert_array_equal(cube["band_1"].values, xr.open_zarr(tmp_path)["band_1"].values)
+    assert last.report.digest == here.report.digest
+    assert verify(first["cube"]).is_same
+    page = deployment.client("s3").get_object(Bucket=deployment.array_bucket, Key="grows.zarr/report.json")
+    assert json.loads(page["Body"].read())["shape"][0] == 4
+    assert open_cube(first["cube"], 1).sizes["source"] == 1
+
+
+def test_an_append_to_no_cube_is_refused(deployment: DeployedStack) -> None:
+    """The error names the field."""
+    document = gathered(deployment, request(deployment, 0, append_to="nowhere"))
+    folder = call(deployment, "POST", "/gathers", request(deployment, 0, append_to="s3://b/c.zarr"))
+
+    assert document["state"] == "failed"
+    assert "output.append_to" in json.dumps(document)
+    assert folder.status == 400
+    assert "output.append_to" in json.dumps(folder.body)
