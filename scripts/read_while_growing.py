@@ -5,8 +5,8 @@ Run it with the readers::
     uv run --with tensorstore --with zarrs python scripts/read_while_growing.py FOLDER
 
 Each append adds one row, of the next of the folder's files. So the last chunks of a shard are written again
-and again. The readers are zarr-python and xarray, and tensorstore and zarrs if they are installed. Each has
-a process.
+and again. The readers are zarr-python and xarray, and tensorstore and zarrs if they are installed. Each has a
+process.
 """
 
 import sys
