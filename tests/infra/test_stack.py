@@ -158,6 +158,10 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
         "DashboardName",
         "OperatorPolicyArn",
         "ReaderPolicyArn",
+        "ScheduleGroup",
+        "SchedulePolicyArn",
+        "ScheduleRoleArn",
+        "TickFunctionArn",
     }
 
 
