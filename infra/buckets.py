@@ -12,8 +12,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.access import allow
 from infra.acknowledge import acknowledge
+from infra.grant import allow
 
 _REDRIVE_WINDOW_DAYS: Final = 14
 """How long Step Functions allows to redrive a failed gather."""

@@ -8,8 +8,8 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.access import allow
 from infra.buckets import Buckets
+from infra.grant import allow
 from infra.schedules import Schedules
 from infra.state_machine import GatherStateMachine
 

@@ -11,8 +11,8 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.acknowledge import acknowledge
+from infra.gateway_refusals import answer_with_problems
 from infra.gather_function import LOG_RETENTION, GatherFunction
-from infra.problems import answer_with_problems
 from infra.search_queries import search_queries
 from infra.settings import ApiAuth
 

@@ -12,8 +12,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
-from infra.access import allow
 from infra.gather_function import GatherFunction
+from infra.grant import allow
 from pixel_gather.catalog.schedule import FROM_SETTINGS, LONGEST_DELAY_S, N_RETRIES, Schedule
 
 

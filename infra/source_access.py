@@ -6,7 +6,7 @@ from typing import Any
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_iam as iam
 
-from infra.access import allow
+from infra.grant import allow
 from infra.settings import SourceBucket
 
 

@@ -11,10 +11,10 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.access import allow
 from infra.acknowledge import acknowledge
 from infra.buckets import Area
 from infra.gather_function import LOG_RETENTION, GatherFunction
+from infra.grant import allow
 from infra.state_definition import MAP_LABEL, OF_GATHERS, OF_RANKINGS, StateDefinition
 
 

@@ -37,7 +37,7 @@ class FoundCube:
     """Its report; None if the cube is not complete."""
 
     template: CubeTemplate | None = None
-    """What other gathers inherit from it. None if it is not complete, or an earlier release made it."""
+    """What other gathers inherit from it. None if it is not complete, or no gather made it."""
 
     versions: tuple[CubeVersion, ...] = ()
     """Its commits, the first gather first. Empty if it is not complete."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from pixel_gather.adapters.gdal.error_status import judge
+from pixel_gather.adapters.gdal.gdal_error_status import judge
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.object_store import Objects, StoreSettings

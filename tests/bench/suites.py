@@ -7,7 +7,7 @@ from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather_bench.suite.job import Configuration, EngineName, Job
 from pixel_gather_bench.suite.record import Record
 from pixel_gather_bench.suite.settings import SuiteSettings
-from pixel_gather_bench.suite.sheet import Columns, Failure
+from pixel_gather_bench.suite.source_times import Columns, Failure
 from pixel_gather_bench.suite.target import Target
 
 TARGET = Target(tile=None, band=1, shape=(2, 2), dtype="uint16")

@@ -39,8 +39,8 @@ from pixel_gather_bench.ingest.job import (
     one_window_each,
     random_reads,
 )
-from pixel_gather_bench.ingest.made import make_object
-from pixel_gather_bench.ingest.one import measure
+from pixel_gather_bench.ingest.made_object import make_object
+from pixel_gather_bench.ingest.measure_way import measure
 from pixel_gather_bench.ingest.published import NBYTES, lines_beside
 from pixel_gather_bench.ingest.summary import Summary, check_contents, refused_of, summaries_of
 from pixel_gather_bench.ingest.table import table_of

@@ -23,7 +23,7 @@ from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, open_store, split_href
 from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.status import Status
-from pixel_gather.read.statistics import measure_row
+from pixel_gather.read.pixel_statistics import measure_row
 
 _SHARD_ROWS: Final = 64
 _SIDE: Final = 128

@@ -17,8 +17,8 @@ _GEOTIFF: Final = "pixel_gather.adapters.geotiff"
 STAGES: Final = {
     "parsing": (f"{_GEOTIFF}.reader._parse", f"{_GEOTIFF}.opened_geotiff.plan_tile_reads"),
     "decoding": (f"{_GEOTIFF}.copy_pixels.decode_block",),
-    "statistics": ("pixel_gather.read.statistics._stats_of",),
-    "digest": ("pixel_gather.read.statistics.digest_of",),
+    "statistics": ("pixel_gather.read.pixel_statistics._stats_of",),
+    "digest": ("pixel_gather.read.pixel_statistics.digest_of",),
     "compressing": ("pixel_gather.adapters.cube.shard_codec._encoded",),
 }
 """By stage, the functions that do it. No function of one stage calls one of another."""

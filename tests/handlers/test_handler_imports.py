@@ -30,7 +30,7 @@ _OTHER_STEPS = (
     "pixel_gather.plan.plan",
     "pixel_gather.report.report",
     "pixel_gather.request.request",
-    "pixel_gather.plan.sample",
+    "pixel_gather.plan.choose_template",
 )
 _RARE = ("pixel_gather.adapters.gdal.reader", "xml.etree.ElementTree")
 """Needed only for sources that GDAL reads, and for sources that declare a scale."""

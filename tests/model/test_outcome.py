@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as npst
 from pixel_gather.model.outcome import BandStats, Outcome, ShardResult, merged
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status
+from pixel_gather.read.pixel_statistics import measure_row
 from pixel_gather.read.read_shard import Pixels
-from pixel_gather.read.statistics import measure_row
 from support.strategies import transforms
 
 numbers = st.floats(allow_nan=True)

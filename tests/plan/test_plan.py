@@ -15,9 +15,9 @@ from pixel_gather.errors import BudgetError, RequestError, SourceError
 from pixel_gather.model.source import CubeRow, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
+from pixel_gather.plan.choose_template import SAMPLED_HEADERS
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import gather_digest
-from pixel_gather.plan.sample import SAMPLED_HEADERS
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.request.request import parse_request
 from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, table_of

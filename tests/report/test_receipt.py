@@ -11,7 +11,7 @@ from pixel_gather.model.outcome import BandStats, Outcome, ShardResult
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import cut_tasks
-from pixel_gather.read.statistics import digest_of
+from pixel_gather.read.pixel_statistics import digest_of
 from pixel_gather.report.receipt import Receipt, WrittenFile, receipt_of, shard_digests
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.version import __version__

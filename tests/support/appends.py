@@ -15,8 +15,8 @@ from pixel_gather.adapters.cube.zarr_cube import ZarrCube
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import SourceTable
+from pixel_gather.read.pixel_statistics import digest_of
 from pixel_gather.read.read_shard import Pixels, ShardBuffers
-from pixel_gather.read.statistics import digest_of
 from pixel_gather.report.report import Report
 from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases.append import finish_append, plan_append

@@ -10,7 +10,7 @@ import numpy as np
 import obstore
 from obstore.store import MemoryStore
 
-from pixel_gather.adapters.cube.zarr_attributes import put_array
+from pixel_gather.adapters.cube.zarr_metadata import put_array
 from pixel_gather.report.report import Cause, Report
 from pixel_gather.report.run import Spread
 

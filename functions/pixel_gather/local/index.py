@@ -14,8 +14,8 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.header_index import Entry, store_index
 from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store, open_place
+from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.headers.indexing import IndexedSource, index_sources
 from pixel_gather.local.cleanup import folders_removed_on_failure

@@ -21,9 +21,9 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.served_files import FilePart, Files, StoredFiles, range_of
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
-from pixel_gather.adapters.object_store.error_status import judge, said_of_place
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
+from pixel_gather.adapters.object_store.store_error_status import judge, said_of_place
 from pixel_gather.adapters.report.view_page import VIEW_KEY, view_page
 from pixel_gather.errors import StoreError
 from pixel_gather.local.gather import open_existing

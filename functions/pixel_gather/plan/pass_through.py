@@ -15,7 +15,7 @@ from pixel_gather.model.window import Window
 from pixel_gather.plan.layout import Layout, tile_layout
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start
-    from pixel_gather.plan.sample import Draft
+    from pixel_gather.plan.choose_template import Draft
     from pixel_gather.request.request import GatherRequest
 
 _FIELD: Final = "output.codec"

@@ -17,11 +17,11 @@ from pixel_gather.estimate.make_estimate import estimate_on_aws
 from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
 from pixel_gather.estimate.workload import WorkerPool, Workload
+from pixel_gather.plan.choose_template import Draft, draft_slot
 from pixel_gather.plan.cube_plan import Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.plan.layout import Layout, plan_layout
 from pixel_gather.plan.pass_through import layout_of, warnings_of
-from pixel_gather.plan.sample import Draft, draft_slot
 from pixel_gather.ports import Projector, SourceReader, SourceTable
 
 if TYPE_CHECKING:  # pydantic costs a worker 0.2 s of its start

@@ -253,7 +253,7 @@ def shard_digests(
 def digest_of_rows(digests: Sequence[str]) -> str:
     """Return a shard's digest: XXH3-128 of the text of its rows' digests, in order.
 
-    A row's digest is `pixel_gather.read.statistics.digest_of` its pixels in this shard.
+    A row's digest is `pixel_gather.read.pixel_statistics.digest_of` its pixels in this shard.
     """
     return xxhash.xxh3_128_hexdigest("".join(digests).encode())
 

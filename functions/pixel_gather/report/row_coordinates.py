@@ -14,7 +14,7 @@ from pixel_gather.model.outcome import BandStats, Outcome
 from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.report.claims import claims_offsets, is_below_claim
+from pixel_gather.report.below_claimed_offset import claims_offsets, is_below_claim
 
 NO_TIME: Final = np.iinfo(np.int64).min
 """Marks a missing time, like NumPy's NaT."""

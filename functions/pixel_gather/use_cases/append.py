@@ -195,8 +195,7 @@ async def complete_cube(cube: GrowingCube) -> FoundCube:
         raise RequestError(f"{cube.place} is not complete: finish its gather first", field=_FIELD)
     if found.template is None:
         raise RequestError(
-            f"{cube.place} was made by an earlier release, which did not store what an append needs: gather "
-            "it anew",
+            f"{cube.place} was not made by a gather, so it lacks what an append needs: gather it anew",
             field=_FIELD,
         )
     return found

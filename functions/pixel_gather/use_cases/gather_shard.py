@@ -25,10 +25,10 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import Projector, SourceLimiter, SourceReader
 from pixel_gather.process_usage import machine, peak_rss_mib
+from pixel_gather.read.pixel_statistics import measure_row
 from pixel_gather.read.quicklook import take_quicklooks
 from pixel_gather.read.read_shard import Buffer, OnSource, Pixels, ShardBuffers, ignore, read_shard
 from pixel_gather.read.row_work import RowWork
-from pixel_gather.read.statistics import measure_row
 from pixel_gather.read.stored_tiles import BandTiles, StoredTiles
 from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, RowEncoder, StoredShard
 from pixel_gather.task_group import all_of

@@ -10,7 +10,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
-from pixel_gather.adapters.cube.zarr_attributes import put_array, zarr_codecs
+from pixel_gather.adapters.cube.zarr_metadata import put_array, zarr_codecs
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Store, open_place
 from pixel_gather.errors import StoreError

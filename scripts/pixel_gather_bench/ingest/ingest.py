@@ -23,7 +23,7 @@ from pixel_gather_bench.ingest.job import (
     one_window_each,
     random_reads,
 )
-from pixel_gather_bench.ingest.one import with_random
+from pixel_gather_bench.ingest.measure_way import with_random
 from pixel_gather_bench.ingest.published import OF_2022, lines_beside
 from pixel_gather_bench.ingest.summary import check_contents, refused_of, summaries_of
 from pixel_gather_bench.ingest.table import lines_of
@@ -33,7 +33,7 @@ from pixel_gather_bench.interleaving import rounds
 from pixel_gather_bench.machine import about_machine, machine_in_words
 
 _LONGEST_S: Final = 3600
-_MEASURE: Final = "pixel_gather_bench.ingest.one:measure"
+_MEASURE: Final = "pixel_gather_bench.ingest.measure_way:measure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

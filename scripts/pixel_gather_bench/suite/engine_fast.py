@@ -20,7 +20,7 @@ from pixel_gather.model.status import Status
 from pixel_gather.ports import OpenedSource, SourceReader
 from pixel_gather.task_group import all_of
 from pixel_gather_bench.suite.job import Job
-from pixel_gather_bench.suite.sheet import Lanes, Sheet
+from pixel_gather_bench.suite.source_times import Lanes, Sheet
 from pixel_gather_bench.suite.target import Raster, Target
 
 _TIMEOUT_S: Final = 180.0

@@ -9,11 +9,11 @@ import numpy as np
 import xxhash
 
 from pixel_gather import process_usage
-from pixel_gather.read.statistics import digest_of
+from pixel_gather.read.pixel_statistics import digest_of
 from pixel_gather_bench.machine import about_machine
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.record import Record
-from pixel_gather_bench.suite.sheet import Sheet
+from pixel_gather_bench.suite.source_times import Sheet
 
 
 def do(job: Job) -> Record:

@@ -8,7 +8,7 @@ import numpy as np
 from pixel_gather.report.run import Run, Timings
 from pixel_gather_bench.machine import machine_in_words
 from pixel_gather_bench.suite.job import Job
-from pixel_gather_bench.suite.sheet import Columns, Failure
+from pixel_gather_bench.suite.source_times import Columns, Failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

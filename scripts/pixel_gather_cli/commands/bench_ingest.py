@@ -13,7 +13,7 @@ from pixel_gather.request.request import Sources
 from pixel_gather_bench.ingest.advice import PATTERNS
 from pixel_gather_bench.ingest.ingest import IngestRequest, bench_ingest
 from pixel_gather_bench.ingest.job import MIB, Trial
-from pixel_gather_bench.ingest.made import make_object
+from pixel_gather_bench.ingest.made_object import make_object
 from pixel_gather_bench.ingest.ways import WAYS
 from pixel_gather_bench.suite.sources import hrefs_of
 from pixel_gather_cli.request_options import store_options, stores_of

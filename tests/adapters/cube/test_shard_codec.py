@@ -16,7 +16,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
 from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
-from pixel_gather.adapters.cube.zarr_attributes import zarr_codecs
+from pixel_gather.adapters.cube.zarr_metadata import zarr_codecs
 from pixel_gather.plan.layout import Layout
 from pixel_gather.read.read_shard import Pixels
 from support.strategies import CODECS, COMPLEXES, FLOATS, INTEGERS, images, layouts

@@ -23,16 +23,16 @@ from geozarr_toolkit.helpers import validate_group
 from obstore.store import LocalStore, MemoryStore, S3Store
 
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.adapters.cube.zarr_attributes import gather_of
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY, ZarrCube
+from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.ports import SourceTable
+from pixel_gather.read.pixel_statistics import digest_of
 from pixel_gather.read.read_shard import Pixels, ShardBuffers
-from pixel_gather.read.statistics import digest_of
 from pixel_gather.report.receipt import digest_of_rows
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.request.request import parse_request

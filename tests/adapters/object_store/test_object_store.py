@@ -11,7 +11,6 @@ import pytest
 from obstore.exceptions import PermissionDeniedError
 from obstore.store import HTTPStore, S3Store
 
-from pixel_gather.adapters.object_store.error_status import judge
 from pixel_gather.adapters.object_store.object_store import (
     Fetched,
     Objects,
@@ -20,6 +19,7 @@ from pixel_gather.adapters.object_store.object_store import (
     open_store,
     split_href,
 )
+from pixel_gather.adapters.object_store.store_error_status import judge
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status

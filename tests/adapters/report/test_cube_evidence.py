@@ -10,7 +10,7 @@ import obstore
 import pytest
 from obstore.store import MemoryStore
 
-from pixel_gather.adapters.cube.zarr_attributes import put_array
+from pixel_gather.adapters.cube.zarr_metadata import put_array
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.errors import StoreError
 from pixel_gather.report.row_coordinates import NO_TIME

@@ -9,8 +9,8 @@ from typing import Final
 import obstore
 
 from pixel_gather.adapters.catalog.open_folder import FolderRefusedError, OpenFolder
-from pixel_gather.adapters.object_store.back_end import STORE_ERRORS
-from pixel_gather.adapters.object_store.error_status import judge
+from pixel_gather.adapters.object_store.ranged_gets import STORE_ERRORS
+from pixel_gather.adapters.object_store.store_error_status import judge
 from pixel_gather.catalog.folders import FolderListing, Item, folders_of, is_image, with_images
 from pixel_gather.errors import DeniedError, MissingExtraError
 from pixel_gather.model.status import Status

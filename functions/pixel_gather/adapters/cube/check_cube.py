@@ -16,13 +16,13 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.shard_codec import chunks_of
 from pixel_gather.adapters.cube.tile_codecs import register_codecs
-from pixel_gather.adapters.cube.zarr_attributes import gather_of
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
-from pixel_gather.adapters.object_store.error_status import said_of_place
+from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
 from pixel_gather.model.tile_coding import AS_STORED
-from pixel_gather.read.statistics import digest_of
+from pixel_gather.read.pixel_statistics import digest_of
 from pixel_gather.read.stored_tiles import digest_of_tiles
 from pixel_gather.report.receipt import FORMAT, Receipt, ReceiptFile, digest_of_rows
 

@@ -16,8 +16,8 @@ from obstore.store import LocalStore, MemoryStore
 
 from pixel_gather.adapters.cube.grown_shard import encode_added
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY, ZarrCube, found_cube
-from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import ArrayExistsError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.read_shard import Pixels

@@ -10,8 +10,8 @@ from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.open_group import finished_group
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
-from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.report.row_coordinates import Values
 

@@ -8,8 +8,8 @@ import numpy as np
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.check_cube import open_group, read_receipt
-from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
 from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.status import Status

@@ -24,7 +24,7 @@ from obstore.store import LocalStore
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.adapters.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
 from pixel_gather.adapters.cube.tile_codecs import tile_codecs
-from pixel_gather.adapters.cube.zarr_attributes import (
+from pixel_gather.adapters.cube.zarr_metadata import (
     coordinate_attributes,
     gather_of,
     group_attributes,
@@ -34,8 +34,8 @@ from pixel_gather.adapters.cube.zarr_attributes import (
     write_small_array,
     zarr_codecs,
 )
-from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.claim import check_can_continue, check_found_claim
 from pixel_gather.errors import ArrayExistsError, BusyError, StoreError
 from pixel_gather.plan.cube_plan import CubePlan, Measurement

@@ -20,7 +20,7 @@ from rasterio.crs import CRS
 from rasterio.enums import Interleaving
 from rasterio.windows import Window as RasterioWindow
 
-from pixel_gather.adapters.gdal import error_status, limits
+from pixel_gather.adapters.gdal import limits
 from pixel_gather.adapters.gdal.block_ranges import stored_ranges
 from pixel_gather.adapters.gdal.describe import array_dtype, describe
 from pixel_gather.adapters.gdal.frames import Channel, Kind
@@ -170,7 +170,7 @@ def _judge(error: Exception) -> tuple[str, str]:
         return "UNSUPPORTED", "needs more memory than GDAL may use here"
     if isinstance(error, _OverLimitError):
         return "UNSUPPORTED", str(error)
-    status, reason = error_status.judge([str(link) for link in chain])
+    status, reason = gdal_error_status.judge([str(link) for link in chain])
     return "UNSUPPORTED" if "CPLE_NotSupportedError" in kinds else status, reason
 
 

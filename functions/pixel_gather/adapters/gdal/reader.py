@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from pixel_gather.adapters.gdal.children import Child, ChildDiedError, Children, ChildTimeoutError
-from pixel_gather.adapters.gdal.content import driver_of
+from pixel_gather.adapters.gdal.choose_driver import driver_of
 from pixel_gather.adapters.gdal.frames import Kind
 from pixel_gather.adapters.gdal.pinned_object import PinnedObject, RangeReader
 from pixel_gather.adapters.gdal.settings import GdalSettings

@@ -7,8 +7,8 @@ from time import perf_counter
 from typing import Final, Protocol
 
 from pixel_gather.adapters.geotiff.ifd import Ifd
-from pixel_gather.adapters.geotiff.placement import heights_of
 from pixel_gather.adapters.geotiff.tags import Tag
+from pixel_gather.adapters.geotiff.transform import heights_of
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.model.source import Cost, Header
 

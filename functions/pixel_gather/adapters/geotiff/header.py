@@ -8,8 +8,8 @@ from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
 from pixel_gather.adapters.geotiff.ifd import Ifd, following_ifds
 from pixel_gather.adapters.geotiff.layout import Layout, layout_of
 from pixel_gather.adapters.geotiff.nodata_tag import nodata_of
-from pixel_gather.adapters.geotiff.placement import transform_of
 from pixel_gather.adapters.geotiff.tags import Tag
+from pixel_gather.adapters.geotiff.transform import transform_of
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.model.source import Header
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.adapters.geotiff.copy_pixels import copy_tile, fill_tile
 from pixel_gather.adapters.geotiff.decode import check_stored
+from pixel_gather.adapters.geotiff.fetch_in_parallel import fetch_ranges
 from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask, overview_resampling
 from pixel_gather.adapters.geotiff.header import has_mask, overviews_of, reduced_header
 from pixel_gather.adapters.geotiff.header_bytes import NeedBytes
 from pixel_gather.adapters.geotiff.header_read_size import FirstRead
 from pixel_gather.adapters.geotiff.ifd import Ifd
-from pixel_gather.adapters.geotiff.in_parts import fetch_ranges
 from pixel_gather.adapters.geotiff.layout import Layout
 from pixel_gather.adapters.geotiff.nodata_tag import declares_nodata, hides_another_value, is_near_nodata
 from pixel_gather.adapters.geotiff.offset_codec import MAX_TILES
@@ -31,6 +30,7 @@ from pixel_gather.adapters.geotiff.tile_reads import (
     plan_whole_tiles,
     tile_spans,
 )
+from pixel_gather.adapters.geotiff.tiles_into_array import copy_tile, fill_tile
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.estimate.range_parts import cut_range
 from pixel_gather.in_thread import in_thread

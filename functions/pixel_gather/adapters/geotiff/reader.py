@@ -14,9 +14,9 @@ from pixel_gather.adapters.geotiff.layout import layout_of
 from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.packed_header import Restored, unpack
 from pixel_gather.adapters.geotiff.parsed_headers import Parsed, ParsedHeaders
-from pixel_gather.adapters.geotiff.placement import has_only_control_points
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.geotiff.tiff_file import Ranges, TiffFile
+from pixel_gather.adapters.geotiff.transform import has_only_control_points
 from pixel_gather.adapters.geotiff.unsupported import UnknownCrsError, UnsupportedError
 from pixel_gather.model.source import Cost
 

@@ -15,12 +15,12 @@ import obstore
 import xxhash
 from obstore.exceptions import AlreadyExistsError, BaseError
 
-from pixel_gather.adapters.cube.zarr_attributes import put_array, write_small_array
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
+from pixel_gather.adapters.cube.zarr_metadata import put_array, write_small_array
 from pixel_gather.adapters.join.map_arrays import map_arrays
 from pixel_gather.adapters.join.read_members import IN_FLIGHT, MemberReader
-from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store, open_place, split_href
+from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import ArrayExistsError, RequestError, StoreError
 from pixel_gather.joining.describe import (
     array_metadata,

@@ -9,8 +9,8 @@ from typing import Final
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
+from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.request.href_policy import HrefPolicy, check_href
 

@@ -13,8 +13,8 @@ from obstore.exceptions import BaseError
 from pixel_gather.adapters.cube.read_table import read_table
 from pixel_gather.adapters.cube.row_table import ROWS_KEY
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
-from pixel_gather.adapters.object_store.error_status import said_of_place
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place, split_href
+from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
 from pixel_gather.joining.member import Member, StoredShard, member_of
 from pixel_gather.report.row_coordinates import Values

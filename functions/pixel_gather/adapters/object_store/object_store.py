@@ -16,12 +16,12 @@ from urllib.parse import unquote, urlsplit
 
 from obstore.store import HTTPStore, LocalStore, S3Store
 
-from pixel_gather.adapters.object_store.back_end import STORE_ERRORS, Client, Pace, RangedGets, Wanted
-from pixel_gather.adapters.object_store.error_status import EMPTY, judge
 from pixel_gather.adapters.object_store.hedge_policy import HedgeSettings
 from pixel_gather.adapters.object_store.no_redirect_http import PAST_THE_END, FixedHost
+from pixel_gather.adapters.object_store.ranged_gets import STORE_ERRORS, Client, Pace, RangedGets, Wanted
 from pixel_gather.adapters.object_store.s3_credentials import find_credentials
 from pixel_gather.adapters.object_store.signing import Containers, Signing
+from pixel_gather.adapters.object_store.store_error_status import EMPTY, judge
 from pixel_gather.errors import DeniedError, MissingExtraError, SourceError, StoreError
 from pixel_gather.model.source import Cost
 from pixel_gather.model.status import Status

@@ -10,10 +10,10 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.tile_codecs import register_codecs
-from pixel_gather.adapters.cube.zarr_attributes import gather_of
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
-from pixel_gather.adapters.object_store.error_status import is_of_the_store, said_of_place
+from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_error_status import is_of_the_store, said_of_place
 from pixel_gather.adapters.report.cube_pictures import looks_in
 from pixel_gather.adapters.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
 from pixel_gather.adapters.report.written_report import REPORT_KEY

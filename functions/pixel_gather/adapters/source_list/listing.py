@@ -18,8 +18,8 @@ import obstore
 import regex as timed_re
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.object_store.error_status import judge
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_store, split_href
+from pixel_gather.adapters.object_store.store_error_status import judge
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href_policy import IN_PROCESS, HrefPolicy, check_href

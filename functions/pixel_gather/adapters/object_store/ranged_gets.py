@@ -8,11 +8,11 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, HTTPStore, LocalStore, S3Store
 
-from pixel_gather.adapters.object_store.error_status import is_throttling, judge
 from pixel_gather.adapters.object_store.hedge_policy import BackEnd, HedgeSettings
 from pixel_gather.adapters.object_store.hedged_gets import HedgedGets, Leg
 from pixel_gather.adapters.object_store.no_redirect_http import FixedHost, RangeAnswer
 from pixel_gather.adapters.object_store.signing import Containers
+from pixel_gather.adapters.object_store.store_error_status import is_throttling, judge
 from pixel_gather.model.source import Cost
 
 type Client = S3Store | HTTPStore | LocalStore | FixedHost | Containers

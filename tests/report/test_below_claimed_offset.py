@@ -6,7 +6,7 @@ import pytest
 
 from pixel_gather.model.outcome import BandStats
 from pixel_gather.model.source import Source
-from pixel_gather.report.claims import is_below_claim
+from pixel_gather.report.below_claimed_offset import is_below_claim
 
 SENTINEL_2 = {"scale_claimed": 0.0001, "offset_claimed": -0.1}
 

@@ -3,7 +3,7 @@
 from collections.abc import Buffer
 from typing import Final
 
-from pixel_gather.adapters.object_store.error_status import EMPTY
+from pixel_gather.adapters.object_store.store_error_status import EMPTY
 from pixel_gather.errors import SourceError
 from pixel_gather.model.status import Status
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.status import Status
+from pixel_gather.read.pixel_statistics import digest_of, measure_row
 from pixel_gather.read.read_shard import Pixels
-from pixel_gather.read.statistics import digest_of, measure_row
 from support.strategies import COMPLEXES, FLOATS, INTEGERS, images
 
 
