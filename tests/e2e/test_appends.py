@@ -52,7 +52,6 @@ def test_the_emulated_store_puts_only_what_is_unchanged(deployment: DeployedStac
     assert s3.get_object(**where)["Body"].read() == b"3"
 
 
-@pytest.mark.skip(reason="its first gather fails on the emulated stack, for a reason that is not known yet")
 def test_appends_through_the_api_are_one_gather_in_process(
     deployment: DeployedStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from rasterio.crs import CRS
 from rasterio.enums import Interleaving
 from rasterio.windows import Window as RasterioWindow
 
-from pixel_gather.adapters.gdal import limits
+from pixel_gather.adapters.gdal import gdal_error_status, limits
 from pixel_gather.adapters.gdal.block_ranges import stored_ranges
 from pixel_gather.adapters.gdal.describe import array_dtype, describe
 from pixel_gather.adapters.gdal.frames import Channel, Kind
