@@ -16,7 +16,7 @@ from unittest.mock import patch
 _GEOTIFF: Final = "pixel_gather.adapters.geotiff"
 STAGES: Final = {
     "parsing": (f"{_GEOTIFF}.reader._parse", f"{_GEOTIFF}.opened_geotiff.plan_tile_reads"),
-    "decoding": (f"{_GEOTIFF}.copy_pixels.decode_block",),
+    "decoding": (f"{_GEOTIFF}.tiles_into_array.decode_block",),
     "statistics": ("pixel_gather.read.pixel_statistics._stats_of",),
     "digest": ("pixel_gather.read.pixel_statistics.digest_of",),
     "compressing": ("pixel_gather.adapters.cube.shard_codec._encoded",),

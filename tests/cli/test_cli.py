@@ -514,7 +514,7 @@ def test_the_shell_completes_commands_options_and_files(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A command by its first letters, an option by its own, and a path where a file is asked for."""
-    assert _completed("pixel-gather ver", monkeypatch, capsys) == ["plain,verify"]
+    assert _completed("pixel-gather veri", monkeypatch, capsys) == ["plain,verify"]
     assert "plain,--profile" in _completed("pixel-gather verify --pro", monkeypatch, capsys)
     assert _completed("pixel-gather verify out", monkeypatch, capsys) == ["dir,out"]
     assert _completed("pixel-gather run --sources li", monkeypatch, capsys) == ["file,li"]

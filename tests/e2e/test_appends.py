@@ -92,5 +92,5 @@ def test_an_append_to_no_cube_is_refused(deployment: DeployedStack) -> None:
 
     assert document["state"] == "failed"
     assert "output.append_to" in json.dumps(document)
-    assert folder.status == 400
+    assert folder.status == 422
     assert "output.append_to" in json.dumps(folder.body)

@@ -108,7 +108,8 @@ def test_operator_gathers_and_looks_in_the_console(deployment: DeployedStack, op
     """An operator may make the calls of the console's pages: state machines, start, execution and history."""
     states = operator.client("stepfunctions")
     machines = states.list_state_machines()["stateMachines"]
-    (arn,) = (each["stateMachineArn"] for each in machines)
+    arn = deployment.state_machine_arn
+    assert arn in {each["stateMachineArn"] for each in machines}
     described = states.describe_state_machine(stateMachineArn=arn)
     request = {"sources": hrefs(deployment), "window": {"tile": "centre"}, "output": {"name": "by-console"}}
     execution = states.start_execution(stateMachineArn=arn, input=json.dumps(request))["executionArn"]

@@ -234,7 +234,8 @@ def test_sidecars_do_not_carry_what_opens_sources_again() -> None:
         for outcome in row
     )
     kept = [key for key in gather.control.keys_put if "shards/" in key]
-    assert kept[::2] == [f"headers/{key}" for key in kept[1::2]]
+    assert kept[::2] == [f"headers/shards/{shard:05d}.msgpack" for shard in range(len(kept) // 2)]
+    assert kept[1::2] == [key for key in kept if key.startswith("shards/")]
 
 
 def test_a_source_that_could_not_be_read_this_time_stays_in_the_index() -> None:

@@ -95,7 +95,7 @@ def test_gather_raises_what_it_promises_where_the_cube_cannot_be_written(tmp_pat
         (to / "zarr.json").write_text(json.dumps(root))
 
     claimed()
-    with pytest.raises(StoreError, match=f"^{re.escape(str(to))} could not be written"):
+    with pytest.raises(StoreError, match=f"^{re.escape(str(to))} could not be read: "):
         gather_undrawn(REQUEST, to=to)
 
     (to / "band_1" / "c").unlink()
