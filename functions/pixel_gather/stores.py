@@ -330,6 +330,23 @@ class ControlStore(Protocol):
         """Return a store for the files in one folder."""
 
 
+def unpacked[T](content: bytes, type_: type[T], *, key: str) -> T:
+    """Return what a control file holds, packed by MessagePack.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    try:
+        return msgspec.msgpack.decode(content, type=type_)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise damaged(key, error) from error
+
+
+def damaged(key: str, error: Exception) -> StoreError:
+    """Return the error for a control file that cannot be decoded."""
+    return StoreError(f"{key} is damaged ({error}): remove this control file and run again")
+
+
 async def needed_file(control: ControlStore, key: str) -> bytes:
     """Return the content of a control file.
 

@@ -10,7 +10,7 @@ from faults import simulation
 from faults.simulation import BrokenPromiseError, simulate
 from pixel_gather.model.outcome import ShardResult
 from pixel_gather.plan.shards import ShardTask
-from pixel_gather.stores import ControlStore
+from pixel_gather.stores import ControlStore, unpacked
 from pixel_gather.use_cases import commit_shard, finish_gather, gather_shard, step_files
 
 _SEEDS = range(80)
@@ -66,7 +66,7 @@ def _put_back_workers_that_replace_what_may_still_be_committed(monkeypatch: pyte
 
     async def settled(task: ShardTask, etag: str, control: ControlStore) -> ShardResult | None:
         content = await control.get(step_files.sidecar_key(task.index, etag))
-        return step_files.decoded_result(content) if content else None
+        return unpacked(content, ShardResult, key="") if content else None
 
     monkeypatch.setattr(commit_shard, "_settled", settled)
 

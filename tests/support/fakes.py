@@ -21,7 +21,7 @@ from pixel_gather.read.stored_tiles import BandTiles
 from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
+from pixel_gather.stores import FoundCube, RowEncoder, StoredShard, needed_file
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 
@@ -375,7 +375,7 @@ class FakeControl:
 
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
         """Return a part of a file."""
-        return self.files[self.folder + key][start:stop]
+        return (await needed_file(self, key))[start:stop]
 
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         """Return the keys below a prefix."""

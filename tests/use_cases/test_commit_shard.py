@@ -42,14 +42,15 @@ def _filled(value: int) -> Pixels:
 
 
 @dataclass
-class _Place:
+class Place:
     """A cube with two arrays, and the control files of its gather."""
 
     store: Any = field(default_factory=_in_memory)
-    control: FakeControl = field(default_factory=lambda: FakeControl(files={PLAN_KEY: b"planned"}))
+    control: Any = field(default_factory=lambda: FakeControl(files={PLAN_KEY: b"planned"}))
 
     @property
     def cube(self) -> ZarrCube:
+        """Return the cube."""
         return ZarrCube(self.store, "place")
 
     async def commit(self, value: int, before_put: Callable[[int], Any] | None = None) -> ShardResult:
@@ -109,7 +110,7 @@ def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("moment", [0, 1])
 def test_a_put_that_arrives_late_changes_nothing(moment: int) -> None:
     """The late worker looked before the other one began. It returns the other's result."""
-    place = _Place()
+    place = Place()
 
     async def other_is_faster(index: int) -> None:
         if index == moment and not place.control.keys_put:
@@ -123,7 +124,7 @@ def test_a_put_that_arrives_late_changes_nothing(moment: int) -> None:
 
 def test_what_a_dead_worker_left_is_replaced_and_can_never_be_committed() -> None:
     """It had put both objects. Its sidecar arrives after the other worker has looked."""
-    place = _Place()
+    place = Place()
     asyncio.run(_leave_objects(place, 1))
     left = [obstore.head(place.store, key)["e_tag"] for key in (_FIRST, _SECOND)]
 
@@ -137,7 +138,7 @@ def test_what_a_dead_worker_left_is_replaced_and_can_never_be_committed() -> Non
 
 def test_an_object_that_replaces_another_has_bytes_of_its_own() -> None:
     """Otherwise it could have the ETag of an earlier one, for which a PUT may still be on its way."""
-    place, other = _Place(), _Place()
+    place, other = Place(), Place()
     for each in (place, other):
         asyncio.run(_leave_objects(each, 1))
     before = bytes(obstore.get(place.store, _FIRST).bytes())
@@ -152,7 +153,7 @@ def test_an_object_that_replaces_another_has_bytes_of_its_own() -> None:
 
 def test_a_sidecar_that_was_cleared_away_is_not_taken_for_none() -> None:
     """The gather was completed in this moment. Its pixels stay."""
-    place = _Place()
+    place = Place()
     asyncio.run(place.commit(2))
     place.control.files.clear()
 
@@ -162,7 +163,7 @@ def test_a_sidecar_that_was_cleared_away_is_not_taken_for_none() -> None:
     assert place.values() == [2, 2]
 
 
-async def _leave_objects(place: _Place, value: int) -> None:
+async def _leave_objects(place: Place, value: int) -> None:
     """Put the objects of a task, and end before its sidecar."""
     for measurement in _PLAN.measurements:
         encoder = place.cube.encoder(_PLAN, measurement, _filled(value))

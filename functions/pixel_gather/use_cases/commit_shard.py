@@ -23,9 +23,9 @@ from pixel_gather.errors import BusyError, StoreError
 from pixel_gather.model.outcome import ShardResult
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
-from pixel_gather.stores import ControlStore, CubeStore, StoredShard
+from pixel_gather.stores import ControlStore, CubeStore, StoredShard, unpacked
 from pixel_gather.task_group import all_of
-from pixel_gather.use_cases.step_files import decoded_result, is_planned, sidecar_key
+from pixel_gather.use_cases.step_files import is_planned, sidecar_key
 
 _MOST_ROUNDS: Final = 50
 _LONGEST_PAUSE_S: Final = 1.0
@@ -90,7 +90,7 @@ async def _settled(task: ShardTask, etag: str, control: ControlStore) -> ShardRe
     if content is None:
         content = await _decided(control, key, b"", task=task)
     if content:
-        return decoded_result(content)
+        return unpacked(content, ShardResult, key=key)
     if not await is_planned(control):  # the sidecar may have been cleared away with the plan
         raise StoreError("the gather was completed meanwhile")
     return None

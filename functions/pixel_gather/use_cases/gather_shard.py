@@ -201,7 +201,9 @@ async def gather_shard(
             check_claim=partial(_check_claims, plan, claims, growing),
             result_of=result_of,
         )
-        (result, is_new), _ = await both(committing, put_headers(task, rows, outcomes, control))
+        # first: it takes the packed headers out of the outcomes
+        headers = asyncio.ensure_future(put_headers(task, rows, outcomes, control))
+        (result, is_new), _ = await both(committing, headers)
     return FilledShard(result=result, is_new=is_new)
 
 

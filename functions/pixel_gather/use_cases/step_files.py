@@ -12,7 +12,7 @@ from pixel_gather.model.outcome import ShardResult
 from pixel_gather.model.source import CubeRow
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
-from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, needed_file
+from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, damaged, needed_file, unpacked
 from pixel_gather.task_group import all_of
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
@@ -35,7 +35,11 @@ async def load_plan(control: ControlStore) -> CubePlan:
 
 async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
     """Return the tasks that `plan_gather` wrote."""
-    return msgspec.json.decode(await needed_file(control, TASKS_KEY), type=tuple[ShardTask, ...])
+    content = await needed_file(control, TASKS_KEY)
+    try:
+        return msgspec.json.decode(content, type=tuple[ShardTask, ...])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise damaged(PLAN_KEY, error) from error  # without a plan, all is written again
 
 
 async def committed_sidecars(
@@ -62,8 +66,9 @@ async def committed_result(
     etags = await all_of(cube.shard_etag(key) for key in task.object_keys(plan))
     if etags[0] is None or None in etags:
         return None
-    content = await control.get(sidecar_key(task.index, etags[0]))
-    return decoded_result(content) if content else None
+    key = sidecar_key(task.index, etags[0])
+    content = await control.get(key)
+    return unpacked(content, ShardResult, key=key) if content else None
 
 
 def sidecar_key(index: int, etag: str) -> str:
@@ -81,14 +86,9 @@ def sidecar_key(index: int, etag: str) -> str:
     return f"{_SIDECARS}{index:05d}-{version}.msgpack"
 
 
-def decoded_result(content: bytes) -> ShardResult:
-    """Return the result from the content of its sidecar."""
-    return msgspec.msgpack.decode(content, type=ShardResult)
-
-
 def decoded_plan(content: bytes) -> CubePlan:
     """Return the plan from the content of its file."""
-    return msgspec.msgpack.decode(content, type=CubePlan)
+    return unpacked(content, CubePlan, key=PLAN_KEY)
 
 
 async def rows_of(task: ShardTask, control: ControlStore) -> list[CubeRow]:
@@ -98,7 +98,7 @@ async def rows_of(task: ShardTask, control: ControlStore) -> list[CubeRow]:
         StoreError: The list holds another number of rows for the task.
     """
     part = await control.get_range(LIST_KEY, task.list_start, task.list_stop)
-    rows = msgspec.msgpack.decode(part, type=list[CubeRow])
+    rows = unpacked(part, list[CubeRow], key=PLAN_KEY)  # without a plan, the list is written again
     if len(rows) != task.n_rows:
         raise StoreError(f"task {task.index} has {task.n_rows} rows, its part of the list {len(rows)}")
     return rows
