@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -262,6 +263,7 @@ def _moment(plan: CubePlan) -> str:
     return datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds")
 
 
+@cache
 def _versions() -> dict[str, str]:
     found = {"pixel_gather": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
