@@ -1,4 +1,4 @@
-"""A dashboard of gathers and rankings, alarms for the operator, and the topic that both alarms and failures go to."""
+"""A dashboard, alarms for the operator, and the topic that both alarms and failures go to."""
 
 import json
 from collections.abc import Sequence

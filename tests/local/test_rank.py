@@ -225,6 +225,63 @@ def test_box_across_180_degrees_holds_the_side_that_an_image_shows(tmp_path: Pat
     assert rows["utm.tif"]["pixels"] == pytest.approx(111 * 55, rel=0.05)
 
 
+_EAST_PART = [[170, 10], [180, 10], [180, -8], [170, 10]]
+_WEST_PART = [[-180, 10], [-160.5, 12], [-165, -6], [-180, -8], [-180, 10]]
+
+
+@pytest.mark.parametrize("precision", ["exact", "coarse"])
+@pytest.mark.parametrize(
+    "polygon",
+    [
+        {"type": "MultiPolygon", "coordinates": [[_EAST_PART], [_WEST_PART]]},
+        {
+            "type": "Polygon",
+            "coordinates": [[[170, 10], [180, 10], [-160.5, 12], [-165, -6], [180, -8], [170, 10]]],
+        },
+    ],
+    ids=["cut, as RFC 7946 asks", "in one piece"],
+)
+def test_polygon_across_180_degrees_holds_both_sides(
+    tmp_path: Path, polygon: dict[str, Any], precision: str
+) -> None:
+    """Of an image of the whole Earth: the pixels that GDAL finds in either side."""
+    pixels = _globe(tmp_path / "globe.tif")
+    parts = [{"type": "Polygon", "coordinates": [each]} for each in (_EAST_PART, _WEST_PART)]
+
+    (row,) = rank([tmp_path / "globe.tif"], by="b1", geojson=polygon, precision=precision).rows()
+
+    inside = ~geometry_mask(parts, pixels.shape, _GLOBE)
+    assert inside[:, :20].any()
+    assert inside[:, 350:].any()
+    assert row["pixels"] == inside.sum()
+    assert row["value"] == pytest.approx(pixels[inside].astype("float64").mean(), rel=1e-9)
+    assert row["valid"] == pytest.approx(1.0, abs=0.03)
+
+
+def test_polygon_across_180_degrees_holds_the_side_that_an_image_shows(tmp_path: Path) -> None:
+    """And both where the image's own grid goes on beyond 180 degrees. Images of neither side are listed."""
+    side = rasterio.Affine(0.1, 0, 144, 0, -0.1, 10)
+    utm = rasterio.Affine(1000, 0, 700_000, 0, -1000, 90_000)
+    pixels = _globe(tmp_path / "side.tif", transform=side)
+    of_utm = _globe(tmp_path / "utm.tif", crs="EPSG:32660", transform=utm)
+    _globe(tmp_path / "far.tif", transform=rasterio.Affine(0.1, 0, 0, 0, -0.1, 10))
+    west = {"type": "Polygon", "coordinates": [[[179.5, 0.1], [180, 0.1], [180, 0.6], [179.5, 0.1]]]}
+    east = {"type": "Polygon", "coordinates": [[[-180, 0.1], [-179.6, 0.1], [-180, 0.6], [-180, 0.1]]]}
+    both = {"type": "MultiPolygon", "coordinates": [west["coordinates"], east["coordinates"]]}
+    hrefs = [tmp_path / f"{name}.tif" for name in ("side", "utm", "far")]
+
+    rows = _by_scene(rank(hrefs, by="b1", geojson=both, precision="exact"))
+
+    inside = ~geometry_mask([west], pixels.shape, side)
+    in_utm = [transform_geom("EPSG:4326", "EPSG:32660", each, precision=9) for each in (west, east)]
+    inside_utm = ~geometry_mask(in_utm, pixels.shape, utm)
+    assert rows["side.tif"]["value"] == pytest.approx(pixels[inside].astype("float64").mean())
+    assert rows["utm.tif"]["pixels"] == pytest.approx(inside_utm.sum(), rel=2e-3)
+    assert rows["utm.tif"]["value"] == pytest.approx(of_utm[inside_utm].astype("float64").mean(), rel=5e-3)
+    assert rows["utm.tif"]["valid"] == pytest.approx(1.0, abs=0.01)
+    assert (rows["far.tif"]["status"], rows["far.tif"]["rank"]) == ("outside", None)
+
+
 def test_share_beside_other_values_is_refused() -> None:
     """Unless the request says that a band has this name."""
     with pytest.raises(RequestError, match="by: clear is a share of the whole area"):

@@ -132,10 +132,10 @@ class Executions:
             GatherNotFoundError: There is no ranking of this id.
         """
         found = self._get(id_)
-        is_running = STATES[found["status"]] == "running"
+        counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
         return ranking_document(
             found,
-            counts=self._shard_counts(found["executionArn"]) if is_running else None,
+            counts=counts,
             summary=self._summary(found["name"]),
             now=self.now(),
             links_from=self.links_from,
@@ -194,7 +194,8 @@ class Executions:
         later = _next_attempt(found["name"])
         if later is not None and self._find(later) is not None:
             raise NotRedrivableError(
-                f"the {self.kind} {id_} has been submitted again as {later}: redrive or look at that one instead"
+                f"the {self.kind} {id_} has been submitted again as {later}: "
+                "redrive or look at that one instead"
             )
         with aws_errors_in_words():
             try:
@@ -228,7 +229,8 @@ class Executions:
         found = self._find(_checked(id_))
         if found is None:
             raise GatherNotFoundError(
-                f"there is no {self.kind} {id_}: list shows those that there are, for 90 days after they ended"
+                f"there is no {self.kind} {id_}: list shows those that there are, for 90 days after they "
+                "ended"
             )
         return found
 
