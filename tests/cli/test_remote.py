@@ -1027,7 +1027,7 @@ RANKED = {
     "scenes": [
         dict.fromkeys(COLUMNS)
         | {"rank": 1, "rank_low": 1, "rank_high": 1, "id": "a", "value": 2.5, "error": 0.5}
-        | {"status": "ok", "hrefs": ["s3://scenes/a.tif"]}
+        | {"status": "ok", "hrefs": ["s3://scenes/a.tif"], "bytes": 9, "requests": 1}
     ],
     "totals": {"scenes": 1, "failed": 0, "kept": 0, "bytes": 9, "requests": 1, "seconds": 0.1, "usd": 1e-6},
     "notes": ["said"],
@@ -1062,7 +1062,7 @@ def test_rank_by_a_deployment_prints_its_table(
         "order": "desc",
         "limits": {"usd": 2.0},
     }
-    assert printed.out.splitlines()[1].split() == ["1", "a", "2.5", "0.5", "ok"]
+    assert printed.out.splitlines()[1].split() == ["1", "a", "2.5", "0.5", "9", "1", "ok"]
     assert "said" in printed.err
     assert "1 scene: 0.00 MB in 1 request" in printed.err
 
@@ -1152,7 +1152,7 @@ def test_status_and_watch_show_a_ranking(
     assert lines[1] == "state         succeeded after 1 min 35 s"
     assert "scenes        1" in lines
     assert "table         s3://arrays/rankings/a/ranking.json" in lines
-    assert lines[-1].split() == ["1", "a", "2.5", "0.5", "ok"]
+    assert lines[-1].split() == ["1", "a", "2.5", "0.5", "9", "1", "ok"]
     assert len(pauses) == (command == "watch")
 
 

@@ -16,9 +16,9 @@ from adapters.catalog import stac_server
 from catalog.scenes import item
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.errors import BudgetError, RequestError, StoreError
+from pixel_gather.errors import BudgetError, RequestError, SourceError, StoreError
 from pixel_gather.local.gather import Progress, Settings
-from pixel_gather.local.rank import catalog_sources, rank, rank_async
+from pixel_gather.local.rank import catalog_sources, plan_ranking, rank, rank_async
 from pixel_gather.model.status import Status
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.table import Ranking
@@ -265,8 +265,8 @@ def test_polygon_across_180_degrees_holds_the_side_that_an_image_shows(tmp_path:
     pixels = _globe(tmp_path / "side.tif", transform=side)
     of_utm = _globe(tmp_path / "utm.tif", crs="EPSG:32660", transform=utm)
     _globe(tmp_path / "far.tif", transform=rasterio.Affine(0.1, 0, 0, 0, -0.1, 10))
-    west = {"type": "Polygon", "coordinates": [[[179.5, 0.1], [180, 0.1], [180, 0.6], [179.5, 0.1]]]}
-    east = {"type": "Polygon", "coordinates": [[[-180, 0.1], [-179.6, 0.1], [-180, 0.6], [-180, 0.1]]]}
+    west = {"type": "Polygon", "coordinates": [[[178.03, 0.12], [180, 0.12], [180, 0.73], [178.03, 0.12]]]}
+    east = {"type": "Polygon", "coordinates": [[[-180, 0.12], [-179.6, 0.12], [-180, 0.73], [-180, 0.12]]]}
     both = {"type": "MultiPolygon", "coordinates": [west["coordinates"], east["coordinates"]]}
     hrefs = [tmp_path / f"{name}.tif" for name in ("side", "utm", "far")]
 
@@ -552,3 +552,58 @@ def test_ranking_is_plain_json(folder: Path) -> None:
     assert found["totals"]["failed"] == 1
     assert not math.isnan(found["totals"]["usd"])
     assert Status.MISSING.name.lower() == found["scenes"][-1]["status"]
+
+
+def _planned(sources: Any, **given: Any) -> list[dict[str, Any]]:
+    levels: list[dict[str, Any]] = run(plan_ranking(sources, RankingRequest.of(**given))).to_json()["levels"]
+    return levels
+
+
+@pytest.mark.parametrize("area", [None, (37, 61, 311, 254)])
+def test_plan_compares_the_bytes_that_each_level_takes(
+    folder: Path, area: tuple[int, int, int, int] | None
+) -> None:
+    """They are those that a ranking reads at that level, of all bands and of the mask, headers aside."""
+    given: dict[str, Any] = {
+        "by": "ndvi",
+        "mask": {"band": "scl", "drop": _SCL_DROP},
+        "bbox": None if area is None else lonlat_box(*area),
+    }
+    levels = _planned(folder / "list.csv", **given)
+    first = {
+        precision: _by_scene(rank(folder / "list.csv", **given, precision=precision))["scene 0"]
+        for precision in ("coarse", "exact")
+    }
+
+    read = [each for each in levels if each["read"]]
+    assert [each["bytes"] for each in levels] == sorted(each["bytes"] for each in levels)
+    for each, precision in ((read[0], "coarse"), (levels[-1], "exact")):
+        assert first[precision]["level"] == each["level"]
+        assert 0 <= first[precision]["bytes"] - each["bytes"] <= 3 * (16 << 10)
+    assert levels[-1]["all_scenes"]["bytes"] == 6 * levels[-1]["bytes"]
+    assert levels[-1]["all_scenes"]["requests"] == 6 * 3 * 2
+    assert levels[-1]["share_of_full"] == 1
+
+
+def test_plan_says_why_a_level_is_not_read(folder: Path) -> None:
+    """In a small area overviews have few pixels or save nothing. Classes are not averaged."""
+    small = _planned(folder / "nir0.tif", by="b1", bbox=lonlat_box(100, 100, 70, 70))
+    classes = _planned(folder / "scl0.tif", by="clear", mask={"band": "b1", "drop": [9]})
+
+    assert [each["read"] for each in small] == [False] * (len(small) - 1) + [True]
+    assert {each["why_not"] for each in small[:-1]} <= {
+        "it has under 1,000 pixels in the area",
+        "it takes over 80 % of the bytes of full resolution",
+    }
+    assert classes[0]["why_not"] == "the file does not say that its overviews hold classes"
+    assert classes[-1]["why_not"] is None
+
+
+def test_plan_is_of_the_first_scene_that_can_be_read(folder: Path, tmp_path: Path) -> None:
+    """If there is none, its reason is the error."""
+    gone = tmp_path / "gone.tif"
+    plan = run(plan_ranking([gone, folder / "nir0.tif"], RankingRequest.of(by="b1")))
+
+    assert (plan.like, plan.n_scenes) == ("nir0.tif", 2)
+    with pytest.raises(SourceError, match="no such object"):
+        run(plan_ranking([gone], RankingRequest.of(by="b1")))
