@@ -336,6 +336,8 @@ def test_copies_make_a_plain_cube(cubes: list[Path], tmp_path: Path) -> None:
     assert copy.status.values[~there].tolist() == [255] * 3
     assert np.isnat(copy.time.values[~there]).all()
     assert rows_where(tmp_path / "copy.zarr", "sat == 'B'").tolist() == [1, 3, 5, 7, 12, 14, 16]
+    assert rows_where(tmp_path / "copy.zarr", "cloud < 10").tolist() == [0, 4, 12]  # padding has 0
+    assert presence(tmp_path / "copy.zarr", "sat").n_left_out == 3
     with pytest.raises(ArrayExistsError, match="a cube is there"):
         join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
 

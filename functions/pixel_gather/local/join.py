@@ -29,7 +29,7 @@ from pixel_gather.joining.join_rows import SHOWN
 from pixel_gather.joining.member import PRESENCE, Member
 from pixel_gather.joining.references import folders_of
 from pixel_gather.local.gather import check_place, shown
-from pixel_gather.local.joined_rows import columns_of, conditioned_columns, grid_of
+from pixel_gather.local.joined_rows import columns_of, grid_of, joined_columns
 from pixel_gather.model.plurals import counted
 from pixel_gather.report.presence import Presence, names_of
 from pixel_gather.report.row_coordinates import Values
@@ -234,7 +234,7 @@ def read_joined_rows(
 ) -> dict[str, Values | NumberedTexts]:
     """Return coordinates of the rows that exist, by name. Errors as in `open_joined`."""
     joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
-    return conditioned_columns(joined, names, reader=MemberReader(stores or StoreSettings()), field=field)
+    return joined_columns(joined, names, reader=MemberReader(stores or StoreSettings()), field=field)
 
 
 def joined_presence(

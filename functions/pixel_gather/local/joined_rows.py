@@ -27,8 +27,8 @@ def columns_of(by: Iterable[str]) -> list[str]:
 
 def joined_columns(
     joined: JoinedGroup, names: Iterable[str], *, reader: MemberReader, field: str
-) -> dict[str, Values]:
-    """Return coordinates of the rows that exist, by name.
+) -> dict[str, Values | NumberedTexts]:
+    """Return coordinates of the rows that exist, by name. Those that repeat few texts are numbered.
 
     What the joined array does not hold is read from the members' tables, with a request for each member.
 
@@ -36,20 +36,6 @@ def joined_columns(
         RequestError: Neither has such a coordinate.
         StoreError: A member is gone, or has other rows now.
     """
-    wanted = list(dict.fromkeys(names))
-    own = [name for name in wanted if name in joined.columns and name != PRESENCE]
-    others = [name for name in wanted if name not in own]
-    rows = _existing(joined) if own else ...
-    found: dict[str, Values] = {name: joined.array(name)[rows] for name in own}
-    if MEMBER in found:
-        found[MEMBER] = member_places(joined)[found[MEMBER]]
-    return found | (_from_tables(joined, others, reader=reader, field=field) if others else {})
-
-
-def conditioned_columns(
-    joined: JoinedGroup, names: Iterable[str], *, reader: MemberReader, field: str
-) -> dict[str, Values | NumberedTexts]:
-    """Return coordinates as `joined_columns`, but those that repeat few texts by number: that is faster."""
     wanted = list(dict.fromkeys(names))
     own = [name for name in wanted if name in joined.columns and name != PRESENCE]
     others = [name for name in wanted if name not in own]
@@ -80,7 +66,7 @@ def member_places(joined: JoinedGroup) -> Values:
 def grid_of(joined: JoinedGroup, by: str, *, reader: MemberReader) -> Presence:
     """Return a grid of presence of joined rows, made from their coordinates."""
 
-    def read(names: Sequence[str]) -> dict[str, Values]:
+    def read(names: list[str]) -> dict[str, Values | NumberedTexts]:
         return joined_columns(joined, names, reader=reader, field="by")
 
     return grid_over(by, read=read, longitude=lambda: _longitudes(joined))
