@@ -88,6 +88,9 @@ class ZarrCube:
     shards_in: Store | None = None
     """Where the shards are. None if they are at the root of ``store``, as in every cube but a staged one."""
 
+    is_sharded: bool = True
+    """False if each chunk is an object of its own, as the tiles are that a cube refers to."""
+
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
         found, _ = await self._found_version()
@@ -312,7 +315,7 @@ class ZarrCube:
                 measurement.name,
                 shape=plan.shape,
                 chunks=plan.layout.chunk,
-                shards=plan.layout.shard,
+                shards=plan.layout.shard if self.is_sharded else None,
                 dtype=measurement.dtype,
                 fill_value=np.dtype(measurement.dtype).type(measurement.fill_value),
                 dimension_names=(plan.dim, "y", "x"),
