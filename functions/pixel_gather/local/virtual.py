@@ -13,7 +13,7 @@ from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.join.repository import Repository
 from pixel_gather.adapters.join.virtual_cube import VirtualCube
 from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.errors import RequestError
+from pixel_gather.errors import ArrayExistsError, RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather.local.gather import Job, Progress, Settings, check_place, opened_job, shown
 from pixel_gather.local.join import open_repository
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _NO_LIMIT: Final = 1 << 50
 """Largest size of a task, in bytes: no pixel is ever in memory."""
 
+_ADVICE: Final = "--replace writes a new version"
 _CHANGED: Final = (
     "this file has changed since its tiles were referred to: refer to them again, by a new index and "
     "--replace"
@@ -101,6 +102,8 @@ def make_virtual(
     check_extra("join", "virtual cubes")
     href = check_place(os.fspath(to))
     settings = settings or Settings()
+    if not replace and Repository.is_used(href, shown(href), settings.stores):
+        raise ArrayExistsError(f"{shown(href)}: references are there already: {_ADVICE}")
     cube, report = run(_referred(_as_stored(parse_request(request)), href, settings, on_progress))
     repository = _repository(href, settings.stores, cube.folders, replace=replace)
     said = f"refer to {counted(cube.n_references, 'tile')} of {counted(report.n_sources, 'source')}"
@@ -187,7 +190,11 @@ async def _referred(
         async with aclosing(batches):
             async for batch in batches:
                 await cube.add(batch)
-        return cube, await cube.complete()
+        report = await cube.complete()
+    if not report.status_counts.get("ok"):
+        cause = report.causes[0]
+        raise RequestError(f"no source can be referred to; {cause.hrefs[0]}: {cause.reason}", field="sources")
+    return cube, report
 
 
 async def _planned(request: GatherRequest, job: Job) -> CubePlan:
@@ -219,4 +226,4 @@ def _repository(href: str, stores: StoreSettings, folders: tuple[str, ...], *, r
     place = shown(href)
     if replace:
         return Repository.open(href, place, stores, more_folders=folders)
-    return Repository.create(href, place, stores, folders=folders, advice="--replace makes a new version")
+    return Repository.create(href, place, stores, folders=folders, advice=_ADVICE)

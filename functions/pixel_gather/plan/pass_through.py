@@ -117,9 +117,23 @@ def check_sample(
     except SourceError as error:
         raise RequestError(
             f"source is not possible. {error.href}: {error.reason}. Choose another codec, or another window "
-            "or list",
+            f"or list{_whole_tiles(window, template.coding)}",
             field=_FIELD,
         ) from error
+
+
+def _whole_tiles(window: Window, coding: TileCoding | None) -> str:
+    """Return in words the pixel window of the tiles around one. Empty if it begins at a corner."""
+    if coding is None or not coding.is_tiled:
+        return ""
+    width, height = coding.tile_width, coding.tile_height
+    col, row = window.col_off // width * width, window.row_off // height * height
+    if (col, row) == (window.col_off, window.row_off):
+        return ""
+    return (
+        f"; the tiles around this window are --pixels {col},{row},"
+        f"{-(-window.col_stop // width) * width - col},{-(-window.row_stop // height) * height - row}"
+    )
 
 
 def layout_of(

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import xxhash
 
+from pixel_gather.errors import SourceError
 from pixel_gather.model.outcome import BandStats, Outcome
 from pixel_gather.model.status import Status
 from pixel_gather.model.tile_coding import TileRange
@@ -31,9 +32,16 @@ class ReferredRow(TileRow):
     async def fill(
         self, source: OpenedSource, window: Window, bands: Sequence[int]
     ) -> Sequence[Sequence[object | None]]:
-        """Find a window's tiles, and return their ranges by band."""
+        """Find a window's tiles, and return their ranges by band.
+
+        Icechunk 2.3 sends ETags without their quotes, which S3 alone understands.
+        """
+        header = source.header
+        if not header.href.startswith(("s3://", "file://")):
+            reason = "a virtual cube cannot notice that a file on the web has changed: copy the file to S3"
+            raise SourceError(reason, href=header.href, status=Status.UNSUPPORTED)
         self.ranges = list(await source.find_tiles(window, bands))
-        self.href, self.etag = source.header.href, source.header.etag or ""
+        self.href, self.etag = header.href, header.etag or ""
         return self.ranges
 
     def clear(self) -> None:

@@ -141,6 +141,14 @@ class Repository:
                 found.save_config()
         return cls(place=place, repository=found, folders=folders)
 
+    @classmethod
+    def is_used(cls, href: str, place: str, settings: StoreSettings) -> bool:
+        """Return whether a repository with a version is there. Arguments and errors as for `open`."""
+        ic = _icechunk()
+        with _in_words(place, "read"):
+            is_there = ic.Repository.exists(_storage(href, settings))
+        return is_there and bool(cls.open(href, place, settings).history())
+
     def history(self) -> list[JoinedVersion]:
         """Return all versions, the latest first."""
         with _in_words(self.place, "read"):
@@ -351,27 +359,23 @@ def _config(folders: Iterable[str], settings: StoreSettings) -> Any:
     config = ic.RepositoryConfig.default()
     for folder in folders:
         root, path = split_href(folder)
-        if root == "file://":
-            store = ic.local_filesystem_store(f"/{path}")
-        elif root.startswith("s3://"):
-            store = ic.s3_store(**_endpoint(settings), anonymous=settings.unsigned)
-        else:
-            store = ic.http_store({"allow_http": "true"} if root.startswith("http://") else None)
+        store = (
+            ic.local_filesystem_store(f"/{path}")
+            if root == "file://"
+            else ic.s3_store(**_endpoint(settings), anonymous=settings.unsigned)
+        )
         config.set_virtual_chunk_container(ic.VirtualChunkContainer(folder, store))
     return config
 
 
 def _authorized(folders: Iterable[str], settings: StoreSettings) -> Any:
     ic = _icechunk()
-
-    def of(folder: str) -> Any:
-        if folder.startswith("file://"):
-            return ic.Credentials.LocalFileSystemAccess()
-        if folder.startswith("s3://"):
-            return ic.Credentials.S3(ic.s3_credentials(**_credentials(settings)))
-        return None  # files on the web are read without credentials
-
-    return {folder: of(folder) for folder in folders}
+    return {
+        folder: ic.Credentials.LocalFileSystemAccess()
+        if folder.startswith("file://")
+        else ic.Credentials.S3(ic.s3_credentials(**_credentials(settings)))
+        for folder in folders
+    }
 
 
 def _endpoint(settings: StoreSettings) -> dict[str, Any]:
