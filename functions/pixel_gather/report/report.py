@@ -197,10 +197,17 @@ def own_lines(report: Report) -> list[str]:
     }
     figures |= dict(conditions_of(report))
     lines = [f"{name:<{LABEL_WIDTH}} {figure}" for name, figure in figures.items()]
+    lines += failures_of(report)
+    return lines + [f"{'warning':<{LABEL_WIDTH}} {each}" for each in report.warnings]
+
+
+def failures_of(report: Report) -> list[str]:
+    """Return the lines that say why sources failed, each with some of their hrefs."""
+    lines = []
     for cause in report.causes:
         lines.append(f"  {cause.status:<11} {cause.n_sources:>8,}  {cause.reason}")
         lines += [f"{'':<24} {href}" for href in cause.hrefs[:_SHOWN_HREFS]]
-    return lines + [f"{'warning':<{LABEL_WIDTH}} {each}" for each in report.warnings]
+    return lines
 
 
 def machine_of(report: Report) -> str:

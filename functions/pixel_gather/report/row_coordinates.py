@@ -225,6 +225,16 @@ def difference_coordinates(
     return (*found, *(_along(plan, each, slots) for each in _INSIDE if overhang))
 
 
+def failure_coordinate(plan: CubePlan) -> Coordinate:
+    """Return the coordinate that says why a source has no pixels, for cubes without a table of rows.
+
+    Its values are in `table_values`.
+    """
+    slots, _ = second_dims(plan)
+    attributes = {"long_name": "why the source has no pixels; empty if it has"}
+    return _along(plan, _Kind(name="failure", dtype="string", fill="", attributes=attributes), slots)
+
+
 def difference_values(plan: CubePlan, outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
     """Return the values of all `difference_coordinates` for a batch of rows. Missing nodata is NaN."""
     n_slots = len(plan.slots)

@@ -62,6 +62,7 @@ def put_pixel_array(
     *,
     shape: Sequence[int],
     layout: Layout,
+    is_sharded: bool,
     dtype: str,
     fill_value: float,
     dims: Sequence[str],
@@ -77,26 +78,31 @@ def put_pixel_array(
         name: Name of the array.
         shape: Of the array.
         layout: Shapes of its shards and chunks.
+        is_sharded: Whether its objects are shards; if not, each is a chunk.
         dtype: Of the pixels.
         fill_value: The value of absent chunks.
         dims: Names of the dimensions.
         attributes: Of the array.
         codecs: Of a chunk.
     """
+    of_chunk = [*codecs["filters"], codecs["serializer"], *codecs["compressors"]]
     index: list[Codec] = [bytes_codec(8), {"name": "crc32c"}]
     sharding = {
         "chunk_shape": layout.chunk,
-        "codecs": [*codecs["filters"], codecs["serializer"], *codecs["compressors"]],
+        "codecs": of_chunk,
         "index_codecs": index,
         "index_location": "end",
     }
     metadata = {
         "shape": shape,
         "data_type": dtype,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": layout.shard}},
+        "chunk_grid": {
+            "name": "regular",
+            "configuration": {"chunk_shape": layout.shard if is_sharded else layout.chunk},
+        },
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": _fill_in_json(np.dtype(dtype).type(fill_value)),
-        "codecs": [{"name": "sharding_indexed", "configuration": sharding}],
+        "codecs": [{"name": "sharding_indexed", "configuration": sharding}] if is_sharded else of_chunk,
         "attributes": attributes,
         "dimension_names": dims,
         "zarr_format": 3,
