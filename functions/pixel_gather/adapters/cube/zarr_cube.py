@@ -420,7 +420,7 @@ def found_cube(root: Mapping[str, Any], *, place: str) -> FoundCube:
     template = gather.get("template") if is_complete else None
     arrays = root.get("consolidated_metadata", {}).get("metadata", {})
     href = arrays.get("href", {"chunk_grid": {"configuration": {"chunk_shape": [0]}}})
-    kept = ("version", "digest", "planned_at", "request")
+    kept = ("version", "digest", "planned_at", "request", "footprints")
     return FoundCube(
         place=place,
         digest=str(gather["digest"]),

@@ -4,6 +4,7 @@ import base64
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final
@@ -159,6 +160,8 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
         "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
         "request": plan.request,
     }
+    if plan.footprints is not None:
+        gather["footprints"] = asdict(plan.footprints)
     if plan.append is not None:
         gather = dict(plan.append.origin)
     if report is not None:
