@@ -1,6 +1,5 @@
 """The metadata of arrays of pixels, which are written without zarr-python."""
 
-import json
 import math
 from itertools import product
 
