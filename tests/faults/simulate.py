@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from faults.simulation import simulate
+from pixel_gather.report import receipt
 from pixel_gather.use_cases import gather_shard
 
 _TOLD_EVERY: Final = 500
@@ -21,6 +22,8 @@ async def at_once[T](work: Callable[[], T]) -> T:
 def main(first: int, stop: int) -> int:
     """Run seeds [first, stop). Return how many broke the promise."""
     gather_shard.in_thread = at_once
+    versions = receipt.running_versions()
+    receipt.running_versions = lambda: versions  # as they take a tenth of the time
     gc.disable()  # it takes a fifth of the time
     n_broken = 0
     for n_done, seed in enumerate(range(first, stop), 1):
