@@ -16,7 +16,7 @@ from e2e.test_gathers import IN_SAMPLES, SERIES, WINDOW, hrefs
 from pixel_gather_emulator.deploy import DeployedStack
 from support.lambda_functions import Context, cold_start
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 NAME: Final = "by-roles"
 FUNCTIONS: Final = ("plan_gather", "gather_shard", "finish_gather", "tick")
