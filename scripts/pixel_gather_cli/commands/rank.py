@@ -234,13 +234,18 @@ def _taken(options: dict[str, Any]) -> dict[str, Any]:
         except (OSError, ValueError) as error:
             raise RequestError(f"{geojson} is no GeoJSON file: {error}", field="--geojson") from error
     if mask is not None:
-        given["mask"] = _mask(mask)
+        given["mask"] = mask_option(mask)
     if bands is not None:
-        given["bands"] = _bands(bands)
+        given["bands"] = bands_option(bands)
     return given
 
 
-def _mask(text: str) -> dict[str, Any]:
+def mask_option(text: str) -> dict[str, Any]:
+    """Return the mask that ``--mask`` says.
+
+    Raises:
+        RequestError: It says none.
+    """
     band, _, values = text.rpartition(":")
     kind, equals, bits = values.partition("=")
     try:
@@ -252,7 +257,12 @@ def _mask(text: str) -> dict[str, Any]:
     return {"band": band, "bits" if equals else "drop": numbers}
 
 
-def _bands(text: str) -> dict[str, str]:
+def bands_option(text: str) -> dict[str, str]:
+    """Return the names that ``--bands`` says.
+
+    Raises:
+        RequestError: It says none.
+    """
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and band.strip() for name, _, band in pairs):
         raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field="--bands")
