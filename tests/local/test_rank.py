@@ -223,6 +223,7 @@ def test_box_across_180_degrees_holds_the_side_that_an_image_shows(tmp_path: Pat
 
     assert rows["side.tif"]["value"] == pytest.approx(pixels[94:99, 355:].astype("float64").mean())
     assert rows["utm.tif"]["pixels"] == pytest.approx(111 * 55, rel=0.05)
+    assert rows["utm.tif"]["valid"] == pytest.approx(1.0, abs=1e-9)  # a pixel in both sides counts once
 
 
 _EAST_PART = [[170, 10], [180, 10], [180, -8], [170, 10]]
