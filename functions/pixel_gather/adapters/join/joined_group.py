@@ -13,6 +13,7 @@ from zarr.core.sync import sync
 
 from pixel_gather.adapters.join.map_arrays import map_arrays
 from pixel_gather.adapters.join.repository import Transaction
+from pixel_gather.errors import StoreError
 from pixel_gather.joining.describe import (
     RECORD,
     array_metadata,
@@ -91,6 +92,8 @@ class JoinedGroup:
 def read_groups(store: ZarrStore, names: Sequence[str] | None = None) -> list[JoinedGroup]:
     """Return joined arrays of a store in their order. All of them, unless some are named."""
     root = zarr.open_group(store, mode="r" if store.read_only else "r+", use_consolidated=False)
+    if "groups" not in root.attrs:
+        raise StoreError("a virtual cube is there, which refers to files: open it by open_virtual")
     if names is None:
         names = [str(each) for each in root.attrs["groups"]]  # type: ignore[union-attr] # a list of texts
     groups: list[Any] = [root[name] for name in names]
