@@ -18,7 +18,7 @@ from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
 from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.plan.choose_template import Draft, draft_slot
-from pixel_gather.plan.cube_plan import Append, CubePlan, Measurement, SourceSlot
+from pixel_gather.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.plan.layout import Layout, plan_layout
 from pixel_gather.plan.pass_through import layout_of, warnings_of
@@ -138,6 +138,7 @@ async def plan_cube(
         codec=request.output.codec if template is None else template.codec,
         zfp_tolerance=request.output.zfp_tolerance if template is None else template.zfp_tolerance,
         append=append,
+        sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
         part_nbytes=_parts(work, deployment).part_nbytes,
         estimate=estimate,
         warnings=(

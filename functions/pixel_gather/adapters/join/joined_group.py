@@ -24,7 +24,6 @@ from pixel_gather.joining.describe import (
 )
 from pixel_gather.joining.join_rows import (
     MEMBER,
-    PRESENCE,
     dims_of,
     fill_of,
     joined_rows,
@@ -32,7 +31,7 @@ from pixel_gather.joining.join_rows import (
     repeats_texts,
     shown_columns,
 )
-from pixel_gather.joining.member import Member
+from pixel_gather.joining.member import PRESENCE, Member
 from pixel_gather.joining.references import references_of
 from pixel_gather.report.row_coordinates import Values
 from pixel_gather.report.rows_where import NumberedTexts
