@@ -50,6 +50,7 @@ async def plan_cube(
     deployment: WorkerPool | None = None,
     template: CubeTemplate | None = None,
     append: Append | None = None,
+    by_reference: bool = False,
 ) -> CubePlan:
     """Plan a gather.
 
@@ -63,6 +64,8 @@ async def plan_cube(
         deployment: The workers for the estimate; None for those of a new deployment.
         template: What the cube inherits. The list's bands are then in its order.
         append: Where the rows go in a cube that is there; None for a new cube.
+        by_reference: Whether the cube will refer to the sources' tiles, and store none. It only changes the
+            warnings.
 
     Raises:
         RequestError: No source of the sample fits the request, or the template. The message names the field.
@@ -144,7 +147,7 @@ async def plan_cube(
             *_of_template(template, table),
             *_of_index(request, table),
             *_of_transfer(table, estimate, on_aws),
-            *warnings_of(request, drafts),
+            *warnings_of(request, drafts, by_reference=by_reference),
         ),
     )
     _check_codec(plan)

@@ -41,6 +41,7 @@ async def plan_gather(
     max_task_nbytes: int,
     deployment: WorkerPool | None = None,
     archive: ArchiveStore | None = None,
+    describes_crs: bool = True,
 ) -> tuple[CubePlan, tuple[ShardTask, ...]]:
     """Plan a gather, claim the output location and write the control files for the workers.
 
@@ -57,6 +58,8 @@ async def plan_gather(
         max_task_nbytes: Largest decoded size of a task.
         deployment: The workers for the estimate; None for those of a new deployment.
         archive: The folder of the cube, for the request's archive if it names one.
+        describes_crs: Whether the plan describes its CRS. If not, the caller does so before finish, by
+            `described`.
 
     Raises:
         RequestError: The request does not fit the sources, or its archive.
@@ -83,7 +86,7 @@ async def plan_gather(
             template=template,
         )
         is_pinned = template is not None or await pin_archive(request, plan, archive)
-    plan = await cube.create(described(plan, projector))
+    plan = await cube.create(described(plan, projector) if describes_crs else plan)
     await write_claim(control, plan.claim)
     return await write_control_files(plan, ordered, control.below(plan.claim))
 
