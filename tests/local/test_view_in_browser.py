@@ -13,7 +13,7 @@ import zarr
 from obstore.store import LocalStore
 
 from infra.node_tools import node_modules
-from pixel_gather import join
+from pixel_gather import join, make_virtual
 from pixel_gather.adapters.cube.served_files import StoredFiles
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.adapters.report.plots.theme import LIGHT
@@ -438,6 +438,22 @@ def test_page_shows_joined_cubes(page: Page, tmp_path: Path) -> None:
     is_valid = pixels != NODATA
     assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
     assert f"green{pixels[90, 20]}status" in told
+
+
+def test_page_shows_a_virtual_cube(page: Page, valley: str, tmp_path: Path) -> None:
+    """Its chunks are tiles of the sources. The file that is missing has a row without pixels."""
+    request = {"sources": str(Path(valley).parent / "sources.csv"), "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    make_virtual(request, to=tmp_path / "virtual.icechunk")
+    with serving_cube(tmp_path / "virtual.icechunk") as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=5&show=blue&stretch=row")
+        shown = _canvas(page)
+        page.open_(f"{url}#row={MISSING}&show=nir")
+        missing = _canvas(page)
+
+    pixels = _pixels(valley, "blue", 5)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+    assert (missing[..., 3] == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ def view_command(
 ) -> int:
     """Show a cube's pixels in a browser.
 
-    CUBE is a folder or s3://bucket/prefix of a cube or of joined cubes, or the ID of a gather on AWS. A small
-    server on this machine reads it with your credentials, until Ctrl-C. It answers only requests from this
-    machine that know the printed address, and it writes nothing.
+    CUBE is a folder or s3://bucket/prefix of a cube, of joined cubes or of a virtual cube, or the ID of a
+    gather on AWS. A small server on this machine reads it with your credentials, until Ctrl-C. It answers
+    only requests from this machine that know the printed address, and it writes nothing.
 
     \b
     pixel-gather view out/bolzano.zarr
