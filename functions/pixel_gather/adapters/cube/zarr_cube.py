@@ -1,4 +1,4 @@
-"""Writes the cube as a Zarr v3 group. zarr-python writes the coordinates; each shard is put as a whole object.
+"""Writes the cube as a Zarr v3 group. zarr-python writes coordinates; each shard is put as a whole object.
 
 Order of writing: the group's ``zarr.json`` claims the location and says ``complete: 0``. Then follow the
 arrays' metadata, the shards and the coordinates. The group's consolidated metadata comes last.
@@ -29,7 +29,7 @@ from pixel_gather.adapters.cube.zarr_metadata import (
     gather_of,
     group_attributes,
     measurement_attributes,
-    put_array,
+    put_metadata,
     put_pixel_array,
     scaling_attributes,
     write_small_array,
@@ -326,14 +326,14 @@ class ZarrCube:
         rows = chunk_rows(plan.n_rows) if plan.append is None else plan.append.chunk_rows
 
         def create(each: "Coordinate") -> None:
-            put_array(
+            put_metadata(
                 self.store,
                 each.name,
                 shape=each.shape,
                 chunks=(rows, *each.shape[1:]),
-                dtype=str if each.dtype == "string" else each.dtype,
+                dtype=each.dtype,
                 fill_value=each.fill,
-                dimension_names=each.dims,
+                dims=each.dims,
                 attributes=coordinate_attributes(each),
             )
 

@@ -155,7 +155,11 @@ class HedgedGets:
 
     def _check(self, loop: asyncio.AbstractEventLoop, under_way: dict[_Sent, None]) -> None:
         now_s, late_s = time.monotonic(), self.back_end.late_s()
+        longest_s = self._first_byte_timeout_s
+        soonest_s = longest_s if late_s is None else min(late_s, longest_s)
         for sent in under_way:
+            if now_s - sent.legs[0].sent_s < soonest_s:
+                break  # those behind it were sent later
             for leg in sent.legs:
                 if leg.is_waiting and now_s - leg.sent_s >= self._first_byte_timeout_s:
                     leg.stop()
