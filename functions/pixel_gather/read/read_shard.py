@@ -107,7 +107,6 @@ async def read_shard(
     Returns:
         For each row, one outcome per source slot, in the order of ``rows``.
     """
-
     views = [
         _View(plan=plan, slot_index=index, task=task, projector=projector) for index in range(len(plan.slots))
     ]

@@ -8,7 +8,7 @@ because the connection of the first request is busy. That connection is closed w
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from typing import Final
 
 from pixel_gather.adapters.object_store.hedge_policy import BackEnd
 from pixel_gather.adapters.object_store.no_redirect_http import RangeAnswer
@@ -36,14 +36,14 @@ class Leg:
         """Whether `stop` was called."""
 
         self._awaited: asyncio.Future[object] | None = None
-        self._task = cast("asyncio.Task[object]", asyncio.current_task())
+        self._task: asyncio.Task[object] = asyncio.current_task()  # type: ignore[assignment] # it runs in one
         self._n_cancelled = self._task.cancelling()
 
     def waits_for[T](self, awaited: Awaitable[T]) -> Awaitable[T]:
         """Remember the future that is awaited next, and return it."""
-        self._awaited = cast("asyncio.Future[object]", awaited)  # obstore returns futures; its types say less
+        self._awaited = awaited  # type: ignore[assignment] # obstore returns futures; its types say less
         if self.is_stopped:
-            self._awaited.cancel()
+            self._awaited.cancel()  # type: ignore[union-attr] # as above
         return awaited
 
     def begins(self) -> None:
