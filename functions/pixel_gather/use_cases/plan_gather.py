@@ -9,6 +9,7 @@ import msgspec
 
 from pixel_gather.claim import check_can_continue, write_claim
 from pixel_gather.estimate.workload import WorkerPool
+from pixel_gather.headers.footprints import footprints_of
 from pixel_gather.headers.header_cache import PACKED_HEADERS_KEY, headers_in_shard_order
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import gather_digest, plan_cube
@@ -146,9 +147,12 @@ async def planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...
 
 
 def described(plan: CubePlan, projector: Projector) -> CubePlan:
-    """Return the plan with the description of its CRS, if it has one."""
+    """Return the plan with the description of its CRS and with its place on the Earth, if it has them."""
     crs = plan.placement.crs
-    return plan if crs is None else replace(plan, crs=projector.describe(crs))
+    if crs is None:
+        return replace(plan, sampled_grids=())
+    footprints = footprints_of(plan.placement, plan.sampled_grids, projector)
+    return replace(plan, crs=projector.describe(crs), footprints=footprints, sampled_grids=())
 
 
 def _list_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:

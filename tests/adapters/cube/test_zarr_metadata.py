@@ -17,7 +17,7 @@ from pixel_gather.plan.layout import Layout
 _LAYOUT = Layout(chunk=(2, 16, 16), shard=(4, 32, 32))
 
 
-def written(dtype: str, fill_value: float, codecs: Codecs) -> str:
+def written(dtype: str, fill_value: float, codecs: Codecs, *, is_sharded: bool = True) -> str:
     """Return the text of the metadata that this project writes."""
     store = MemoryStore()
     put_pixel_array(
@@ -25,6 +25,7 @@ def written(dtype: str, fill_value: float, codecs: Codecs) -> str:
         "band_1",
         shape=(5, 32, 32),
         layout=_LAYOUT,
+        is_sharded=is_sharded,
         dtype=dtype,
         fill_value=fill_value,
         dims=("source", "y", "x"),
@@ -34,7 +35,7 @@ def written(dtype: str, fill_value: float, codecs: Codecs) -> str:
     return bytes(obstore.get(store, "band_1/zarr.json").bytes()).decode()
 
 
-def written_by_zarr(dtype: str, fill_value: float, codecs: Codecs) -> str:
+def written_by_zarr(dtype: str, fill_value: float, codecs: Codecs, *, is_sharded: bool = True) -> str:
     """Return the text that zarr-python writes for the same array."""
     register_codecs()
     parts: dict[str, zarr.core.buffer.Buffer] = {}
@@ -42,7 +43,7 @@ def written_by_zarr(dtype: str, fill_value: float, codecs: Codecs) -> str:
         parts,
         shape=(5, 32, 32),
         chunks=_LAYOUT.chunk,
-        shards=_LAYOUT.shard,
+        shards=_LAYOUT.shard if is_sharded else None,
         dtype=dtype,
         fill_value=np.dtype(dtype).type(fill_value),
         dimension_names=("source", "y", "x"),
@@ -50,6 +51,15 @@ def written_by_zarr(dtype: str, fill_value: float, codecs: Codecs) -> str:
         **codecs,
     )
     return parts["zarr.json"].to_bytes().decode()
+
+
+def test_an_array_without_shards_is_described_as_by_zarr_python() -> None:
+    """A virtual cube has one object per chunk."""
+    codecs = zarr_codecs("zstd", itemsize=2)
+
+    assert written("uint16", 0, codecs, is_sharded=False) == written_by_zarr(
+        "uint16", 0, codecs, is_sharded=False
+    )
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd", "blosc-lz4", "blosc-zstd", "zfp"])

@@ -1,4 +1,4 @@
-"""Writes the cube as a Zarr v3 group. zarr-python writes coordinates; each shard is put as a whole object.
+"""Writes the cube as a Zarr v3 group. zarr-python writes the coordinates; each shard is one PUT.
 
 Order of writing: the group's ``zarr.json`` claims the location and says ``complete: 0``. Then follow the
 arrays' metadata, the shards and the coordinates. The group's consolidated metadata comes last.
@@ -88,6 +88,9 @@ class ZarrCube:
 
     shards_in: Store | None = None
     """Where the shards are. None if they are at the root of ``store``, as in every cube but a staged one."""
+
+    is_sharded: bool = True
+    """False if each chunk is an object of its own, as the tiles are that a cube refers to."""
 
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
@@ -313,6 +316,7 @@ class ZarrCube:
                 measurement.name,
                 shape=plan.shape,
                 layout=plan.layout,
+                is_sharded=self.is_sharded,
                 dtype=measurement.dtype,
                 fill_value=measurement.fill_value,
                 dims=(plan.dim, "y", "x"),
@@ -416,7 +420,7 @@ def found_cube(root: Mapping[str, Any], *, place: str) -> FoundCube:
     template = gather.get("template") if is_complete else None
     arrays = root.get("consolidated_metadata", {}).get("metadata", {})
     href = arrays.get("href", {"chunk_grid": {"configuration": {"chunk_shape": [0]}}})
-    kept = ("version", "digest", "planned_at", "request")
+    kept = ("version", "digest", "planned_at", "request", "footprints")
     return FoundCube(
         place=place,
         digest=str(gather["digest"]),

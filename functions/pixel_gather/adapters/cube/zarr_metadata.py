@@ -4,6 +4,7 @@ import base64
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +63,7 @@ def put_pixel_array(
     *,
     shape: Sequence[int],
     layout: Layout,
+    is_sharded: bool,
     dtype: str,
     fill_value: float,
     dims: Sequence[str],
@@ -75,15 +77,17 @@ def put_pixel_array(
         name: Name of the array.
         shape: Of the array.
         layout: Shapes of its shards and chunks.
+        is_sharded: Whether its objects are shards; if not, each is a chunk.
         dtype: Of the pixels.
         fill_value: The value of absent chunks.
         dims: Names of the dimensions.
         attributes: Of the array.
         codecs: Of a chunk.
     """
+    of_chunk = [*codecs["filters"], codecs["serializer"], *codecs["compressors"]]
     sharding = {
         "chunk_shape": layout.chunk,
-        "codecs": [*codecs["filters"], codecs["serializer"], *codecs["compressors"]],
+        "codecs": of_chunk,
         "index_codecs": [bytes_codec(8), {"name": "crc32c"}],
         "index_location": "end",
     }
@@ -91,12 +95,12 @@ def put_pixel_array(
         store,
         name,
         shape=shape,
-        chunks=layout.shard,
+        chunks=layout.shard if is_sharded else layout.chunk,
         dtype=dtype,
         fill_value=fill_value,
         dims=dims,
         attributes=attributes,
-        codecs=[{"name": "sharding_indexed", "configuration": sharding}],
+        codecs=[{"name": "sharding_indexed", "configuration": sharding}] if is_sharded else of_chunk,
     )
 
 
@@ -202,6 +206,8 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
         "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
         "request": plan.request,
     }
+    if plan.footprints is not None:
+        gather["footprints"] = asdict(plan.footprints)
     if plan.append is not None:
         gather = dict(plan.append.origin)
     if report is not None:
