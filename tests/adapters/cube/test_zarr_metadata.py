@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import obstore
@@ -127,7 +128,7 @@ def test_coordinates_are_described_as_by_zarr_python(dtype: str, fill_value: flo
     """Each kind of coordinate, in chunks without shards."""
     store = MemoryStore()
     parts: dict[str, zarr.core.buffer.Buffer] = {}
-    attributes = {"long_name": "a", "flag_values": [0, 1]}
+    attributes: dict[str, Any] = {"long_name": "a", "flag_values": [0, 1]}
     zarr.create_array(
         parts,
         shape=(5, 3),
