@@ -20,6 +20,8 @@ __all__ = ["fuzz_one", "mutated", "seeds"]
 _ENDINGS: Final = (".txt", ".csv", ".jsonl", ".parquet", "")
 """The first byte of an input chooses one."""
 
+PARQUET: Final = _ENDINGS.index(".parquet")
+
 _POLICY: Final = IN_PROCESS.within("/data")
 _MOST_LINES: Final = 10_000
 
@@ -35,7 +37,7 @@ def seeds() -> list[bytes]:
         b"\x04" + csv.replace(b",", b"\t"),
         b"\x04" + jsonl,
         b"\x01" + gzip.compress(csv, mtime=0),
-        *(b"\x03" + parquet(compression) for compression in ("uncompressed", "snappy", "zstd(1)")),
+        *(bytes([PARQUET]) + parquet(compression) for compression in ("uncompressed", "snappy", "zstd(1)")),
     ]
 
 

@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import zarr
@@ -16,6 +17,7 @@ from zarr.codecs import BloscCodec, ZstdCodec
 from zarr.codecs.numcodecs import Zlib
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer
+from zarr.core.group import ConsolidatedMetadata
 from zarr.storage import ObjectStore
 
 from pixel_gather.adapters.cube.tile_codecs import register_codecs
@@ -105,17 +107,19 @@ def open_foreign_group(store: Store) -> zarr.Group:
 
     Raises:
         FileNotFoundError: There is no group.
-        ValueError: Its metadata are not consolidated, a codec is unknown, or its chunks are too large.
-            zarr-python raises more types where metadata are damaged.
+        ValueError: A codec is unknown, or its chunks are too large. zarr-python raises more types where
+            metadata are damaged.
     """
     with _bounded():
         group = zarr.open_group(ObjectStore(store, read_only=True), mode="r")
-    consolidated = group.metadata.consolidated_metadata
-    if consolidated is None:
-        raise ValueError("its metadata are not consolidated")
-    for name, metadata in consolidated.flattened_metadata.items():
-        if metadata.node_type == "array":
-            _check(name, metadata)
+        known = group.metadata.consolidated_metadata
+        if known is None:  # as a cube is before its end, and those of other writers
+            known = ConsolidatedMetadata(metadata={name: each.metadata for name, each in group.arrays()})
+            metadata = replace(group.metadata, consolidated_metadata=known)
+            group = zarr.Group(replace(group._async_group, metadata=metadata))  # noqa: SLF001 # no other way
+    for name, each in known.flattened_metadata.items():
+        if each.node_type == "array":
+            _check(name, each)
     return group
 
 
