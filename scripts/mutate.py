@@ -93,7 +93,6 @@ class Mutant:
     of: str
     """Key of `TESTS_OF`."""
 
-
     @property
     def path(self) -> Path:
         """The module."""
@@ -121,9 +120,7 @@ def mutants_of(path: Path, of: str) -> Iterator[Mutant]:
     file = path.relative_to(CODE / "pixel_gather").as_posix()
     for node in _nodes(ast.parse(path.read_text())):
         for kind in _kinds(node):
-            yield Mutant(
-                file=file, line=node.lineno, column=node.col_offset, change=_said(kind, node), of=of
-            )
+            yield Mutant(file=file, line=node.lineno, column=node.col_offset, change=_said(kind, node), of=of)
 
 
 def _said(kind: str, node: Any) -> str:
@@ -146,7 +143,7 @@ def _nodes(tree: ast.AST) -> Iterator[Any]:
             yield from _nodes(child)
 
 
-def _kinds(node: ast.AST) -> Iterator[str]:
+def _kinds(node: ast.AST) -> Iterator[str]:  # noqa: C901, PLR0912 # a table of kinds of code
     match node:
         case ast.BinOp() | ast.AugAssign() if type(node.op) in _SWAPS:
             if not isinstance(getattr(node, "left", None), ast.JoinedStr):
@@ -228,7 +225,7 @@ class _Lines:
         sys.monitoring.restart_events()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Note what a part of a test has run. What sets up one test of a module may be used by all of them."""
+        """Note what a part of a test has run. What sets up one test may be used by all of its module."""
         self.seconds[report.nodeid] += report.duration
         if report.when == "setup":
             self._of_modules[report.nodeid.partition("::")[0]] |= self._now
@@ -381,7 +378,7 @@ def main() -> None:
                 scores[of] = _score(of, mutants, out)
     for of, score in scores.items():
         n_killed, n = score["killed"] + score["time-out"], sum(score.values())
-        print(f"{of:40} {n_killed:4} of {n:4}  {dict(score)}")
+        sys.stdout.write(f"{of:40} {n_killed:4} of {n:4}  {dict(score)}\n")
 
 
 def _score(of: str, mutants: Sequence[Mutant], out: Any) -> Counter[str]:
@@ -396,7 +393,8 @@ def _score(of: str, mutants: Sequence[Mutant], out: Any) -> Counter[str]:
         out.write(json.dumps(asdict(mutant) | {"status": status, "n_tests": len(tests)}) + "\n")
         out.flush()
         if status in ("survived", "not reached"):
-            print(f"{status}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
+            sys.stdout.write(f"{status}: {mutant.file}:{mutant.line} {mutant.change}\n")
+            sys.stdout.flush()
     return score
 
 

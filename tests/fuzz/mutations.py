@@ -61,9 +61,9 @@ def mutated_bytes(content: bytes, chance: random.Random) -> bytes:
             changed[at : at + 1] = bytes([chance.randrange(256)])
         elif kind == 1:
             changed[at : at + chance.choice((1, 2, 4, 8))] = b"\xff" * chance.choice((1, 2, 4, 8))
-        elif kind == 2:  # noqa: PLR2004 # one of the kinds above
+        elif kind == 2:  # one of the kinds above
             del changed[at : at + chance.randrange(1, 16)]
-        elif kind == 3:  # noqa: PLR2004 # as above
+        elif kind == 3:  # as above
             changed[at:at] = changed[at : at + chance.randrange(1, 32)]
         else:
             changed[at : at + 8] = chance.choice((0, 1, 1 << 31, 1 << 62)).to_bytes(8, "little")
@@ -84,10 +84,10 @@ def mutated_json(content: bytes, chance: random.Random) -> bytes:
             del holder[key]
         elif kind == 1 and isinstance(holder, dict):
             holder[chance.choice((*_TEXTS[:4], "type", "id", "href"))] = holder.pop(key)
-        elif kind == 2:  # noqa: PLR2004 # one of the kinds
+        elif kind == 2:  # one of the kinds
             other, name = chance.choice(places)
             holder[key] = json.loads(json.dumps(other[name])) if _has(other, name) else None
-        elif kind == 3:  # noqa: PLR2004 # as above
+        elif kind == 3:  # as above
             holder[key] = [holder[key]] * chance.choice((1, 2, 5))
         else:
             holder[key] = chance.choice(_VALUES)()
@@ -105,7 +105,7 @@ def _places(tree: list[Any]) -> list[tuple[Any, Any]]:
     """Return where each value of a tree stands: its holder, and its key or position."""
     found: list[tuple[Any, Any]] = []
     waiting: list[Any] = [tree]
-    while waiting and len(found) < 2000:  # noqa: PLR2004 # enough to choose from
+    while waiting and len(found) < 2000:  # enough to choose from
         holder = waiting.pop()
         items = holder.items() if isinstance(holder, dict) else enumerate(holder)
         for key, value in items:

@@ -1,4 +1,4 @@
-"""Fuzzes one target by atheris, which is libFuzzer with the coverage of Python code. scripts/fuzz starts it."""
+"""Fuzzes one target by atheris: libFuzzer with the coverage of Python code. scripts/fuzz starts it."""
 
 import importlib
 import random

@@ -155,7 +155,11 @@ _schema: Final = schemathesis.openapi.from_dict(json.loads(json.dumps(strict(ope
 
 @_schema.parametrize()
 @settings(
-    max_examples=_EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=_EXAMPLES,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
 )
 def test_each_answer_is_described(case: Any, api: Any) -> None:
     """Its status, its media type and its fields are in the description, and it is no failure."""

@@ -101,7 +101,6 @@ class _Scenes(_Model):
     def _one_asset(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
 
-
     @field_validator("area", "where")
     @classmethod
     def _is_plain(cls, given: Any) -> Any:

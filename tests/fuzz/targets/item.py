@@ -75,4 +75,3 @@ def _looked_at(each: dict[str, Any]) -> dict[str, Any]:
 
 def _unread(href: str) -> Any:
     raise RequestError("nothing is linked here", field=href)
-

@@ -29,7 +29,7 @@ def seeds() -> list[bytes]:
 
 
 def fuzz_one(content: bytes) -> None:
-    """Open a packed header, and read a window of another object by it. It opens nothing, or a whole header."""
+    """Open a packed header, and read a window of another object by it."""
     peek(content)
     restored = unpack(content, href=HREF, overview=None)
     if restored is not None:

@@ -8,7 +8,13 @@ import numpy as np
 
 from fuzz.mutations import mutated_bytes as mutated
 from pixel_gather.adapters.geotiff.decode import check_stored, decode_block
-from pixel_gather.adapters.geotiff.layout import PAIRS_OF_DTYPES, WITH_PREDICTOR, Compression, Layout, Predictor
+from pixel_gather.adapters.geotiff.layout import (
+    PAIRS_OF_DTYPES,
+    WITH_PREDICTOR,
+    Compression,
+    Layout,
+    Predictor,
+)
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 
 __all__ = ["fuzz_one", "mutated", "seeds"]

@@ -141,7 +141,19 @@ CODE: Final = (
 )
 """Each is tried as the expression of a ranking."""
 
-NAMES: Final = ("../other", "a/b", "/etc", "..", "a\x00b", "a b", "s3://other/cube", "x" * 61, "a;b", "$(id)", "")
+NAMES: Final = (
+    "../other",
+    "a/b",
+    "/etc",
+    "..",
+    "a\x00b",
+    "a b",
+    "s3://other/cube",
+    "x" * 61,
+    "a;b",
+    "$(id)",
+    "",
+)
 """Each is tried as the name of a cube, and as the cube that is appended to."""
 
 

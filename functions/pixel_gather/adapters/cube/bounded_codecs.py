@@ -97,7 +97,10 @@ def _bounded() -> Iterator[None]:
     for name, codec in own.items():
         zarr.registry.register_codec(name, codec)
     with zarr.config.set(
-        {"codecs": zarr.config.get("codecs") | {name: f"{here}.{each.__name__}" for name, each in own.items()}}
+        {
+            "codecs": zarr.config.get("codecs")
+            | {name: f"{here}.{each.__name__}" for name, each in own.items()}
+        }
     ):
         yield
 

@@ -120,7 +120,9 @@ def read_row_table(
     """
     from arro3.io import read_parquet  # noqa: PLC0415 # see above
 
-    check_pages(io.BufferedReader(cast("io.RawIOBase", io.BytesIO(content))), field=ROWS_KEY, check=no_deadline)
+    check_pages(
+        io.BufferedReader(cast("io.RawIOBase", io.BytesIO(content))), field=ROWS_KEY, check=no_deadline
+    )
     batches = read_parquet(io.BytesIO(content), batch_size=CHUNK_ROWS)
     metadata: dict[str, Any] = json.loads(batches.schema.metadata[METADATA_KEY.encode()])
     there = [name for name in batches.schema.names if names is None or name in names]
