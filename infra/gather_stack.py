@@ -67,7 +67,7 @@ class GatherStack(Stack):
             is_of_rankings=True,
         )
         rankings.grant_submit(functions.rank.role)
-        rankings.grant_watch(functions.rank.role)
+        rankings.grant_operate(functions.rank.role)
         functions.rank.function.add_environment(
             "PIXEL_GATHER_STATE_MACHINE_ARN", rankings.state_machine.state_machine_arn
         )
@@ -102,7 +102,9 @@ class GatherStack(Stack):
             usd_per_day=settings.alarm_usd_per_day,
         )
         schedules = Schedules(self, "Schedules", tick=functions.tick, schedules=settings.schedules)
-        operators = OperatorPolicy(self, "Operators", api=api.rest_api, gathers=gathers, buckets=buckets)
+        operators = OperatorPolicy(
+            self, "Operators", api=api.rest_api, machines=(gathers, rankings), buckets=buckets
+        )
         schedulers = SchedulePolicy(self, "Schedulers", schedules=schedules)
         readers = ReaderPolicy(self, "Readers", buckets=buckets)
         outputs = {

@@ -1,4 +1,4 @@
-"""A dashboard of gathers, alarms for the operator, and the topic that both alarms and failures go to."""
+"""A dashboard, alarms for the operator, and the topic that both alarms and failures go to."""
 
 import json
 from collections.abc import Sequence
@@ -44,8 +44,8 @@ _API_ERRORS: Final = 5
 _DAY: Final = Duration.days(1)
 
 _NOTICE: Final = (
-    "Gather <name>: <status> <error>. pixel-gather status <name> says why; pixel-gather redrive <name> runs "
-    "again what failed. Of a ranking, GET /rankings/<name> says why; the same request again goes on with it."
+    "Gather or ranking <name>: <status> <error>. pixel-gather status <name> says why; pixel-gather redrive "
+    "<name> runs again what failed."
 )
 
 
@@ -83,8 +83,10 @@ class Monitoring(Construct):
             threshold=_FAILED_PERCENT,
             description=f"{_FAILED_PERCENT} % of sources gave no pixels: the dashboard shows each status",
         )
-        for worker in functions.shards:
-            self._watch_worker(worker)
+        workers = [(each, f"{each.memory_mib:,} MiB") for each in functions.shards]
+        workers.append((functions.measure, "rankings"))
+        for worker, of in workers:
+            self._watch_worker(worker, of)
         for name, function in (
             ("Plan", functions.plan),
             ("Finish", functions.finish),
@@ -110,35 +112,41 @@ class Monitoring(Construct):
             "say why",
         )
         if usd_per_day is not None:
-            self._alarm_on_dollars(usd_per_day, metrics=metrics, workers=functions.shards)
+            self._alarm_on_dollars(usd_per_day, metrics=metrics, workers=workers)
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Dashboard",
             widgets=dashboard_rows(
                 metrics=metrics,
                 state_machine=state_machine,
-                workers=functions.shards,
+                rankings=rankings,
+                workers=workers,
                 throttles=[each.function.metric_throttles(period=PERIOD) for each in functions.every],
                 search=functions.search,
+                rank=functions.rank,
                 api=api,
             ),
         )
 
-    def _watch_worker(self, worker: GatherFunction) -> None:
-        """Watch one of the functions that fill shards. A gather calls only one of them."""
-        size = f"{worker.memory_mib:,} MiB"
+    def _watch_worker(self, worker: GatherFunction, of: str) -> None:
+        """Watch one of the functions that fill shards, or that which measures scenes.
+
+        Args:
+            worker: Its function. A gather calls only one of those that fill shards.
+            of: What tells it from the others.
+        """
         self._alarm(
             f"{worker.node.id}Throttles",
             worker.function.metric_throttles(period=PERIOD),
             threshold=1,
             periods=_THROTTLED_PERIODS,
-            description=f"Lambda throttles workers of {size}: lower max_workers or raise the account's quota",
+            description=f"Lambda throttles workers of {of}: lower max_workers or raise the account's quota",
         )
         self._alarm(
             f"{worker.node.id}Slow",
             worker.function.metric_duration(period=PERIOD, statistic="Maximum"),
             threshold=_NEAR_TIMEOUT * worker.timeout.to_milliseconds(),
-            description=f"A worker of {size} came near its time-out: sources are slow, or shards too large",
+            description=f"A worker of {of} came near its time-out: sources are slow, or it has too many",
         )
         self._alarm(
             f"{worker.node.id}Errors",
@@ -148,12 +156,12 @@ class Monitoring(Construct):
                     "errors": worker.function.metric_errors(period=PERIOD),
                     "invocations": worker.function.metric_invocations(period=PERIOD),
                 },
-                label=f"failed tries by workers of {size}, percent",
+                label=f"failed tries by workers of {of}, percent",
                 period=PERIOD,
             ),
             threshold=_FAILED_TRIES_PERCENT,
             periods=_FAILING_PERIODS,
-            description=f"{_FAILED_TRIES_PERCENT} % of tries by workers of {size} fail: their log says why",
+            description=f"{_FAILED_TRIES_PERCENT} % of tries by workers of {of} fail: their log says why",
         )
 
     def _topic(self, email: str | None) -> sns.Topic:
@@ -209,7 +217,7 @@ class Monitoring(Construct):
         )
 
     def _alarm_on_dollars(
-        self, usd_per_day: float, *, metrics: GatherMetrics, workers: Sequence[GatherFunction]
+        self, usd_per_day: float, *, metrics: GatherMetrics, workers: Sequence[tuple[GatherFunction, str]]
     ) -> None:
         """Watch the dollars that workers report, and the time that Lambda reports for each function.
 
@@ -223,14 +231,14 @@ class Monitoring(Construct):
             threshold=usd_per_day,
             description=f"Gathers cost {shown} by our model: pixel-gather list shows them, cancel stops one",
         )
-        for worker in workers:
+        for worker, of in workers:
             usd_per_ms = worker.memory_mib / 1024 * USD_PER_GB_S / 1000
             self._alarm(
                 f"{worker.node.id}Dollars",
                 worker.function.metric_duration(period=_DAY, statistic="Sum"),
                 threshold=round(usd_per_day / usd_per_ms),
-                description=f"Workers of {worker.memory_mib:,} MiB ran for {shown}: pixel-gather list shows "
-                "gathers, cancel stops one",
+                description=f"Workers of {of} ran for {shown}: pixel-gather list shows gathers, and with "
+                "--rankings rankings; cancel stops one",
             )
 
     def _alarm(

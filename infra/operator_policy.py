@@ -1,7 +1,9 @@
-"""Policies for users and roles: for people who run gathers, who schedule them, and who read cubes.
+"""Policies for users and roles: for people who run gathers and rankings, who schedule, and who read cubes.
 
 No other rights are needed: tests/e2e runs as users that have only these policies.
 """
+
+from collections.abc import Sequence
 
 from aws_cdk import Stack
 from aws_cdk import aws_apigateway as apigateway
@@ -15,7 +17,11 @@ from infra.state_machine import GatherStateMachine
 
 
 class OperatorPolicy(Construct):
-    """Allows running gathers by the API, by Step Functions or by its console. Allows no access to cubes."""
+    """Allows running gathers and rankings by the API, by Step Functions or by its console.
+
+    Allows no access to cubes. The policy's description stays: to change it would replace the policy, and so
+    take it from everybody who has it.
+    """
 
     def __init__(
         self,
@@ -23,7 +29,7 @@ class OperatorPolicy(Construct):
         construct_id: str,
         *,
         api: apigateway.RestApi,
-        gathers: GatherStateMachine,
+        machines: Sequence[GatherStateMachine],
         buckets: Buckets,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -43,9 +49,10 @@ class OperatorPolicy(Construct):
             ),
             wildcard="this stack alone, whose ARN ends in an unknown id; its outputs name the API",
         )
-        gathers.grant_submit(self.policy)
-        gathers.grant_operate(self.policy)
-        gathers.grant_console(self.policy)
+        for machine in machines:  # of gathers, and of large rankings
+            machine.grant_submit(self.policy)
+            machine.grant_operate(self.policy)
+            machine.grant_console(self.policy)
         buckets.lists.grant_get(self.policy)
         buckets.lists.grant_put(self.policy)
         buckets.summaries.grant_get(self.policy)
@@ -92,7 +99,7 @@ class SchedulePolicy(Construct):
 
 
 class ReaderPolicy(Construct):
-    """Allows listing and reading cubes and their reports, and nothing else."""
+    """Allows listing and reading cubes, their reports and tables of rankings, and nothing else."""
 
     def __init__(self, scope: Construct, construct_id: str, *, buckets: Buckets) -> None:
         super().__init__(scope, construct_id)

@@ -102,11 +102,6 @@ class GatherStateMachine(Construct):
         allow(holder, ["states:StartExecution"], self.state_machine.state_machine_arn)
         self._grant_gathers(holder, "states:DescribeExecution")
 
-    def grant_watch(self, holder: iam.Role | iam.ManagedPolicy) -> None:
-        """Allow looking up executions and their Map Runs."""
-        self._grant_gathers(holder, "states:DescribeExecution", "states:ListMapRuns")
-        self._grant_map_runs(holder)
-
     def grant_tick(self, holder: iam.Role) -> None:
         """Allow starting gathers, and listing those that run."""
         self.grant_submit(holder)

@@ -1,4 +1,4 @@
-"""The dashboard's rows: throughput, latency, failures, capacity, cost, and searches."""
+"""The dashboard's rows: throughput, latency, failures, capacity, cost, searches and rankings."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -39,12 +39,14 @@ def dashboard_rows(
     *,
     metrics: GatherMetrics,
     state_machine: sfn.StateMachine,
-    workers: Sequence[GatherFunction],
+    rankings: sfn.StateMachine,
+    workers: Sequence[tuple[GatherFunction, str]],
     throttles: Sequence[cloudwatch.IMetric],
     search: GatherFunction,
+    rank: GatherFunction,
     api: apigateway.RestApi,
 ) -> list[_Row]:
-    """Return the dashboard's widgets."""
+    """Return the dashboard's widgets. Workers come with what they are of; those of rankings last."""
     return [
         _throughput(metrics),
         _latency(metrics),
@@ -52,6 +54,7 @@ def dashboard_rows(
         _capacity(metrics, workers, throttles),
         _cost(metrics),
         _searches(search, api),
+        _rankings(rankings, rank, workers[-1][0]),
     ]
 
 
@@ -84,28 +87,23 @@ def _failures(metrics: GatherMetrics, state_machine: sfn.StateMachine) -> _Row:
     ]
     return [
         _graph("Failed sources, by status", *by_status, is_stacked=True, width=2 * _WIDTH),
-        _graph(
-            "Gathers",
-            state_machine.metric_succeeded(period=PERIOD, label="succeeded"),
-            state_machine.metric_failed(period=PERIOD, label="failed or refused"),
-            metrics.sum(GATHERS_REFUSED, label="refused"),
-            state_machine.metric_timed_out(period=PERIOD, label="timed out"),
-            state_machine.metric_aborted(period=PERIOD, label="stopped"),
-        ),
+        _graph("Gathers", *_ends(state_machine), metrics.sum(GATHERS_REFUSED, label="refused")),
     ]
 
 
 def _capacity(
-    metrics: GatherMetrics, workers: Sequence[GatherFunction], throttles: Sequence[cloudwatch.IMetric]
+    metrics: GatherMetrics,
+    workers: Sequence[tuple[GatherFunction, str]],
+    throttles: Sequence[cloudwatch.IMetric],
 ) -> _Row:
     running = [
         worker.function.metric(
             "ConcurrentExecutions",
             statistic="Maximum",
             period=Duration.minutes(1),
-            label=f"workers of {worker.memory_mib:,} MiB",
+            label=f"workers of {of}",
         )
-        for worker in workers
+        for worker, of in workers
     ]
     return [
         _graph("Workers at one time", *running, is_stacked=True),
@@ -124,23 +122,44 @@ def _cost(metrics: GatherMetrics) -> _Row:
 
 def _searches(search: GatherFunction, api: apigateway.RestApi) -> _Row:
     """Return what the search function does, and what all paths of the API answer."""
-    durations = [
-        search.function.metric_duration(period=PERIOD, statistic=f"p{share}", label=f"p{share}")
-        for share in (50, 95, 99)
-    ]
     return [
         _graph(
             "Searches",
             search.function.metric_invocations(period=PERIOD, label="searches"),
             search.function.metric_errors(period=PERIOD, label="errors"),
         ),
-        _graph("Milliseconds a search", *durations),
+        _graph("Milliseconds a search", *_durations(search)),
         _graph(
             "Answers of the API",
             api.metric_count(period=PERIOD, label="all"),
             api.metric_client_error(period=PERIOD, statistic="Sum", label="4xx"),
             api.metric_server_error(period=PERIOD, statistic="Sum", label="5xx"),
         ),
+    ]
+
+
+def _rankings(state_machine: sfn.StateMachine, rank: GatherFunction, measure: GatherFunction) -> _Row:
+    """Return how large rankings end, and how long small ones and the tasks of large ones take."""
+    return [
+        _graph("Large rankings", *_ends(state_machine)),
+        _graph("Milliseconds a small ranking", *_durations(rank)),
+        _graph("Milliseconds a task of a large ranking", *_durations(measure)),
+    ]
+
+
+def _ends(state_machine: sfn.StateMachine) -> list[cloudwatch.IMetric]:
+    return [
+        state_machine.metric_succeeded(period=PERIOD, label="succeeded"),
+        state_machine.metric_failed(period=PERIOD, label="failed or refused"),
+        state_machine.metric_timed_out(period=PERIOD, label="timed out"),
+        state_machine.metric_aborted(period=PERIOD, label="stopped"),
+    ]
+
+
+def _durations(function: GatherFunction) -> list[cloudwatch.IMetric]:
+    return [
+        function.function.metric_duration(period=PERIOD, statistic=f"p{share}", label=f"p{share}")
+        for share in (50, 95, 99)
     ]
 
 

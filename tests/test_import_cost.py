@@ -3,8 +3,12 @@
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 import pytest
+import rasterio
+from rasterio.transform import from_origin
 
 _WORKER = (
     "pixel_gather.use_cases.gather_shard",
@@ -39,7 +43,7 @@ CASES = (
     Case(
         "in process",
         ("pixel_gather.local.gather",),
-        ("boto3", "botocore", "rasterio", "zarr", "xarray", *_PICTURES),
+        ("boto3", "botocore", "rasterio", "zarr", "xarray", "regex", "icechunk", *_PICTURES),
     ),
     Case(
         "core",
@@ -70,3 +74,37 @@ def test_import_loads_nothing_that_is_not_needed(case: Case) -> None:
 
     loaded = {name.partition(".")[0] for name in answer.stdout.split()}
     assert loaded.isdisjoint(case.spared)
+
+
+_GATHER = """
+import sys
+import pixel_gather.local.gather as local
+read = local._gather_shards
+def noted(*plan, **named):
+    print(*sys.modules)
+    return read(*plan, **named)
+local._gather_shards = noted
+request = {"sources": [sys.argv[1]], "window": "centre"}
+local.gather(request, to=sys.argv[2], settings=local.Settings(draws_report=False))
+"""
+
+
+@pytest.mark.slow
+def test_reading_begins_before_zarr_and_rasterio_are_imported(tmp_path: Path) -> None:
+    """They take half a second. The CRS is described beside reading, and coordinates are written after it."""
+    file = tmp_path / "a.tif"
+    place = from_origin(500_000, 5_000_000, 10, 10)
+    with rasterio.open(
+        file, "w", width=16, height=16, count=1, dtype="uint8", crs="EPSG:32632", transform=place
+    ) as made:
+        made.write(np.ones((1, 16, 16), np.uint8))
+
+    answer = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", _GATHER, str(file), str(tmp_path / "cube")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    loaded = {name.partition(".")[0] for name in answer.stdout.split()}
+    assert loaded.isdisjoint({"zarr", "rasterio", "boto3", "xarray", "regex", *_PICTURES})

@@ -22,6 +22,8 @@ from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.gather_document import summary_key
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
+from pixel_gather.catalog.scene_search import NoSceneError
+from pixel_gather.catalog.schedule import is_of_a_tick
 from pixel_gather.claim import find_cube
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.estimate.worker_memory import max_task_nbytes
@@ -88,6 +90,17 @@ class Planner:
                 archive=deployment.archives,
             )
         return await self._verdict(plan, tasks, request, execution)
+
+    async def nothing_yet(self, given: Any, why: NoSceneError, *, execution: str) -> dict[str, Any]:
+        """Return the verdict on a tick whose search finds no scene: it is complete, without a cube.
+
+        The summary has the reason as a warning, so the status of the execution shows it.
+        """
+        gather = parse_request(given).cube_name
+        summary = {"gather": gather, "n_sources": 0, "n_rows": 0, "n_shards": 0, "n_missing": 0, "usd": 0.0}
+        counts = {"tasks_per_child": 1, "n_workers": 1, "seconds": 0.0, "warnings": [str(why)]}
+        await self.deployment.summaries.put(summary_key(execution), json.dumps(summary | counts).encode())
+        return {"verdict": "complete", "result": {"gather": gather, "why": str(why)}}
 
     async def _plan_append(
         self, request: GatherRequest, workers: WorkerPool, *, left_s: float
@@ -188,8 +201,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Plan a gather and return the verdict."""
     logger.append_keys(execution=event.get("execution"))
     left_s = context.get_remaining_time_in_millis() / 1000
+    given, execution = event["request"], event["execution"]
     try:
-        verdict = deployment.run(planner.plan(event["request"], execution=event["execution"], left_s=left_s))
+        verdict = deployment.run(planner.plan(given, execution=execution, left_s=left_s))
+    except NoSceneError as error:
+        if is_of_a_tick(execution):  # nobody asked for it now, and the next tick searches again
+            verdict = deployment.run(planner.nothing_yet(given, error, execution=execution))
+        else:
+            verdict = _refused(error)
     except (RequestError, BudgetError, ArrayExistsError) as error:
         verdict = _refused(error)
     except TimeoutError as error:
@@ -201,4 +220,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 def _refused(error: RequestError | BudgetError | ArrayExistsError) -> dict[str, Any]:
     metrics.write({GATHERS_REFUSED: [1]})
-    return {"verdict": "refused", "error": type(error).__name__, "cause": str(error)[:_LONGEST_CAUSE]}
+    name = RequestError.__name__ if isinstance(error, RequestError) else type(error).__name__
+    return {"verdict": "refused", "error": name, "cause": str(error)[:_LONGEST_CAUSE]}

@@ -1,6 +1,7 @@
-"""Lambda entry point: POST /rankings ranks scenes at once or starts a large ranking. GET shows a large one.
+"""Lambda entry point: POST /rankings ranks scenes at once, or starts a large ranking.
 
-A ranking is large if its first scene shows that one function would take too long.
+A ranking is large if its first scene shows that one function would take too long. The other routes list,
+describe, stop and redrive large rankings.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from handlers.api.rank_request import Asked, parsed, ranking_name
-from handlers.api.resolver import address, answered, body_of, resolver
+from handlers.api.resolver import address, answered, body_of, page_of, resolver
 from handlers.settings import Settings
 from handlers.steps.kept import kept_statistics
 from handlers.steps.planning import opened_table
@@ -170,9 +171,24 @@ def app_of(service: RankService, logger: Logger) -> APIGatewayRestResolver:
         logger.append_keys(ranking=answer)
         return service.start(given, answer, links_from=address(app.current_event.raw_event))
 
+    def large_ones() -> Executions:
+        return replace(service.executions(), links_from=address(app.current_event.raw_event))
+
+    @app.get("/rankings")
+    def list_() -> dict[str, Any]:
+        return page_of(large_ones(), app)
+
     @app.get("/rankings/<ranking_id>")
     def show(ranking_id: str) -> dict[str, Any]:
         return service.shown(ranking_id, links_from=address(app.current_event.raw_event))
+
+    @app.delete("/rankings/<ranking_id>")
+    def stop(ranking_id: str) -> dict[str, Any]:
+        return large_ones().stop(ranking_id)
+
+    @app.post("/rankings/<ranking_id>/redrive")
+    def redrive(ranking_id: str) -> tuple[dict[str, Any], int]:
+        return large_ones().redrive(ranking_id), HTTPStatus.ACCEPTED
 
     return app
 

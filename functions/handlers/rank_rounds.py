@@ -284,4 +284,5 @@ def _begun(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 def _refused(error: RequestError | BudgetError) -> dict[str, Any]:
     metrics.write({GATHERS_REFUSED: [1]})
-    return {"verdict": "refused", "error": type(error).__name__, "cause": str(error)[:_LONGEST_CAUSE]}
+    name = RequestError.__name__ if isinstance(error, RequestError) else type(error).__name__
+    return {"verdict": "refused", "error": name, "cause": str(error)[:_LONGEST_CAUSE]}

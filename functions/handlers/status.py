@@ -10,13 +10,11 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from handlers.api.resolver import address, answered, resolver
+from handlers.api.resolver import address, answered, page_of, resolver
 from handlers.api.wiring import ControlPlane, control_plane
 from handlers.settings import Settings
 from pixel_gather.adapters.aws.executions import Executions
-from pixel_gather.errors import RequestError
 
-_DEFAULT_LIMIT: Final = "50"
 _OPENAPI: Final = Path(__file__).with_name("api") / "openapi.json"
 """Written by `handlers.api.openapi`. That module needs pydantic, which this function does not load."""
 
@@ -31,15 +29,7 @@ def app_of(plane: ControlPlane, logger: Logger) -> APIGatewayRestResolver:
 
     @app.get("/gathers")
     def list_() -> dict[str, Any]:
-        event = app.current_event
-        limit = event.get_query_string_value("limit", _DEFAULT_LIMIT)
-        if not limit.isdecimal():
-            raise RequestError("it must be a whole number", field="limit")
-        return gathers().list_(
-            limit=int(limit),
-            token=event.get_query_string_value("token"),
-            state=event.get_query_string_value("state"),
-        )
+        return page_of(gathers(), app)
 
     @app.get("/gathers/<gather_id>")
     def status(gather_id: str) -> dict[str, Any]:

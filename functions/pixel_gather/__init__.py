@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.local.verify import verify
     from pixel_gather.local.versions import compact, forget, open_cube, versions
+    from pixel_gather.local.virtual import Virtual, make_virtual, open_virtual
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
     from pixel_gather.plan.cube_version import CubeVersion
@@ -99,6 +100,7 @@ __all__ = [
     "StoreError",
     "StoreSettings",
     "Verified",
+    "Virtual",
     "__version__",
     "compact",
     "drill",
@@ -116,8 +118,10 @@ __all__ = [
     "joined_versions",
     "ls",
     "make_catalog",
+    "make_virtual",
     "open_cube",
     "open_joined",
+    "open_virtual",
     "presence",
     "rank",
     "replay",
@@ -173,6 +177,7 @@ _MODULES: Final = {
     "pixel_gather.local.search": ("FoundScenes", "search"),
     "pixel_gather.local.verify": ("verify",),
     "pixel_gather.local.versions": ("compact", "forget", "open_cube", "versions"),
+    "pixel_gather.local.virtual": ("Virtual", "make_virtual", "open_virtual"),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),
     "pixel_gather.plan.cube_version": ("CubeVersion",),

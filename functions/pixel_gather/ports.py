@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
+from pixel_gather.model.tile_coding import TileRange
 from pixel_gather.model.window import DescribedCrs, Window
 
 
@@ -67,6 +68,24 @@ class OpenedSource(Protocol):
         Raises:
             StaleHeaderError: The packed header is out of date.
             SourceError: The tiles cannot be read.
+        """
+
+    async def find_tiles(self, window: Window, bands: Sequence[int]) -> list[list[TileRange | None]]:
+        """Return where the compressed tiles are that a window touches. No tile is read.
+
+        A packed header of all tiles answers it without a request. Whether the object is still the same is
+        then not known.
+
+        Args:
+            window: It lies on the raster, and begins at a corner of tiles.
+            bands: Which bands, from 1.
+
+        Returns:
+            For each band, the ranges of its tiles row by row. None for a tile that is not stored.
+
+        Raises:
+            StaleHeaderError: The packed header is out of date.
+            SourceError: The tiles cannot be found, or the store does not tell versions apart.
         """
 
 

@@ -49,6 +49,7 @@ SUMMARIES = {
     "versions": "List the versions of a cube, and what each append has added.",
     "verify": "Read a cube and compare it with its receipt.",
     "view": "Show a cube's pixels in a browser.",
+    "virtual": "Write a cube that refers to the tiles of every file. No pixel is read or copied.",
     "watch": "Show a gather on AWS until it ends.",
 }
 """The commands, each with the first sentence of its help. A command's imports happen when it is used."""

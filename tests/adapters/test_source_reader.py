@@ -13,6 +13,7 @@ from pixel_gather.adapters.source_reader import CogReader
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
+from pixel_gather.model.tile_coding import TileRange
 from pixel_gather.model.window import Window
 
 HEADER: Final = Header(
@@ -79,6 +80,12 @@ class _Source:
 
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
         del window
+        return [[] for _ in bands]
+
+    async def find_tiles(self, window: Window, bands: Sequence[int]) -> list[list[TileRange | None]]:
+        del window
+        if isinstance(self.value, Exception):
+            raise self.value
         return [[] for _ in bands]
 
 

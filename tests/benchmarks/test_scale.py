@@ -22,11 +22,11 @@ def test_bench_scale_plans_and_finishes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_more_sources_take_hardly_more_memory(tmp_path: Path) -> None:
-    """From 3,000 to 15,000: at most 1.4 times the peak. `thresholds.py` goes on to 100,000."""
+    """From 3,000 to 15,000, which fill the buffers of a batch of rows: at most 1.6 times the peak."""
     few, many = (_by_step(n, tmp_path / str(n)) for n in (3_000, 15_000))
 
     for step in ("plan", "finish"):
-        assert many[step].peak_rss_mib < 1.4 * few[step].peak_rss_mib
+        assert many[step].peak_rss_mib < 1.6 * few[step].peak_rss_mib
 
 
 def _by_step(n_sources: int, folder: Path) -> dict[str, ScaleRun]:

@@ -85,9 +85,28 @@ def test_sheet_shows_the_top_with_pictures(scenes: Path, tmp_path: Path) -> None
     assert "http" not in text.replace("http://www.w3.org", "")
 
 
+def test_dry_run_compares_levels(scenes: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a table, or as JSON. Nothing is ranked."""
+    assert _run(str(scenes), *_NDVI, "--dry-run") == 0
+    text = capsys.readouterr().out
+    assert _run(str(scenes), *_NDVI, "--dry-run", "--json") == 0
+    plan = json.loads(capsys.readouterr().out)
+
+    lines = text.splitlines()
+    assert lines[0].startswith("4 scenes like s0, 8 files.")
+    assert lines[2].split()[-5:] == ["MB", "requests", "seconds", "dollars", "read"]
+    assert lines[-1].startswith("full ")
+    assert lines[-1].endswith("  yes")
+    assert [line.split("  ")[0] for line in lines[3:]] == [each["level"] for each in plan["levels"]]
+    assert plan["levels"][-1]["pixels"] == 256 * 256
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("LIST", "--by", "B4", "--dry-run", "--csv"), "--csv: a dry run ranks nothing"),
+        (("LIST", "--by", "B4", "--dry-run", "--html", "x"), "--html: a dry run ranks nothing"),
+        (("LIST", "--by", "B4", "--dry-run", "--deployed"), "--dry-run: it is computed on this machine"),
         (("--by", "ndvi"), "rank: give one of LIST, --catalog and --stac"),
         (("LIST", "--by", "nir ++"), "by: position 7: it ends where"),
         (("LIST", "--by", "ndvi"), "by: the list has no band nir; it has B4, B5"),

@@ -30,6 +30,7 @@ from moto import mock_aws
 
 from infra.settings import Settings
 from pixel_gather.adapters.aws.gather_document import gather_line, status_document
+from pixel_gather.adapters.aws.ranking_document import ranking_document
 from pixel_gather.ranking.table import COLUMNS
 from pixel_gather.request.request import parse_request
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK
@@ -1026,7 +1027,7 @@ RANKED = {
     "scenes": [
         dict.fromkeys(COLUMNS)
         | {"rank": 1, "rank_low": 1, "rank_high": 1, "id": "a", "value": 2.5, "error": 0.5}
-        | {"status": "ok", "hrefs": ["s3://scenes/a.tif"]}
+        | {"status": "ok", "hrefs": ["s3://scenes/a.tif"], "bytes": 9, "requests": 1}
     ],
     "totals": {"scenes": 1, "failed": 0, "kept": 0, "bytes": 9, "requests": 1, "seconds": 0.1, "usd": 1e-6},
     "notes": ["said"],
@@ -1061,7 +1062,7 @@ def test_rank_by_a_deployment_prints_its_table(
         "order": "desc",
         "limits": {"usd": 2.0},
     }
-    assert printed.out.splitlines()[1].split() == ["1", "a", "2.5", "0.5", "ok"]
+    assert printed.out.splitlines()[1].split() == ["1", "a", "2.5", "0.5", "9", "1", "ok"]
     assert "said" in printed.err
     assert "1 scene: 0.00 MB in 1 request" in printed.err
 
@@ -1094,9 +1095,105 @@ def test_large_ranking_that_fails_says_why(
 ) -> None:
     """By the document's error."""
     api.on("POST /v1/rankings", Reply({"id": ID, "links": {"self": "https://there"}}, 202))
-    error = {"type": "BudgetError", "detail": "limits.usd: it would cost more"}
-    api.on(f"GET /v1/rankings/{ID}", {"state": "failed", "scenes": None, "ranking": None, "error": error})
+    error = {"type": "States.Timeout", "detail": "it took longer than the deployment allows"}
+    links = {"self": f"/rankings/{ID}", "redrive": f"/rankings/{ID}/redrive"}
+    failed = {"state": "failed", "scenes": None, "ranking": None, "error": error, "links": links}
+    api.on(f"GET /v1/rankings/{ID}", failed)
 
     assert run("rank", "s3://scenes/list.txt", "--by", "b1", "--deployed") != 0
-    assert "limits.usd: it would cost more" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "it took longer than the deployment allows" in said
+    assert f"pixel-gather redrive {ID} goes on with it" in said
     assert pauses
+
+
+NO_GATHER = Reply({"type": "urn:pixel-gather:problem:gather_not_found", "detail": "there is no gather"}, 404)
+
+
+def ranking(status: str = "RUNNING", *, done: int = 0, **more: Any) -> dict[str, Any]:
+    """Return the document of a large ranking of 1,563 scenes, in its second round of 40."""
+    found = {"name": ID, "status": status, "startDate": BEGAN, "input": "{}"} | more
+    if status != "RUNNING":
+        found["stopDate"] = BEGAN + timedelta(seconds=95)
+    summary = {"round": 2, "n_scenes": 1563, "n_wanted": 40, "n_tasks": 4, "usd": 0.0014}
+    counts = {"succeeded": done, "failed": 0, "timedOut": 0}
+    now = BEGAN + timedelta(seconds=30)
+    return ranking_document(found, counts=counts, summary=summary, now=now, links_from="https://there")
+
+
+def ranked() -> dict[str, Any]:
+    """Return the document of a complete ranking of one scene."""
+    place = "s3://arrays/rankings/a/ranking"
+    result = RANKED["totals"] | {
+        "ranking": "a",
+        "rounds": 2,
+        "table": f"{place}.json",
+        "parquet": f"{place}.parquet",
+    }
+    return ranking("SUCCEEDED", output=json.dumps(result)) | {"ranking": RANKED}
+
+
+@pytest.mark.parametrize("command", ["status", "watch"])
+def test_status_and_watch_show_a_ranking(
+    api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """An id that is no gather's is a ranking's. At the end its table is printed."""
+    api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
+    api.on(f"GET /v1/rankings/{ID}", ranking(done=1), ranked())
+
+    assert run(command, ID) == 0
+    first = capsys.readouterr()
+    assert run("status", ID) == 0
+    last = capsys.readouterr().out
+
+    assert "1,563; about 10 of 40 in round 2" in (first.out if command == "status" else first.err)
+    lines = last.splitlines()
+    assert lines[0] == f"ranking       {ID}"
+    assert lines[1] == "state         succeeded after 1 min 35 s"
+    assert "scenes        1" in lines
+    assert "table         s3://arrays/rankings/a/ranking.json" in lines
+    assert lines[-1].split() == ["1", "a", "2.5", "0.5", "9", "1", "ok"]
+    assert len(pauses) == (command == "watch")
+
+
+def test_ranking_is_cancelled_and_redriven(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the same commands as a gather."""
+    api.on(f"DELETE /v1/gathers/{ID}", NO_GATHER)
+    api.on(f"POST /v1/gathers/{ID}/redrive", NO_GATHER)
+    links = {"self": f"https://there/rankings/{ID}"}
+    api.on(f"DELETE /v1/rankings/{ID}", {"id": ID, "state": "stopped", "links": links})
+    api.on(f"POST /v1/rankings/{ID}/redrive", {"id": ID, "state": "running", "links": links})
+
+    assert (run("cancel", ID), run("redrive", ID)) == (0, 0)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"ranking       {ID}", "state         stopped", lines[0], "state         running"]
+
+
+def test_id_of_neither_says_so(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both answers are said; of an API without rankings, only that on gathers."""
+    api.on(f"GET /v1/gathers/{ID}", NO_GATHER)
+    run("status", ID)
+    old = capsys.readouterr().err
+    no_ranking = Reply(
+        {"type": "urn:pixel-gather:problem:gather_not_found", "detail": "there is no ranking"}, 404
+    )
+    api.on(f"GET /v1/rankings/{ID}", no_ranking)
+
+    assert run("status", ID) == 2
+    assert "there is no gather; and there is no ranking" in capsys.readouterr().err
+    assert old.strip().endswith("there is no gather")
+
+
+def test_list_of_rankings(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are listed by themselves, and by the API alone."""
+    found = {"name": ID, "status": "ABORTED", "startDate": BEGAN, "stopDate": BEGAN + timedelta(minutes=2)}
+    line = gather_line(found, now=BEGAN, links_from="", kind="ranking")
+    api.on("GET /v1/rankings", {"rankings": [line], "next": None})
+
+    assert run("list", "--rankings", "--state", "stopped") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert api.asked[0].query == {"limit": ["20"], "state": ["stopped"]}
+    assert lines[0].split() == ["ranking", "state", "submitted", "took"]
+    assert lines[1] == f"{ID}  stopped  2026-11-20 10:00:00 UTC  2 min 00 s"

@@ -55,7 +55,7 @@ class FakeExecutions:
     def submit(self, request: Mapping[str, Any], *, name: str, again: bool = False) -> dict[str, Any]:
         """Start each name once."""
         self._called("submit", request, name)
-        is_new = name not in self.known
+        is_new = again or name not in self.known
         self.known.add(name)
         return self._line(name) | {"is_new": is_new}
 

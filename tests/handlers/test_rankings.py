@@ -52,13 +52,19 @@ class Service:
         """Get a ranking."""
         return self._answer("GET", f"/rankings/{id_}", None, 29.0)
 
-    def _answer(self, method: str, path: str, body: Any, left_s: float) -> tuple[int, Any]:
+    def do(self, method: str, path: str, **query: str) -> tuple[int, Any]:
+        """Send any other request."""
+        return self._answer(method, path, None, 29.0, query)
+
+    def _answer(
+        self, method: str, path: str, body: Any, left_s: float, query: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
         event = {
             "resource": path,
             "path": path,
             "httpMethod": method,
             "headers": {},
-            "queryStringParameters": None,
+            "queryStringParameters": query,
             "requestContext": {"requestId": "r", "domainName": "api.example.org", "path": f"/v1{path}"},
             "body": None if body is None else json.dumps(body),
             "isBase64Encoded": False,
@@ -99,7 +105,7 @@ def opened(s3_url: str, cogs: list[Path]) -> Iterator[Service]:
 def service(opened: Service) -> Service:
     """The functions, without anything of earlier rankings."""
     machine = opened.machine
-    machine.poison, machine.found, machine.n_children = set(), {}, []
+    machine.poison, machine.found, machine.n_children, machine.is_slow = set(), {}, [], False
     for bucket in ("cubes", "control"):
         there = machine.s3.list_objects_v2(Bucket=bucket).get("Contents", [])
         if there:
@@ -303,3 +309,44 @@ def test_rankings_that_do_not_exist_are_not_found(service: Service) -> None:
 
     assert code == 404
     assert problem["detail"].startswith("there is no ranking 0123456789abcdef")
+
+
+def test_rankings_are_listed_stopped_and_redriven(service: Service) -> None:
+    """As gathers are. The documents are those of the API's description."""
+    body = {"sources": SCENES, "by": "b1", "precision": "coarse"}
+    service.machine.is_slow = True
+    _, line = service.ask(body)
+    path = f"/rankings/{line['id']}"
+    _, running = service.show(line["id"])
+    early_code, early = service.do("POST", f"{path}/redrive")
+
+    stopped_code, stopped = service.do("DELETE", path)
+    _, after = service.show(line["id"])
+    listed_code, listed = service.do("GET", "/rankings", limit="5")
+    code, redriven = service.do("POST", f"{path}/redrive")
+    _, ended = service.show(line["id"])
+    late_code, late = service.do("POST", f"{path}/redrive")
+
+    assert (early_code, stopped_code, listed_code, code, late_code) == (409, 200, 200, 202, 409)
+    assert (running["links"]["stop"], "redrive" in running["links"]) == (running["links"]["self"], False)
+    assert early["detail"].startswith(f"the ranking {line['id']} is still running")
+    assert (stopped["id"], stopped["state"], after["state"]) == (line["id"], "stopped", "stopped")
+    assert after["links"]["redrive"] == f"{after['links']['self']}/redrive"
+    assert after["error"] == {"type": "Stopped", "detail": "stopped on request"}
+    assert [each["id"] for each in listed["rankings"]] == [line["id"]]
+    assert listed["rankings"][0]["links"]["self"].endswith(path)
+    assert redriven["state"] == "running"
+    assert same(ended["ranking"]["scenes"]) == same(service.here(body))
+    assert "redrive" not in ended["links"]
+    assert late["detail"].startswith(f"the ranking {line['id']} has succeeded")
+    components = openapi_document()["components"]
+    for name, document in (("RankingLine", stopped), ("RankingLine", redriven), ("Rankings", listed)):
+        whole = {"$ref": f"#/components/schemas/{name}", "components": components}
+        assert not list(Draft202012Validator(whole).iter_errors(document))
+
+
+def test_list_of_rankings_refuses_a_wrong_limit(service: Service) -> None:
+    """As the list of gathers does."""
+    code, problem = service.do("GET", "/rankings", limit="many")
+
+    assert (code, problem["field"]) == (422, "limit")

@@ -12,8 +12,10 @@ from botocore.exceptions import ClientError
 
 from catalog.scenes import item
 from pixel_gather import Settings, StoreSettings, gather
+from pixel_gather.adapters.aws.gather_document import status_document, summary_key
 from pixel_gather.catalog.schedule import Schedule
 from pixel_gather.errors import RequestError, StoreError
+from pixel_gather_cli.deployment.status_text import status_text
 from support.lambda_functions import Context, StateMachine, cold_start
 
 REQUEST: dict[str, Any] = {
@@ -134,6 +136,50 @@ def test_three_ticks_make_the_cube_append_what_is_new_and_append_nothing(
 
     assert rows == [3, 5, 5], ends
     assert ends[2]["verdict"] == "complete"
+
+
+def test_tick_that_finds_no_scene_is_no_failure(
+    tick: ModuleType, machine: StateMachine, states: FakeStepFunctions
+) -> None:
+    """The execution succeeds without a cube, and says why. The same search by a person is refused."""
+    put_items(machine.s3, 3)
+    name = told(tick, "2026-05-03T12:00:00Z")["execution"]
+
+    verdict = machine.planned(states.started[name], execution=name)
+    by_hand = machine.planned(states.started[name], execution="grows-0123456789abcdef")
+
+    assert verdict["verdict"] == "complete"
+    assert "no scene was found" in verdict["result"]["why"]
+    assert (by_hand["verdict"], by_hand["error"]) == ("refused", "RequestError")
+    assert machine.s3.list_objects_v2(Bucket="cubes")["KeyCount"] == 0
+    kept = machine.s3.get_object(Bucket="control", Key=summary_key(name))["Body"].read()
+    described = {"name": name, "status": "SUCCEEDED", "startDate": datetime.now(UTC)}
+    document = status_document(
+        described | {"output": json.dumps(verdict["result"])},
+        counts=None,
+        summary=json.loads(kept),
+        now=datetime.now(UTC),
+        links_from="",
+    )
+    assert (document["state"], document["sources"]["total"]) == ("succeeded", 0)
+    assert document["warnings"] == [verdict["result"]["why"]]
+    assert "no scene was found" in status_text(document)
+    assert told(tick, "2026-06-03T12:00:00Z")["execution"] == "tick-daily-20260603T120000Z"
+
+
+def test_tick_whose_scenes_lack_the_asset_is_refused(
+    tick: ModuleType, machine: StateMachine, states: FakeStepFunctions
+) -> None:
+    """That is a wrong request, so the notice of failed ticks is sent."""
+    put_items(machine.s3, 3)
+    stac = REQUEST["sources"]["stac"] | {"assets": ["B99"]}
+    wrong = replace(DAILY, request=REQUEST | {"sources": {"stac": stac}})
+    name = told(tick, "2026-06-03T12:00:00Z", wrong)["execution"]
+
+    verdict = machine.planned(states.started[name], execution=name)
+
+    assert (verdict["verdict"], verdict["error"]) == ("refused", "RequestError")
+    assert "none has an asset B99" in verdict["cause"]
 
 
 def test_first_gather_that_failed_is_gone_on_with_by_the_next_tick(

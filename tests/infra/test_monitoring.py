@@ -56,10 +56,13 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
         "5 % of sources gave no pixels",
         "Lambda throttles workers of 1,024 MiB",
         "Lambda throttles workers of 1,769 MiB",
+        "Lambda throttles workers of rankings",
         "A worker of 1,024 MiB came near its time-out",
         "A worker of 1,769 MiB came near its time-out",
+        "A worker of rankings came near its time-out",
         "10 % of tries by workers of 1,024 MiB fail",
         "10 % of tries by workers of 1,769 MiB fail",
+        "10 % of tries by workers of rankings fail",
         "Plan ended in an error, no refusal",
         "Finish ended in an error, no refusal",
         "RankRounds ended in an error, no refusal",
@@ -68,13 +71,19 @@ def test_alarms_watch_what_an_operator_has_to_mend(stack: Synthesized) -> None:
         "Gathers cost $25 in a day by our model",
         "Workers of 1,024 MiB ran for $25 in a day",
         "Workers of 1,769 MiB ran for $25 in a day",
+        "Workers of rankings ran for $25 in a day",
     }
 
 
 @pytest.mark.parametrize(
-    ("size", "function"), [("1,024 MiB", "small_gather_shard"), ("1,769 MiB", "gather_shard")]
+    ("size", "function"),
+    [
+        ("1,024 MiB", "small_gather_shard"),
+        ("1,769 MiB", "gather_shard"),
+        ("rankings", "measure_scenes"),
+    ],
 )
-def test_each_function_that_fills_shards_is_watched(stack: Synthesized, size: str, function: str) -> None:
+def test_each_function_of_workers_is_watched(stack: Synthesized, size: str, function: str) -> None:
     """Each worker function has its own alarms on throttles, time, errors and dollars."""
     found = alarms(stack)
     slow = found[f"A worker of {size} came near its time-out"]
@@ -158,7 +167,7 @@ def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:
         "InputPathsMap"
     ].keys()
     assert "pixel-gather status <name>" in notice
-    assert "GET /rankings/<name>" in notice
+    assert "pixel-gather redrive <name>" in notice
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,17 @@ from pixel_gather import (
     join,
     joined_members,
     joined_versions,
+    open_cube,
     open_joined,
     presence,
+    replay,
     rows_where,
+    verify,
+    versions,
 )
 from pixel_gather_cli.main import command
-from support.joined_cubes import gather_member
+from support.joined_cubes import FILES, gather_member
+from support.undrawn import gather_undrawn
 
 ROWS = (4, 5, 6)
 
@@ -331,6 +336,8 @@ def test_copies_make_a_plain_cube(cubes: list[Path], tmp_path: Path) -> None:
     assert copy.status.values[~there].tolist() == [255] * 3
     assert np.isnat(copy.time.values[~there]).all()
     assert rows_where(tmp_path / "copy.zarr", "sat == 'B'").tolist() == [1, 3, 5, 7, 12, 14, 16]
+    assert rows_where(tmp_path / "copy.zarr", "cloud < 10").tolist() == [0, 4, 12]  # padding has 0
+    assert presence(tmp_path / "copy.zarr", "sat").n_left_out == 3
     with pytest.raises(ArrayExistsError, match="a cube is there"):
         join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
 
@@ -343,6 +350,85 @@ def test_copies_of_whole_shards_need_no_padding(cubes: list[Path], tmp_path: Pat
 
     assert "presence" not in copy
     np.testing.assert_array_equal(copy.band_1.values, together(cubes[:2], "band_1"))
+
+
+def test_a_copy_is_verified_and_joined_like_any_cube(cubes: list[Path], tmp_path: Path) -> None:
+    """It has a table of its rows and a receipt. Joins and digests leave out its padding."""
+    copy, more = tmp_path / "copy.zarr", tmp_path / "more.zarr"
+    join(cubes[:3], to=copy, copy=True)
+    join([copy, cubes[0]], to=more, copy=True)
+    found = join([copy, cubes[0]], to=tmp_path / "all", by=["member,month"])
+    whole = open_joined(tmp_path / "all")
+
+    for each, n_shards in ((copy, 5), (more, 6)):
+        verified = verify(each)
+        assert (verified.differences, verified.n_compared, verified.n_files) == ((), n_shards, 1)
+    assert found.n_rows == sum(ROWS) + ROWS[0]
+    for name in ("band_1", "href", "status"):
+        np.testing.assert_array_equal(
+            whole[name].values, together([*cubes[:3], cubes[0]], name), err_msg=name
+        )
+    assert xr.open_zarr(more).presence.values.tolist() == [*[1] * 9, *[0] * 3, *[1] * 6, *[0] * 2, *[1] * 4]
+    in_both = rows_where(tmp_path / "all", "mean > -1e9 and sat == 'A'")  # `mean` is in the tables alone
+    assert in_both.tolist() == [0, 2, 4, 6, 8, 15, 17]
+    by_member = presence(tmp_path / "all", "member")
+    second = by_member.labels[0].tolist().index(str(cubes[0]))
+    assert by_member.rows(second).tolist() == [15, 16, 17, 18]
+
+
+def test_verify_names_what_differs_in_a_copy(own: list[Path], tmp_path: Path) -> None:
+    """Other pixels in a shard with padding, another table, another record of all pixels."""
+    copy = tmp_path / "copy.zarr"
+    join(own[:3], to=copy, copy=True)
+    array: Any = zarr.open_array(copy / "band_1", mode="r+")
+    array[9:12] = 7  # padding, which does not count
+    assert verify(copy).is_same
+    array[8] = 7
+    with (copy / "rows.parquet").open("ab") as table:
+        table.write(b" ")
+    root = copy / "zarr.json"
+    root.write_text(root.read_text().replace(r"\"pixels\": \"", r"\"pixels\": \"0"))
+
+    differences = verify(copy).differences
+
+    assert [each.split(" ")[0] for each in differences] == ["the", "band_1/c/2/0/0", "rows.parquet"]
+    assert differences[0] == "the report in zarr.json has another digest of all pixels"
+    assert differences[1] == "band_1/c/2/0/0 has other pixels than the receipt says"
+
+
+def test_duckdb_reads_the_table_of_a_copy(cubes: list[Path], tmp_path: Path) -> None:
+    """It has all columns of the members' tables."""
+    join(cubes[:3], to=tmp_path / "copy.zarr", copy=True)
+    table = str(tmp_path / "copy.zarr/rows.parquet")
+
+    counted = duckdb.execute(
+        "SELECT sat, count(*) FROM read_parquet(?) WHERE presence = 1 GROUP BY sat ORDER BY sat",
+        [table],
+    ).fetchall()
+
+    assert counted == [("A", 5), ("B", 7), ("C", 3)]
+
+
+def test_a_copy_is_neither_replayed_nor_appended_to(cubes: list[Path], tmp_path: Path) -> None:
+    """The messages say what to do."""
+    join(cubes[:2], to=tmp_path / "copy.zarr", copy=True)
+
+    with pytest.raises(RequestError, match=r"is a copy of joined cubes.*replay its members"):
+        replay(tmp_path / "copy.zarr")
+    request = {"sources": [str(FILES[0])], "window": {"pixels": [0, 0, 16, 12]}}
+    with pytest.raises(RequestError, match=r"output.append_to: .*append to its members"):
+        gather_undrawn(request | {"output": {"append_to": str(tmp_path / "copy.zarr")}})
+    (version,) = versions(tmp_path / "copy.zarr")
+    assert (version.kind, version.n_rows, version.n_sources) == ("copy", 9, 9)
+    assert open_cube(tmp_path / "copy.zarr", version=1).sizes["time"] == 9
+
+
+def test_a_member_with_another_receipt_is_not_copied(own: list[Path], tmp_path: Path) -> None:
+    """A copy would say that its pixels are others."""
+    shutil.copy(own[1] / "receipt.json", own[0] / "receipt.json")
+
+    with pytest.raises(StoreError, match=r"t0.zarr: it has changed since its receipt.json was written"):
+        join(own[:2], to=tmp_path / "copy.zarr", copy=True)
 
 
 def test_a_copy_is_one_array(cubes: list[Path], tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from adapters.catalog import stac_server
 from catalog.scenes import item
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.errors import BudgetError, RequestError, StoreError
+from pixel_gather.errors import BudgetError, RequestError, SourceError, StoreError
 from pixel_gather.local.gather import Progress, Settings
-from pixel_gather.local.rank import catalog_sources, rank, rank_async
+from pixel_gather.local.rank import catalog_sources, plan_ranking, rank, rank_async
 from pixel_gather.model.status import Status
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.table import Ranking
@@ -223,6 +223,63 @@ def test_box_across_180_degrees_holds_the_side_that_an_image_shows(tmp_path: Pat
 
     assert rows["side.tif"]["value"] == pytest.approx(pixels[94:99, 355:].astype("float64").mean())
     assert rows["utm.tif"]["pixels"] == pytest.approx(111 * 55, rel=0.05)
+
+
+_EAST_PART = [[170, 10], [180, 10], [180, -8], [170, 10]]
+_WEST_PART = [[-180, 10], [-160.5, 12], [-165, -6], [-180, -8], [-180, 10]]
+
+
+@pytest.mark.parametrize("precision", ["exact", "coarse"])
+@pytest.mark.parametrize(
+    "polygon",
+    [
+        {"type": "MultiPolygon", "coordinates": [[_EAST_PART], [_WEST_PART]]},
+        {
+            "type": "Polygon",
+            "coordinates": [[[170, 10], [180, 10], [-160.5, 12], [-165, -6], [180, -8], [170, 10]]],
+        },
+    ],
+    ids=["cut, as RFC 7946 asks", "in one piece"],
+)
+def test_polygon_across_180_degrees_holds_both_sides(
+    tmp_path: Path, polygon: dict[str, Any], precision: str
+) -> None:
+    """Of an image of the whole Earth: the pixels that GDAL finds in either side."""
+    pixels = _globe(tmp_path / "globe.tif")
+    parts = [{"type": "Polygon", "coordinates": [each]} for each in (_EAST_PART, _WEST_PART)]
+
+    (row,) = rank([tmp_path / "globe.tif"], by="b1", geojson=polygon, precision=precision).rows()
+
+    inside = ~geometry_mask(parts, pixels.shape, _GLOBE)
+    assert inside[:, :20].any()
+    assert inside[:, 350:].any()
+    assert row["pixels"] == inside.sum()
+    assert row["value"] == pytest.approx(pixels[inside].astype("float64").mean(), rel=1e-9)
+    assert row["valid"] == pytest.approx(1.0, abs=0.03)
+
+
+def test_polygon_across_180_degrees_holds_the_side_that_an_image_shows(tmp_path: Path) -> None:
+    """And both where the image's own grid goes on beyond 180 degrees. Images of neither side are listed."""
+    side = rasterio.Affine(0.1, 0, 144, 0, -0.1, 10)
+    utm = rasterio.Affine(1000, 0, 700_000, 0, -1000, 90_000)
+    pixels = _globe(tmp_path / "side.tif", transform=side)
+    of_utm = _globe(tmp_path / "utm.tif", crs="EPSG:32660", transform=utm)
+    _globe(tmp_path / "far.tif", transform=rasterio.Affine(0.1, 0, 0, 0, -0.1, 10))
+    west = {"type": "Polygon", "coordinates": [[[178.03, 0.12], [180, 0.12], [180, 0.73], [178.03, 0.12]]]}
+    east = {"type": "Polygon", "coordinates": [[[-180, 0.12], [-179.6, 0.12], [-180, 0.73], [-180, 0.12]]]}
+    both = {"type": "MultiPolygon", "coordinates": [west["coordinates"], east["coordinates"]]}
+    hrefs = [tmp_path / f"{name}.tif" for name in ("side", "utm", "far")]
+
+    rows = _by_scene(rank(hrefs, by="b1", geojson=both, precision="exact"))
+
+    inside = ~geometry_mask([west], pixels.shape, side)
+    in_utm = [transform_geom("EPSG:4326", "EPSG:32660", each, precision=9) for each in (west, east)]
+    inside_utm = ~geometry_mask(in_utm, pixels.shape, utm)
+    assert rows["side.tif"]["value"] == pytest.approx(pixels[inside].astype("float64").mean())
+    assert rows["utm.tif"]["pixels"] == pytest.approx(inside_utm.sum(), rel=2e-3)
+    assert rows["utm.tif"]["value"] == pytest.approx(of_utm[inside_utm].astype("float64").mean(), rel=5e-3)
+    assert rows["utm.tif"]["valid"] == pytest.approx(1.0, abs=0.01)
+    assert (rows["far.tif"]["status"], rows["far.tif"]["rank"]) == ("outside", None)
 
 
 def test_share_beside_other_values_is_refused() -> None:
@@ -495,3 +552,58 @@ def test_ranking_is_plain_json(folder: Path) -> None:
     assert found["totals"]["failed"] == 1
     assert not math.isnan(found["totals"]["usd"])
     assert Status.MISSING.name.lower() == found["scenes"][-1]["status"]
+
+
+def _planned(sources: Any, **given: Any) -> list[dict[str, Any]]:
+    levels: list[dict[str, Any]] = run(plan_ranking(sources, RankingRequest.of(**given))).to_json()["levels"]
+    return levels
+
+
+@pytest.mark.parametrize("area", [None, (37, 61, 311, 254)])
+def test_plan_compares_the_bytes_that_each_level_takes(
+    folder: Path, area: tuple[int, int, int, int] | None
+) -> None:
+    """They are those that a ranking reads at that level, of all bands and of the mask, headers aside."""
+    given: dict[str, Any] = {
+        "by": "ndvi",
+        "mask": {"band": "scl", "drop": _SCL_DROP},
+        "bbox": None if area is None else lonlat_box(*area),
+    }
+    levels = _planned(folder / "list.csv", **given)
+    first = {
+        precision: _by_scene(rank(folder / "list.csv", **given, precision=precision))["scene 0"]
+        for precision in ("coarse", "exact")
+    }
+
+    read = [each for each in levels if each["read"]]
+    assert [each["bytes"] for each in levels] == sorted(each["bytes"] for each in levels)
+    for each, precision in ((read[0], "coarse"), (levels[-1], "exact")):
+        assert first[precision]["level"] == each["level"]
+        assert 0 <= first[precision]["bytes"] - each["bytes"] <= 3 * (16 << 10)
+    assert levels[-1]["all_scenes"]["bytes"] == 6 * levels[-1]["bytes"]
+    assert levels[-1]["all_scenes"]["requests"] == 6 * 3 * 2
+    assert levels[-1]["share_of_full"] == 1
+
+
+def test_plan_says_why_a_level_is_not_read(folder: Path) -> None:
+    """In a small area overviews have few pixels or save nothing. Classes are not averaged."""
+    small = _planned(folder / "nir0.tif", by="b1", bbox=lonlat_box(100, 100, 70, 70))
+    classes = _planned(folder / "scl0.tif", by="clear", mask={"band": "b1", "drop": [9]})
+
+    assert [each["read"] for each in small] == [False] * (len(small) - 1) + [True]
+    assert {each["why_not"] for each in small[:-1]} <= {
+        "it has under 1,000 pixels in the area",
+        "it takes over 80 % of the bytes of full resolution",
+    }
+    assert classes[0]["why_not"] == "the file does not say that its overviews hold classes"
+    assert classes[-1]["why_not"] is None
+
+
+def test_plan_is_of_the_first_scene_that_can_be_read(folder: Path, tmp_path: Path) -> None:
+    """If there is none, its reason is the error."""
+    gone = tmp_path / "gone.tif"
+    plan = run(plan_ranking([gone, folder / "nir0.tif"], RankingRequest.of(by="b1")))
+
+    assert (plan.like, plan.n_scenes) == ("nir0.tif", 2)
+    with pytest.raises(SourceError, match="no such object"):
+        run(plan_ranking([gone], RankingRequest.of(by="b1")))

@@ -2,12 +2,14 @@
 
 import json
 import shutil
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from pixel_gather import RequestError, StoreError, presence, rows_where
+from pixel_gather.adapters.cube import read_rows
 from pixel_gather_cli.main import command
 from support.undrawn import gather_undrawn
 
@@ -55,6 +57,32 @@ def test_place_without_a_cube_is_refused(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="no cube is there"):
             rows_where(place, "time > 2020-01-01")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_are_read_once_and_again_when_the_cube_has_changed(cube: Path, tmp_path: Path) -> None:
+    """A version is known by the ETag of the cube's metadata."""
+    own = shutil.copytree(cube, tmp_path / "own.zarr")
+    assert rows_where(own, "cloud_cover > 10").tolist() == [1, 2, 3]
+    shutil.rmtree(own / "cloud_cover/c")  # Zarr reads missing chunks as the fill value
+    assert rows_where(own, "cloud_cover > 20").tolist() == [2, 3]
+
+    metadata = json.loads((own / "zarr.json").read_text())
+    (own / "zarr.json").write_text(json.dumps(metadata))
+
+    assert rows_where(own, "cloud_cover > 10").tolist() == []
+
+
+def test_columns_that_were_asked_last_are_kept(cube: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are forgotten when there is no room."""
+    monkeypatch.setattr(read_rows, "_kept", OrderedDict())
+    monkeypatch.setattr(read_rows, "MOST_KEPT_NBYTES", 2 * 8 * len(FILES))
+
+    for conditions in ("time > 1970", "cloud_cover > 1", "time > 1970", "mean > 0"):
+        rows_where(cube, conditions)
+
+    assert [name for _, _, name in read_rows._kept] == ["time", "mean"]
+    rows_where(cube, "href != 'a'")  # texts that do not repeat are not kept
+    assert [name for _, _, name in read_rows._kept] == ["time", "mean"]
 
 
 def test_presence_of_a_cube_is_shown_without_pixels(cube: Path) -> None:

@@ -192,7 +192,7 @@ def test_forecast_of_a_round_counts_each_scene_by_its_next_level() -> None:
     assert found.seconds == pytest.approx(4 * 0.1 + 0.2 + 2 * 0.009 + 4 * 0.2e-3)
 
 
-@pytest.mark.parametrize(("seconds", "workers"), product([1.0, 100.0, 1e5], [1, 50, 500]))
+@pytest.mark.parametrize(("seconds", "workers"), list(product([1.0, 100.0, 1e5], [1, 50, 500])))
 def test_tasks_are_neither_too_many_nor_too_long(seconds: float, workers: int) -> None:
     """No task is near the end of a worker's life; workers are no more than the deployment's."""
     found = plan_round(Forecast(5000, 1e9, seconds), n_scenes=5000, most_workers=workers)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pixel_gather.errors import RequestError
-from pixel_gather.report.presence import axis_of, presence_of
+from pixel_gather.report.presence import _in_order, axis_of, presence_of
 from pixel_gather.report.row_coordinates import NO_TIME
+from pixel_gather.report.rows_where import NumberedTexts
 
 DAY_US = 86_400_000_000
 
@@ -93,3 +94,24 @@ def test_axes_that_make_no_bins_or_too_many_are_refused() -> None:
         presence_of([many, many], counts=all_of(40_000))
     with pytest.raises(RequestError, match="status has several values for each row"):
         axis_of("status", np.zeros((3, 2)))
+
+
+def test_numbered_texts_make_the_bins_of_their_texts() -> None:
+    """A text that no row has, and the empty text, have none."""
+    values = NumberedTexts(
+        texts=np.array(["c", "", "none", "a"], dtype=object), numbers=np.array([3, 0, 1, 3], dtype="uint32")
+    )
+
+    found = axis_of("tile", values)
+
+    assert found.labels.tolist() == ["a", "c"]
+    assert found.bins.tolist() == [0, 1, -1, 0]
+
+
+@pytest.mark.parametrize("n_bins", [1 << 16, (1 << 16) + 1, 1 << 30])
+def test_rows_of_a_bin_stay_in_order(n_bins: int) -> None:
+    """Few and many bins are sorted in other ways."""
+    rng = np.random.default_rng(n_bins)
+    index = rng.choice(rng.integers(0, n_bins, 50), 1000)
+
+    assert _in_order(index, n_bins).tolist() == np.argsort(index, kind="stable").tolist()

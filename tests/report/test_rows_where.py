@@ -8,7 +8,7 @@ import pytest
 from pixel_gather.catalog.where import parse_where
 from pixel_gather.errors import RequestError
 from pixel_gather.report.row_coordinates import NO_TIME
-from pixel_gather.report.rows_where import mask_of
+from pixel_gather.report.rows_where import NumberedTexts, mask_of, numbered
 
 DAY_US = 86_400_000_000
 COLUMNS: dict[str, Any] = {
@@ -54,3 +54,20 @@ def test_values_that_cannot_be_compared_are_refused(where: str, said: str) -> No
     """The message names the coordinate."""
     with pytest.raises(RequestError, match=said):
         mask_of(parse_where(where), COLUMNS)
+
+
+def test_texts_that_repeat_are_numbered() -> None:
+    """Conditions on them find the same rows. Texts that seldom repeat stay as they are."""
+    texts = np.array(["S2A", "", "S2B", "S2A"] * 3, dtype=object)
+    found = numbered(texts)
+
+    assert isinstance(found, NumberedTexts)
+    assert found.texts.tolist() == ["S2A", "", "S2B"]
+    assert found.numbers.tolist() == [0, 1, 2, 0] * 3
+    for where in ("platform == S2A", "platform != S2A", "platform in (S2B, S2C)"):
+        conditions = parse_where(where)
+        plain, by_number = (mask_of(conditions, {"platform": each}) for each in (texts, found))
+        assert by_number.tolist() == plain.tolist()
+    assert isinstance(numbered(texts[:7]), np.ndarray)
+    assert isinstance(numbered(np.arange(8)), np.ndarray)
+    assert isinstance(numbered(np.array([["a"] * 2] * 8, dtype=object)), np.ndarray)

@@ -20,6 +20,9 @@ class CountedS3:
     asked: list[tuple[str, str]] = field(default_factory=list)
     """Method and path with query of each request."""
 
+    ranges: list[tuple[str, int, int]] = field(default_factory=list)
+    """Path, first byte and the byte after the last of each GET of a range."""
+
     sent_nbytes: int = 0
     """Bytes of all answers' bodies."""
 
@@ -31,6 +34,9 @@ class CountedS3:
         query = environment.get("QUERY_STRING", "")
         path = environment["PATH_INFO"] + (f"?{query}" if query else "")
         self.asked.append((environment["REQUEST_METHOD"], path))
+        if range_ := environment.get("HTTP_RANGE"):
+            first, _, last = range_.removeprefix("bytes=").partition("-")
+            self.ranges.append((environment["PATH_INFO"], int(first), int(last) + 1))
         self.received_nbytes += int(environment.get("CONTENT_LENGTH") or 0)
         body = b"".join(self._moto(environment, start))
         self.sent_nbytes += len(body) if environment["REQUEST_METHOD"] != "HEAD" else 0
@@ -43,6 +49,7 @@ class CountedS3:
     def forget(self) -> None:
         """Count from 0 again."""
         self.asked.clear()
+        self.ranges.clear()
         self.sent_nbytes = self.received_nbytes = 0
 
 

@@ -13,6 +13,7 @@ from pixel_gather.claim import check_found_claim
 from pixel_gather.errors import ArrayExistsError, RequestError, SourceError, StaleHeaderError
 from pixel_gather.model.source import Cost, CubeRow, Header, ListColumn, SearchCost, Source
 from pixel_gather.model.status import Status
+from pixel_gather.model.tile_coding import TileRange
 from pixel_gather.model.window import DescribedCrs, Transform, Window
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.read.quicklook import Quicklooks
@@ -188,6 +189,11 @@ class FakeOpened:
         """Return the window's pixels as one uncompressed tile of each band."""
         rows, cols = slice(window.row_off, window.row_stop), slice(window.col_off, window.col_stop)
         return [[memoryview(self.image.pixels[band - 1, rows, cols].tobytes())] for band in bands]
+
+    async def find_tiles(self, window: Window, bands: Sequence[int]) -> list[list[TileRange | None]]:
+        """Return one range of each band: as if the image held the window's pixels alone."""
+        nbytes = window.n_pixels * self.image.pixels.itemsize
+        return [[TileRange((band - 1) * nbytes, nbytes)] for band in bands]
 
 
 class FakePermit:

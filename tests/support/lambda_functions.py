@@ -119,9 +119,9 @@ class StateMachine:
                 self.shard.handler(event, Context())
         return self.finished(verdict)
 
-    def planned(self, request: Any) -> dict[str, Any]:
+    def planned(self, request: Any, *, execution: str = "by-hand") -> dict[str, Any]:
         """Call plan and return its verdict."""
-        answer = self.plan.handler({"request": request, "execution": "by-hand"}, Context())
+        answer = self.plan.handler({"request": request, "execution": execution}, Context())
         verdict: dict[str, Any] = json.loads(json.dumps(answer))
         return verdict
 

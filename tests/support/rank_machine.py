@@ -22,6 +22,9 @@ class RankMachine:
     poison: set[str] = field(default_factory=set)
     """Scenes whose worker always crashes."""
 
+    is_slow: bool = False
+    """Whether executions keep running until they are stopped. They go on when they are redriven."""
+
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     n_children: list[int] = field(default_factory=list)
     """Of each round."""
@@ -37,13 +40,42 @@ class RankMachine:
             "startDate": now,
             "stopDate": now,
         }
-        verdict = self.run({"request": json.loads(input), "execution": name})
-        if verdict["verdict"] == "complete":
-            execution |= {"status": "SUCCEEDED", "output": json.dumps(verdict["result"])}
+        event = {"request": json.loads(input), "execution": name}
+        if self.is_slow:
+            execution |= {"status": "RUNNING", "resume": event}
+            del execution["stopDate"]
         else:
-            execution |= {"status": "FAILED", "error": verdict["error"], "cause": verdict["cause"]}
+            execution |= self._ended(self.run(event))
         self.found[name] = execution
         return {"startDate": now}
+
+    @staticmethod
+    def _ended(verdict: Mapping[str, Any]) -> dict[str, Any]:
+        if verdict["verdict"] == "complete":
+            return {"status": "SUCCEEDED", "output": json.dumps(verdict["result"])}
+        return {"status": "FAILED", "error": verdict["error"], "cause": verdict["cause"]}
+
+    def list_executions(self, *, stateMachineArn: str, maxResults: int) -> dict[str, Any]:  # noqa: N803 # boto3's
+        """Return the last executions, the latest first."""
+        assert stateMachineArn == STATE_MACHINE
+        return {"executions": list(self.found.values())[::-1][:maxResults]}
+
+    def stop_execution(self, *, executionArn: str, error: str, cause: str) -> dict[str, Any]:  # noqa: N803 # boto3's
+        """Stop an execution."""
+        now = datetime.now(UTC)
+        found = self.found[executionArn.rpartition(":")[2]]
+        found |= {"status": "ABORTED", "error": error, "cause": cause, "stopDate": now}
+        return {"stopDate": now}
+
+    def redrive_execution(self, *, executionArn: str) -> None:  # noqa: N803 # boto3's
+        """Run the round again at which an execution has stopped, and all after it."""
+        found = self.found[executionArn.rpartition(":")[2]]
+        found |= self._ended(self.run(found["resume"]))
+
+    def list_map_runs(self, *, executionArn: str) -> dict[str, Any]:  # noqa: N803 # boto3's
+        """Return none."""
+        assert executionArn
+        return {"mapRuns": []}
 
     def describe_execution(self, *, executionArn: str) -> Mapping[str, Any]:  # noqa: N803 # boto3's
         """Return an execution."""

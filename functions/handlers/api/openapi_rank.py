@@ -1,4 +1,4 @@
-"""The path of the rank function in the OpenAPI document, and schemas of what it takes and answers."""
+"""The paths of the rank function in the OpenAPI document, and schemas of what it takes and answers."""
 
 from typing import Any, Final
 
@@ -13,6 +13,12 @@ _JSON: Final = "application/json"
 
 
 _STATE: Final[_Schema] = {"$ref": "#/components/schemas/State"}
+_ID: Final[_Schema] = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"},
+}
 
 
 def _or_null(schema: _Schema, description: str) -> _Schema:
@@ -65,8 +71,29 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "submitted_at": _TEXT,
             "ended_at": _or_null(_TEXT, "UTC."),
             "seconds": _NUMBER,
-            "links": _OBJECT | {"description": "self; then also table and parquet."},
+            "links": _OBJECT | {"description": "self."},
             "is_new": _TRUTH | {"description": "False if the same ranking was running already."},
+        },
+    },
+    "RankingLine": {
+        "type": "object",
+        "description": "A large ranking in a list, or after it was stopped or redriven.",
+        "required": ["id", "state", "submitted_at", "ended_at", "seconds", "links"],
+        "properties": {
+            "id": _TEXT,
+            "state": _STATE,
+            "submitted_at": _TEXT,
+            "ended_at": _or_null(_TEXT, "UTC."),
+            "seconds": _NUMBER,
+            "links": _OBJECT | {"description": "self."},
+        },
+    },
+    "Rankings": {
+        "type": "object",
+        "required": ["rankings", "next"],
+        "properties": {
+            "rankings": {"type": "array", "items": {"$ref": "#/components/schemas/RankingLine"}},
+            "next": _or_null(_TEXT, "token of the next page."),
         },
     },
     "RankingStatus": {
@@ -78,7 +105,11 @@ SCHEMAS: Final[dict[str, _Schema]] = {
             "submitted_at": _TEXT,
             "ended_at": _or_null(_TEXT, "UTC."),
             "seconds": _NUMBER,
-            "links": _OBJECT | {"description": "self; at the end table and parquet, the whole table on S3."},
+            "links": _OBJECT
+            | {
+                "description": "self; stop while it runs; redrive if that goes on with it; at the end table "
+                "and parquet, the whole table on S3."
+            },
             "request": _or_null(_OBJECT, "As it was posted."),
             "round": _or_null(_WHOLE, "From 1; null before the first."),
             "scenes": _or_null(_OBJECT, "total; wanted and read: of this round; failed: at the end."),
@@ -162,25 +193,65 @@ def rank_paths() -> dict[str, _Schema]:
                     "202": _answer("A large ranking has started, or is running.", "RankingStarted"),
                     **_problems(400, 403, 422, 429, 500, 503, 504),
                 },
-            }
+            },
+            "get": {
+                "operationId": "listRankings",
+                "summary": "List large rankings, the latest first.",
+                "parameters": [
+                    {
+                        "name": "limit",
+                        "in": "query",
+                        "description": "Rankings in one answer.",
+                        "schema": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
+                    },
+                    {
+                        "name": "token",
+                        "in": "query",
+                        "description": "The next of the answer before.",
+                        "schema": _TEXT,
+                    },
+                    {
+                        "name": "state",
+                        "in": "query",
+                        "description": "Only those in one state.",
+                        "schema": _STATE,
+                    },
+                ],
+                "responses": {
+                    "200": _answer("One page.", "Rankings"),
+                    **_problems(403, 422, 429, 500),
+                },
+            },
         },
         "/rankings/{id}": {
+            "parameters": [_ID],
             "get": {
                 "operationId": "getRanking",
                 "summary": "Progress of a large ranking; at the end its table.",
-                "parameters": [
-                    {
-                        "name": "id",
-                        "in": "path",
-                        "required": True,
-                        "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"},
-                    }
-                ],
                 "responses": {
                     "200": _answer("The large ranking.", "RankingStatus"),
                     **_problems(403, 404, 429, 500, 503, 504),
                 },
-            }
+            },
+            "delete": {
+                "operationId": "stopRanking",
+                "summary": "Stop a large ranking; what it has read is kept.",
+                "responses": {
+                    "200": _answer("It has ended.", "RankingLine"),
+                    **_problems(403, 404, 429, 500),
+                },
+            },
+        },
+        "/rankings/{id}/redrive": {
+            "parameters": [_ID],
+            "post": {
+                "operationId": "redriveRanking",
+                "summary": "Go on with a large ranking that failed, timed out or was stopped.",
+                "responses": {
+                    "202": _answer("Running.", "RankingLine"),
+                    **_problems(403, 404, 409, 429, 500),
+                },
+            },
         },
     }
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from aws_lambda_powertools import Logger
@@ -12,6 +12,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from handlers.api.problems import KINDS, BodyError, Kind, answer_with_problems
 from pixel_gather.errors import GatherError, RequestError
 
+if TYPE_CHECKING:  # the search function needs no boto3
+    from pixel_gather.adapters.aws.executions import Executions
+
+_DEFAULT_LIMIT: Final = "50"
 _ROUTE: Final = (
     r"/(?:gathers|plans|lists|rankings|area|scenes|search|collections|conformance|openapi\.json)(?:/|$)"
 )
@@ -68,6 +72,19 @@ def flag(app: APIGatewayRestResolver, name: str) -> bool:
     if text not in ("true", "false"):
         raise RequestError("it must be true or false", field=name)
     return text == "true"
+
+
+def page_of(executions: "Executions", app: APIGatewayRestResolver) -> dict[str, Any]:
+    """Return the page of gathers or rankings that the query names by limit, token and state.
+
+    Raises:
+        RequestError: One of them is wrong.
+    """
+    query = app.current_event.get_query_string_value
+    limit = query("limit", _DEFAULT_LIMIT)
+    if not limit.isdecimal():
+        raise RequestError("it must be a whole number", field="limit")
+    return executions.list_(limit=int(limit), token=query("token"), state=query("state"))
 
 
 def address(event: Mapping[str, Any]) -> str:

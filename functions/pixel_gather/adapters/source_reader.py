@@ -1,8 +1,8 @@
 """The reader that the steps use: the fast path first, and GDAL for files or CRSs that it cannot read."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -17,6 +17,7 @@ from pixel_gather.adapters.object_store.object_store import Fetched
 from pixel_gather.errors import SourceError, StaleHeaderError
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
+from pixel_gather.model.tile_coding import TileRange
 from pixel_gather.model.window import Window
 from pixel_gather.ports import LevelledSource, OpenedSource
 
@@ -239,9 +240,20 @@ class _FastSource:
 
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
         """Return compressed tiles, as ``ports.OpenedSource`` promises."""
+        with self._no_fall_back():
+            return await self._opened.read_tiles(window, bands)
+
+    async def find_tiles(self, window: Window, bands: Sequence[int]) -> list[list[TileRange | None]]:
+        """Return where compressed tiles are, as ``ports.OpenedSource`` promises."""
+        with self._no_fall_back():
+            return await self._opened.find_tiles(window, bands)
+
+    @contextmanager
+    def _no_fall_back(self) -> Iterator[None]:
+        """Turn what the fast path cannot do into a SourceError: GDAL has no stored tiles either."""
         try:
             try:
-                return await self._opened.read_tiles(window, bands)
+                yield
             except UnsupportedError as error:
                 reason = f"its tiles cannot be kept as they are: {error}"
                 raise SourceError(reason, href=self.header.href, status=Status.UNSUPPORTED) from error

@@ -87,6 +87,19 @@ def sides_of(box: Box) -> tuple[Box, ...]:
     )
 
 
+def sides_of_shape(shape: "BaseGeometry") -> tuple["BaseGeometry", ...]:
+    """Return an unwrapped shape as parts that do not cross the antimeridian: itself, or one for each side."""
+    import shapely  # noqa: PLC0415 # a search by box needs none of it
+    from shapely.affinity import translate  # noqa: PLC0415 # as above
+
+    west, south, east, north = shape.bounds
+    if east <= 180:  # noqa: PLR2004 # the antimeridian
+        return (shape,)
+    here = shape.intersection(shapely.box(west, south, 180, north))
+    beyond = shape.intersection(shapely.box(180, south, east, north))
+    return tuple(each for each in (here, translate(beyond, -360)) if each.area > 0)
+
+
 def boxes_meet(one: Box, other: Box) -> bool:
     """Tell whether two boxes share a point; both may cross the antimeridian."""
     a, b = unwrapped(one), unwrapped(other)

@@ -15,6 +15,10 @@ MOST_SCENES: Final = 100_000
 """Found by one search, if it does not say otherwise."""
 
 
+class NoSceneError(RequestError):
+    """A search that is right has found nothing. A schedule searches again at its next tick."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SceneSearch:
     """Which scenes are looked for, as it came from outside and was checked."""

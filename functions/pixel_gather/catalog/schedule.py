@@ -38,6 +38,7 @@ LONGEST_DELAY_S: Final = 3600
 
 _MOST_OVERLAP_DAYS: Final = 3650
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,39}")
+_OF_A_TICK: Final = re.compile(rf"{TICK_PREFIX}{_NAME.pattern}-\d{{8}}T\d{{6}}Z")
 _EVERY: Final = re.compile(r"rate\([1-9]\d{0,4} (minute|hour|day)s?\)|cron\([^\s()]+( [^\s()]+){5}\)")
 _DAY_US: Final = 86_400_000_000
 
@@ -197,3 +198,8 @@ def tick_us_of(event: Mapping[str, Any]) -> int:
         RequestError: It is no moment.
     """
     return parse_period(str(event.get("tick")), field="tick").start_us
+
+
+def is_of_a_tick(execution: str) -> bool:
+    """Tell whether an execution has the name of one that a tick has started."""
+    return _OF_A_TICK.fullmatch(execution) is not None

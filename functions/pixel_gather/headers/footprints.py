@@ -7,18 +7,24 @@ import hashlib
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pixel_gather.catalog.area import Box
 from pixel_gather.catalog.duplicates import FROM_HEADERS
 from pixel_gather.catalog.time_range import format_moment
 from pixel_gather.errors import RequestError
+from pixel_gather.model.footprints import Footprints, Ring
 from pixel_gather.model.source import Header, Source
+from pixel_gather.model.window import Transform
 from pixel_gather.ports import Projector
 
 LONLAT: Final = "EPSG:4326"
 _N_ON_EDGE: Final = 5
 """Positions on each edge of the image, so that the footprint follows its curves on the Earth."""
+
+_N_CORNERS: Final = 4
+_MOST_WITH_EDGES: Final = 4
+"""More different footprints than these are kept as their corners."""
 
 _HALF_A_TURN: Final = 180.0
 _MEDIA_TYPES: Final = {
@@ -77,7 +83,63 @@ def _id_of(href: str) -> str:
     return f"{stem}-{hashlib.blake2b(href.encode(), digest_size=4).hexdigest()}"
 
 
-def footprint_of(header: Header, projector: Projector) -> tuple[Box, list[tuple[float, float]]] | str:
+class Placed(Protocol):
+    """A rectangle of pixels: a header, a grid or a window."""
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+
+    @property
+    def height(self) -> int:
+        """Number of lines."""
+
+    @property
+    def transform(self) -> Transform | None:
+        """From pixels to the CRS; None if it has no georeference."""
+
+    @property
+    def crs(self) -> str | None:
+        """The CRS, if it is known."""
+
+
+def footprints_of(window: Placed, sources: Sequence[Placed], projector: Projector) -> Footprints | None:
+    """Return where a window and its sources lie, in degrees to five decimals, some 1 m.
+
+    Rings of many different sources have their corners only.
+
+    Args:
+        window: The cube's window.
+        sources: Sources of different grids. Those without a place on the Earth are left out.
+        projector: From their CRSs to longitude and latitude.
+
+    Returns:
+        None if the window has no place on the Earth.
+    """
+    found = [_ring(each, projector) for each in (window, *sources)]
+    if found[0] is None:
+        return None
+    rings = tuple(dict.fromkeys(ring for ring in found[1:] if ring is not None))
+    if len(rings) > _MOST_WITH_EDGES:
+        rings = tuple(
+            dict.fromkeys(ring if len(ring) == _N_CORNERS else ring[::_N_ON_EDGE] for ring in rings)
+        )
+    return Footprints(window=found[0], sources=rings)
+
+
+def _ring(placed: Placed, projector: Projector) -> Ring | None:
+    """Return a ring whose longitudes go on beyond 180, or None."""
+    found = footprint_of(placed, projector)
+    if isinstance(found, str):
+        return None
+    (west, _, east, _), ring = found
+    is_cut = west > east
+    return tuple(
+        (round(x + 2 * _HALF_A_TURN if is_cut and x < 0 else x, 5), round(y, 5)) for x, y in ring[:-1]
+    )
+
+
+def footprint_of(header: Placed, projector: Projector) -> tuple[Box, list[tuple[float, float]]] | str:
     """Return an image's box and the ring of its edge in longitude and latitude, or why there is none.
 
     Of an image that goes around the Earth or over a pole, the ring is that of the box.

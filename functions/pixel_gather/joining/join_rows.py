@@ -6,11 +6,10 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.errors import RequestError
-from pixel_gather.joining.member import Member
+from pixel_gather.joining.member import PRESENCE, Member
 from pixel_gather.report.row_coordinates import NO_TIME, NOT_GATHERED, Values
 
 MEMBER: Final = "member"
-PRESENCE: Final = "presence"
 SHOWN: Final = ("time", "status", "valid_fraction", "href")
 """Columns of the members' tables that every joined array has as coordinates, as far as they exist."""
 
@@ -34,14 +33,15 @@ def joined_rows(
         RequestError: No member has a column, or it is text in one member and numbers in another.
     """
     found: dict[str, Values] = {
-        PRESENCE: _padded(members, [np.ones(each.n_rows, dtype="uint8") for each in members], fill=0),
+        PRESENCE: _padded(members, [each.exists for each in members], fill=0),
         MEMBER: np.repeat(
             np.arange(first_member, first_member + len(members), dtype="int32"),
             [each.n_padded for each in members],
         ),
     }
     for name in names:
-        found[name] = _column(members, name)
+        if name not in found:
+            found[name] = _column(members, name)
     return found
 
 
@@ -52,8 +52,9 @@ def shown_columns(members: Sequence[Member], keep: Sequence[str]) -> tuple[str, 
 
 
 def all_columns(members: Sequence[Member]) -> tuple[str, ...]:
-    """Return the columns of all members, in their order."""
-    return tuple(dict.fromkeys(name for each in members for name in each.columns))
+    """Return the columns of all members, in their order, without those that joining makes anew."""
+    found = dict.fromkeys(name for each in members for name in each.columns)
+    return tuple(name for name in found if name not in (PRESENCE, MEMBER))
 
 
 def dims_of(name: str, values: Values, dim: str) -> tuple[str, ...]:

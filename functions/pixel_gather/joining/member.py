@@ -5,8 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from pixel_gather.errors import StoreError
 from pixel_gather.report.row_coordinates import Values
+
+PRESENCE: Final = "presence"
 
 _READ: Final = 1
 """The format of the table's metadata that this version reads."""
@@ -64,10 +68,18 @@ class Member:
     columns: Mapping[str, Values]
     """Values of its rows, by name, as `read_table` returns them."""
 
+    table: Mapping[str, Any]
+    """Metadata of its ``rows.parquet``."""
+
     @property
     def n_rows(self) -> int:
         """Number of its rows."""
         return self.shape[0]
+
+    @property
+    def exists(self) -> Values:
+        """1 for each row, 0 for padding within it. Only a copy of joined cubes has padding."""
+        return self.columns.get(PRESENCE, np.ones(self.n_rows, dtype="uint8"))
 
     @property
     def n_padded(self) -> int:
@@ -155,6 +167,7 @@ def member_of(
         arrays=arrays,
         attributes=attributes,
         columns=columns,
+        table=table,
     )
 
 

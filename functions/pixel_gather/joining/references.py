@@ -21,6 +21,21 @@ class Reference:
     """Position in the joined array's grid of shards: (row, y, x)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeReference:
+    """One chunk of an array: a range of an object."""
+
+    index: tuple[int, ...]
+    """Position in the array's grid of chunks."""
+
+    href: str
+    etag: str
+    """Version of the object. Another version is refused when the chunk is read."""
+
+    start: int
+    nbytes: int
+
+
 def references_of(members: Sequence[Member], *, first_row: int) -> Iterator[Reference]:
     """Yield the shards of members whose rows follow each other.
 

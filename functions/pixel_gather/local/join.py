@@ -26,10 +26,10 @@ from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather.joining.join_rows import SHOWN
-from pixel_gather.joining.member import Member
+from pixel_gather.joining.member import PRESENCE, Member
 from pixel_gather.joining.references import folders_of
 from pixel_gather.local.gather import check_place, shown
-from pixel_gather.local.joined_rows import columns_of, conditioned_columns, grid_of
+from pixel_gather.local.joined_rows import columns_of, grid_of, joined_columns
 from pixel_gather.model.plurals import counted
 from pixel_gather.report.presence import Presence, names_of
 from pixel_gather.report.row_coordinates import Values
@@ -143,13 +143,13 @@ def join(
         any_grid, keep, by = _as_before(there, any_grid=any_grid, keep=keep, by=by)
         _refuse_joined(there, places)
     reader = MemberReader(settings)
-    wanted = list(dict.fromkeys([*SHOWN, *keep, *columns_of(by)]))
+    wanted = list(dict.fromkeys([PRESENCE, *SHOWN, *keep, *columns_of(by)]))
     members = run(reader.read(places, columns=wanted, lists_shards=list_shards))
     if add or replace:
         repository = Repository.open(href, shown(href), settings, more_folders=folders_of(places))
     else:
         repository = Repository.create(href, shown(href), settings, folders=folders_of(places))
-    n_rows = sum(each.n_rows for each in members)
+    n_rows = _n_existing(members)
     said = f"{'add' if add else 'join'} {counted(len(members), 'cube')}"
     with repository.transaction(said, {"members": len(members), "rows": n_rows}) as transaction:
         if replace:
@@ -234,7 +234,7 @@ def read_joined_rows(
 ) -> dict[str, Values | NumberedTexts]:
     """Return coordinates of the rows that exist, by name. Errors as in `open_joined`."""
     joined = chosen(read_groups(open_repository(place, stores).at(version)), group)
-    return conditioned_columns(joined, names, reader=MemberReader(stores or StoreSettings()), field=field)
+    return joined_columns(joined, names, reader=MemberReader(stores or StoreSettings()), field=field)
 
 
 def joined_presence(
@@ -321,12 +321,16 @@ def _joined(
         place=shown(href),
         groups=groups,
         n_members=len(members),
-        n_rows=sum(each.n_rows for each in members),
+        n_rows=_n_existing(members),
         n_shards=sum(len(each.shards) for each in members),
         n_requests=reader.n_requests,
         fetched_nbytes=reader.fetched_nbytes,
         version=version,
     )
+
+
+def _n_existing(members: Sequence[Member]) -> int:
+    return sum(int(each.exists.sum()) for each in members)
 
 
 def _as_before(

@@ -11,7 +11,8 @@ from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.join.joined_group import JoinedGroup
 from pixel_gather.adapters.join.read_members import MemberReader
 from pixel_gather.errors import RequestError, StoreError
-from pixel_gather.joining.join_rows import MEMBER, PRESENCE, fill_of
+from pixel_gather.joining.join_rows import MEMBER, fill_of
+from pixel_gather.joining.member import PRESENCE
 from pixel_gather.local.gather import shown
 from pixel_gather.report.presence import SOLAR_DAY, TIME_UNITS, Presence, grid_over, names_of
 from pixel_gather.report.row_coordinates import Values
@@ -26,8 +27,8 @@ def columns_of(by: Iterable[str]) -> list[str]:
 
 def joined_columns(
     joined: JoinedGroup, names: Iterable[str], *, reader: MemberReader, field: str
-) -> dict[str, Values]:
-    """Return coordinates of the rows that exist, by name.
+) -> dict[str, Values | NumberedTexts]:
+    """Return coordinates of the rows that exist, by name. Those that repeat few texts are numbered.
 
     What the joined array does not hold is read from the members' tables, with a request for each member.
 
@@ -35,20 +36,6 @@ def joined_columns(
         RequestError: Neither has such a coordinate.
         StoreError: A member is gone, or has other rows now.
     """
-    wanted = list(dict.fromkeys(names))
-    own = [name for name in wanted if name in joined.columns and name != PRESENCE]
-    others = [name for name in wanted if name not in own]
-    rows = _existing(joined) if own else ...
-    found: dict[str, Values] = {name: joined.array(name)[rows] for name in own}
-    if MEMBER in found:
-        found[MEMBER] = member_places(joined)[found[MEMBER]]
-    return found | (_from_tables(joined, others, reader=reader, field=field) if others else {})
-
-
-def conditioned_columns(
-    joined: JoinedGroup, names: Iterable[str], *, reader: MemberReader, field: str
-) -> dict[str, Values | NumberedTexts]:
-    """Return coordinates as `joined_columns`, but those that repeat few texts by number: that is faster."""
     wanted = list(dict.fromkeys(names))
     own = [name for name in wanted if name in joined.columns and name != PRESENCE]
     others = [name for name in wanted if name not in own]
@@ -79,7 +66,7 @@ def member_places(joined: JoinedGroup) -> Values:
 def grid_of(joined: JoinedGroup, by: str, *, reader: MemberReader) -> Presence:
     """Return a grid of presence of joined rows, made from their coordinates."""
 
-    def read(names: Sequence[str]) -> dict[str, Values]:
+    def read(names: list[str]) -> dict[str, Values | NumberedTexts]:
         return joined_columns(joined, names, reader=reader, field="by")
 
     return grid_over(by, read=read, longitude=lambda: _longitudes(joined))
@@ -95,7 +82,8 @@ def _longitudes(joined: JoinedGroup) -> Values:
     by_place = {
         place: project.longitude(str(place[0]), float(place[1]), float(place[2])) for place in set(places)
     }
-    return np.repeat([by_place[place] for place in places], table["n_rows"])
+    of_members = np.array([by_place[place] for place in places])
+    return np.asarray(of_members[joined.array(MEMBER)[_existing(joined)]])
 
 
 def _from_tables(
@@ -103,12 +91,18 @@ def _from_tables(
 ) -> dict[str, Values]:
     members = joined.members()
     places: list[str] = [str(each) for each in members["place"]]
-    tables = run(reader.tables(places, names))
+    tables = run(reader.tables(places, [*names, PRESENCE]))
     for place, table, n_rows in zip(places, tables, members["n_rows"], strict=True):
         if any(len(values) != n_rows for values in table.values()):
             raise StoreError(
                 f"{place}: it has changed since it was joined: join the cubes again with --replace"
             )
+    counts = members["n_rows"]
+    existing = [each.get(PRESENCE, np.ones(n)) == 1 for each, n in zip(tables, counts, strict=True)]
+    tables = [
+        {name: values[there] for name, values in table.items()}
+        for table, there in zip(tables, existing, strict=True)
+    ]
     found: dict[str, Values] = {}
     for name in names:
         having = [table[name] for table in tables if name in table]
@@ -124,8 +118,8 @@ def _from_tables(
         shape = having[0].shape[1:]
         found[name] = np.concatenate(
             [
-                table[name] if name in table else np.full((int(n), *shape), fill, dtype=dtype)
-                for table, n in zip(tables, members["n_rows"], strict=True)
+                table[name] if name in table else np.full((int(there.sum()), *shape), fill, dtype=dtype)
+                for table, there in zip(tables, existing, strict=True)
             ]
         )
     return found

@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -16,12 +16,13 @@ from pixel_gather.adapters.rank.check_kept import drop_replaced
 from pixel_gather.adapters.rank.kept_ranges import KeptRanges
 from pixel_gather.adapters.rank.kept_statistics import SqliteStatistics
 from pixel_gather.adapters.rank.ranker import ranker_of
-from pixel_gather.errors import SourceError
-from pixel_gather.local.gather import Progress, Settings, opened_job
+from pixel_gather.errors import RequestError, SourceError
+from pixel_gather.local.gather import Job, Progress, Settings, opened_job
 from pixel_gather.model.source import Cost
 from pixel_gather.ranking.catalog_sources import catalog_sources
 from pixel_gather.ranking.limits import FirstScene, RankLimits
 from pixel_gather.ranking.ranker import Ranker
+from pixel_gather.ranking.ranking_plan import RankingPlan
 from pixel_gather.ranking.ranking_request import DEFAULT_PRECISION, RankingRequest
 from pixel_gather.ranking.rounds import NothingKept, RankedScene
 from pixel_gather.ranking.scenes import scenes_of
@@ -32,9 +33,12 @@ from pixel_gather.task_group import all_of
 _PICTURE_SIDE: Final = 96
 """Pixels along the longer side of a picture, at most twice as many."""
 
+_SAMPLES: Final = 3
+"""Scenes that are tried for a plan until the headers of one can be read."""
+
 type Picture = Mapping[str, np.ndarray[Any, np.dtype[np.floating[Any]]]]
 
-__all__ = ["RankedScene", "Ranking", "catalog_sources", "rank", "rank_async"]
+__all__ = ["RankedScene", "Ranking", "catalog_sources", "plan_ranking", "rank", "rank_async"]
 
 
 def rank(
@@ -137,26 +141,17 @@ async def rank_async(
         The ranking, and the bands of the first scenes in the area, by name.
     """
     started = time.perf_counter()
-    parsed = parse_sources(sources)
-    if parsed.catalog is not None or parsed.stac is not None:
-        request = replace(request, bands=())  # the assets were chosen by these names
-    opened: list[KeptRanges] = []
-
-    def over(objects: Objects) -> KeptRanges:
-        opened.append(KeptRanges(objects))
-        return opened[0]
-
-    async with opened_job(parsed, settings or Settings(), over=over) as job:
+    async with _opened(sources, request, settings or Settings()) as (asked, job, ranges):
         with ExitStack() as stack:
             kept = None
             if statistics is not None:
-                kept = stack.enter_context(SqliteStatistics(statistics, inputs=request.inputs_digest()))
-            scenes = scenes_of(job.table, request)
+                kept = stack.enter_context(SqliteStatistics(statistics, inputs=asked.inputs_digest()))
+            scenes = scenes_of(job.table, asked)
             if kept is not None and check_kept:
                 await drop_replaced(
                     scenes,
                     kept,
-                    objects=opened[0].objects,
+                    objects=ranges.objects,
                     limiter=job.limiter,
                     most_ahead=job.most_ahead,
                 )
@@ -165,7 +160,7 @@ async def rank_async(
             first = FirstScene(
                 n_scenes=len(scenes),
                 in_flight=job.most_ahead // 2,
-                reads_on=request.reads_on,
+                reads_on=asked.reads_on,
                 on_forecast=checked,
             )
 
@@ -174,10 +169,10 @@ async def rank_async(
                 counter.count(ranked)
 
             ranker = ranker_of(
-                request,
+                asked,
                 reader=job.reader,
                 limiter=job.limiter,
-                ranges=opened[0],
+                ranges=ranges,
                 kept=kept or NothingKept(),
                 source_timeout_s=job.settings.source_timeout_s,
                 most_ahead=job.most_ahead,
@@ -187,8 +182,69 @@ async def rank_async(
             ranked = await ranker.rank(scenes)
         seconds = time.perf_counter() - started
         pictures = await all_of(_picture(ranker, each) for each in ranked[:n_pictures])
-        found = Ranking(request=request, scenes=tuple(ranked), seconds=seconds, notes=job.table.notes)
+        found = Ranking(request=asked, scenes=tuple(ranked), seconds=seconds, notes=job.table.notes)
         return found, pictures
+
+
+async def plan_ranking(
+    sources: Any, request: RankingRequest, *, settings: Settings | None = None
+) -> RankingPlan:
+    """Return what a ranking would take at each level. Reads the headers of one scene, and no pixel.
+
+    Args:
+        sources: As in `rank`.
+        request: What is ranked.
+        settings: How this machine is used.
+
+    Raises:
+        SourceError: None of the first scenes can be read.
+    """
+    async with _opened(sources, request, settings or Settings()) as (asked, job, ranges):
+        scenes = scenes_of(job.table, asked)
+        ranker = ranker_of(
+            asked,
+            reader=job.reader,
+            limiter=job.limiter,
+            ranges=ranges,
+            kept=NothingKept(),
+            source_timeout_s=job.settings.source_timeout_s,
+            most_ahead=job.most_ahead,
+        )
+        failed: SourceError | None = None
+        for scene in [each for each in scenes if each.missing is None][:_SAMPLES]:
+            try:
+                levels = await ranker.scenes.level_costs(scene, cost=Cost())
+            except SourceError as error:
+                failed = failed or error
+                continue
+            return RankingPlan(
+                n_scenes=len(scenes),
+                n_files=len(scene.hrefs),
+                like=scene.id,
+                levels=tuple(levels),
+                in_flight=job.most_ahead // 2,
+            )
+    if failed is not None:
+        raise failed
+    raise RequestError("no scene has all of the bands", field="by")
+
+
+@asynccontextmanager
+async def _opened(
+    sources: Any, request: RankingRequest, settings: Settings
+) -> AsyncIterator[tuple[RankingRequest, Job, KeptRanges]]:
+    """Open the list and what reads it. The request is returned as it holds for this list."""
+    parsed = parse_sources(sources)
+    if parsed.catalog is not None or parsed.stac is not None:
+        request = replace(request, bands=())  # the assets were chosen by these names
+    opened: list[KeptRanges] = []
+
+    def over(objects: Objects) -> KeptRanges:
+        opened.append(KeptRanges(objects))
+        return opened[0]
+
+    async with opened_job(parsed, settings, over=over) as job:
+        yield request, job, opened[0]
 
 
 class _Counter:

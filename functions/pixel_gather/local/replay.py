@@ -16,6 +16,7 @@ from pixel_gather.adapters.object_store.object_store import Objects
 from pixel_gather.catalog.repeated_searches import searches_of
 from pixel_gather.catalog.scene_sources import asset_choices, band_numbers
 from pixel_gather.errors import BudgetError, GatherError, RequestError, StoreError
+from pixel_gather.joining.copied_receipt import JOINED
 from pixel_gather.local.gather import Settings, gather_listed, listed, open_existing, opened_job
 from pixel_gather.local.look_again import CubeLook, Look, PixelLook, VersionLook, as_stored, looked_at
 from pixel_gather.model.source import Source
@@ -68,6 +69,11 @@ async def _replay(
 ) -> Replayed:
     store, name = open_existing(place, settings.stores)
     cube = await asyncio.to_thread(StoredCube, store, place=name)
+    if JOINED in cube.receipt.request:
+        raise RequestError(
+            f"{name} is a copy of joined cubes, which no request has gathered: replay its members",
+            field="cube",
+        )
     found = Replayed(place=name)
 
     def note(each: SourceDrift) -> None:

@@ -1,15 +1,16 @@
 """Find rows of a cube, or of joined cubes, by their coordinates. No pixel is read."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.cube.read_rows import read_attributes, read_rows
+from pixel_gather.adapters.cube.read_rows import CubeRows
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
 from pixel_gather.catalog.where import parse_where
 from pixel_gather.errors import RequestError
@@ -17,7 +18,7 @@ from pixel_gather.joining.describe import centre_of
 from pixel_gather.local.gather import open_existing
 from pixel_gather.report.presence import SOLAR_DAY, Presence, grid_over
 from pixel_gather.report.row_coordinates import Values
-from pixel_gather.report.rows_where import NumberedTexts, mask_of
+from pixel_gather.report.rows_where import Mask, NumberedTexts, mask_of
 
 _FIELD: Final = "where"
 _REPOSITORY_KEY: Final = "repo"
@@ -34,7 +35,8 @@ def rows_where(
 ) -> "np.ndarray[Any, np.dtype[np.int64]]":
     """Return the positions of the rows whose coordinates meet conditions, in order.
 
-    Only the coordinates that the conditions name are read. With xarray:
+    Only the coordinates that the conditions name are read. They are kept in memory for the next call, until
+    the cube changes. With xarray:
     ``dataset.isel(time=rows_where(cube, "cloud_cover < 20"))``. For joined cubes, the positions are those in
     the dataset of `open_joined`.
 
@@ -59,14 +61,17 @@ def rows_where(
     store, place = open_existing(cube, stores)
     names = dict.fromkeys(each.name for each in conditions)
     columns: Mapping[str, Values | NumberedTexts]
+    exist: Mask | None = None
     if holds_joined(store):
         from pixel_gather.local.join import read_joined_rows  # noqa: PLC0415 # 0.2 s, for joined cubes alone
 
         columns = read_joined_rows(cube, names, group=group, version=version, stores=stores, field=_FIELD)
     else:
         refuse_choice(group, version)
-        columns = read_rows(store, names, place=place, field=_FIELD)
-    return np.flatnonzero(mask_of(conditions, columns))
+        rows = CubeRows(store, place=place)
+        columns, exist = rows.columns(names, field=_FIELD), rows.exist()
+    found = mask_of(conditions, columns)
+    return np.flatnonzero(found if exist is None else found & exist)
 
 
 def presence(
@@ -103,11 +108,9 @@ def presence(
 
         return joined_presence(cube, by, group=group, version=version, stores=stores)
     refuse_choice(group, version)
-
-    def read(names: Sequence[str]) -> dict[str, Values]:
-        return read_rows(store, names, place=place, field="by")
-
-    return grid_over(by, read=read, longitude=lambda: _longitude(store, place))
+    rows = CubeRows(store, place=place)
+    read = partial(rows.columns, field="by")
+    return grid_over(by, read=read, longitude=lambda: _longitude(rows.attributes))
 
 
 def is_joined(place: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> bool:
@@ -116,8 +119,8 @@ def is_joined(place: str | os.PathLike[str], *, stores: StoreSettings | None = N
     return holds_joined(store)
 
 
-def _longitude(store: Store, place: str) -> float:
-    crs, x, y = centre_of(read_attributes(store, place=place))
+def _longitude(attributes: Mapping[str, Any]) -> float:
+    crs, x, y = centre_of(attributes)
     if not crs or np.isnan(x):
         raise RequestError(f"{SOLAR_DAY} needs a cube whose rows lie at one place on the map", field="by")
     from pixel_gather.adapters.crs import RasterioProjector  # noqa: PLC0415 # starts PROJ

@@ -19,7 +19,7 @@ from pixel_gather.extras import check_extra
 from pixel_gather.local.gather import open_existing
 from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.stores import FoundCube
-from pixel_gather.use_cases.append import complete_cube
+from pixel_gather.use_cases.append import finished_cube
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -123,7 +123,7 @@ def _growing(cube: str | os.PathLike[str], stores: StoreSettings | None) -> Grow
 
 
 def _found(growing: GrowingZarrCube) -> FoundCube:
-    return run(complete_cube(growing))
+    return run(finished_cube(growing, field="cube"))
 
 
 def _number_of(found: FoundCube, version: int | str) -> int:

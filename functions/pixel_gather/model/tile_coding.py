@@ -1,7 +1,7 @@
 """How the tiles of a source are stored: what a reader of their bytes has to know."""
 
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, NamedTuple
 
 AS_STORED: Final = "source"
 """The request's codec that stores tiles as they are in the sources."""
@@ -26,6 +26,15 @@ _SAID: Final[dict[str, tuple[str, dict[object, str]]]] = {
     "is_interleaved": ("its bands are", {True: "interleaved", False: "in tiles of their own"}),
 }
 """For each property, how a sentence about it begins, and the words for its values."""
+
+
+class TileRange(NamedTuple):
+    """Which bytes of an object are one stored tile."""
+
+    start: int
+    """First byte."""
+
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

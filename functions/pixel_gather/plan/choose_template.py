@@ -36,6 +36,9 @@ class Draft:
     nodata: float | int | None
     """The most frequent nodata value of the sample, or else the request's."""
 
+    grids: tuple[Grid, ...]
+    """The different grids of the sample."""
+
     largest: tuple[int, int]
     """(width, height) of the sampled source that has the most pixels."""
 
@@ -95,6 +98,7 @@ async def draft_slot(
         slot=slot,
         header=header,
         nodata=nodata,
+        grids=tuple(dict.fromkeys(map(Grid.of, headers))),
         largest=max(((each.width, each.height) for each in headers), key=lambda size: size[0] * size[1]),
         mean_nbytes=sum(each.nbytes for each in headers) / len(headers),
         mean_open_nbytes=sum(cost.nbytes for cost in costs) / len(costs),

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.estimate.estimate import Estimate
+from pixel_gather.model.footprints import Footprints
 from pixel_gather.model.source import Header, ListColumn
 from pixel_gather.model.tile_coding import AS_STORED, TileCoding
 from pixel_gather.model.window import DescribedCrs, Window, WindowRule
@@ -21,6 +22,10 @@ OVERHANG_IS_ZERO: Final = (
     "what lies outside holds 0, which looks like a value because no nodata is declared: set nodata to a "
     f"value that no pixel has; {_SEE_INSIDE}"
 )
+
+
+MOST_GRIDS: Final = 32
+"""Sampled grids that a plan keeps, to show where its sources lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +136,13 @@ class CubePlan:
     estimate: Estimate
     crs: DescribedCrs | None = None
     """Description of the cube's CRS. None in a dry run, which does not start PROJ for it."""
+
+    sampled_grids: tuple[Grid, ...] = ()
+    """Different grids of the sources that were sampled, at most `MOST_GRIDS`. None in the plan that workers
+    get."""
+
+    footprints: Footprints | None = None
+    """None if the window has no place on the Earth, and in a dry run, as `crs`."""
 
     part_nbytes: int | None = None
     """Ranges longer than this are fetched in parallel parts. None for one request per range."""

@@ -30,10 +30,10 @@ class CubeVersion:
 
     digest: str
     """Digest of the request and the list whose sources it added. Of a compaction: that of the version before
-    it."""
+    it. Of a copy of joined cubes: that of its members."""
 
     kind: str
-    """``gather``, ``append`` or ``compact``."""
+    """``gather``, ``append``, ``compact``, or ``copy`` for a copy of joined cubes."""
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values."""

@@ -37,7 +37,12 @@ _WITH_IMAGECODECS: Final = (
 
 def readers_of(coding: TileCoding) -> str:
     """Return in words which programs can read arrays of such tiles, and which cannot."""
-    return _READERS.get(coding.compression, _WITH_IMAGECODECS) if not _predicts(coding) else _WITH_IMAGECODECS
+    return _READERS[coding.compression] if _is_read_by_zarr(coding) else _WITH_IMAGECODECS
+
+
+def _is_read_by_zarr(coding: TileCoding) -> bool:
+    """Return whether zarr-python decodes such tiles by itself."""
+    return coding.compression in _READERS and not _predicts(coding)
 
 
 def _predicts(coding: TileCoding) -> bool:
@@ -112,9 +117,23 @@ def check_sample(
     except SourceError as error:
         raise RequestError(
             f"source is not possible. {error.href}: {error.reason}. Choose another codec, or another window "
-            "or list",
+            f"or list{_whole_tiles(window, template.coding)}",
             field=_FIELD,
         ) from error
+
+
+def _whole_tiles(window: Window, coding: TileCoding | None) -> str:
+    """Return in words the pixel window of the tiles around one. Empty if it begins at a corner."""
+    if coding is None or not coding.is_tiled:
+        return ""
+    width, height = coding.tile_width, coding.tile_height
+    col, row = window.col_off // width * width, window.row_off // height * height
+    if (col, row) == (window.col_off, window.row_off):
+        return ""
+    return (
+        f"; the tiles around this window are --pixels {col},{row},"
+        f"{-(-window.col_stop // width) * width - col},{-(-window.row_stop // height) * height - row}"
+    )
 
 
 def layout_of(
@@ -142,15 +161,29 @@ def layout_of(
     return tile_layout(shape, tile=tile, **sizes)
 
 
-def warnings_of(request: "GatherRequest", drafts: Sequence["Draft"]) -> Iterator[str]:
-    """Yield what a user of the cube has to know: who can read it, and what it lacks."""
+def warnings_of(
+    request: "GatherRequest", drafts: Sequence["Draft"], *, by_reference: bool = False
+) -> Iterator[str]:
+    """Yield what a user of the cube has to know: who can read it, and what it lacks.
+
+    Args:
+        request: The request.
+        drafts: One for each slot.
+        by_reference: Whether the cube refers to the sources' tiles, and stores none.
+    """
     if not request.passes_through:
         return
     codings = dict.fromkeys(each.slot.coding for each in drafts if each.slot.coding is not None)
     for coding in codings:
         predictor = f" with predictor {coding.predictor}" if _predicts(coding) else ""
-        yield f"the cube keeps the sources' tiles ({coding.compression}{predictor}): {readers_of(coding)}"
+        tiles = f"the sources' tiles ({coding.compression}{predictor})"
+        if by_reference:
+            needed = "icechunk" if _is_read_by_zarr(coding) else "icechunk and imagecodecs"
+            yield f"the cube refers to {tiles}: zarr-python with {needed} opens it"
+        else:
+            yield f"the cube keeps {tiles}: {readers_of(coding)}"
+    digests = "ETags and positions of tiles" if by_reference else "the compressed bytes"
     yield (
         "no pixel is decoded: min, max, mean and valid_fraction are NaN, there are no quicklooks, digests "
-        "are of the compressed bytes, and damaged tiles are not noticed"
+        f"are of {digests}, and damaged tiles are not noticed"
     )

@@ -18,7 +18,7 @@ from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
 from pixel_gather.estimate.workload import WorkerPool, Workload
 from pixel_gather.plan.choose_template import Draft, draft_slot
-from pixel_gather.plan.cube_plan import Append, CubePlan, Measurement, SourceSlot
+from pixel_gather.plan.cube_plan import MOST_GRIDS, Append, CubePlan, Measurement, SourceSlot
 from pixel_gather.plan.inherit import CubeTemplate, check_inherits
 from pixel_gather.plan.layout import Layout, plan_layout
 from pixel_gather.plan.pass_through import layout_of, warnings_of
@@ -50,6 +50,7 @@ async def plan_cube(
     deployment: WorkerPool | None = None,
     template: CubeTemplate | None = None,
     append: Append | None = None,
+    by_reference: bool = False,
 ) -> CubePlan:
     """Plan a gather.
 
@@ -63,6 +64,8 @@ async def plan_cube(
         deployment: The workers for the estimate; None for those of a new deployment.
         template: What the cube inherits. The list's bands are then in its order.
         append: Where the rows go in a cube that is there; None for a new cube.
+        by_reference: Whether the cube will refer to the sources' tiles, and store none. It only changes the
+            warnings.
 
     Raises:
         RequestError: No source of the sample fits the request, or the template. The message names the field.
@@ -135,6 +138,7 @@ async def plan_cube(
         codec=request.output.codec if template is None else template.codec,
         zfp_tolerance=request.output.zfp_tolerance if template is None else template.zfp_tolerance,
         append=append,
+        sampled_grids=tuple(dict.fromkeys(grid for each in drafts for grid in each.grids))[:MOST_GRIDS],
         part_nbytes=_parts(work, deployment).part_nbytes,
         estimate=estimate,
         warnings=(
@@ -143,7 +147,7 @@ async def plan_cube(
             *_of_template(template, table),
             *_of_index(request, table),
             *_of_transfer(table, estimate, on_aws),
-            *warnings_of(request, drafts),
+            *warnings_of(request, drafts, by_reference=by_reference),
         ),
     )
     _check_codec(plan)

@@ -58,10 +58,12 @@ class WholeWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class TwoWindows:
-    """A shape that is two windows: the sides of a box across 180 degrees."""
+class TwoSides:
+    """A shape across 180 degrees: its two sides on one image."""
 
-    sides: tuple[WholeWindow, WholeWindow]
+    sides: tuple[ShapeOnImage, ShapeOnImage]
+    n_shared: float = 0.0
+    """Pixels that are in both sides."""
 
     @property
     def window(self) -> Window:
@@ -74,12 +76,17 @@ class TwoWindows:
     @property
     def n_pixels(self) -> float:
         """The pixels of both, each once."""
-        one, other = (each.window for each in self.sides)
-        width = min(one.col_stop, other.col_stop) - max(one.col_off, other.col_off)
-        height = min(one.row_stop, other.row_stop) - max(one.row_off, other.row_off)
-        return sum(each.n_pixels for each in self.sides) - max(width, 0) * max(height, 0)
+        return sum(each.n_pixels for each in self.sides) - self.n_shared
 
     def mask(self, part: Window) -> Mask:
         """Return which pixels of a part lie in either."""
         one, other = self.sides
         return np.asarray(one.mask(part) | other.mask(part))
+
+
+def two_windows(one: WholeWindow, other: WholeWindow) -> TwoSides:
+    """Return the shape of two windows. Pixels that are in both count once."""
+    a, b = one.window, other.window
+    width = min(a.col_stop, b.col_stop) - max(a.col_off, b.col_off)
+    height = min(a.row_stop, b.row_stop) - max(a.row_off, b.row_off)
+    return TwoSides((one, other), float(max(width, 0) * max(height, 0)))

@@ -1,7 +1,8 @@
 """At which levels a scene may be read: from the coarsest overview that shows the area to full resolution."""
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from pixel_gather.model.window import Window
 from pixel_gather.ports import LevelledSource
@@ -24,6 +25,48 @@ type Level = int | None
 """Number of an overview, 0 being the largest; None for full resolution."""
 
 
+class LevelBytes(NamedTuple):
+    """One level of a scene's finest band, compared with full resolution."""
+
+    level: Level
+    part: Window
+    """The area on it."""
+
+    nbytes: float
+    """Of the tiles that the area touches."""
+
+    why_not: str | None
+    """Why a ranking does not read it; None if it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelCost:
+    """One level of one scene."""
+
+    level: int | None
+    """Number of the overview, 0 being the largest; None for full resolution."""
+
+    factor: float
+    """Pixels of full resolution along one side of a pixel."""
+
+    n_pixels: int
+    """Of the finest band in the area."""
+
+    nbytes: int
+    """Of all bands and of the mask, as stored."""
+
+    decoded_nbytes: int
+    """Of the area's pixels, all bands and the mask."""
+
+    why_not: str | None
+    """Why a ranking does not read it; None if it does."""
+
+    @property
+    def name(self) -> str:
+        """As in the table of a ranking."""
+        return "full" if self.level is None else f"overview {self.level}"
+
+
 def resampling_of(opened: LevelledSource) -> Resampling:
     """Return how the overviews were made, as far as the file says."""
     return _OF_GDAL.get(opened.resampling or "", "unknown")
@@ -36,8 +79,8 @@ def is_categorical_safe(opened: LevelledSource) -> bool:
 
 async def levels_of(
     opened: LevelledSource, overviews: Sequence[LevelledSource], window: Window, number: int
-) -> tuple[Level, ...]:
-    """Return the levels that a scene may be read at, coarsest first and full resolution last.
+) -> list[LevelBytes]:
+    """Return the levels of a scene, coarsest first and full resolution last, and which of them are read.
 
     Args:
         opened: At full resolution.
@@ -48,19 +91,26 @@ async def levels_of(
     Raises:
         SourceError: The offsets of the tiles cannot be read.
     """
-    full_nbytes = await _nbytes(opened, opened, window, number)
-    found: list[Level] = []
+    full_nbytes = await stored_nbytes(opened, opened, window, number)
+    found: list[LevelBytes] = []
     for index in reversed(range(len(overviews))):
         level = overviews[index]
         part = LevelGrid(window=window, full=opened.header, level=level.header).part
-        if part is None or not _FEWEST <= part.n_pixels <= _MOST:
+        if part is None:
             continue
-        if await _nbytes(opened, level, part, number) < _SAVES * full_nbytes:
-            found.append(index)
-    return (*found, None)
+        nbytes, why_not = await stored_nbytes(opened, level, part, number), None
+        if part.n_pixels < _FEWEST:
+            why_not = f"it has under {_FEWEST:,} pixels in the area"
+        elif part.n_pixels > _MOST:
+            why_not = f"it has over {_MOST:,} pixels in the area"
+        elif nbytes >= _SAVES * full_nbytes:
+            why_not = f"it takes over {100 * _SAVES:.0f} % of the bytes of full resolution"
+        found.append(LevelBytes(index, part, nbytes, why_not))
+    inside = window.clipped(width=opened.header.width, height=opened.header.height) or window
+    return [*found, LevelBytes(None, inside, full_nbytes, None)]
 
 
-async def _nbytes(full: LevelledSource, level: LevelledSource, part: Window, number: int) -> float:
+async def stored_nbytes(full: LevelledSource, level: LevelledSource, part: Window, number: int) -> float:
     """Return how many bytes a window of a level takes: as stored, or in proportion to its pixels."""
     header = level.header
     inside = part.clipped(width=header.width, height=header.height)

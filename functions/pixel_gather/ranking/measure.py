@@ -17,7 +17,15 @@ from pixel_gather.ports import LevelledSource, LevelReader
 from pixel_gather.ranking.area_mask import ShapeOnImage, Shapes, WholeWindow
 from pixel_gather.ranking.expression import Expression
 from pixel_gather.ranking.grid import LevelGrid, lookup, nearest, pixel_size, reduced
-from pixel_gather.ranking.ladder import Level, is_categorical_safe, levels_of, resampling_of
+from pixel_gather.ranking.ladder import (
+    Level,
+    LevelBytes,
+    LevelCost,
+    is_categorical_safe,
+    levels_of,
+    resampling_of,
+    stored_nbytes,
+)
 from pixel_gather.ranking.pixel_gate import PixelGate
 from pixel_gather.ranking.ranking_request import PixelMask, RankingRequest
 from pixel_gather.ranking.read_bands import Grid, Mask, Scaling, check_band, read_stored
@@ -149,6 +157,19 @@ class SceneReader:
         )
         return view, tuple(each.header.etag for each in opened.values())
 
+    async def level_costs(self, scene: RankScene, *, cost: Cost) -> list[LevelCost]:
+        """Return what each level of a scene takes, coarsest first. Reads headers and no pixel.
+
+        Args:
+            scene: Has all bands.
+            cost: What it takes is added.
+
+        Raises:
+            SourceError: A file cannot be read, or does not fit the others.
+        """
+        view, _ = await self._view(scene, step=0, cost=cost)
+        return await view.level_costs()
+
     async def picture(self, scene: RankScene, *, side: int, cost: Cost) -> dict[str, Grid]:
         """Return the bands of a scene in the area, by name, at a level of about so many pixels along a side.
 
@@ -210,19 +231,68 @@ class _View:
         self._totals = _Totals()
 
     async def levels(self) -> tuple[Level, ...]:
-        """Return the levels that this scene may be read at; see `ladder.levels_of`."""
-        if not self.bands and not is_categorical_safe(self.finest.opened):
+        """Return the levels that this scene may be read at, coarsest first."""
+        if self._only_full is not None:
             return (None,)
+        return tuple(each.level for each in await self._compared() if each.why_not is None)
+
+    async def level_costs(self) -> list[LevelCost]:
+        """Return what each level takes, coarsest first, and whether a ranking reads it."""
+        return [
+            LevelCost(
+                level=each.level,
+                factor=1.0 if each.level is None else math.sqrt(math.prod(self._grid(each.level).factors)),
+                n_pixels=each.part.n_pixels,
+                nbytes=round(await self._all_nbytes(each)),
+                decoded_nbytes=each.part.n_pixels * self._itemsize,
+                why_not=each.why_not if each.level is None else self._only_full or each.why_not,
+            )
+            for each in await self._compared()
+        ]
+
+    @property
+    def _itemsize(self) -> int:
+        bands = [*self.bands.values(), *([] if self.mask is None else [self.mask])]
+        return sum(np.dtype(each.opened.header.dtype).itemsize for each in bands)
+
+    @property
+    def _only_full(self) -> str | None:
+        """Say why this scene is read at full resolution alone; None if it is not."""
+        if not self.bands and not is_categorical_safe(self.finest.opened):
+            return "the file does not say that its overviews hold classes"
         if self.request.by == "valid" and resampling_of(self.finest.opened) != "nearest":
-            return (None,)  # other ways of resampling lose or gain pixels next to nodata, level by level
+            return "overviews lose or gain pixels next to nodata"
+        return None
+
+    async def _compared(self) -> list[LevelBytes]:
         return await levels_of(
             self.finest.opened, self.finest.overviews, self.shape.window, self.finest.of.number
         )
 
+    def _grid(self, level: Level) -> LevelGrid:
+        full = self.finest.opened.header
+        header = full if level is None else self.finest.overviews[level].header
+        return LevelGrid(window=self.shape.window, full=full, level=header)
+
+    async def _all_nbytes(self, at: LevelBytes) -> float:
+        """Return the bytes of all bands and of the mask where the finest band is read at a level."""
+        grid, total = self._grid(at.level), at.nbytes
+        size = pixel_size(grid.level)
+        others = [(each, each.near(size)) for each in self.bands.values() if each is not self.finest]
+        if self.mask is not None and self.mask is not self.finest:
+            others.append((self.mask, self._level_of_mask(self.mask, size)))
+        for band, level in others:
+            part = _around(*_edges_on(level, at.part, of=grid))
+            total += await stored_nbytes(band.opened, level, part, band.of.number)
+        return total
+
+    @staticmethod
+    def _level_of_mask(mask: _Band, size: float) -> LevelledSource:
+        return mask.near(size) if is_categorical_safe(mask.opened) else mask.opened
+
     async def at(self, level: int) -> _Measure:
         """Measure at an overview."""
-        opened = self.finest.overviews[level]
-        grid = LevelGrid(window=self.shape.window, full=self.finest.opened.header, level=opened.header)
+        opened, grid = self.finest.overviews[level], self._grid(level)
         part = grid.part
         assert part is not None  # noqa: S101 # of such a level the ladder has no step
         of_mask = 0 if self.mask is None else min(self.shape.window.n_pixels, _STRIP_PIXELS)
@@ -303,7 +373,7 @@ class _View:
     async def _kept_shares(self, mask: _Band, grid: LevelGrid, part: Window) -> Grid:
         """Return which share of each of a level's pixels the mask keeps. It is read in strips."""
         assert self.request.mask is not None  # noqa: S101 # of the caller
-        wanted = mask.near(pixel_size(grid.level)) if is_categorical_safe(mask.opened) else mask.opened
+        wanted = self._level_of_mask(mask, pixel_size(grid.level))
         shares: list[Grid] = []
         n_rows = max(1, int(_STRIP_PIXELS / max(part.width * grid.factors[0] * grid.factors[1], 1)))
         for start in range(0, part.height, n_rows):

@@ -252,10 +252,8 @@ def _area(bbox: Sequence[float] | None, geojson: Mapping[str, Any] | None) -> Ar
     if geojson is None:
         return None
     area = Area.of_geojson(geojson, field="area.geojson")
-    if area.shape.area == 0 or area.box[0] > area.box[2]:
-        raise RequestError(
-            "draw a polygon on one side of 180 degrees: a point or a line has no area", field="area.geojson"
-        )
+    if area.shape.area == 0:
+        raise RequestError("draw a polygon: a point or a line has no area", field="area.geojson")
     return area
 
 

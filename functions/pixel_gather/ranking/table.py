@@ -38,6 +38,22 @@ COLUMNS: Final = (
 )
 """Of the table. docs/rank.md says what each holds."""
 
+_TITLES: Final = (
+    "rank",
+    "within",
+    "time",
+    "id",
+    "value",
+    "error",
+    "level",
+    "clear",
+    "valid",
+    "bytes",
+    "requests",
+    "status",
+)
+"""Of the table for a terminal."""
+
 _GB_OF_A_FUNCTION: Final = 1769 / 1024
 
 
@@ -176,7 +192,7 @@ def _finite(value: float) -> float | None:
 def table_text(rows: Sequence[dict[str, Any]], *, most: int | None) -> str:
     """Return the table for a terminal: the first rows and all that could not be read."""
     shown = [row for n, row in enumerate(rows) if most is None or n < most or row["rank"] is None]
-    lines = [("rank", "within", "time", "id", "value", "error", "level", "clear", "valid", "status")]
+    lines = [_TITLES]
     for row in shown:
         within = "" if row["rank"] is None else _within(row)
         lines.append(
@@ -190,6 +206,8 @@ def table_text(rows: Sequence[dict[str, Any]], *, most: int | None) -> str:
                 "" if row["level"] is None else row["level"],
                 _percent(row["clear"]),
                 _percent(row["valid"]),
+                f"{row['bytes']:,}",
+                f"{row['requests']:,}",
                 row["status"] + (f": {row['reason']}" if row["reason"] else ""),
             )
         )

@@ -21,7 +21,7 @@ from pixel_gather.plan.locate_window import Grid, Placement, locate_like
 from pixel_gather.plan.pass_through import check_passes
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.ports import OpenedSource, Projector, SourceLimiter, SourceReader
-from pixel_gather.read.stored_tiles import StoredTiles, TileRow, Tiles
+from pixel_gather.read.stored_tiles import StoredTiles, TileRow
 from pixel_gather.task_group import all_of
 
 type Pixels = np.ndarray[Any, np.dtype[Any]]
@@ -115,7 +115,9 @@ async def read_shard(
             outcome = Outcome(status=Status.ABSENT)
         else:
             view = _View(plan=plan, slot_index=slot_index, task=task, projector=projector)
-            async with limiter.permit(source.href, weight=view.n_tile_rows) as permit:
+            reads_tiles = not isinstance(buffer, StoredTiles) or buffer.reads_tiles
+            weight = view.n_tile_rows if reads_tiles else 1
+            async with limiter.permit(source.href, weight=weight) as permit:
                 outcome = await _read_source(
                     source,
                     out,
@@ -144,7 +146,7 @@ async def read_shard(
 
 def _clear(out: Pixels | TileRow, fill_value: float) -> None:
     if isinstance(out, TileRow):
-        out.bands = []
+        out.clear()
     else:
         out[...] = fill_value
 
@@ -196,7 +198,7 @@ class _View:
             check_passes(header, window, slot.coding)
         return window.rows(self.task.y_start, self.task.y_stop)
 
-    def check_sparse(self, tiles: Sequence[Tiles], header: Header) -> None:
+    def check_sparse(self, tiles: Sequence[Sequence[object | None]], header: Header) -> None:
         """Refuse a source whose absent tiles stand for another value than the cube's."""
         value = 0 if header.nodata is None else header.nodata
         fill = self.plan.fill_value(self.slot_index)
@@ -289,8 +291,7 @@ async def _fill(
     """Fill one source's part of the row. Note in the outcome how much of it lies on the raster."""
     header, masked = opened.header, view.plan.masked
     if isinstance(out, TileRow):
-        out.bands = list(await opened.read_tiles(window, view.slot.bands))
-        view.check_sparse(out.bands, header)
+        view.check_sparse(await out.fill(opened, window, view.slot.bands), header)
         outcome.extent = (0, 0, window.width, window.height)
         return
     clipped = window.clipped(width=header.width, height=header.height)

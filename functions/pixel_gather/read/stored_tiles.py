@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import xxhash
 
 from pixel_gather.model.outcome import BandStats, Outcome
 from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window
+from pixel_gather.ports import OpenedSource
 
 type Tile = bytes | bytearray | memoryview
 type Tiles = Sequence[Tile | None]
@@ -20,13 +23,27 @@ class TileRow:
     bands: list[Tiles] = field(default_factory=list)
     """For each band, its tiles. Empty for a source that was not read."""
 
+    async def fill(
+        self, source: OpenedSource, window: Window, bands: Sequence[int]
+    ) -> Sequence[Sequence[object | None]]:
+        """Read a window's tiles, and return them by band. None for a tile that is not stored."""
+        self.bands = list(await source.read_tiles(window, bands))
+        return self.bands
+
+    def clear(self) -> None:
+        """Forget the tiles of a source that could not be used."""
+        self.bands = []
+
 
 class StoredTiles:
     """The tiles of the sources in one slot of a task."""
 
+    reads_tiles: ClassVar[bool] = True
+    """Whether filling a row takes requests for tiles."""
+
     def __init__(self, n_rows: int, *, n_bands: int) -> None:
         """Hold nothing yet."""
-        self.rows = [TileRow() for _ in range(n_rows)]
+        self.rows: Sequence[TileRow] = [TileRow() for _ in range(n_rows)]
         self.n_bands = n_bands
 
     def __iter__(self) -> Iterator["BandTiles"]:

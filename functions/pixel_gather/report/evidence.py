@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pixel_gather.model.footprints import Footprints
 from pixel_gather.report.report import Report
 from pixel_gather.report.run import Floats, Integers, Run
 
@@ -154,6 +155,8 @@ class Evidence:
     """At most ten sources, the slowest first."""
 
     cost: GatherPrice
+    footprints: Footprints | None = None
+    """None if the window has no place on the Earth, or if an earlier version made the cube."""
 
 
 def name_of(place: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from pixel_gather.errors import RequestError
 from pixel_gather.model.status import Status
 from pixel_gather.report.row_coordinates import NO_TIME, Values
+from pixel_gather.report.rows_where import NumberedTexts
 
 SOLAR_DAY: Final = "solar-day"
 TIME_UNITS: Final = {"day": "D", "month": "M", SOLAR_DAY: "D"}
@@ -112,7 +113,7 @@ def names_of(by: str) -> list[str]:
 def grid_over(
     by: str,
     *,
-    read: Callable[[Sequence[str]], Mapping[str, Values]],
+    read: Callable[[list[str]], Mapping[str, Values | NumberedTexts]],
     longitude: Callable[[], "Values | float"],
 ) -> Presence:
     """Return a grid of presence. Only rows with a source that was read count.
@@ -129,12 +130,17 @@ def grid_over(
     columns = read(
         list(dict.fromkeys(["status", *("time" if name in TIME_UNITS else name for name in names)]))
     )
-    status = columns["status"].reshape(len(columns["status"]), -1)
+    status = _plain(columns["status"])
+    status = status.reshape(len(status), -1)
     axes = []
     for name in names:
         values = columns["time" if name in TIME_UNITS else name]
-        axes.append(axis_of(name, _by_the_sun(values, longitude()) if name == SOLAR_DAY else values))
+        axes.append(axis_of(name, _by_the_sun(_plain(values), longitude()) if name == SOLAR_DAY else values))
     return presence_of(axes, counts=(status == Status.OK).any(axis=1))
+
+
+def _plain(values: Values | NumberedTexts) -> Values:
+    return values.texts[values.numbers] if isinstance(values, NumberedTexts) else values
 
 
 def _by_the_sun(times: Values, longitude: "Values | float") -> Values:
@@ -143,7 +149,7 @@ def _by_the_sun(times: Values, longitude: "Values | float") -> Values:
     return np.where(times == NO_TIME, NO_TIME, times + (east * _US_PER_DEGREE).astype("int64"))
 
 
-def axis_of(name: str, values: Values) -> Axis:
+def axis_of(name: str, values: Values | NumberedTexts) -> Axis:
     """Return the bins of one coordinate.
 
     Args:
@@ -153,6 +159,8 @@ def axis_of(name: str, values: Values) -> Axis:
     Raises:
         RequestError: The coordinate has several values for each row.
     """
+    if isinstance(values, NumberedTexts):
+        return _axis_of_numbered(name, values)
     if values.ndim > 1:
         raise RequestError(f"{name} has several values for each row, so it makes no bins", field=_FIELD)
     if name == "time" or name in TIME_UNITS:
@@ -171,6 +179,15 @@ def _axis_of_text(name: str, values: list[str]) -> Axis:
     numbers = {label: number for number, label in enumerate(labels)} | {"": -1}
     bins = np.fromiter(map(numbers.__getitem__, values), dtype="int64", count=len(values))
     return Axis(name=name, labels=np.array(labels, dtype=object), bins=bins)
+
+
+def _axis_of_numbered(name: str, values: NumberedTexts) -> Axis:
+    """Return the bins of texts that a few rows at least have."""
+    is_used = np.bincount(values.numbers, minlength=len(values.texts)) > 0
+    labels = sorted({text for text in values.texts[is_used].tolist() if text})
+    place = {label: bin_ for bin_, label in enumerate(labels)}
+    bins = np.array([place.get(text, -1) for text in values.texts.tolist()], dtype="int64")
+    return Axis(name=name, labels=np.array(labels, dtype=object), bins=bins[values.numbers])
 
 
 def _axis_of_time(name: str, values: Values) -> Axis:
@@ -206,8 +223,10 @@ def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bo
     is_in = np.logical_and.reduce([counts, *(axis.bins >= 0 for axis in axes)])
     rows = np.flatnonzero(is_in)
     index = np.ravel_multi_index([axis.bins[rows] for axis in axes], shape) if len(rows) else rows
-    by_bin = np.argsort(index, kind="stable")
-    present, starts = np.unique(index[by_bin], return_index=True)
+    by_bin = _in_order(index, n_bins)
+    ordered = index[by_bin]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    present = ordered[starts]
     bits = np.zeros(-(-n_bins // 8), dtype="uint8")
     np.bitwise_or.at(bits, present // 8, (1 << (present % 8)).astype("uint8"))
     ones = np.concatenate([[0], np.cumsum(np.bitwise_count(bits), dtype="int64")])
@@ -220,3 +239,13 @@ def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bo
         order=rows[by_bin],
         n_left_out=int(len(counts) - len(rows)),
     )
+
+
+def _in_order(
+    index: "np.ndarray[Any, np.dtype[np.int64]]", n_bins: int
+) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Return what sorts bins, equal ones in their order. NumPy sorts 16 bits by radix, ten times as fast."""
+    low = np.argsort((index & 0xFFFF).astype("uint16"), kind="stable")
+    if n_bins <= 1 << 16:
+        return low
+    return low[np.argsort((index[low] >> 16).astype("uint16"), kind="stable")]

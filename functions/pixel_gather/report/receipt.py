@@ -5,7 +5,7 @@
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -127,6 +127,11 @@ class Receipt:
     version: int = 1
     """Number of the cube's version that this is the receipt of."""
 
+    padded: dict[str, int] = field(default_factory=dict)
+    """Rows that count in a shard, by its key, where rows of padding follow. Only copies of joined cubes have
+    such shards.
+    """
+
     def to_bytes(self) -> bytes:
         """Return the content of ``receipt.json``."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
@@ -156,7 +161,7 @@ def receipt_of(
         list_digest=plan.digest[_REQUEST_DIGITS:],
         planned_at=_moment(plan),
         request=plan.request,
-        versions=_versions(),
+        versions=running_versions(),
         dims=(plan.dim, "y", "x"),
         shape=plan.shape,
         shard=plan.layout.shard,
@@ -198,7 +203,7 @@ def grown_receipt(
         list_digest=plan.digest[_REQUEST_DIGITS:],
         planned_at=_moment(plan),
         request=plan.request,
-        versions=_versions(),
+        versions=running_versions(),
         rows=(plan.first_row, plan.n_rows),
         n_sources=plan.n_sources,
         n_skipped=plan.append.n_skipped,
@@ -262,7 +267,8 @@ def _moment(plan: CubePlan) -> str:
     return datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds")
 
 
-def _versions() -> dict[str, str]:
+def running_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that write cubes, by name."""
     found = {"pixel_gather": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:

@@ -19,7 +19,7 @@ from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
-from pixel_gather.report.below_claimed_offset import is_below_claim
+from pixel_gather.report.below_claimed_offset import claims_offsets, is_below_claim
 from pixel_gather.report.run import Timings, TimingSummary
 from pixel_gather.report.run_table import LABEL_WIDTH, RunColumn, open_share, rows_of
 
@@ -27,6 +27,7 @@ _MOST_CAUSES: Final = 100
 _MOST_HREFS: Final = 20
 """Hrefs kept per cause. The cube's ``status`` and ``href`` name all of them."""
 
+_STATUS_NAMES: Final = {each: each.name.lower() for each in Status}
 _SHOWN_HREFS: Final = 3
 
 _SHOWN_MACHINES: Final = 3
@@ -196,10 +197,17 @@ def own_lines(report: Report) -> list[str]:
     }
     figures |= dict(conditions_of(report))
     lines = [f"{name:<{LABEL_WIDTH}} {figure}" for name, figure in figures.items()]
+    lines += failures_of(report)
+    return lines + [f"{'warning':<{LABEL_WIDTH}} {each}" for each in report.warnings]
+
+
+def failures_of(report: Report) -> list[str]:
+    """Return the lines that say why sources failed, each with some of their hrefs."""
+    lines = []
     for cause in report.causes:
         lines.append(f"  {cause.status:<11} {cause.n_sources:>8,}  {cause.reason}")
         lines += [f"{'':<24} {href}" for href in cause.hrefs[:_SHOWN_HREFS]]
-    return lines + [f"{'warning':<{LABEL_WIDTH}} {each}" for each in report.warnings]
+    return lines
 
 
 def machine_of(report: Report) -> str:
@@ -261,7 +269,7 @@ class Tally:
     """When the append of the rows that are added now began, by the clock of the report."""
 
     n_below_claim: int = 0
-    """Sources whose claimed offset may be in the pixels already; see `report.claims`."""
+    """Sources whose claimed offset may be in the pixels already; see `report.below_claimed_offset`."""
 
     stored_nbytes: int = 0
     write_s: float = 0.0
@@ -283,11 +291,21 @@ class Tally:
     _opens: "array[float]" = field(default_factory=_doubles)
     _reads: "array[float]" = field(default_factory=_doubles)
     _bytes: "array[float]" = field(default_factory=_doubles)
-    _hashers: list[xxhash.xxh3_128] = field(default_factory=list)
+    _hashers: list[xxhash.xxh3_128] = field(init=False)
+    # What every row is compared with. The plan computes it anew each time that it is asked.
+    _crs: str | None = field(init=False)
+    _claims_offsets: bool = field(init=False)
+    _nodata: Sequence[float | int | None] = field(init=False)
+    _fill_values: Sequence[float | int] = field(init=False)
 
     def __post_init__(self) -> None:
         """Start one hash per measurement."""
-        self._hashers = [xxhash.xxh3_128() for _ in self.plan.measurements]
+        plan, slots = self.plan, range(len(self.plan.slots))
+        self._hashers = [xxhash.xxh3_128() for _ in plan.measurements]
+        self._crs = plan.placement.crs
+        self._claims_offsets = claims_offsets(plan.columns)
+        self._nodata = [plan.nodata(slot) for slot in slots]
+        self._fill_values = [plan.fill_value(slot) for slot in slots]
 
     def go_on_from(self, earlier: Report) -> None:
         """Begin with what is known of a cube before an append, apart from its rows, which are added next."""
@@ -316,14 +334,16 @@ class Tally:
         for hasher, digest in zip(self._hashers, digests, strict=True):
             hasher.update(digest.encode())
         for slot, (source, outcome) in enumerate(zip(row.sources, outcomes, strict=True)):
-            self.status_counts[outcome.status.name.lower()] += 1
+            self.status_counts[_STATUS_NAMES[outcome.status]] += 1
             self.lookups[outcome.lookup] += 1
             if source is not None:
                 self.schemes[source.href.partition("://")[0]] += 1
-            self.requests += outcome.cost.requests
-            self.retries += outcome.cost.retries
-            self.fetched_nbytes += outcome.cost.nbytes
-            self.n_below_claim += any(is_below_claim(source, band) for band in outcome.bands)
+            cost = outcome.cost
+            self.requests += cost.requests
+            self.retries += cost.retries
+            self.fetched_nbytes += cost.nbytes
+            if self._claims_offsets:
+                self.n_below_claim += any(is_below_claim(source, band) for band in outcome.bands)
             if outcome.status is Status.OK:
                 self._add_read(outcome, slot)
             elif source is not None:
@@ -352,14 +372,14 @@ class Tally:
         self._reads.append(outcome.reading_s)
         self._bytes.append(outcome.cost.data_nbytes)
         self.is_aligned = self.is_aligned and outcome.is_aligned
-        self.shares_crs = self.shares_crs and outcome.crs == self.plan.placement.crs
-        ours = self.plan.nodata(slot)
+        self.shares_crs = self.shares_crs and outcome.crs == self._crs
+        ours = self._nodata[slot]
         both_nan = outcome.nodata != outcome.nodata and ours != ours  # noqa: PLR0124 # true of NaN alone
         self.nodata_differs = self.nodata_differs or not (outcome.nodata == ours or both_nan)
         self.scaling_differs = self.scaling_differs or outcome.scaling is not None
         if outcome.extent != (0, 0, self.plan.width, self.plan.height):
             self.n_overhanging += 1
-            fill = self.plan.fill_value(slot)
+            fill = self._fill_values[slot]
             is_marked = outcome.nodata is not None or ours is not None or fill != fill  # noqa: PLR0124 # as above
             self.n_filled_with_zero += not is_marked
 

@@ -34,6 +34,18 @@ class NumberedTexts:
     """Number of each row's text, from 0."""
 
 
+def numbered(values: Values) -> Values | NumberedTexts:
+    """Return a coordinate with its texts by number, if it has one text for each row and four rows a text."""
+    if values.ndim != 1 or not _is_text(values):
+        return values
+    rows = values.tolist()
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(rows))}
+    if len(numbers) * 4 > len(rows):
+        return values
+    found = np.fromiter(map(numbers.__getitem__, rows), dtype="uint32", count=len(rows))
+    return NumberedTexts(texts=np.array(list(numbers), dtype=object), numbers=found)
+
+
 def mask_of(where: Where, columns: Mapping[str, Values | NumberedTexts]) -> Mask:
     """Return, for each row, whether it meets all conditions.
 

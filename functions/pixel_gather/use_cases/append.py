@@ -186,18 +186,32 @@ async def complete_cube(cube: GrowingCube) -> FoundCube:
     Raises:
         RequestError: There is none that rows can be added to.
     """
+    found = await finished_cube(cube, field=_FIELD)
+    if found.template is None:
+        raise RequestError(
+            f"{cube.place} is a copy of joined cubes and cannot grow: append to its members and copy again",
+            field=_FIELD,
+        )
+    return found
+
+
+async def finished_cube(cube: GrowingCube, *, field: str) -> FoundCube:
+    """Return the complete cube that is there, whether it can grow or not.
+
+    Args:
+        cube: Where.
+        field: What names it, for messages.
+
+    Raises:
+        RequestError: There is none.
+    """
     found = await cube.found()
     if found is None:
         raise RequestError(
-            f"{cube.place} holds no cube: gather one first, or name one that is there", field=_FIELD
+            f"{cube.place} holds no cube: gather one first, or name one that is there", field=field
         )
-    if found.report is None:
-        raise RequestError(f"{cube.place} is not complete: finish its gather first", field=_FIELD)
-    if found.template is None:
-        raise RequestError(
-            f"{cube.place} was not made by a gather, so it lacks what an append needs: gather it anew",
-            field=_FIELD,
-        )
+    if not found.versions:
+        raise RequestError(f"{cube.place} is not complete: finish its gather first", field=field)
     return found
 
 

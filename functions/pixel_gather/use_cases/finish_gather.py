@@ -252,6 +252,8 @@ async def _evidence(
         [lost(row, n_bands=n_bands, task_index=task.index) for row in rows] if result is None else result.rows
         for task, result in zip(group, results, strict=True)
     ]
+    if len(group) == 1:
+        return list(zip(rows, strips[0], strict=True)), results
     y_starts = [task.y_start for task in group]
     merged_rows = [
         (row, [merged(parts, y_starts=y_starts) for parts in zip(*outcomes, strict=True)])

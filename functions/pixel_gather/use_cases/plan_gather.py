@@ -9,6 +9,7 @@ import msgspec
 
 from pixel_gather.claim import check_can_continue, write_claim
 from pixel_gather.estimate.workload import WorkerPool
+from pixel_gather.headers.footprints import footprints_of
 from pixel_gather.headers.header_cache import PACKED_HEADERS_KEY, headers_in_shard_order
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.plan import gather_digest, plan_cube
@@ -40,6 +41,7 @@ async def plan_gather(
     max_task_nbytes: int,
     deployment: WorkerPool | None = None,
     archive: ArchiveStore | None = None,
+    describes_crs: bool = True,
 ) -> tuple[CubePlan, tuple[ShardTask, ...]]:
     """Plan a gather, claim the output location and write the control files for the workers.
 
@@ -56,6 +58,8 @@ async def plan_gather(
         max_task_nbytes: Largest decoded size of a task.
         deployment: The workers for the estimate; None for those of a new deployment.
         archive: The folder of the cube, for the request's archive if it names one.
+        describes_crs: Whether the plan describes its CRS. If not, the caller does so before finish, by
+            `described`.
 
     Raises:
         RequestError: The request does not fit the sources, or its archive.
@@ -82,7 +86,7 @@ async def plan_gather(
             template=template,
         )
         is_pinned = template is not None or await pin_archive(request, plan, archive)
-    plan = await cube.create(described(plan, projector))
+    plan = await cube.create(described(plan, projector) if describes_crs else plan)
     await write_claim(control, plan.claim)
     return await write_control_files(plan, ordered, control.below(plan.claim))
 
@@ -143,9 +147,12 @@ async def planned(control: ControlStore) -> tuple[CubePlan, tuple[ShardTask, ...
 
 
 def described(plan: CubePlan, projector: Projector) -> CubePlan:
-    """Return the plan with the description of its CRS, if it has one."""
+    """Return the plan with the description of its CRS and with its place on the Earth, if it has them."""
     crs = plan.placement.crs
-    return plan if crs is None else replace(plan, crs=projector.describe(crs))
+    if crs is None:
+        return replace(plan, sampled_grids=())
+    footprints = footprints_of(plan.placement, plan.sampled_grids, projector)
+    return replace(plan, crs=projector.describe(crs), footprints=footprints, sampled_grids=())
 
 
 def _list_in_shard_order(plan: CubePlan, table: SourceTable, stops: list[int]) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
-from pixel_gather.adapters.cube.zarr_metadata import put_array, zarr_codecs
+from pixel_gather.adapters.cube.zarr_metadata import put_pixel_array, zarr_codecs
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Store, open_place
 from pixel_gather.errors import StoreError
@@ -28,15 +28,16 @@ def describe(store: Store, setting: BlockSetting) -> None:
         StoreError: The store refuses.
     """
     try:
-        put_array(
+        put_pixel_array(
             store,
             ARRAY,
             shape=setting.shape,
-            chunks=setting.chunk,
-            shards=setting.shard,
+            layout=setting.layout,
             dtype=setting.dtype,
-            fill_value=np.dtype(setting.dtype).type(FILL),
-            **zarr_codecs(setting.codec, itemsize=setting.itemsize),
+            fill_value=FILL,
+            dims=("source", "y", "x"),
+            attributes={},
+            codecs=zarr_codecs(setting.codec, itemsize=setting.itemsize),
         )
     except (BaseError, OSError) as error:
         raise _refused(error) from error

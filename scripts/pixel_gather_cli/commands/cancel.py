@@ -1,4 +1,4 @@
-"""``pixel-gather cancel``: stops a gather."""
+"""``pixel-gather cancel``: stops a gather or ranking."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
-from pixel_gather_cli.deployment.status_text import state_text
+from pixel_gather_cli.deployment.status_text import acted_text
 
 
 @click.command("cancel")
@@ -14,7 +14,7 @@ from pixel_gather_cli.deployment.status_text import state_text
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def cancel_command(*, id_: str, as_json: bool, **options: Any) -> None:
-    """Stop a gather on AWS. Finished shards are kept, and redrive continues after them.
+    """Stop a gather or large ranking on AWS. What is finished is kept, and redrive continues after it.
 
     \b
     pixel-gather cancel 3f9c2ab417d0e865
@@ -23,6 +23,6 @@ def cancel_command(*, id_: str, as_json: bool, **options: Any) -> None:
     if as_json:
         click.echo(json.dumps(line, indent=2))
         return
-    click.echo(f"{'gather':<13} {id_}\n{'state':<13} {state_text(line)}")
+    click.echo(acted_text(line))
     if line["state"] != "stopped":
         click.echo("it had already ended", err=True)

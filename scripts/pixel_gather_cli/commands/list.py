@@ -1,11 +1,11 @@
-"""``pixel-gather list``: the gathers of a deployment."""
+"""``pixel-gather list``: the gathers or rankings of a deployment."""
 
 import json
 from typing import Any
 
 import click
 
-from pixel_gather_cli.deployment.deployment import RemoteDeployment
+from pixel_gather_cli.deployment.deployment import Kind, RemoteDeployment
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
 from pixel_gather_cli.deployment.status_text import list_text
 
@@ -16,7 +16,7 @@ _LARGEST_PAGE = 100
 @click.option(
     "--state",
     type=click.Choice(["running", "succeeded", "failed", "stopped", "timed_out"]),
-    help="Only gathers in this state.",
+    help="Only those in this state.",
 )
 @click.option(
     "--limit",
@@ -24,33 +24,37 @@ _LARGEST_PAGE = 100
     default=20,
     show_default=True,
     metavar="N",
-    help="List at most N gathers.",
+    help="List at most N.",
 )
+@click.option("--rankings", "of_rankings", is_flag=True, help="Large rankings instead of gathers.")
 @remote_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def list_command(*, state: str | None, limit: int, as_json: bool, **options: Any) -> None:
-    """List the gathers on AWS, latest first. A gather is listed for 90 days after its end.
+def list_command(*, state: str | None, limit: int, of_rankings: bool, as_json: bool, **options: Any) -> None:
+    """List the gathers on AWS, latest first, or the large rankings. Each is listed for 90 days after its end.
 
     \b
     pixel-gather list --state running
     """
-    found = _found(open_deployment(Target.taken_from(options)), limit=limit, state=state)
+    kind: Kind = "ranking" if of_rankings else "gather"
+    found = _found(open_deployment(Target.taken_from(options)), limit=limit, state=state, kind=kind)
     if as_json:
         click.echo(json.dumps(found, indent=2))
-    elif found["gathers"]:
-        click.echo(list_text(found["gathers"]))
+    elif found[f"{kind}s"]:
+        click.echo(list_text(found[f"{kind}s"], kind=kind))
     else:
-        click.echo("no gathers", err=True)
+        click.echo(f"no {kind}s", err=True)
 
 
-def _found(deployment: RemoteDeployment, *, limit: int, state: str | None) -> dict[str, Any]:
-    """Return this many gathers, read page by page."""
-    gathers: list[dict[str, Any]] = []
+def _found(deployment: RemoteDeployment, *, limit: int, state: str | None, kind: Kind) -> dict[str, Any]:
+    """Return this many gathers or rankings, read page by page."""
+    lines: list[dict[str, Any]] = []
     token: str | None = None
-    while len(gathers) < limit:
-        page = deployment.list_(limit=min(limit - len(gathers), _LARGEST_PAGE), token=token, state=state)
-        gathers += page["gathers"]
+    while len(lines) < limit:
+        page = deployment.list_(
+            limit=min(limit - len(lines), _LARGEST_PAGE), token=token, state=state, kind=kind
+        )
+        lines += page[f"{kind}s"]
         token = page["next"]
         if token is None:
             break
-    return {"gathers": gathers, "next": token}
+    return {f"{kind}s": lines, "next": token}

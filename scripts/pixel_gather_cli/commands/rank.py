@@ -13,9 +13,10 @@ from pixel_gather.adapters.event_loop import run
 from pixel_gather.errors import RequestError
 from pixel_gather.extras import check_extra
 from pixel_gather.local.gather import Progress
-from pixel_gather.local.rank import catalog_sources, rank_async
+from pixel_gather.local.rank import catalog_sources, plan_ranking, rank_async
 from pixel_gather.model.plurals import counted
 from pixel_gather.ranking.limits import RankLimits
+from pixel_gather.ranking.ranking_plan import plan_text
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.table import COLUMNS, table_text
 from pixel_gather.request.request import parse_sources
@@ -69,6 +70,7 @@ _LIMITS = (
         "--max-usd", type=float, metavar="USD", help="Refuse a ranking that costs more, by its first scene."
     ),
     click.option("--max-seconds", type=float, metavar="S", help="Refuse a ranking that takes longer."),
+    click.option("--dry-run", is_flag=True, help="Compare what each level would take. Reads no pixel."),
 )
 _PLACE = (
     click.option("--deployed", is_flag=True, help="Rank on AWS, next to the data."),
@@ -112,13 +114,20 @@ def rank_command(*, list_file: str | None, by: str, **options: Any) -> int:
         raise click.UsageError("give --json or --csv, not both")
     place = {name: options.pop(name) for name in ("deployed", "stack", "api")}
     kept = {name: options.pop(name) for name in ("statistics", "check_kept")}
+    is_dry_run = options.pop("dry_run")
     _check_place(place, kept, out)
+    if is_dry_run:
+        _check_dry_run(place, out)
     if out["html"] is not None:
         check_extra("report", "ranking sheets")
     limits = {"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")}
     given = {"by": by} | _taken(options)
     request = RankingRequest.of(**given)
     sources = _sources(list_file, request, options)
+    if is_dry_run:
+        plan = run(plan_ranking(sources, request, settings=settings_of(options))).to_json()
+        click.echo(json.dumps(plan, indent=2) if out["as_json"] else plan_text(plan), nl=out["as_json"])
+        return 0
     with open_progress("ranking", quiet=options.pop("quiet"), thing="scene") as show:
         if place["deployed"]:
             target = Target(
@@ -170,6 +179,19 @@ def _check_place(place: dict[str, Any], kept: dict[str, Any], out: dict[str, Any
         raise RequestError("a deployment keeps its own statistics: leave it out", field="--statistics")
     elif out["html"] is not None:
         raise RequestError("a deployment returns no pictures: rank here for a sheet", field="--html")
+
+
+def _check_dry_run(place: dict[str, Any], out: dict[str, Any]) -> None:
+    """Refuse options that a dry run does not have.
+
+    Raises:
+        RequestError: It names one of them.
+    """
+    if place["deployed"]:
+        raise RequestError("it is computed on this machine: leave --deployed out", field="--dry-run")
+    for name in ("csv", "parquet", "html"):
+        if out.get(name) or out.get(f"as_{name}"):
+            raise RequestError("a dry run ranks nothing: leave it out", field=f"--{name}")
 
 
 def _on_aws(

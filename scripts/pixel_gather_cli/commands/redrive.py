@@ -1,4 +1,4 @@
-"""``pixel-gather redrive``: runs the missing parts of a gather."""
+"""``pixel-gather redrive``: runs the missing parts of a gather or ranking."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from pixel_gather_cli.deployment.remote import Target, open_deployment, remote_options
-from pixel_gather_cli.deployment.status_text import state_text
+from pixel_gather_cli.deployment.status_text import acted_text
 from pixel_gather_cli.deployment.watching import watch, watch_options
 
 
@@ -19,7 +19,7 @@ from pixel_gather_cli.deployment.watching import watch, watch_options
 def redrive_command(
     *, id_: str, is_watched: bool, every_s: float, quiet: bool, as_json: bool, **options: Any
 ) -> int:
-    """Run the missing parts of a gather that failed, timed out or was stopped within 14 days.
+    """Run the missing parts of a gather or large ranking that failed or was stopped within 14 days.
 
     \b
     pixel-gather redrive 3f9c2ab417d0e865 --watch
@@ -31,6 +31,6 @@ def redrive_command(
     if as_json:
         click.echo(json.dumps(line, indent=2))
         return 0
-    click.echo(f"{'gather':<13} {id_}\n{'state':<13} {state_text(line)}")
+    click.echo(acted_text(line))
     click.echo(f"runs the missing parts; to watch it: pixel-gather watch {id_}", err=True)
     return 0

@@ -22,7 +22,7 @@ from pixel_gather.errors import (
 )
 from pixel_gather.request.request import GatherRequest
 from pixel_gather_cli.deployment.aws_account import AwsAccount
-from pixel_gather_cli.deployment.deployment import LocalList
+from pixel_gather_cli.deployment.deployment import Kind, LocalList
 
 _REGION_OF_HOST: Final = re.compile(r"\.execute-api\.([a-z0-9-]+)\.")
 _PROBLEM: Final = "urn:pixel-gather:problem:"
@@ -74,7 +74,7 @@ class ApiDeployment:
 
     def ranking(self, id_: str) -> dict[str, Any]:
         """Describe a large ranking."""
-        return self._send("GET", f"/rankings/{quote(id_, safe='')}")
+        return self._send("GET", _path(id_, "ranking"))
 
     def keep_list(self, listed: LocalList) -> str:
         """Upload a list file unless a recent copy is there."""
@@ -88,21 +88,33 @@ class ApiDeployment:
         return str(place["href"])
 
     def status(self, id_: str) -> dict[str, Any]:
-        """Describe one gather."""
-        return self._send("GET", _path(id_))
+        """Describe one gather or ranking."""
+        return self._send_to_either("GET", id_)
 
-    def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
+    def list_(self, *, limit: int, token: str | None, state: str | None, kind: Kind) -> dict[str, Any]:
         """Return one page."""
         query = {"limit": str(limit), "token": token, "state": state}
-        return self._send("GET", "/gathers", query={name: text for name, text in query.items() if text})
+        return self._send("GET", f"/{kind}s", query={name: text for name, text in query.items() if text})
 
     def stop(self, id_: str) -> dict[str, Any]:
-        """Stop a gather."""
-        return {"id": id_, "state": "stopped"} | self._send("DELETE", _path(id_))
+        """Stop a gather or ranking."""
+        return {"id": id_, "state": "stopped"} | self._send_to_either("DELETE", id_)
 
     def redrive(self, id_: str) -> dict[str, Any]:
         """Run the missing parts."""
-        return {"id": id_, "state": "running"} | self._send("POST", f"{_path(id_)}/redrive")
+        return {"id": id_, "state": "running"} | self._send_to_either("POST", id_, "/redrive")
+
+    def _send_to_either(self, method: str, id_: str, rest: str = "") -> dict[str, Any]:
+        """Send a request about a gather. If there is no such gather, send it about the ranking."""
+        try:
+            return self._send(method, _path(id_) + rest)
+        except GatherNotFoundError as no_gather:
+            try:
+                return self._send(method, _path(id_, "ranking") + rest)
+            except GatherNotFoundError as no_ranking:
+                raise GatherNotFoundError(f"{no_gather}; and {no_ranking}") from None
+            except DeniedError:  # an API without this path, of an earlier version
+                raise no_gather from None
 
     def _send(
         self, method: str, path: str, *, query: Mapping[str, str | None] | None = None, body: Any = None
@@ -148,8 +160,8 @@ class ApiDeployment:
             raise DeploymentError(f"the list could not be uploaded ({answer.status_code}): {said}")
 
 
-def _path(id_: str) -> str:
-    return f"/gathers/{quote(id_, safe='')}"
+def _path(id_: str, kind: Kind = "gather") -> str:
+    return f"/{kind}s/{quote(id_, safe='')}"
 
 
 def _object(content: bytes) -> dict[str, Any] | None:

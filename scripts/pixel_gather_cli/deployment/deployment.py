@@ -2,9 +2,11 @@
 
 import io
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pixel_gather.request.request import GatherRequest
+
+type Kind = Literal["gather", "ranking"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +38,13 @@ class RemoteDeployment(Protocol):
         """Upload a list file unless a recent copy is there; return its href."""
 
     def status(self, id_: str) -> dict[str, Any]:
-        """Describe one gather."""
+        """Describe one gather, or by the API also a large ranking."""
 
-    def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
-        """Return one page: ``gathers``, the latest first, and ``next``, the next page's token or None."""
+    def list_(self, *, limit: int, token: str | None, state: str | None, kind: Kind) -> dict[str, Any]:
+        """Return one page: ``gathers`` or ``rankings``, the latest first, and ``next``: its token or None."""
 
     def stop(self, id_: str) -> dict[str, Any]:
-        """Stop a gather; return its ``id`` and ``state``."""
+        """Stop what `status` describes; return its ``id`` and ``state``."""
 
     def redrive(self, id_: str) -> dict[str, Any]:
-        """Run the missing parts of a gather that failed or was stopped; return its ``id`` and ``state``."""
+        """Run the missing parts of what failed or was stopped; return its ``id`` and ``state``."""

@@ -7,10 +7,11 @@ from typing import Any
 from pixel_gather.adapters.aws.aws_errors import aws_errors_in_words
 from pixel_gather.adapters.aws.executions import Executions
 from pixel_gather.adapters.aws.uploaded_lists import is_uploaded, key_of_list
+from pixel_gather.errors import RequestError
 from pixel_gather.request.naming import execution_name, forced
 from pixel_gather.request.request import GatherRequest
 from pixel_gather_cli.deployment.aws_account import AwsAccount
-from pixel_gather_cli.deployment.deployment import LocalList
+from pixel_gather_cli.deployment.deployment import Kind, LocalList
 
 
 class DirectDeployment:
@@ -47,8 +48,14 @@ class DirectDeployment:
         """Describe one gather."""
         return self._executions.status(id_)
 
-    def list_(self, *, limit: int, token: str | None, state: str | None) -> dict[str, Any]:
-        """Return one page."""
+    def list_(self, *, limit: int, token: str | None, state: str | None, kind: Kind) -> dict[str, Any]:
+        """Return one page of gathers.
+
+        Raises:
+            RequestError: Rankings are asked for. They have a state machine of their own.
+        """
+        if kind != "gather":
+            raise RequestError("rankings are listed by the API: leave it out", field="--direct")
         return self._executions.list_(limit=limit, token=token, state=state)
 
     def stop(self, id_: str) -> dict[str, Any]:

@@ -36,12 +36,17 @@ def rank_on_aws(
     click.echo(f"large ranking {id_}: {answer['links']['self']}", err=True)
     document: Mapping[str, Any] = answer
     look = partial(deployment.ranking, id_)
-    for document in looks(look, every_s=EVERY_S, is_new=True, on_failure=partial(click.echo, err=True)):
-        scenes = document["scenes"]
-        if document["state"] == _RUNNING and scenes:
-            on_progress(Progress(n_sources=scenes["wanted"], n_done=scenes["read"]))
+    try:
+        for document in looks(look, every_s=EVERY_S, is_new=True, on_failure=partial(click.echo, err=True)):
+            scenes = document["scenes"]
+            if document["state"] == _RUNNING and scenes:
+                on_progress(Progress(n_sources=scenes["wanted"], n_done=scenes["read"]))
+    except KeyboardInterrupt:
+        click.echo(f"stopped watching; the ranking continues: pixel-gather watch {id_}", err=True)
+        raise
     if document["ranking"] is None:
         error = document["error"] or {"type": document["state"], "detail": "it has no table"}
-        raise DeploymentError(f"the ranking {id_} has failed ({error['type']}): {error['detail']}")
+        more = f"; pixel-gather redrive {id_} goes on with it" if "redrive" in document["links"] else ""
+        raise DeploymentError(f"the ranking {id_} has failed ({error['type']}): {error['detail']}{more}")
     table: dict[str, Any] = document["ranking"]
     return table

@@ -1,20 +1,39 @@
-"""Formats a gather's status document as text. Pure."""
+"""Formats the status document of a gather, or of a large ranking, as text. Pure."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
+
+from pixel_gather_cli.deployment.deployment import Kind
 
 _STATES = {"timed_out": "timed out"}
 
 
 def status_text(document: Mapping[str, Any]) -> str:
-    """Return the document as text, one fact per line."""
-    return "\n".join(f"{name:<13} {value}" for name, value in _facts(document))
+    """Return the document as text, one fact per line. A complete ranking is followed by its table."""
+    facts = "\n".join(f"{name:<13} {value}" for name, value in _facts(document))
+    table = document.get("ranking")
+    if table is None:
+        return facts
+    from pixel_gather.ranking.table import table_text  # noqa: PLC0415 # a gather's status needs no NumPy
+
+    return f"{facts}\n\n{table_text(table['scenes'], most=table['top'])}".rstrip("\n")
 
 
-def list_text(lines: list[dict[str, Any]]) -> str:
-    """Return gathers as a table, one per line."""
-    rows = [("gather", "state", "submitted", "took")]
+def kind_of(document: Mapping[str, Any]) -> Kind:
+    """Tell by its link whether a document or line is of a gather or of a ranking."""
+    itself = str((document.get("links") or {}).get("self"))
+    return "ranking" if "/rankings/" in itself else "gather"
+
+
+def acted_text(line: Mapping[str, Any]) -> str:
+    """Return the id and the state of what was stopped or redriven."""
+    return f"{kind_of(line):<13} {line['id']}\n{'state':<13} {state_text(line)}"
+
+
+def list_text(lines: list[dict[str, Any]], *, kind: Kind = "gather") -> str:
+    """Return gathers or rankings as a table, one per line."""
+    rows = [(cast("str", kind), "state", "submitted", "took")]
     rows += [
         (each["id"], state_text(each), _moment(each["submitted_at"]), duration_text(each["seconds"]))
         for each in lines
@@ -45,9 +64,23 @@ def sources_text(sources: Mapping[str, Any]) -> str:
     )
 
 
+def scenes_text(document: Mapping[str, Any]) -> str:
+    """Return how many scenes a ranking has, and how many of its round it has read."""
+    scenes = document["scenes"]
+    if scenes["failed"] is not None:
+        return f"{scenes['total']:,}" + (f", {scenes['failed']:,} not read" if scenes["failed"] else "")
+    read = f"about {scenes['read']:,} of {scenes['wanted']:,}"
+    return f"{scenes['total']:,}; {read} in round {document['round']}"
+
+
 def usd_text(document: Mapping[str, Any]) -> str:
-    """Return the dollars so far and the planned dollars, where they are known. After the end, return both."""
+    """Return the dollars so far and the planned dollars, where they are known. After the end, return both.
+
+    Of a ranking, return the forecast up to the end of its round; after the end, what it has cost.
+    """
     usd = document["usd"]
+    if not isinstance(usd, Mapping):
+        return "" if usd is None else f"about ${usd:.4f}"
     so_far = "" if usd["so_far"] is None else f"about ${usd['so_far']:.4f}"
     planned = "" if usd["planned"] is None else f"${usd['planned']:.4f} planned"
     return (", " if document["result"] else " of ").join(filter(None, (so_far, planned)))
@@ -65,18 +98,21 @@ def duration_text(seconds: float) -> str:
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     took = duration_text(document["seconds"])
     is_running = document["state"] == "running"
-    yield "gather", document["id"]
+    yield kind_of(document), document["id"]
     yield "state", f"{state_text(document)} {'for' if is_running else 'after'} {took}"
     yield "submitted", _moment(document["submitted_at"])
     if document.get("cube"):
         yield "cube", document["cube"]
-    if document.get("shards"):
-        yield "shards", shards_text(document["shards"])
-    if document.get("sources"):
-        yield "files", sources_text(document["sources"])
+    yield from _parts(document)
     if usd := usd_text(document):
-        yield "cost", f"{usd} ({document['usd']['basis']})"
+        basis = (
+            document["usd"]["basis"] if isinstance(document["usd"], Mapping) else "list prices; not a bill"
+        )
+        yield "cost", f"{usd} ({basis})"
     links = document["links"]
+    for name in ("table", "parquet"):
+        if name in links:
+            yield name, links[name]
     if report := links.get("report_page") or links.get("report"):
         yield "report", report
     if "report_in_console" in links:
@@ -85,6 +121,16 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "warning", warning
     if document.get("error"):
         yield "error", f"{document['error']['type']}: {document['error']['detail']}"
+
+
+def _parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a gather or ranking consists of, and how much of it is done."""
+    if document.get("shards"):
+        yield "shards", shards_text(document["shards"])
+    if document.get("sources"):
+        yield "files", sources_text(document["sources"])
+    if document.get("scenes"):
+        yield "scenes", scenes_text(document)
 
 
 def _moment(text: str) -> str:

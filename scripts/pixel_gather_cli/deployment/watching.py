@@ -1,4 +1,4 @@
-"""Watches a gather until it ends, with a progress bar. Network failures and throttling are retried."""
+"""Watches a gather or ranking until it ends, with a progress bar. Retries after failures and throttling."""
 
 import json
 import random
@@ -18,6 +18,8 @@ from pixel_gather.errors import GatherError, GatherNotFoundError, ThrottledError
 from pixel_gather_cli.deployment.deployment import RemoteDeployment
 from pixel_gather_cli.deployment.status_text import (
     duration_text,
+    kind_of,
+    scenes_text,
     shards_text,
     sources_text,
     state_text,
@@ -63,11 +65,11 @@ def watch(
     as_json: bool,
     is_new: bool = False,
 ) -> int:
-    """Show a gather until it ends, then print its status.
+    """Show a gather or ranking until it ends, then print its status.
 
     Args:
         deployment: Where it runs.
-        id_: The gather.
+        id_: Of the gather or ranking.
         every_s: Pause between two requests; longer while the deployment is busy.
         quiet: Show no progress.
         as_json: Print the status document instead of text.
@@ -84,17 +86,18 @@ def watch(
             for document in looks(look, every_s=every_s, is_new=is_new, on_failure=say):
                 show(document)
     except KeyboardInterrupt:
-        click.echo(f"stopped watching; the gather continues: pixel-gather watch {id_}", err=True)
+        what = kind_of(document)
+        click.echo(f"stopped watching; the {what} continues: pixel-gather watch {id_}", err=True)
         return _INTERRUPTED
     click.echo(json.dumps(document, indent=2) if as_json else status_text(document))
     return exit_code(document)
 
 
 def exit_code(document: Mapping[str, Any]) -> int:
-    """Return the exit code for a gather that has ended."""
+    """Return the exit code for a gather or ranking that has ended."""
     if document["state"] != "succeeded":
         return _NOT_GATHERED
-    sources = document.get("sources") or {}
+    sources = document.get("sources") or document.get("scenes") or {}
     return _SOME_FAILED if sources.get("failed") else _ALL_GATHERED
 
 
@@ -177,12 +180,15 @@ def _bar(console: Console) -> Iterator[Show]:
     with Live(Group(bar), console=console, transient=True) as live:
 
         def show(document: Mapping[str, Any]) -> None:
-            shards = document.get("shards")
+            shards, scenes = document.get("shards"), document.get("scenes")
+            done, total = (shards["succeeded"], shards["total"]) if shards else (0, None)
+            if scenes:
+                done, total = scenes["read"], scenes["wanted"]
             bar.update(
                 task,
                 description=phase_text(document),
-                total=shards["total"] if shards else None,
-                completed=shards["succeeded"] if shards else 0,
+                total=total,
+                completed=done,
                 took=duration_text(document["seconds"]),
             )
             live.update(Group(bar, Text("\n".join(_progress(document)), style="dim")), refresh=True)
@@ -205,10 +211,12 @@ def _line_by_line() -> Show:
 
 
 def phase_text(document: Mapping[str, Any]) -> str:
-    """Return the state; for a running gather also ``planning`` or ``finishing``."""
+    """Return the state; while it runs also ``planning`` or ``finishing``, and of a ranking its round."""
     shards = document.get("shards")
     if document["state"] != "running":
         return state_text(document)
+    if document.get("scenes"):
+        return f"round {document['round']}"
     if not shards:
         return "planning"
     return "finishing" if shards["succeeded"] == shards["total"] else state_text(document)
@@ -218,6 +226,8 @@ def _progress(document: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the progress in parts that each fit a narrow terminal."""
     shards, sources = document.get("shards"), document.get("sources")
     read = f"files {sources_text(sources)}" if sources else ""
+    if document.get("scenes"):
+        read = f"scenes {scenes_text(document)}"
     parts = (
         f"shards {shards_text(shards)}" if shards else "",
         "; ".join(filter(None, (read, usd_text(document)))),

@@ -1,4 +1,4 @@
-"""Gathers on AWS as executions of one state machine: submit, status, list, stop, redrive.
+"""Gathers on AWS as executions of one state machine: submit, status, list, stop, redrive. Rankings as well.
 
 The API's functions and the command line share this module, so both give the same answers. boto3's clients are
 passed in and belong to the caller.
@@ -132,17 +132,17 @@ class Executions:
             GatherNotFoundError: There is no ranking of this id.
         """
         found = self._get(id_)
-        is_running = STATES[found["status"]] == "running"
+        counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
         return ranking_document(
             found,
-            counts=self._shard_counts(found["executionArn"]) if is_running else None,
+            counts=counts,
             summary=self._summary(found["name"]),
             now=self.now(),
             links_from=self.links_from,
         )
 
     def list_(self, *, limit: int, token: str | None = None, state: str | None = None) -> dict[str, Any]:
-        """Return ``gathers``, the latest first, and the token of the ``next`` page or None.
+        """Return ``gathers`` or ``rankings``, the latest first, and the token of the ``next`` page or None.
 
         Raises:
             RequestError: The limit, token or state is not valid.
@@ -163,13 +163,10 @@ class Executions:
                         "it is no token of this list, or too old: start again without one", field="token"
                     ) from error
                 raise
-        lines = [
-            gather_line(found, now=self.now(), links_from=self.links_from) for found in page["executions"]
-        ]
-        return {"gathers": lines, "next": page.get("nextToken")}
+        return {f"{self.kind}s": list(map(self._line, page["executions"])), "next": page.get("nextToken")}
 
     def stop(self, id_: str) -> dict[str, Any]:
-        """Stop a gather and return its line. Committed shards are kept. A gather that has ended is unchanged.
+        """Stop a gather and return its line. What is committed is kept. One that has ended is unchanged.
 
         Raises:
             GatherNotFoundError: There is no gather of this id.
@@ -184,20 +181,21 @@ class Executions:
         return self._line({**found, "status": "ABORTED", "stopDate": answer["stopDate"]})
 
     def redrive(self, id_: str) -> dict[str, Any]:
-        """Run the missing shards of a gather that ended without success, and return its line.
+        """Run what is missing of a gather that ended without success, and return its line.
 
         Raises:
             GatherNotFoundError: There is no gather of this id.
             NotRedrivableError: It cannot be redriven. The message says why, and what to do instead.
         """
         found = self._get(id_)
-        reason = why_not_redrivable(found)
+        reason = why_not_redrivable(found, kind=self.kind)
         if reason is not None:
             raise NotRedrivableError(reason)
         later = _next_attempt(found["name"])
         if later is not None and self._find(later) is not None:
             raise NotRedrivableError(
-                f"the gather {id_} has been submitted again as {later}: redrive or look at that one instead"
+                f"the {self.kind} {id_} has been submitted again as {later}: "
+                "redrive or look at that one instead"
             )
         with aws_errors_in_words():
             try:
@@ -207,7 +205,7 @@ class Executions:
                     raise
                 said = error.response["Error"].get("Message", "")
                 refused = {**found, "redriveStatus": "NOT_REDRIVABLE", "redriveStatusReason": said}
-                raise NotRedrivableError(why_not_redrivable(refused)) from error
+                raise NotRedrivableError(why_not_redrivable(refused, kind=self.kind)) from error
         return self._line({**found, "status": "RUNNING", "stopDate": None})
 
     def _start(self, name: str, content: str) -> dict[str, Any]:
@@ -229,11 +227,10 @@ class Executions:
 
     def _get(self, id_: str) -> Mapping[str, Any]:
         found = self._find(_checked(id_))
-        if found is None and self.kind == "ranking":
-            raise GatherNotFoundError(f"there is no ranking {id_}, or it ended more than 90 days ago")
         if found is None:
             raise GatherNotFoundError(
-                f"there is no gather {id_}: list shows those that there are, for 90 days after they ended"
+                f"there is no {self.kind} {id_}: list shows those that there are, for 90 days after they "
+                "ended"
             )
         return found
 

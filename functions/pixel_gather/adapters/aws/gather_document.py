@@ -34,6 +34,9 @@ _ENDS: Final = {
     ),
 }
 
+_PARTS: Final = {"gather": "shards", "ranking": "scenes"}
+"""What each kind of execution is made of."""
+
 _CONSOLES: Final = {
     "aws": "console.aws.amazon.com",
     "aws-cn": "console.amazonaws.cn",
@@ -97,13 +100,22 @@ def gather_line(
     }
 
 
-def why_not_redrivable(found: Mapping[str, Any]) -> str | None:
-    """Return why a gather cannot be redriven and what to do instead, or None where it can be."""
+def links_to_go_on(found: Mapping[str, Any], itself: str) -> dict[str, str]:
+    """Return the links that stop or redrive a gather or a ranking, where that can be done."""
+    links = {
+        "stop": itself if STATES[found["status"]] == "running" else None,
+        "redrive": f"{itself}/redrive" if why_not_redrivable(found) is None else None,
+    }
+    return {name: link for name, link in links.items() if link}
+
+
+def why_not_redrivable(found: Mapping[str, Any], *, kind: str = "gather") -> str | None:
+    """Return why a gather or ranking cannot be redriven and what to do instead; None where it can be."""
     name, state = found["name"], STATES[found["status"]]
     if state == "running":
-        return f"the gather {name} is still running: wait for it, or cancel it first"
+        return f"the {kind} {name} is still running: wait for it, or cancel it first"
     if state == "succeeded":
-        return f"the gather {name} has succeeded: there is nothing left to run again"
+        return f"the {kind} {name} has succeeded: there is nothing left to run again"
     if found.get("error") in REFUSALS:
         return f"the request of {name} was refused: change what its error names and submit it again"
     if found.get("redriveStatus") == "NOT_REDRIVABLE":
@@ -111,8 +123,8 @@ def why_not_redrivable(found: Mapping[str, Any]) -> str | None:
         if "period" in reason:
             reason = "it began or ended too long ago; Step Functions redrives for 14 days"
         return (
-            f"the gather {name} cannot be redriven ({reason}): submit its request again, which goes on with "
-            "the shards that are missing"
+            f"the {kind} {name} cannot be redriven ({reason}): submit its request again, which goes on with "
+            f"the {_PARTS[kind]} that are missing"
         )
     return None
 
@@ -216,14 +228,12 @@ def _links(
 ) -> dict[str, str]:
     page = (result or {}).get("report_page")
     links = {
-        "stop": itself if STATES[found["status"]] == "running" else None,
-        "redrive": f"{itself}/redrive" if why_not_redrivable(found) is None else None,
         "cube": cube,
         "report": (result or {}).get("report"),
         "report_page": page,
         "report_in_console": _in_console(page, found.get("executionArn", "")) if page else None,
     }
-    return {name: link for name, link in links.items() if link}
+    return links_to_go_on(found, itself) | {name: link for name, link in links.items() if link}
 
 
 def _in_console(href: str, execution_arn: str) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from pixel_gather.adapters.aws.gather_document import error_of, gather_line, json_object
+from pixel_gather.adapters.aws.gather_document import error_of, gather_line, json_object, links_to_go_on
 
 
 def ranking_document(
@@ -36,6 +36,7 @@ def ranking_document(
         "result": result,
         "ranking": None,
     }
+    document["links"] |= links_to_go_on(found, document["links"]["self"])
     for name in ("table", "parquet"):
         if result:
             document["links"][name] = result[name]
@@ -45,7 +46,7 @@ def ranking_document(
 def _error(found: Mapping[str, Any]) -> dict[str, str] | None:
     error = error_of(found)
     if error is not None and error["type"] == "States.Timeout":
-        said = "it took longer than the deployment allows; the same request again goes on with what was read"
+        said = "it took longer than the deployment allows; a redrive goes on with what was read"
         return error | {"detail": said}
     return error
 

@@ -15,7 +15,7 @@ from pixel_gather.adapters.object_store.object_store import (
 from pixel_gather.adapters.source_list.list_columns import check_name, check_value
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.adapters.source_list.source_list import SourceList
-from pixel_gather.catalog.scene_search import SceneSearch
+from pixel_gather.catalog.scene_search import NoSceneError, SceneSearch
 from pixel_gather.catalog.scene_sources import (
     AssetChoice,
     SceneSource,
@@ -116,11 +116,11 @@ class SceneFinder:
             reason = f"{item['id']} was processed again later: {latest['id']} is kept"
             for each, scene in self._of_item(item, asked, choices):
                 told.left_out.append(_left_out(each, scene, status="duplicate", reason=reason))
+        if not found.items:
+            raise NoSceneError("no scene was found: widen the area, the time or the conditions", field=field)
         if not n:
             raise RequestError(
-                "no scene was found: widen the area, the time or the conditions"
-                if not found.items
-                else f"{counted(len(found.items), 'scene')} found, and none has an asset "
+                f"{counted(len(found.items), 'scene')} found, and none has an asset "
                 f"{' or '.join(choice.asset for choice in choices)}; the first has "
                 f"{', '.join(found.items[0]['all_assets'][:20])}",
                 field=field,

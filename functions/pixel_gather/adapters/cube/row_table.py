@@ -48,15 +48,27 @@ def cube_metadata(plan: CubePlan, shards: Sequence[tuple[str, int, str]]) -> dic
 
 
 def stored_shards(store: Store, plan: CubePlan) -> list[tuple[str, int, str]]:
+    """Return `shards_below` of a planned cube.
+
+    Shards beyond the cube's rows are left out: an append that was given up has left them.
+    """
+    n_shards, _ = plan.layout.n_shards(plan.shape)
+    return shards_below(store, [each.name for each in plan.measurements], n_shards=n_shards)
+
+
+def shards_below(store: Store, measurements: Sequence[str], *, n_shards: int) -> list[tuple[str, int, str]]:
     """Return key, size in bytes and ETag of each stored shard, in the order of rows for each measurement.
 
-    Shards beyond the cube's rows are left out: an append that was given up has left them. S3 needs one
-    request for 1,000 shards.
+    S3 needs one request for 1,000 shards.
+
+    Args:
+        store: At the cube's root.
+        measurements: Their names.
+        n_shards: Shards along the rows. Those beyond are left out.
     """
     found: list[tuple[str, int, str]] = []
-    n_shards, _ = plan.layout.n_shards(plan.shape)
-    for each in plan.measurements:
-        pages = obstore.list(store, f"{each.name}/c/")
+    for name in measurements:
+        pages = obstore.list(store, f"{name}/c/")
         there = [item for page in pages for item in page if int(item["path"].split("/")[2]) < n_shards]
         there.sort(key=lambda item: [int(part) for part in item["path"].split("/")[2:]])
         found += [(item["path"], item["size"], item["e_tag"] or "") for item in there]

@@ -4,12 +4,26 @@ Which tiles can be chunks is decided in `pixel_gather.plan.pass_through`. Tests 
 and compare the pixels with rasterio's.
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypedDict
+
+import numpy as np
 
 from pixel_gather.model.tile_coding import FLOATING_POINT, HORIZONTAL, TileCoding
 
 _IMAGECODECS: Final = ("delta", "floatpred", "lzw", "lzma", "packbits", "zfp")
 """Codecs of imagecodecs that cubes of this project may use."""
+
+
+type Codec = dict[str, Any]
+"""One codec as Zarr's metadata name it. zarr-python takes it as well."""
+
+
+class Codecs(TypedDict):
+    """The codecs of a chunk, by the names of the arguments of zarr-python's ``create_array``."""
+
+    filters: list[Codec]
+    serializer: Codec
+    compressors: list[Codec]
 
 
 def register_codecs() -> None:
@@ -19,35 +33,31 @@ def register_codecs() -> None:
     register_codecs(_IMAGECODECS)
 
 
-def tile_codecs(coding: TileCoding) -> dict[str, Any]:
-    """Return the arguments of zarr-python's ``create_array`` whose codecs decode such tiles."""
-    from zarr.codecs import BytesCodec  # noqa: PLC0415 # as above
-
-    filters: list[Any] = []
-    serializer: Any = BytesCodec(endian="big" if coding.byte_order == ">" else "little")
-    if coding.predictor != 1:
-        from imagecodecs.zarr import Delta, Floatpred  # noqa: PLC0415 # few cubes need it
-
-        register_codecs()
-        if coding.predictor == HORIZONTAL:
-            filters.append(Delta(axis=-1))
-        elif coding.predictor == FLOATING_POINT:
-            serializer = Floatpred(axis=-1)
-    return {"filters": filters, "serializer": serializer, "compressors": _compressors(coding.compression)}
+def bytes_codec(itemsize: int, *, byte_order: str = "<") -> Codec:
+    """Return the codec that stores numbers of this many bytes. Single bytes have no order."""
+    if itemsize == 1:
+        return {"name": "bytes"}
+    return {"name": "bytes", "configuration": {"endian": "big" if byte_order == ">" else "little"}}
 
 
-def _compressors(name: str) -> list[Any]:
-    if name == "none":
-        return []
-    if name == "zstd":
-        from zarr.codecs import ZstdCodec  # noqa: PLC0415 # as above
+def tile_codecs(coding: TileCoding) -> Codecs:
+    """Return the codecs that decode such tiles."""
+    filters: list[Codec] = []
+    serializer = bytes_codec(np.dtype(coding.dtype).itemsize, byte_order=coding.byte_order)
+    along_rows = {"axis": -1, "dist": 1}
+    if coding.predictor == HORIZONTAL:
+        filters.append({"name": "imagecodecs_delta", "configuration": along_rows})
+    elif coding.predictor == FLOATING_POINT:
+        serializer = {"name": "imagecodecs_floatpred", "configuration": along_rows}
+    return {"filters": filters, "serializer": serializer, "compressors": _COMPRESSORS[coding.compression]}
 
-        return [ZstdCodec()]
-    if name == "deflate":
-        from zarr.codecs.numcodecs import Zlib  # noqa: PLC0415 # as above
 
-        return [Zlib(level=6)]
-    from imagecodecs.zarr import Lzma, Lzw, Packbits  # noqa: PLC0415 # as above
-
-    register_codecs()
-    return [{"lzma": Lzma, "lzw": Lzw, "packbits": Packbits}[name]()]
+_COMPRESSORS: Final[dict[str, list[Codec]]] = {
+    "none": [],
+    "zstd": [{"name": "zstd", "configuration": {"level": 0, "checksum": False}}],
+    "deflate": [{"name": "numcodecs.zlib", "configuration": {"level": 6}}],
+    "lzma": [{"name": "imagecodecs_lzma"}],
+    "lzw": [{"name": "imagecodecs_lzw"}],
+    "packbits": [{"name": "imagecodecs_packbits"}],
+}
+"""By the name of a tile's compression."""

@@ -1,4 +1,4 @@
-"""Writes the cube as a Zarr v3 group. zarr-python writes the metadata; each shard is put as a whole object.
+"""Writes the cube as a Zarr v3 group. zarr-python writes the coordinates; each shard is one PUT.
 
 Order of writing: the group's ``zarr.json`` claims the location and says ``complete: 0``. Then follow the
 arrays' metadata, the shards and the coordinates. The group's consolidated metadata comes last.
@@ -23,13 +23,14 @@ from obstore.store import LocalStore
 
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.adapters.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
-from pixel_gather.adapters.cube.tile_codecs import tile_codecs
+from pixel_gather.adapters.cube.tile_codecs import Codecs, tile_codecs
 from pixel_gather.adapters.cube.zarr_metadata import (
     coordinate_attributes,
     gather_of,
     group_attributes,
     measurement_attributes,
     put_array,
+    put_pixel_array,
     scaling_attributes,
     write_small_array,
     zarr_codecs,
@@ -87,6 +88,9 @@ class ZarrCube:
 
     shards_in: Store | None = None
     """Where the shards are. None if they are at the root of ``store``, as in every cube but a staged one."""
+
+    is_sharded: bool = True
+    """False if each chunk is an object of its own, as the tiles are that a cube refers to."""
 
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
@@ -307,17 +311,17 @@ class ZarrCube:
 
     def _create_measurements(self, plan: CubePlan) -> None:
         for measurement in plan.measurements:
-            put_array(
+            put_pixel_array(
                 self.store,
                 measurement.name,
                 shape=plan.shape,
-                chunks=plan.layout.chunk,
-                shards=plan.layout.shard,
+                layout=plan.layout,
+                is_sharded=self.is_sharded,
                 dtype=measurement.dtype,
-                fill_value=np.dtype(measurement.dtype).type(measurement.fill_value),
-                dimension_names=(plan.dim, "y", "x"),
+                fill_value=measurement.fill_value,
+                dims=(plan.dim, "y", "x"),
                 attributes=measurement_attributes(measurement),
-                **_codecs_of(plan, measurement),
+                codecs=_codecs_of(plan, measurement),
             )
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
@@ -351,7 +355,6 @@ class ZarrCube:
 
     def _completed(self, plan: CubePlan, report: "Report") -> bytes:
         """Write the arrays' last attributes. Return the group's metadata of the complete cube."""
-        group = self._group()
         on_map = write_georeference(self.store, plan, report)
         if len(plan.measurements) > 1:
             names = np.array([each.name for each in plan.measurements], dtype=object)
@@ -366,7 +369,7 @@ class ZarrCube:
         for each in plan.measurements:
             scaling = {} if report.scaling_differs else scaling_attributes(each)
             overhang = {"comment": each.overhang} if report.n_overhanging else {}
-            group[each.name].update_attributes(attributes | scaling | overhang)
+            self._add_attributes(each.name, attributes | scaling | overhang)
         content = {
             "zarr_format": 3,
             "node_type": "group",
@@ -384,6 +387,13 @@ class ZarrCube:
         folders = obstore.list_with_delimiter(self.store)["common_prefixes"]
         return {folder for folder in folders if f"{folder}/" not in (CONTROL_FOLDER, VERSIONS_FOLDER)}
 
+    def _add_attributes(self, name: str, attributes: Mapping[str, Any]) -> None:
+        """Add attributes to an array. zarr-python would have to know all of its codecs."""
+        metadata = self._metadata_of(name)
+        metadata["attributes"] |= attributes
+        content = json.dumps(metadata, indent=2, allow_nan=False).encode()
+        obstore.put(self.store, f"{name}/{ROOT_KEY}", content, use_multipart=False)
+
     def _metadata_of(self, name: str) -> Any:
         return json.loads(bytes(obstore.get(self.store, f"{name}/{ROOT_KEY}").bytes()))
 
@@ -391,7 +401,7 @@ class ZarrCube:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
 
 
-def _codecs_of(plan: CubePlan, measurement: Measurement) -> dict[str, Any]:
+def _codecs_of(plan: CubePlan, measurement: Measurement) -> Codecs:
     coding = plan.slots[measurement.slot].coding
     if coding is not None:
         return tile_codecs(coding)
@@ -410,7 +420,7 @@ def found_cube(root: Mapping[str, Any], *, place: str) -> FoundCube:
     template = gather.get("template") if is_complete else None
     arrays = root.get("consolidated_metadata", {}).get("metadata", {})
     href = arrays.get("href", {"chunk_grid": {"configuration": {"chunk_shape": [0]}}})
-    kept = ("version", "digest", "planned_at", "request")
+    kept = ("version", "digest", "planned_at", "request", "footprints")
     return FoundCube(
         place=place,
         digest=str(gather["digest"]),

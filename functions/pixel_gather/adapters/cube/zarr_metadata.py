@@ -4,18 +4,21 @@ import base64
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import obstore
 
 from pixel_gather.adapters.cube.shard_codec import BLOSC_LEVELS, ZSTD_LEVEL
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
+from pixel_gather.adapters.cube.tile_codecs import Codec, Codecs, bytes_codec
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.plan.cube_version import CubeVersion
 from pixel_gather.plan.inherit import CubeTemplate
+from pixel_gather.plan.layout import Layout
 from pixel_gather.version import __version__
 
 if TYPE_CHECKING:  # not in a worker's start
@@ -26,29 +29,101 @@ if TYPE_CHECKING:  # not in a worker's start
 _IN_DISORDER: Final = "rows are in the order in which they were appended, not in the order of their times"
 
 
-def zarr_codecs(codec: str, *, itemsize: int) -> dict[str, Any]:
-    """Return the arguments of zarr-python's ``create_array`` for a codec of the request.
+def zarr_codecs(codec: str, *, itemsize: int) -> Codecs:
+    """Return the codecs of a chunk for a codec of the request.
 
     zfp is described as lossless, because its metadata cannot hold a tolerance. Readers need none. A
     program that writes more rows loses no digits.
     """
-    from zarr.codecs import BloscCodec, ZstdCodec  # noqa: PLC0415 # 0.3 s; a worker does not need it
-
-    if codec == "none":
-        return {"compressors": None}
-    if codec == "zstd":
-        return {"compressors": ZstdCodec(level=ZSTD_LEVEL)}
     if codec == "zfp":
-        from imagecodecs.zarr import Zfp  # noqa: PLC0415 # as above
+        reversible = {"name": "imagecodecs_zfp", "configuration": {"header": True, "mode": "reversible"}}
+        return {"filters": [], "serializer": reversible, "compressors": []}
+    return {"filters": [], "serializer": bytes_codec(itemsize), "compressors": _compressors(codec, itemsize)}
 
-        register_codecs()
-        return {"serializer": Zfp(mode="reversible"), "compressors": None}
-    name: Any = codec.removeprefix("blosc-")
-    return {
-        "compressors": BloscCodec(
-            cname=name, clevel=BLOSC_LEVELS[name], shuffle="bitshuffle", typesize=itemsize
-        )
+
+def _compressors(codec: str, itemsize: int) -> list[Codec]:
+    if codec == "none":
+        return []
+    if codec == "zstd":
+        return [{"name": "zstd", "configuration": {"level": ZSTD_LEVEL, "checksum": False}}]
+    name = codec.removeprefix("blosc-")
+    settings = {
+        "typesize": itemsize,
+        "cname": name,
+        "clevel": BLOSC_LEVELS[name],
+        "shuffle": "bitshuffle",
+        "blocksize": 0,
     }
+    return [{"name": "blosc", "configuration": settings}]
+
+
+def put_pixel_array(
+    store: Store,
+    name: str,
+    *,
+    shape: Sequence[int],
+    layout: Layout,
+    is_sharded: bool,
+    dtype: str,
+    fill_value: float,
+    dims: Sequence[str],
+    attributes: Mapping[str, Any],
+    codecs: Codecs,
+) -> None:
+    """Put the metadata of an array of pixels, byte for byte as zarr-python would.
+
+    A gather writes them before it reads. Importing zarr-python takes 0.2 s.
+
+    Args:
+        store: The cube.
+        name: Name of the array.
+        shape: Of the array.
+        layout: Shapes of its shards and chunks.
+        is_sharded: Whether its objects are shards; if not, each is a chunk.
+        dtype: Of the pixels.
+        fill_value: The value of absent chunks.
+        dims: Names of the dimensions.
+        attributes: Of the array.
+        codecs: Of a chunk.
+    """
+    of_chunk = [*codecs["filters"], codecs["serializer"], *codecs["compressors"]]
+    index: list[Codec] = [bytes_codec(8), {"name": "crc32c"}]
+    sharding = {
+        "chunk_shape": layout.chunk,
+        "codecs": of_chunk,
+        "index_codecs": index,
+        "index_location": "end",
+    }
+    metadata = {
+        "shape": shape,
+        "data_type": dtype,
+        "chunk_grid": {
+            "name": "regular",
+            "configuration": {"chunk_shape": layout.shard if is_sharded else layout.chunk},
+        },
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": _fill_in_json(np.dtype(dtype).type(fill_value)),
+        "codecs": [{"name": "sharding_indexed", "configuration": sharding}] if is_sharded else of_chunk,
+        "attributes": attributes,
+        "dimension_names": dims,
+        "zarr_format": 3,
+        "node_type": "array",
+        "storage_transformers": [],
+    }
+    content = json.dumps(metadata, indent=2, allow_nan=False).encode()
+    obstore.put(store, f"{name}/zarr.json", content, use_multipart=False)
+
+
+def _fill_in_json(value: Any) -> Any:
+    """Encode a fill value as Zarr's specification wants it: numbers, and words for NaN and infinities."""
+    if value.dtype.kind in "iu":
+        return int(value)
+    if value.dtype.kind == "c":
+        return [_fill_in_json(value.real), _fill_in_json(value.imag)]
+    number = float(value)
+    if isnan(number):
+        return "NaN"
+    return number if isfinite(number) else f"{'-' if number < 0 else ''}Infinity"
 
 
 def measurement_attributes(measurement: Measurement) -> dict[str, Any]:
@@ -85,6 +160,8 @@ def group_attributes(plan: CubePlan, report: "Report | None" = None) -> dict[str
         "planned_at": datetime.fromtimestamp(plan.planned_at, UTC).isoformat(timespec="microseconds"),
         "request": plan.request,
     }
+    if plan.footprints is not None:
+        gather["footprints"] = asdict(plan.footprints)
     if plan.append is not None:
         gather = dict(plan.append.origin)
     if report is not None:

@@ -22,6 +22,7 @@ from pixel_gather.errors import SourceError
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import Cost, Header
 from pixel_gather.model.status import Status
+from pixel_gather.model.tile_coding import TileRange
 from pixel_gather.model.window import Transform, Window
 
 _tokens = itertools.count(1)
@@ -125,7 +126,15 @@ class GdalSource:
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
         """Refuse: GDAL returns pixels, never stored tiles."""
         del window, bands
-        raise SourceError(
+        raise self._no_tiles()
+
+    async def find_tiles(self, window: Window, bands: Sequence[int]) -> list[list[TileRange | None]]:
+        """Refuse: GDAL does not say where tiles are stored."""
+        del window, bands
+        raise self._no_tiles()
+
+    def _no_tiles(self) -> SourceError:
+        return SourceError(
             "only GDAL can read it, so its tiles cannot be kept as they are",
             href=self.header.href,
             status=Status.UNSUPPORTED,

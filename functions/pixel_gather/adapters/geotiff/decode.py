@@ -47,11 +47,19 @@ def check_stored(content: memoryview, layout: Layout) -> None:
     Raises:
         UnsupportedError: It is one.
     """
-    is_none = layout.compression is Compression.NONE
-    if is_none and content.nbytes != layout.tile_height * layout.row_nbytes:
-        raise UnsupportedError("the byte count of an uncompressed tile does not fit its shape")
+    check_stored_nbytes(content.nbytes, layout)
     if layout.compression is Compression.LZW and _is_old_lzw(content):
         raise UnsupportedError("LZW in the old bit order")
+
+
+def check_stored_nbytes(nbytes: int, layout: Layout) -> None:
+    """Refuse an uncompressed tile whose byte count does not fit its shape.
+
+    Raises:
+        UnsupportedError: It is one.
+    """
+    if layout.compression is Compression.NONE and nbytes != layout.tile_height * layout.row_nbytes:
+        raise UnsupportedError("the byte count of an uncompressed tile does not fit its shape")
 
 
 def _zstd(content: memoryview, *, out: memoryview) -> memoryview:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.adapters.geotiff.decode import check_stored
+from pixel_gather.adapters.geotiff.decode import check_stored, check_stored_nbytes
 from pixel_gather.adapters.geotiff.fetch_in_parallel import fetch_ranges
 from pixel_gather.adapters.geotiff.gdal_metadata import mentions_mask, overview_resampling
 from pixel_gather.adapters.geotiff.header import has_mask, overviews_of, reduced_header
@@ -35,6 +35,7 @@ from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.estimate.range_parts import cut_range
 from pixel_gather.in_thread import in_thread
 from pixel_gather.model.source import Header
+from pixel_gather.model.tile_coding import TileRange
 from pixel_gather.model.window import Window
 from pixel_gather.task_group import all_of
 
@@ -114,14 +115,7 @@ class OpenedGeoTiff:
             SourceError: The object cannot be read.
         """
         started, limits = perf_counter(), self.file.settings
-        tile_reads = await self.file.parsed(
-            lambda: plan_whole_tiles(
-                self.ifd, self.layout, window, bands, max_tile_nbytes=limits.max_tile_nbytes
-            )
-        )
-        self.window_tiles = tile_spans(self.layout, window, bands)
-        if self.packed is None:
-            self.first_read.learn(self.file.header_bytes.seen_stop)
+        tile_reads = await self._whole_tiles(window, bands)
         gets = join_tile_reads(
             [each for each in tile_reads if not each.is_sparse],
             max_gap_nbytes=limits.max_gap_nbytes,
@@ -142,8 +136,40 @@ class OpenedGeoTiff:
         for tile in stored.values():
             check_stored(tile, self.layout)
         self.file.cost.read_s += perf_counter() - started
+        return [[stored.get(each) for each in of_band] for of_band in self._by_band(tile_reads, bands)]
+
+    async def find_tiles(self, window: Window, bands: Sequence[int]) -> list[list[TileRange | None]]:
+        """Return where the compressed tiles of a window are, as ``ports.OpenedSource`` says.
+
+        Raises:
+            UnsupportedError: An offset or a size is impossible, or the object's version has no name.
+            SourceError: The object cannot be read.
+        """
+        if self.file.etag is None or self.file.etag.startswith("W/"):
+            raise UnsupportedError("its store has no ETag that would tell a later change")
+        tile_reads = await self._whole_tiles(window, bands)
+        for each in tile_reads:
+            if not each.is_sparse:
+                check_stored_nbytes(each.stop - each.start, self.layout)
+        return [
+            [None if each.is_sparse else TileRange(each.start, each.stop - each.start) for each in of_band]
+            for of_band in self._by_band(tile_reads, bands)
+        ]
+
+    async def _whole_tiles(self, window: Window, bands: Sequence[int]) -> list[TileRead]:
+        """Look up the tiles of a window, and fetch the offsets that are not known."""
+        limit = self.file.settings.max_tile_nbytes
+        found = await self.file.parsed(
+            lambda: plan_whole_tiles(self.ifd, self.layout, window, bands, max_tile_nbytes=limit)
+        )
+        self.window_tiles = tile_spans(self.layout, window, bands)
+        if self.packed is None:
+            self.first_read.learn(self.file.header_bytes.seen_stop)
+        return found
+
+    def _by_band(self, tile_reads: Sequence[TileRead], bands: Sequence[int]) -> list[list[TileRead]]:
         planes = [band - 1 if self.layout.n_planes > 1 else 0 for band in bands]
-        return [[stored.get(each) for each in tile_reads if each.plane == plane] for plane in planes]
+        return [[each for each in tile_reads if each.plane == plane] for plane in planes]
 
     async def _read_inside(
         self,

@@ -1,12 +1,14 @@
 """Joins cubes into one plain Zarr cube by copies of their shards, which the store makes itself."""
 
 import asyncio
+import io
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +17,25 @@ import obstore
 import xxhash
 from obstore.exceptions import AlreadyExistsError, BaseError
 
-from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
-from pixel_gather.adapters.cube.zarr_metadata import put_array, write_small_array
+from pixel_gather.adapters.cube.row_table import ROWS_KEY, shards_below, write_row_table
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
+from pixel_gather.adapters.cube.zarr_metadata import gather_of, put_array, write_small_array
 from pixel_gather.adapters.join.map_arrays import map_arrays
 from pixel_gather.adapters.join.read_members import IN_FLIGHT, MemberReader
 from pixel_gather.adapters.object_store.object_store import Store, open_place, split_href
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import ArrayExistsError, RequestError, StoreError
+from pixel_gather.joining.copied_receipt import JOINED, copied_receipt, pixels_of
 from pixel_gather.joining.describe import (
     array_metadata,
     coordinate_attributes,
     on_map_attributes,
 )
-from pixel_gather.joining.join_rows import PRESENCE, all_columns, dims_of, fill_of, joined_rows
-from pixel_gather.joining.member import Member, difference
+from pixel_gather.joining.join_rows import all_columns, dims_of, fill_of, joined_rows
+from pixel_gather.joining.member import PRESENCE, Member, difference
 from pixel_gather.joining.references import references_of
+from pixel_gather.plan.cube_version import CubeVersion
+from pixel_gather.report.receipt import Receipt, ReceiptFile
 from pixel_gather.report.row_coordinates import CHUNK_ROWS, Values
 from pixel_gather.task_group import all_of
 from pixel_gather.version import __version__
@@ -40,8 +46,9 @@ async def copy_cubes(
 ) -> None:
     """Write one cube that has the rows of all members, with all their coordinates.
 
-    The last object that is written is the group's ``zarr.json`` with the consolidated metadata. Until then
-    the cube says that it is not complete. The same call goes on where an earlier one was stopped.
+    Beside the arrays are ``rows.parquet`` and ``receipt.json``, as in a cube of a gather. The last object
+    that is written is the group's ``zarr.json`` with the consolidated metadata. Until then the cube says that
+    it is not complete. The same call goes on where an earlier one was stopped.
 
     Rows of a member that do not fill its last shard are followed by rows of padding, unless it is the last
     member. ``presence`` is 0 there and ``status`` is 255. There is no ``presence`` without padding.
@@ -62,16 +69,24 @@ async def copy_cubes(
     _check_bucket(href, members)
     try:
         store = open_place(href, reader.settings)
-        root = _root(members, is_complete=False, any_grid=any_grid)
+        gather = _record(members)
+        root = _root(members, gather, is_complete=False, any_grid=any_grid)
         await _claim(store, root, place)
+        receipts = await reader.receipts(members)
         await asyncio.to_thread(reader.check_shards, members)
         await _copy_shards(href, members, reader=reader)
-        arrays = await asyncio.to_thread(_write_arrays, store, members, any_grid=any_grid)
+        rows = _rows(members)
+        arrays = await asyncio.to_thread(_write_arrays, store, members, rows, any_grid=any_grid)
+        await asyncio.to_thread(_write_files, store, members, receipts, rows=rows, gather=gather)
         metadata = {
             name: json.loads(bytes(obstore.get(store, f"{name}/{ROOT_KEY}").bytes())) for name in arrays
         }
         consolidated = {"kind": "inline", "must_understand": False, "metadata": metadata}
-        complete = _root(members, is_complete=True, any_grid=any_grid) | {
+        gather |= {
+            "pixels": pixels_of(receipts),
+            "versions": [_version(members, gather, len(rows["status"]))],
+        }
+        complete = _root(members, gather, is_complete=True, any_grid=any_grid) | {
             "consolidated_metadata": consolidated
         }
         await obstore.put_async(store, ROOT_KEY, json.dumps(complete).encode(), use_multipart=False)
@@ -101,16 +116,35 @@ def _check_bucket(href: str, members: Sequence[Member]) -> None:
         )
 
 
-def _root(members: Sequence[Member], *, is_complete: bool, any_grid: bool) -> dict[str, Any]:
-    digest = xxhash.xxh3_128_hexdigest(
-        "".join(f"{each.place}\n{each.version}\n" for each in members).encode()
-    )
-    gather = {
+def _record(members: Sequence[Member]) -> dict[str, Any]:
+    """Return the copy's own record, where a gather's cube has that of the gather."""
+    told = "".join(f"{each.place}\n{each.version}\n" for each in members)
+    return {
         "version": __version__,
-        "digest": digest,
+        "digest": xxhash.xxh3_128_hexdigest(told.encode()),
         "planned_at": datetime.now(UTC).isoformat(timespec="microseconds"),
-        "joined": [each.place for each in members],
+        JOINED: [each.place for each in members],
     }
+
+
+def _version(members: Sequence[Member], gather: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
+    """Return the copy's only version. It counts the sources of its members."""
+    of_members = [each for member in members for each in gather_of(member.attributes)["versions"]]
+    return CubeVersion(
+        number=1,
+        committed_at=datetime.now(UTC).isoformat(timespec="microseconds"),
+        n_rows=n_rows,
+        n_sources=sum(each["n_sources"] for each in of_members if each["kind"] != "compact"),
+        n_failed=sum(each["n_failed"] for each in of_members if each["kind"] != "compact"),
+        n_skipped=0,
+        digest=gather["digest"],
+        kind="copy",
+    ).to_json()
+
+
+def _root(
+    members: Sequence[Member], gather: Mapping[str, Any], *, is_complete: bool, any_grid: bool
+) -> dict[str, Any]:
     attributes = {
         "Conventions": "CF-1.11",
         "title": f"{len(members):,} joined cubes",
@@ -163,13 +197,50 @@ def _link(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def _write_arrays(store: Store, members: Sequence[Member], *, any_grid: bool) -> list[str]:
-    """Write everything but the shards and the group's metadata. Return the names of all arrays."""
-    first, last = members[0], members[-1]
-    n_rows = sum(each.n_padded for each in members) - last.n_padded + last.n_rows
+def _rows(members: Sequence[Member]) -> dict[str, Values]:
+    """Return all coordinates of all rows. The last member is not padded."""
+    n_rows = sum(each.n_padded for each in members[:-1]) + members[-1].n_rows
     rows = {name: values[:n_rows] for name, values in joined_rows(members, all_columns(members)).items()}
     if rows[PRESENCE].all():
         del rows[PRESENCE]
+    return rows
+
+
+def _write_files(
+    store: Store,
+    members: Sequence[Member],
+    receipts: Sequence[Receipt],
+    *,
+    rows: Mapping[str, Values],
+    gather: Mapping[str, Any],
+) -> None:
+    """Write ``rows.parquet`` and the receipt, after all shards are there."""
+    first, n_rows = members[0], len(rows["status"])
+    n_shards = -(-n_rows // first.shard_rows)
+    metadata = dict(first.table) | {
+        "digest": gather["digest"],
+        "version": 1,
+        "shape": [n_rows, *first.shape[1:]],
+        "shards": shards_below(store, first.measurements, n_shards=n_shards),
+    }
+    file = io.BytesIO()
+    starts = range(0, n_rows, CHUNK_ROWS)
+    batches = ({name: values[at : at + CHUNK_ROWS] for name, values in rows.items()} for at in starts)
+    write_row_table(batches, file, metadata=metadata)
+    content = file.getvalue()
+    obstore.put(store, ROWS_KEY, content, use_multipart=False)
+    told = ReceiptFile(nbytes=len(content), sha256=sha256(content).hexdigest())
+    receipt = copied_receipt(
+        members, receipts, gather=gather, n_rows=n_rows, files={ROWS_KEY: told}, sources=ROWS_KEY
+    )
+    obstore.put(store, RECEIPT_KEY, receipt.to_bytes(), use_multipart=False)
+
+
+def _write_arrays(
+    store: Store, members: Sequence[Member], rows: Mapping[str, Values], *, any_grid: bool
+) -> list[str]:
+    """Write everything but the shards and the group's metadata. Return the names of all arrays."""
+    first, n_rows = members[0], len(rows["status"])
     on_map = []
     for name, values, dims, attributes in () if any_grid else map_arrays(first):
         write_small_array(store, name, values, dims=dims, attributes=attributes)

@@ -13,6 +13,7 @@ from zarr.core.sync import sync
 
 from pixel_gather.adapters.join.map_arrays import map_arrays
 from pixel_gather.adapters.join.repository import Transaction
+from pixel_gather.errors import StoreError
 from pixel_gather.joining.describe import (
     RECORD,
     array_metadata,
@@ -23,7 +24,6 @@ from pixel_gather.joining.describe import (
 )
 from pixel_gather.joining.join_rows import (
     MEMBER,
-    PRESENCE,
     dims_of,
     fill_of,
     joined_rows,
@@ -31,7 +31,7 @@ from pixel_gather.joining.join_rows import (
     repeats_texts,
     shown_columns,
 )
-from pixel_gather.joining.member import Member
+from pixel_gather.joining.member import PRESENCE, Member
 from pixel_gather.joining.references import references_of
 from pixel_gather.report.row_coordinates import Values
 from pixel_gather.report.rows_where import NumberedTexts
@@ -92,6 +92,8 @@ class JoinedGroup:
 def read_groups(store: ZarrStore, names: Sequence[str] | None = None) -> list[JoinedGroup]:
     """Return joined arrays of a store in their order. All of them, unless some are named."""
     root = zarr.open_group(store, mode="r" if store.read_only else "r+", use_consolidated=False)
+    if "groups" not in root.attrs:
+        raise StoreError("a virtual cube is there, which refers to files: open it by open_virtual")
     if names is None:
         names = [str(each) for each in root.attrs["groups"]]  # type: ignore[union-attr] # a list of texts
     groups: list[Any] = [root[name] for name in names]

@@ -10,13 +10,15 @@ from typing import Any, Final
 import obstore
 from obstore.exceptions import BaseError
 
+from pixel_gather.adapters.cube.check_cube import parse_receipt
 from pixel_gather.adapters.cube.read_table import read_table
 from pixel_gather.adapters.cube.row_table import ROWS_KEY
-from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place, split_href
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
 from pixel_gather.joining.member import Member, StoredShard, member_of
+from pixel_gather.report.receipt import Receipt
 from pixel_gather.report.row_coordinates import Values
 from pixel_gather.task_group import all_of
 
@@ -75,6 +77,24 @@ class MemberReader:
                 return (await asyncio.to_thread(read_table, content, names, place=place))[1]
 
         return await all_of(one(place) for place in places)
+
+    async def receipts(self, members: Sequence[Member]) -> list[Receipt]:
+        """Return the receipt of each cube, with one GET for each.
+
+        Raises:
+            StoreError: One is missing, damaged, or of another version of its cube.
+        """
+        slots = asyncio.Semaphore(IN_FLIGHT)
+
+        async def one(member: Member) -> Receipt:
+            async with slots:
+                content, _ = await self._get(member.place, RECEIPT_KEY)
+            found = parse_receipt(content, member.place)
+            if (found.digest, found.shape) != (member.digest, member.shape):
+                raise StoreError(f"{member.place}: it has changed since its receipt.json was written")
+            return found
+
+        return await all_of(one(member) for member in members)
 
     def store(self, place: str) -> tuple[Store, str]:
         """Return the client of a cube's bucket, which its cubes share, and the cube's prefix in it."""
@@ -167,6 +187,6 @@ def _missing(place: str, key: str) -> str:
     if key == ROOT_KEY:
         return f"{place}: no cube is there; name the folder that a gather has written"
     return (
-        f"{place}: it has no rows.parquet, so it cannot be joined: it is not complete, or an older version "
+        f"{place}: it has no {key}, so it cannot be joined: it is not complete, or an older version "
         "of Pixel Gather has written it. Gather it again"
     )

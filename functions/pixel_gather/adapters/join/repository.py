@@ -18,12 +18,15 @@ from pixel_gather.adapters.object_store.object_store import StoreSettings, endpo
 from pixel_gather.adapters.object_store.s3_credentials import find_credentials
 from pixel_gather.errors import ArrayExistsError, BusyError, RequestError, StoreError
 from pixel_gather.extras import check_extra
-from pixel_gather.joining.references import Reference, address_of, not_within
+from pixel_gather.joining.references import RangeReference, Reference, address_of, not_within
 
 if TYPE_CHECKING:
     import icechunk
 
 _BRANCH: Final = "main"
+SHARD_CHANGED: Final = (
+    "this shard has changed since its cube was joined: join the cubes again, with --replace"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,15 @@ class Repository:
     """The folders that references may lie in. Each ends in a slash."""
 
     @classmethod
-    def create(cls, href: str, place: str, settings: StoreSettings, *, folders: Sequence[str]) -> Self:
+    def create(
+        cls,
+        href: str,
+        place: str,
+        settings: StoreSettings,
+        *,
+        folders: Sequence[str],
+        advice: str = "--add adds to them, --replace replaces them",
+    ) -> Self:
         """Create an empty repository.
 
         Args:
@@ -64,6 +75,7 @@ class Repository:
             place: The same, as users write it.
             settings: How to access S3.
             folders: All folders that references will lie in.
+            advice: What the error says of a place that is in use.
 
         Raises:
             MissingExtraError: icechunk is not installed.
@@ -77,9 +89,7 @@ class Repository:
                 found = cls.open(href, place, settings, more_folders=folders)
                 if not found.history():  # an earlier call was stopped before its first version
                     return found
-                raise ArrayExistsError(
-                    f"{place}: cubes are joined there already: --add adds to them, --replace replaces them"
-                )
+                raise ArrayExistsError(f"{place}: references to cubes or files are there already: {advice}")
             try:
                 made = ic.Repository.create(
                     _storage(href, settings),
@@ -115,7 +125,8 @@ class Repository:
                 stored = ic.Repository.fetch_config(_storage(href, settings))
             except ic.RepositoryNotFoundError as error:
                 raise StoreError(
-                    f"{place}: no joined cubes are there; name what pixel-gather join wrote"
+                    f"{place}: no joined cubes are there, nor a virtual cube; name what pixel-gather join or "
+                    "virtual wrote"
                 ) from error
             told = (stored.virtual_chunk_containers if stored is not None else None) or {}
             new = not_within(more_folders, told)
@@ -129,6 +140,14 @@ class Repository:
             if new:
                 found.save_config()
         return cls(place=place, repository=found, folders=folders)
+
+    @classmethod
+    def is_used(cls, href: str, place: str, settings: StoreSettings) -> bool:
+        """Return whether a repository with a version is there. Arguments and errors as for `open`."""
+        ic = _icechunk()
+        with _in_words(place, "read"):
+            is_there = ic.Repository.exists(_storage(href, settings))
+        return is_there and bool(cls.open(href, place, settings).history())
 
     def history(self) -> list[JoinedVersion]:
         """Return all versions, the latest first."""
@@ -145,20 +164,21 @@ class Repository:
             for n, each in enumerate(found)
         ]
 
-    def at(self, version: str | int | datetime | None) -> ZarrStore:
+    def at(self, version: str | int | datetime | None, *, changed: str = SHARD_CHANGED) -> ZarrStore:
         """Return a version's Zarr store, for reading.
 
         Args:
             version: Its number, its id, or a time: the latest version of that time. None for the latest.
+            changed: What the error says of an object that has changed since it was referred to.
 
         Raises:
             RequestError: There is no such version.
         """
         with _in_words(self.place, "read"):
             if version is None:
-                return _Worded(self.repository.readonly_session(_BRANCH).store)
+                return _Worded(self.repository.readonly_session(_BRANCH).store, changed)
             found = _chosen(self.history(), version)
-            return _Worded(self.repository.readonly_session(snapshot_id=found.id).store)
+            return _Worded(self.repository.readonly_session(snapshot_id=found.id).store, changed)
 
     @contextmanager
     def transaction(self, message: str, added: Mapping[str, Any]) -> "Iterator[Transaction]":
@@ -190,19 +210,35 @@ class Transaction:
 
     def refer(self, array: str, references: Sequence[Reference]) -> None:
         """Let shards of an array be objects of the cubes."""
+        self.refer_to_ranges(
+            array,
+            (
+                RangeReference(
+                    index=each.index,
+                    href=each.href,
+                    etag=each.shard.etag,
+                    start=0,
+                    nbytes=each.shard.nbytes,
+                )
+                for each in references
+            ),
+        )
+
+    def refer_to_ranges(self, array: str, references: Iterable[RangeReference]) -> None:
+        """Let chunks of an array be ranges of objects."""
         ic = _icechunk()
         specs = [
             ic.VirtualChunkSpec(
                 list(each.index),
                 address_of(each.href),
-                0,
-                each.shard.nbytes,
-                *_version_of(each.href, each.shard.etag),
+                each.start,
+                each.nbytes,
+                *_version_of(each.href, each.etag),
             )
             for each in references
         ]
         if self.session.store.set_virtual_refs(array, specs, validate_containers=True):
-            raise StoreError(f"{array}: some of its shards lie outside the folders of the repository")
+            raise StoreError(f"{array}: some of its chunks lie outside the folders of the repository")
 
     def clear(self) -> None:
         """Remove all arrays. Former versions keep theirs."""
@@ -210,12 +246,19 @@ class Transaction:
 
 
 class _Worded(WrapperStore[Any]):
-    """Tells in words which member has changed."""
+    """Tells in words which object has changed."""
+
+    def __init__(self, store: Any, changed: str) -> None:
+        super().__init__(store)
+        self._changed = changed
+
+    def _with_store(self, store: Any) -> Self:
+        return type(self)(store, self._changed)
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        with _in_words(key, "read"):
+        with _in_words(key, "read", changed=self._changed):
             found: Buffer | None = await self._store.get(key, prototype, byte_range)
             return found
 
@@ -229,7 +272,7 @@ def _icechunk() -> Any:
 
 
 @contextmanager
-def _in_words(place: str, verb: str) -> Iterator[None]:
+def _in_words(place: str, verb: str, *, changed: str = SHARD_CHANGED) -> Iterator[None]:
     """Turn icechunk's errors into ours."""
     import icechunk  # noqa: PLC0415 # as above
 
@@ -239,11 +282,8 @@ def _in_words(place: str, verb: str) -> Iterator[None]:
         said = str(error).partition("\n")[0]
         kind = getattr(error, "kind", None)
         if kind is not None and "virtual-chunk-modified" in str(kind):
-            shard = said.partition("(")[2].rpartition(")")[0]
-            raise StoreError(
-                f"{shard}: this shard has changed since its cube was joined: join the cubes again, with "
-                "--replace"
-            ) from error
+            found = said.partition("(")[2].rpartition(")")[0]
+            raise StoreError(f"{found}: {changed}") from error
         raise StoreError(f"{place} could not be {verb}: {said}") from error
 
 

@@ -1,19 +1,20 @@
 """Lay a ranking's area on images: GDAL decides which pixels have their centre in a polygon."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pixel_gather.catalog.area import Area, Box, sides_of
+from pixel_gather.catalog.area import Area, Box, sides_of, sides_of_shape
 from pixel_gather.errors import SourceError
 from pixel_gather.model.source import Header
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window, WindowRule
 from pixel_gather.plan.locate_window import locate_window
 from pixel_gather.ports import Projector
-from pixel_gather.ranking.area_mask import Mask, ShapeOnImage, TwoWindows, WholeWindow
+from pixel_gather.ranking.area_mask import Mask, ShapeOnImage, TwoSides, WholeWindow, two_windows
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -41,30 +42,23 @@ class AreaShapes:
             return WholeWindow(Window(col_off=0, row_off=0, width=header.width, height=header.height))
         if self.area.geometry is None:
             return self._box(self.area.box, header)
-        rule = WindowRule(bounds=self.area.box, crs=_LONLAT)
-        locate_window(rule, header, projector=self.projector)  # refuses images that are not placed
-        return self._shape(self.area.geometry, header)
+        sides = _shown(sides_of_shape(self.area.geometry), lambda side: self._shape(side, header))
+        return sides[0] if len(sides) == 1 else TwoSides((sides[0], sides[1]))
 
     def _box(self, box: Box, header: Header) -> ShapeOnImage:
-        """Return a box on an image; of a box across 180 degrees, the sides that the image shows."""
-        sides: list[WholeWindow] = []
-        for side in sides_of(box):
-            rule = WindowRule(bounds=side, crs=_LONLAT)
-            try:
-                sides.append(WholeWindow(locate_window(rule, header, projector=self.projector)))
-            except SourceError as error:
-                if error.status is not Status.OUTSIDE:
-                    raise
-                outside = error
-        if not sides:
-            raise outside
-        return sides[0] if len(sides) == 1 else TwoWindows((sides[0], sides[1]))
+        sides = _shown(sides_of(box), lambda side: WholeWindow(self._window(side, header)))
+        return sides[0] if len(sides) == 1 else two_windows(sides[0], sides[1])
+
+    def _window(self, box: Box, header: Header) -> Window:
+        """Return the pixels that a box touches. Refuses images that are not placed."""
+        return locate_window(WindowRule(bounds=box, crs=_LONLAT), header, projector=self.projector)
 
     def _shape(self, geometry: "BaseGeometry", header: Header) -> ShapeOnImage:
         import shapely  # noqa: PLC0415 # a ranking by box needs none of it
 
+        self._window(geometry.bounds, header)
         transform = header.transform
-        assert transform is not None  # noqa: S101 # locate_window has refused it
+        assert transform is not None  # noqa: S101 # refused above
 
         def to_pixels(positions: Any) -> Any:
             xs, ys = self.projector.points(
@@ -92,6 +86,25 @@ class AreaShapes:
         if window.clipped(width=header.width, height=header.height) is None:
             raise SourceError("the area lies outside of it", href=header.href, status=Status.OUTSIDE)
         return _Polygon(window, float(in_pixels.area), in_pixels.__geo_interface__)
+
+
+def _shown[Side, Laid](sides: Sequence[Side], lay: Callable[[Side], Laid]) -> list[Laid]:
+    """Lay the sides of an area across 180 degrees on an image. Return those that the image shows.
+
+    Raises:
+        SourceError: It shows none of them.
+    """
+    shown: list[Laid] = []
+    for side in sides:
+        try:
+            shown.append(lay(side))
+        except SourceError as error:
+            if error.status is not Status.OUTSIDE:
+                raise
+            outside = error
+    if not shown:
+        raise outside
+    return shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pixel_gather.adapters.report.cube_sources import MOST_SOURCES, CubeSources,
 from pixel_gather.adapters.report.written_report import REPORT_KEY
 from pixel_gather.errors import StoreError
 from pixel_gather.estimate.workload import WorkerPool
+from pixel_gather.model.footprints import Footprints
 from pixel_gather.report.cost import usd_by_service as priced
 from pixel_gather.report.evidence import (
     Evidence,
@@ -90,6 +91,7 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
         series=sources.series,
         slowest=sources.described(slowest),
         cost=_cost(store, report, usd_by_service),
+        footprints=msgspec.convert(gather.get("footprints"), Footprints | None),
     )
 
 

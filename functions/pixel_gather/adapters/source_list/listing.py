@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from glob import translate
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import obstore
-import regex as timed_re
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_store, split_href
@@ -30,6 +29,9 @@ _MOST_NESTED: Final = 100
 """Parentheses inside one another. Python allows some 300 before it gives up."""
 
 _LONGEST_SEARCH_S: Final = 1.0
+if TYPE_CHECKING:  # few lists have a pattern
+    import regex as timed_re
+
 type Pattern = timed_re.Pattern[str]
 
 _WILDCARD = re.compile(r"[*?\[]")
@@ -134,6 +136,8 @@ def compiled(pattern: str, field: str) -> Pattern:
         raise RequestError(f"the pattern is longer than {_LONGEST_PATTERN} characters", field=field)
     if _depth(pattern) > _MOST_NESTED:
         raise RequestError("the pattern has too many parentheses inside one another", field=field)
+    import regex as timed_re  # noqa: PLC0415 # 0.02 s; few lists have a pattern
+
     try:
         return timed_re.compile(pattern)
     except timed_re.error as error:
@@ -149,7 +153,7 @@ def _depth(pattern: str) -> int:
     return deepest
 
 
-def search(pattern: Pattern, text: str, field: str) -> timed_re.Match[str] | None:
+def search(pattern: Pattern, text: str, field: str) -> "timed_re.Match[str] | None":
     """Search with a time limit, because some patterns backtrack almost without end."""
     try:
         return pattern.search(text, timeout=_LONGEST_SEARCH_S)

@@ -10,7 +10,8 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pixel_gather.adapters.report.page.plots import THEMES, plots_of
+from pixel_gather.adapters.report.page.place_map import map_of
+from pixel_gather.adapters.report.page.plots import THEMES, Plot, plots_of
 from pixel_gather.adapters.report.page.views import view_of
 from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.report.evidence import Evidence
@@ -48,7 +49,15 @@ def page_of(
         is_one=True,
         n_left_out=0,
         viewer=viewer,
+        map=_map(evidence),
     )
+
+
+def _map(evidence: Evidence) -> Plot | None:
+    if evidence.footprints is None:
+        return None
+    report = evidence.report
+    return map_of(evidence.footprints, is_aligned=report.is_aligned, n_sources=report.n_sources)
 
 
 def comparison_of(
@@ -78,6 +87,7 @@ def comparison_of(
         is_one=False,
         n_left_out=max(len(shown) - _MOST_SHEETS, 0),
         viewer=None,
+        map=None,
     )
 
 

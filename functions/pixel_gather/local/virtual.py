@@ -1,0 +1,229 @@
+"""Write references to the tiles of sources, as one cube, and open it. No pixel is read or copied."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
+from pixel_gather.adapters.event_loop import run
+from pixel_gather.adapters.join.repository import Repository
+from pixel_gather.adapters.join.virtual_cube import VirtualCube
+from pixel_gather.adapters.object_store.object_store import StoreSettings
+from pixel_gather.errors import ArrayExistsError, RequestError
+from pixel_gather.extras import check_extra
+from pixel_gather.local.gather import Job, Progress, Settings, check_place, opened_job, shown
+from pixel_gather.local.join import open_repository
+from pixel_gather.model.outcome import Outcome
+from pixel_gather.model.plurals import counted
+from pixel_gather.model.status import Status
+from pixel_gather.model.tile_coding import AS_STORED
+from pixel_gather.plan.cube_plan import CubePlan
+from pixel_gather.plan.plan import plan_cube
+from pixel_gather.report.report import Report
+from pixel_gather.report.row_coordinates import chunk_rows
+from pixel_gather.request.request import GatherRequest, parse_request
+from pixel_gather.use_cases.plan_gather import described
+from pixel_gather.use_cases.refer_tiles import refer_tiles
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_NO_LIMIT: Final = 1 << 50
+"""Largest size of a task, in bytes: no pixel is ever in memory."""
+
+_ADVICE: Final = "--replace writes a new version"
+_CHANGED: Final = (
+    "this file has changed since its tiles were referred to: refer to them again, by a new index and "
+    "--replace"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Virtual:
+    """A virtual cube that was written."""
+
+    place: str
+    """Location: a local path, or ``s3://bucket/prefix``."""
+
+    report: Report
+    """As of a gather. No source was read, so its bytes and requests are those of headers."""
+
+    n_references: int
+    """Tiles that are referred to."""
+
+    referred_nbytes: int
+    """Bytes of these tiles. None of them was read."""
+
+    version: int
+    """Number of the version."""
+
+    stores: StoreSettings = field(default_factory=StoreSettings, repr=False)
+    """How to access the location and the sources."""
+
+    def open(self) -> "xr.Dataset":
+        """Open the cube; see `open_virtual`."""
+        return open_virtual(self.place, self.version, stores=self.stores)
+
+
+def make_virtual(
+    request: Mapping[str, Any] | GatherRequest,
+    *,
+    to: str | os.PathLike[str],
+    replace: bool = False,
+    settings: Settings | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Virtual:
+    """Write a cube that refers to the tiles of one window of every source. No pixel is read or copied.
+
+    The cube has the rows, the coordinates and the statuses of a gather with codec ``source``, and refuses
+    what that refuses. A source that does not fit has a status, and ``failure`` says why. Its row holds the
+    fill value. With a header index (``index``) of the request, no header is read either.
+
+    Args:
+        request: See `pixel_gather.request.request.GatherRequest`. Its window begins at a corner of tiles.
+        to: Where to write the Icechunk repository: a folder, or ``s3://bucket/prefix``.
+        replace: Write a new version of the cube that is there. Former versions stay.
+        settings: How this machine is used.
+        on_progress: Called after each source.
+
+    Raises:
+        RequestError: The request or its list is wrong, or the tiles do not fit. Nothing was written.
+        BudgetError: The plan is over a limit. Nothing was written.
+        ArrayExistsError: Something else is at ``to``, or there is a cube and ``replace`` is not set.
+        StoreError: The cube could not be written. Nothing was changed.
+        BusyError: Others have written there at the same time. Nothing was changed.
+        MissingExtraError: icechunk is not installed.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    check_extra("join", "virtual cubes")
+    href = check_place(os.fspath(to))
+    settings = settings or Settings()
+    if not replace and Repository.is_used(href, shown(href), settings.stores):
+        raise ArrayExistsError(f"{shown(href)}: references are there already: {_ADVICE}")
+    cube, report = run(_referred(_as_stored(parse_request(request)), href, settings, on_progress))
+    repository = _repository(href, settings.stores, cube.folders, replace=replace)
+    said = f"refer to {counted(cube.n_references, 'tile')} of {counted(report.n_sources, 'source')}"
+    with repository.transaction(
+        said, {"rows": cube.plan.n_rows, "references": cube.n_references}
+    ) as transaction:
+        transaction.clear()
+        cube.write(transaction)
+    return Virtual(
+        place=shown(href),
+        report=report,
+        n_references=cube.n_references,
+        referred_nbytes=cube.referred_nbytes,
+        version=len(repository.history()),
+        stores=settings.stores,
+    )
+
+
+def open_virtual(
+    place: str | os.PathLike[str],
+    version: str | int | datetime | None = None,
+    *,
+    stores: StoreSettings | None = None,
+) -> "xr.Dataset":
+    """Open a virtual cube with xarray. Tiles are read from the sources when they are used.
+
+    If a source has changed since, reading its pixels raises a `StoreError` that names it.
+
+    Args:
+        place: A folder, or ``s3://bucket/prefix``.
+        version: A number, an id, or a time: the latest version of that time. None for the latest.
+        stores: How to access S3.
+
+    Raises:
+        RequestError: There is no such version, or joined cubes are there.
+        StoreError: No virtual cube is there, or it cannot be read.
+        MissingExtraError: icechunk or xarray is not installed.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    store = open_repository(place, stores).at(version, changed=_CHANGED)
+    import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
+
+    register_codecs()
+    found: xr.Dataset = xr.open_zarr(store, consolidated=False)
+    if "status" not in found.variables:
+        raise RequestError("joined cubes are there: open them by open_joined", field="place")
+    return found
+
+
+def _as_stored(request: GatherRequest) -> GatherRequest:
+    """Return the request with codec ``source``, or refuse what a virtual cube cannot have."""
+    output = request.output
+    if "codec" in output.model_fields_set and output.codec != AS_STORED:
+        raise RequestError("a virtual cube has the sources' own tiles: leave it out", field="output.codec")
+    for name in ("append_to", "archive"):
+        if getattr(output, name) is not None:
+            raise RequestError("a virtual cube is made as a whole: leave it out", field=f"output.{name}")
+    if request.sources.sign != "none":
+        raise RequestError(
+            "signed addresses expire, so a virtual cube cannot refer to them", field="sources.sign"
+        )
+    no_prices = request.limits.model_copy(update={"usd": None, "fetched_bytes": None})
+    return request.model_copy(
+        update={"output": output.model_copy(update={"codec": AS_STORED}), "limits": no_prices}
+    )
+
+
+async def _referred(
+    request: GatherRequest, href: str, settings: Settings, on_progress: Callable[[Progress], None]
+) -> tuple[VirtualCube, Report]:
+    async with opened_job(request.sources, settings, request=request) as job:
+        plan = await _planned(request, job)
+        cube = await VirtualCube.begin(plan, shown(href))
+        batches = refer_tiles(
+            cube.plan,
+            table=job.table,
+            reader=job.reader,
+            projector=job.projector,
+            limiter=job.limiter,
+            source_timeout_s=settings.source_timeout_s,
+            on_source=_noted(plan, on_progress),
+            n_rows=chunk_rows(plan.n_rows),
+        )
+        async with aclosing(batches):
+            async for batch in batches:
+                await cube.add(batch)
+        report = await cube.complete()
+    if not report.status_counts.get("ok"):
+        cause = report.causes[0]
+        raise RequestError(f"no source can be referred to; {cause.hrefs[0]}: {cause.reason}", field="sources")
+    return cube, report
+
+
+async def _planned(request: GatherRequest, job: Job) -> CubePlan:
+    plan = await plan_cube(
+        request,
+        table=job.table,
+        reader=job.reader,
+        projector=job.projector,
+        max_task_nbytes=_NO_LIMIT,
+        now=time.time(),
+        by_reference=True,
+    )
+    return described(plan, job.projector)
+
+
+def _noted(plan: CubePlan, on_progress: Callable[[Progress], None]) -> Callable[[int, int, Outcome], None]:
+    progress = Progress(n_sources=plan.n_sources)
+
+    def note(_row: int, _slot: int, outcome: Outcome) -> None:
+        progress.n_done += outcome.status is not Status.ABSENT
+        progress.n_failed += outcome.status.is_failure
+        progress.fetched_nbytes += outcome.cost.nbytes
+        on_progress(progress)
+
+    return note
+
+
+def _repository(href: str, stores: StoreSettings, folders: tuple[str, ...], *, replace: bool) -> Repository:
+    place = shown(href)
+    if replace:
+        return Repository.open(href, place, stores, more_folders=folders)
+    return Repository.create(href, place, stores, folders=folders, advice=_ADVICE)

@@ -1,0 +1,28 @@
+"""Where a cube lies on the Earth: the rings of its window and of its sources."""
+
+from dataclasses import dataclass
+
+type Ring = tuple[tuple[float, float], ...]
+"""The corners of an area, as longitude and latitude in degrees. The first is not repeated at the end.
+
+Longitudes go on beyond 180 where the area crosses that meridian.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprints:
+    """The window, and some of the sources that it was read from."""
+
+    window: Ring
+    sources: tuple[Ring, ...]
+    """Each ring once, also if many sources share it."""
+
+    def __post_init__(self) -> None:
+        """Refuse rings that enclose no area or lie nowhere."""
+        rings = (self.window, *self.sources)
+        if not all(len(ring) > 2 and all(map(_is_place, ring)) for ring in rings):  # noqa: PLR2004 # a triangle
+            raise ValueError("a footprint is no ring of longitudes and latitudes")
+
+
+def _is_place(point: tuple[float, float]) -> bool:
+    return -180 <= point[0] <= 540 and -90 <= point[1] <= 90  # noqa: PLR2004 # degrees

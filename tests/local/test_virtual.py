@@ -1,0 +1,329 @@
+"""Virtual cubes: references to the tiles of files, from their headers alone."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+import numpy as np
+import pytest
+import rasterio
+import tifffile
+import xarray as xr
+from click.testing import CliRunner
+from rasterio.windows import Window
+
+from pixel_gather import (
+    ArrayExistsError,
+    RequestError,
+    Settings,
+    Status,
+    StoreError,
+    StoreSettings,
+    Virtual,
+    index,
+    join,
+    joined_versions,
+    make_virtual,
+    open_joined,
+    open_virtual,
+    rows_where,
+)
+from pixel_gather_cli.main import command
+from support.counted_s3 import CountedS3, counted_s3
+from support.joined_cubes import gather_member
+from support.undrawn import gather_undrawn
+
+TILE: Final = 32
+N_TILES: Final = 5
+WINDOW: Final = (3 * TILE, 4 * TILE, 2 * TILE, TILE)
+"""Column, row, width and height: the last two tiles of a file, far behind its header."""
+
+REGION: Final = "eu-central-1"
+FILES: Final = 20
+TIMINGS: Final = ("start", "end", "open", "read", "decode", "bytes", "header_bytes", "requests", "retries")
+
+
+def write(path: Path, seed: int, *, dtype: str = "uint16", count: int = 1, **options: Any) -> Path:
+    """Write a tiled image of noise."""
+    rng = np.random.default_rng(seed)
+    side = N_TILES * TILE
+    shape = (count, side, side)
+    pixels = rng.normal(9, 3, shape) if dtype == "float32" else rng.integers(0, 60_000, shape)
+    profile = {"driver": "GTiff", "tiled": True, "blockxsize": TILE, "blockysize": TILE, "interleave": "band"}
+    profile |= {"compress": "deflate", "predictor": 2, "transform": rasterio.Affine(10, 0, 5e5, 0, -10, 6e6)}
+    with rasterio.open(
+        path, "w", width=side, height=side, count=count, dtype=dtype, crs="EPSG:32632", **profile | options
+    ) as file:
+        file.write(pixels.astype(dtype))
+    return path
+
+
+def virtual_and_gathered(
+    folder: Path, sources: Any, *, window: tuple[int, ...] = WINDOW
+) -> tuple[Virtual, xr.Dataset, xr.Dataset]:
+    """Make a virtual cube, and gather the same tiles."""
+    request = {"sources": sources, "window": {"pixels": window}}
+    made = make_virtual(request, to=folder / "cube.icechunk")
+    gathered = gather_undrawn(request | {"output": {"codec": "source"}}, to=folder / "cube.zarr")
+    return made, made.open(), gathered.open()
+
+
+def assert_same(virtual: xr.Dataset, gathered: xr.Dataset) -> None:
+    """Compare pixels and coordinates, all but what a gather's requests took."""
+    assert set(virtual.variables) - {"failure"} == set(gathered.variables)
+    xr.testing.assert_identical(
+        virtual.drop_vars([*TIMINGS, "failure"]).drop_attrs(), gathered.drop_vars(TIMINGS).drop_attrs()
+    )
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedS3]:
+    """A bucket with files."""
+    folder = tmp_path_factory.mktemp("files")
+    with pytest.MonkeyPatch.context() as patch, counted_s3() as server:
+        for name, value in (("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", REGION)):
+            patch.setenv(f"AWS_{name}", value)
+        client = client_of(server)
+        client.create_bucket(Bucket="archive", CreateBucketConfiguration={"LocationConstraint": REGION})
+        for n in range(FILES):
+            client.put_object(
+                Bucket="archive",
+                Key=f"scenes/s{n:02}/B4.tif",
+                Body=write(folder / f"{n}.tif", n).read_bytes(),
+            )
+        yield server
+
+
+@pytest.fixture(scope="module")
+def settings(s3: CountedS3) -> Settings:
+    """How the server is reached."""
+    return Settings(stores=StoreSettings(endpoint=s3.endpoint), draws_report=False)
+
+
+@pytest.fixture(scope="module")
+def headers(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A header index of the files."""
+    file = tmp_path_factory.mktemp("index") / "headers.parquet"
+    index(on_s3()["sources"], to=file, settings=settings)
+    return str(file)
+
+
+def client_of(server: CountedS3) -> Any:
+    """Return boto3's client of the server."""
+    return boto3.client("s3", endpoint_url=server.endpoint, region_name=REGION)
+
+
+def on_s3(n: int = FILES, **more: Any) -> dict[str, Any]:
+    """Ask for the files on the server."""
+    hrefs = [f"s3://archive/scenes/s{n:02}/B4.tif" for n in range(n)]
+    return {"sources": hrefs, "window": {"pixels": WINDOW}} | more
+
+
+def test_no_byte_of_a_tile_is_read(s3: CountedS3, settings: Settings, headers: str) -> None:
+    """With an index no file is asked but those that the plan looks at. Without, one GET a file."""
+    counts = {}
+    for name, request in (("indexed", on_s3(index=headers)), ("alone", on_s3())):
+        s3.forget()
+        made = make_virtual(request, to=f"s3://archive/{name}.icechunk", settings=settings)
+        of_files = [each for each in s3.ranges if each[0].startswith("/archive/scenes/")]
+        assert sum("/scenes/" in path for _, path in s3.asked) == len(of_files)
+        counts[name] = (made.report.requests, len(of_files))
+        first_of_window = min(start for start, _ in tiles_of(s3, 0, (23, 24)))
+        assert max(stop for _, _, stop in of_files) <= 16_384 < first_of_window
+        assert made.n_references == 2 * FILES
+        assert made.referred_nbytes == sum(
+            nbytes for n in range(FILES) for _, nbytes in tiles_of(s3, n, (23, 24))
+        )
+
+    assert counts == {"indexed": (0, 16), "alone": (FILES, FILES + 16)}
+
+
+def tiles_of(server: CountedS3, n: int, at: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return where tifffile finds tiles of a file: first byte and number of bytes."""
+    content = client_of(server).get_object(Bucket="archive", Key=f"scenes/s{n:02}/B4.tif")["Body"]
+    page = tifffile.TiffFile(io.BytesIO(content.read())).pages.first
+    return [(page.dataoffsets[each], page.databytecounts[each]) for each in at]
+
+
+def test_reading_takes_one_get_a_tile_and_gives_the_gathers_pixels(
+    s3: CountedS3, settings: Settings, headers: str
+) -> None:
+    """Bit for bit, and with the same coordinates."""
+    request = on_s3(index=headers)
+    gathered = gather_undrawn(
+        request | {"output": {"codec": "source"}}, to="s3://archive/cube.zarr", settings=settings
+    )
+    made = make_virtual(request, to="s3://archive/same.icechunk", settings=settings)
+
+    virtual = open_virtual("s3://archive/same.icechunk", stores=settings.stores)
+    virtual.load()
+    s3.forget()
+    again = made.open().band_1[3, 0, 0].values
+
+    assert sum("/scenes/" in path for _, path in s3.asked) == 1
+    assert again == virtual.band_1.values[3, 0, 0]
+    assert_same(virtual, gathered.open())
+    assert virtual.requests.values.tolist() == [0] * FILES
+
+
+def test_a_file_that_was_put_again_is_named(s3: CountedS3, settings: Settings) -> None:
+    """S3 compares its ETag. Other rows can be read. A new version refers to the new file."""
+    place, key = "s3://archive/later.icechunk", "scenes/s01/B4.tif"
+    client = client_of(s3)
+    old = client.get_object(Bucket="archive", Key=key)["Body"].read()
+    new = client.get_object(Bucket="archive", Key="scenes/s02/B4.tif")["Body"].read()
+    make_virtual(on_s3(3), to=place, settings=settings)
+    client.put_object(Bucket="archive", Key=key, Body=new)
+    try:
+        opened = open_virtual(place, stores=settings.stores)
+        with pytest.raises(StoreError, match=rf"s3://archive/{key}: this file has changed .* --replace"):
+            opened.band_1[1].load()
+        assert opened.band_1[2].values.any()
+        with pytest.raises(ArrayExistsError, match="--replace writes a new version"):
+            make_virtual(on_s3(3), to=place, settings=settings)
+
+        made = make_virtual(on_s3(3), to=place, replace=True, settings=settings)
+
+        assert made.version == 2
+        pixels = made.open().band_1.values
+        assert np.array_equal(pixels[1], pixels[2])
+        assert [each.added["rows"] for each in joined_versions(place, stores=settings.stores)] == [3, 3]
+    finally:
+        client.put_object(Bucket="archive", Key=key, Body=old)
+
+
+def test_a_source_that_does_not_fit_keeps_its_row_and_its_reason(tmp_path: Path) -> None:
+    """Its row holds the fill value, as in a gather. The command exits with 1 and says why."""
+    paths = [write(tmp_path / f"{n:02}.tif", n) for n in range(18)]
+    write(paths[5], 1, compress="lzw")  # the plan looks at 16 files, and not at this one
+    missing = tmp_path / "missing.tif"
+    sources = tmp_path / "list.txt"
+    sources.write_text("\n".join(map(str, [*paths, missing])))
+
+    made, virtual, gathered = virtual_and_gathered(tmp_path, [str(path) for path in (*paths, missing)])
+    pixels = ",".join(map(str, WINDOW))
+    options = ["--sources", str(sources), "--pixels", pixels, "--to", str(tmp_path / "other"), "--quiet"]
+    ended = CliRunner().invoke(command, ["virtual", *options], standalone_mode=False, catch_exceptions=False)
+
+    assert_same(virtual, gathered)
+    assert virtual.status.values[[0, 5, 18]].tolist() == [Status.OK, Status.UNLIKE, Status.MISSING]
+    assert virtual.failure.values[[0, 5, 18]].tolist() == [
+        "",
+        "its compression is lzw, not deflate",
+        "no such object",
+    ]
+    assert made.n_references == 2 * 17
+    assert ended.return_value == 1
+    assert "its compression is lzw, not deflate" in ended.output
+    assert "17 of 19" in ended.output
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [
+        ("float32", {"compress": "zstd", "predictor": 3}),
+        ("uint16", {"compress": "none", "predictor": 1, "endianness": "BIG"}),
+        ("int16", {"compress": "lzw", "count": 2}),
+    ],
+)
+def test_codecs_and_bands_are_those_of_a_gather(tmp_path: Path, dtype: str, options: dict[str, Any]) -> None:
+    """The window may end anywhere. Each band is an array."""
+    paths = [write(tmp_path / f"{n}.tif", n, dtype=dtype, **options) for n in range(2)]
+
+    _, virtual, gathered = virtual_and_gathered(
+        tmp_path, list(map(str, paths)), window=(TILE, 0, TILE + 7, 2 * TILE - 3)
+    )
+
+    assert_same(virtual, gathered)
+
+
+def test_scenes_of_several_bands_have_an_array_for_each(tmp_path: Path) -> None:
+    """Rows are scenes in order of time. Values that differ between rows become coordinates."""
+    lines = ["href,scene,band,time"]
+    for scene in range(3):
+        for band in ("red", "nir")[: 2 - scene // 2]:
+            path = write(tmp_path / f"{scene}-{band}.tif", scene, nodata=scene)
+            lines.append(f"{path},s{scene},{band},2024-01-0{3 - scene}")
+    (tmp_path / "list.csv").write_text("\n".join(lines))
+
+    _, virtual, gathered = virtual_and_gathered(tmp_path, str(tmp_path / "list.csv"))
+
+    assert set(virtual.data_vars) == {"red", "nir"}
+    assert "nodata" in virtual.coords
+    assert_same(virtual, gathered)
+
+
+def test_absent_tiles_are_absent_chunks(tmp_path: Path) -> None:
+    """They read as the fill value."""
+    path = tmp_path / "sparse.tif"
+    side = N_TILES * TILE
+    with rasterio.open(
+        path, "w", driver="GTiff", width=side, height=side, count=1, dtype="uint16", tiled=True,
+        blockxsize=TILE, blockysize=TILE, sparse_ok=True, nodata=7,
+    ) as file:  # fmt: skip
+        file.write(np.full((TILE, TILE), 3, "uint16"), 1, window=Window(3 * TILE, 4 * TILE, TILE, TILE))
+
+    made, virtual, gathered = virtual_and_gathered(tmp_path, [str(path)])
+
+    assert made.n_references == 1
+    assert_same(virtual, gathered)
+
+
+@pytest.mark.parametrize(
+    ("more", "field", "said"),
+    [
+        (
+            {"window": {"pixels": (TILE + 5, TILE, TILE, TILE)}},
+            "output.codec",
+            r"begins at pixel \(37, 32\), not at a corner .* are --pixels 32,32,64,32",
+        ),
+        ({"output": {"codec": "zstd"}}, "output.codec", "has the sources' own tiles: leave it out"),
+        ({"output": {"archive": "rain"}}, "output.archive", "is made as a whole"),
+        ({"masked": True, "nodata": 0}, "output.codec", "cannot be masked"),
+    ],
+)
+def test_what_cannot_be_referred_to_is_refused(
+    tmp_path: Path, more: dict[str, Any], field: str, said: str
+) -> None:
+    """Nothing is written."""
+    request = {"sources": [str(write(tmp_path / "a.tif", 0))], "window": {"pixels": WINDOW}} | more
+
+    with pytest.raises(RequestError, match=said) as refused:
+        make_virtual(request, to=tmp_path / "cube.icechunk")
+
+    assert refused.value.field == field
+    assert not (tmp_path / "cube.icechunk").exists()
+
+
+def test_files_on_the_web_and_signed_addresses_are_refused(tmp_path: Path) -> None:
+    """Icechunk would not notice a change of the one, and the others expire."""
+    from benchmarks.loopback_server import Behaviour, run_server  # noqa: PLC0415 # its process starts
+
+    write(tmp_path / "a.tif", 0)
+    to = tmp_path / "cube.icechunk"
+    with run_server(tmp_path) as server:
+        server.behave(Behaviour())
+        request: dict[str, Any] = {"sources": [f"{server.url}/a.tif"], "window": {"pixels": WINDOW}}
+        with pytest.raises(RequestError, match="cannot notice that a file on the web has changed"):
+            make_virtual(request, to=to)
+    with pytest.raises(RequestError, match="expire"):
+        make_virtual(request | {"sources": {"hrefs": ["s3://a/b.tif"], "sign": "earthdata"}}, to=to)
+
+    assert not to.exists()
+
+
+def test_joined_and_virtual_cubes_are_told_apart(tmp_path: Path) -> None:
+    """Each message names what opens the other."""
+    path = write(tmp_path / "a.tif", 0)
+    make_virtual({"sources": [str(path)], "window": {"pixels": WINDOW}}, to=tmp_path / "virtual")
+    gather_member(tmp_path / "a.zarr", n_rows=2, folder=tmp_path)
+    join([tmp_path / "a.zarr"], to=tmp_path / "joined")
+
+    with pytest.raises(StoreError, match="open it by open_virtual"):
+        open_joined(tmp_path / "virtual")
+    with pytest.raises(StoreError, match="open it by open_virtual"):
+        rows_where(tmp_path / "virtual", "status == 0")
+    with pytest.raises(RequestError, match="open them by open_joined"):
+        open_virtual(tmp_path / "joined")
