@@ -256,7 +256,7 @@ def test_operators_are_told_of_each_role() -> None:
     lines = (Path(__file__).parents[2] / "docs/operate.md").read_text().splitlines()
     told = [line.split("|")[1].strip() for line in lines[lines.index(TABLE) + 2 :] if line.startswith("| ")]
     names = {"plan_gather": "plan", "finish_gather": "finish", "machine": "state machine"}
-    names |= {"rankings": "rankings (state machine)"}
+    names |= {"rankings": "rankings' state machine"}
     names |= dict.fromkeys(("gather_shard", "small_gather_shard"), "gather shard (both sizes)")
     roles = {names.get(holder, holder.replace("_", " ")) for holder in RIGHTS}
 

@@ -31,7 +31,7 @@ from pixel_gather.adapters.cube.zarr_metadata import (
     gather_of,
     group_attributes,
     measurement_attributes,
-    put_array,
+    put_metadata,
     put_pixel_array,
     scaling_attributes,
     write_small_array,
@@ -338,14 +338,14 @@ class ZarrCube:
         rows = chunk_rows(plan.n_rows) if plan.append is None else plan.append.chunk_rows
 
         def create(each: "Coordinate") -> None:
-            put_array(
+            put_metadata(
                 self.store,
                 each.name,
                 shape=each.shape,
                 chunks=(rows, *each.shape[1:]),
-                dtype=str if each.dtype == "string" else each.dtype,
+                dtype=each.dtype,
                 fill_value=each.fill,
-                dimension_names=each.dims,
+                dims=each.dims,
                 attributes=coordinate_attributes(each),
             )
 
