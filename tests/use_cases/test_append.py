@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixel_gather.adapters.cube.check_cube import check_cube
+from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.errors import AppendRunningError, ArrayExistsError, RequestError
 from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.window import Transform
@@ -316,7 +317,7 @@ def test_a_late_worker_of_an_append_changes_no_committed_rows() -> None:
     grown.watch = lambda store: LateCube(store, "place", finish_first)
     asyncio.run(grown.shard(task, plan))
 
-    grown.watch = plain
+    grown.watch = lambda store: GrowingZarrCube(store, "place")
     np.testing.assert_array_equal(grown.open()["band_1"][3], IMAGES["s3://b/3"][0, 3:9, 2:10] + 1)
     np.testing.assert_array_equal(grown.open()["band_1"][2], IMAGES["s3://b/2"][0, 3:9, 2:10])
     assert check_cube(grown.store, place="grown").differences == ()
