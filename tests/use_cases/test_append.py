@@ -251,7 +251,7 @@ def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
         assert grown.digest() == new, n
         if n % 10 == 0:
             assert check_cube(grown.store, place="grown").differences == ()
-    assert len(states) > 25
+    assert len(states) >= 25  # headers are put beside the shard
 
 
 def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
