@@ -41,7 +41,7 @@ SUMMARIES = {
     "plan": "Estimate a gather: shape, layout, requests, bytes, seconds and dollars.",
     "presence": "Show for which days, months or other values a cube has rows.",
     "rank": "Rank scenes by what their pixels show in an area, each rank with its error.",
-    "redrive": "Run the missing parts of a gather or large ranking that failed or was stopped within 14 days.",
+    "redrive": "Run what is missing of a gather or ranking that failed or was stopped within 14 days.",
     "replay": "Gather again what a cube's receipt says, and show what has changed.",
     "report": "Compare finished gathers and benchmarks: a page, a table and all figures.",
     "run": "Gather in this process, to a folder or S3.",
