@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from obstore.exceptions import BaseError
 
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
@@ -28,6 +29,7 @@ def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
     import zarr  # noqa: PLC0415 # takes 0.3 s
     from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
 
+    register_codecs()  # a cube of zfp, or of tiles as they were, needs them
     try:
         group = zarr.open_group(ObjectStore(store, read_only=True), mode="r")
         if not group.attrs.get("complete"):
