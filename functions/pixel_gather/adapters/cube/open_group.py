@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import GatherError, StoreError
@@ -35,7 +34,6 @@ def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
     """
     from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
-    register_codecs()  # a cube of zfp, or of tiles as they were, needs them
     try:
         group = open_foreign_group(store)
         if not group.attrs.get("complete"):
