@@ -16,7 +16,7 @@ from hostile.memory import peak_rss_mib, reset_peak
 from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group, zstd_nbytes
 from pixel_gather.adapters.cube.check_cube import open_group
 from pixel_gather.adapters.cube.open_group import finished_group
-from pixel_gather.adapters.cube.read_rows import read_rows
+from pixel_gather.adapters.cube.read_rows import CubeRows
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.errors import StoreError
 from support.report_cubes import MadeCube
@@ -74,7 +74,7 @@ def test_a_cube_of_others_stays_inside_the_memory(case: Case) -> None:
     before_mib = peak_rss_mib("self")
 
     with pytest.raises(StoreError, match="place"):
-        read_rows(store, ("href", "status"), place="place", field="where")
+        CubeRows(store, place="place").columns(("href", "status"), field="where")
     with pytest.raises(StoreError, match="place"):
         read_evidence(store, place="place")
     assert peak_rss_mib("self") - before_mib < _MOST_GROWTH_MIB
@@ -84,7 +84,8 @@ def test_a_sound_cube_is_read_with_bounded_codecs() -> None:
     """The limits refuse nothing that a gather writes."""
     store = MadeCube().stored()
 
-    assert read_rows(store, ("status",), place="place", field="where")["status"].tolist() == [0] * 10
+    status = CubeRows(store, place="place").columns(["status"], field="where")["status"]
+    assert np.asarray(status).tolist() == [0] * 10
     with finished_group(store, "place") as group:
         pixels: Any = group["band_1"]
         np.testing.assert_array_equal(pixels[...], MadeCube().pixels(10))

@@ -18,7 +18,7 @@ from pixel_gather import Settings, gather
 from pixel_gather.adapters.cube.check_cube import check_cube
 from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.open_group import finished_group
-from pixel_gather.adapters.cube.read_rows import read_attributes, read_rows
+from pixel_gather.adapters.cube.read_rows import CubeRows as KeptRows
 from pixel_gather.adapters.cube.read_table import read_table
 from pixel_gather.adapters.cube.stored_cube import StoredCube
 from pixel_gather.adapters.event_loop import run
@@ -117,10 +117,10 @@ def _versions(store: Any) -> None:
 
 
 _READS: Final[tuple[Callable[[Any], Any], ...]] = (
-    lambda store: read_attributes(store, place=_PLACE),
+    lambda store: KeptRows(store, place=_PLACE).exist(),
     _read_table,
     lambda store: check_cube(store, place=_PLACE),
-    lambda store: read_rows(store, ("href", "status"), place=_PLACE, field="where"),
+    lambda store: KeptRows(store, place=_PLACE).columns(("href", "status"), field="where"),
     _replay,
     _export,
     _versions,
