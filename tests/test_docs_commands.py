@@ -41,6 +41,7 @@ _OFFLINE: Final = (
     "search",
     "verify",
     "versions",
+    "virtual",
 )
 """Commands that need no account. Benchmarks and the emulator are left out, because they take minutes."""
 
