@@ -13,7 +13,7 @@ import pytest
 from pixel_gather.local.gather import Progress
 from pixel_gather.request.request import parse_request
 from pixel_gather_cli.main import main
-from pixel_gather_cli.progress import lines
+from pixel_gather_cli.progress import lines, open_progress
 from pixel_gather_cli.request_options import _read
 
 PROJECT = Path(__file__).parents[2]
@@ -293,3 +293,26 @@ def test_one_source_is_said_in_the_singular(tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr()
     assert "8 x 8 pixels of 1 row," in printed.out
     assert "the one source that was tried cannot be opened" in printed.err
+
+
+@pytest.mark.parametrize(("no_color", "has_colours"), [(None, True), ("1", False)])
+def test_bar_has_colours_unless_the_user_wants_none(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    no_color: str | None,
+    has_colours: bool,
+) -> None:
+    """As https://no-color.org asks."""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+
+    with open_progress("reading", quiet=False) as show:
+        show(Progress(n_sources=4, n_done=2, n_failed=1))
+
+    said = capsys.readouterr().err
+    assert "1 failed" in said
+    assert bool(re.search(r"\x1b\[[\d;]*3[1-8][;m]", said)) == has_colours

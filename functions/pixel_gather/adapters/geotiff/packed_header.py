@@ -244,8 +244,10 @@ def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tupl
     packed: list[PackedRun] = []
     done, left = 0, MAX_TILES
     for low, high in sorted(
-        (max(spans[0] for spans in three), min(spans[1] for spans in three))
-        for three in ((one, two, want) for one in of_offsets for two in of_counts for want in wanted)
+        (max(one[0], two[0], want[0]), min(one[1], two[1], want[1]))
+        for one in of_offsets
+        for two in of_counts
+        for want in wanted
     ):
         first = max(low, done)
         stop = min(high, first + left)

@@ -20,6 +20,7 @@ from pixel_gather.adapters.report.written_report import REPORT_KEY
 from pixel_gather.errors import StoreError
 from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.model.footprints import Footprints
+from pixel_gather.model.plurals import counted
 from pixel_gather.report.cost import usd_by_service as priced
 from pixel_gather.report.evidence import (
     Evidence,
@@ -151,7 +152,7 @@ def _facts(report: Report, array: Any, attributes: Mapping[str, Any]) -> tuple[t
     facts = {
         "shape": f"{_by(report.shape)} ({', '.join(array.metadata.dimension_names or ())})",
         "measurements": ", ".join(f"{name} ({dtype})" for name, dtype in named),
-        "chunks": f"{_by(array.chunks)}, in {report.n_shards:,} shards of {_by(shards)}",
+        "chunks": f"{_by(array.chunks)}, in {counted(report.n_shards, 'shard')} of {_by(shards)}",
         "tiles of the first source": _by(report.tile),
         "grid": ", ".join(filter(None, (grid, f"CRS {crs}" if crs else "", f"box {box}" if box else ""))),
     }
