@@ -33,7 +33,7 @@ _SLOW: Final = (
 )
 """Prefixes of the paths of slow tests. Most of them take a second of CPU or more."""
 
-_SHARED: Final = ("e2e", "emulator", "infra")
+_SHARED: Final = ("e2e", "infra/bundle", "infra", "emulator")
 """Prefixes of test paths with shared expensive fixtures.
 
 One worker runs all tests of a prefix. They take longest, so they come first. All tests of any other module
@@ -42,6 +42,8 @@ share a worker.
 
 _LONG: Final = (
     "local/test_series.py",
+    "test_wheel.py",
+    "test_docs_commands.py",
     "parity/",
     "adapters/report/",
     "handlers/test_gather_functions.py",
@@ -74,9 +76,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Use one worker per core for the whole suite, and none for tests named on the command line."""
-    is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-    return (os.process_cpu_count() or 1) if is_whole else 0
+    """Use one worker per core and one more, and none for tests named on the command line.
+
+    A core would be idle while a test waits for a state machine, a server or a process that is to end. Fast
+    tests do not wait, and every worker collects all tests: those have one worker per core.
+    """
+    if config.args_source is pytest.Config.ArgsSource.ARGS:
+        return 0
+    return (os.process_cpu_count() or 1) + (0 if config.option.markexpr else 1)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
@@ -101,7 +108,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _group_of(nodeid: str) -> str:
     """Return the group of a test: one worker runs all of it, in order."""
     name = _name_of(nodeid)
-    shared = next((beginning for beginning in _SHARED if name.startswith(beginning)), None)
+    shared = next((beginning for beginning in _SHARED if name.startswith(f"{beginning}/")), None)
     reader = re.match(r"parity/test_parity.*\[(joined|gdal)-", name)  # one fixture for all tests of each
     return shared or (reader[1] if reader else name.partition("::")[0])
 
@@ -111,5 +118,5 @@ def _name_of(nodeid: str) -> str:
 
 
 def _rank_of(name: str) -> int:
-    first = (*_SHARED, *_LONG)
+    first = (*(f"{beginning}/" for beginning in _SHARED), *_LONG)
     return next((i for i, beginning in enumerate(first) if name.startswith(beginning)), len(first))

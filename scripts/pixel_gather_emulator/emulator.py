@@ -8,6 +8,7 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,11 +85,7 @@ class Emulator:
 
     def client(self, service: str, **options: Any) -> Any:
         """Return a boto3 client with the operator's credentials, which are allowed everything."""
-        session = boto3.Session(
-            aws_access_key_id=self.access_key,
-            aws_secret_access_key=self.secret_key,
-            region_name=self.region,
-        )
+        session = _session(self.access_key, self.secret_key, self.region)
         settings = Config(proxies={}, retries={"mode": "standard"}, **options)
         return session.client(service, endpoint_url=self.endpoint, verify=str(self.bundle), config=settings)
 
@@ -110,6 +107,12 @@ class Emulator:
     def wait(self) -> None:
         """Wait until the emulator ends by itself. Normally it does not."""
         self.supervisor.wait()
+
+
+@cache
+def _session(access_key: str, secret_key: str, region: str) -> boto3.Session:
+    """Return one session for all clients. A new one would read the descriptions of AWS's services again."""
+    return boto3.Session(aws_access_key_id=access_key, aws_secret_access_key=secret_key, region_name=region)
 
 
 @contextmanager

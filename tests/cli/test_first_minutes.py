@@ -14,7 +14,7 @@ from pixel_gather.local.gather import Progress
 from pixel_gather.request.request import parse_request
 from pixel_gather_cli.main import main
 from pixel_gather_cli.progress import lines, open_progress
-from pixel_gather_cli.request_options import _read
+from pixel_gather_cli.request_options import read_request_file
 
 PROJECT = Path(__file__).parents[2]
 FILES = sorted(
@@ -201,7 +201,10 @@ def test_readmes_request_can_be_typed_as_it_stands(tmp_path: Path) -> None:
     for number, block in enumerate(requests):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)
-        assert parse_request(_read(str(file))).sources.list == "list.csv"
+        assert (
+            parse_request(read_request_file(str(file), fields="sources and window")).sources.list
+            == "list.csv"
+        )
 
 
 def test_a_command_that_is_not_there_is_refused_before_the_emulation(

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import urllib3
@@ -48,7 +49,7 @@ def call(
         emulator = deployment.emulator
         credentials = Credentials(emulator.access_key, emulator.secret_key)
         SigV4Auth(credentials, "execute-api", deployment.region).add_auth(request)
-    pool = urllib3.PoolManager(ca_certs=str(deployment.emulator.bundle), retries=False)
+    pool = _connections(str(deployment.emulator.bundle))
     answer = pool.request(method, request.url, body=content, headers=dict(request.headers), timeout=60)
     text = answer.data.decode()
     return Answered(
@@ -57,6 +58,12 @@ def call(
         body=json.loads(text) if text else None,
         etag=answer.headers.get("ETag", ""),
     )
+
+
+@cache
+def _connections(bundle: str) -> urllib3.PoolManager:
+    """Return connections that stay open. A new one costs more than a request, and tests send hundreds."""
+    return urllib3.PoolManager(ca_certs=bundle, retries=False)
 
 
 def wait_for(deployment: DeployedStack, id_: str, *, longest_s: float = 120) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import pytest
 
 from pixel_gather.adapters.aws.uploaded_lists import YOUNG_FOR
-from support.synthesized import Synthesized, synthesized
+from support.synthesized import VARIANTS, Synthesized, synthesized
 
 REDRIVE_WINDOW_DAYS = 14
 
@@ -78,4 +78,6 @@ def test_control_files_expire_after_the_last_redrive(stack: Synthesized) -> None
 
 def test_arrays_go_with_the_stack_where_the_deployment_says_so() -> None:
     """A deployment for a test can remove its bucket."""
-    assert bucket(synthesized(retain_arrays=False), "arrays")["DeletionPolicy"] == "Delete"
+    stack = synthesized(**VARIANTS["with a schedule, telling somebody"])
+
+    assert bucket(stack, "arrays")["DeletionPolicy"] == "Delete"

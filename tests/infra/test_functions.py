@@ -1,7 +1,7 @@
 """The functions: their modules, sizes and environments."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -74,9 +74,18 @@ def test_planners_have_room_for_a_million_lines(stack: Synthesized) -> None:
     )
 
 
+MEMORY_MIB: Final = {4: 2048, 10: 3008, 50: 3538, 119: 10_240, 120: 1769, 1000: 1769}
+"""The worker's memory by the account's concurrency: tests of either share these stacks."""
+
+
+def of_account(concurrency: int) -> Synthesized:
+    """Return the stack of an account with this concurrency, and with its memory of workers."""
+    return synthesized(account_concurrency=concurrency, worker_memory_mib=MEMORY_MIB[concurrency])
+
+
 def test_worker_is_as_large_as_the_deployment_says() -> None:
     """The key sets only the worker's memory. The planners know it, because they size the shards."""
-    small, large = synthesized().functions(), synthesized(worker_memory_mib=3008).functions()
+    small, large = synthesized().functions(), of_account(10).functions()
 
     assert small["gather_shard"]["MemorySize"] == 1769
     assert large["gather_shard"]["MemorySize"] == 3008
@@ -114,7 +123,7 @@ def test_workers_leave_room_in_the_account(
 
     Lambda refuses a reservation that leaves fewer than 100 unreserved, so small accounts have none.
     """
-    stack = synthesized(account_concurrency=account_concurrency)
+    stack = of_account(account_concurrency)
     limits = json.loads(stack.functions()["plan_gather"]["Environment"]["Variables"]["PIXEL_GATHER_LIMITS"])
 
     assert limits["workers"] == workers
@@ -123,8 +132,8 @@ def test_workers_leave_room_in_the_account(
 
 def test_as_many_threads_compute_as_the_memory_has_vcpus() -> None:
     """Lambda shows two CPUs to functions of one vCPU. Python takes the number from this variable."""
-    for memory_mib, n_threads in ((1769, 1), (2048, 1), (3008, 2), (3538, 2), (10_240, 6)):
-        functions = synthesized(worker_memory_mib=memory_mib).functions()
+    for account_concurrency, n_threads in ((1000, 1), (4, 1), (10, 2), (50, 2), (119, 6)):
+        functions = of_account(account_concurrency).functions()
         shown = {name: each["Environment"]["Variables"] for name, each in functions.items()}
         assert shown["gather_shard"]["PYTHON_CPU_COUNT"] == str(n_threads)
         assert shown["plan_gather"]["PYTHON_CPU_COUNT"] == shown["status"]["PYTHON_CPU_COUNT"] == "1"
@@ -162,18 +171,30 @@ def test_environment_tells_the_deployment(stack: Synthesized) -> None:
         }
 
 
+CATALOG: Final = "s3://catalogs/europe.parquet"
+
+
+def connected() -> Synthesized:
+    """Return a stack with a catalog, with catalogs that may be searched, and with a token."""
+    return synthesized(
+        catalog=CATALOG,
+        catalog_hosts=["stac.example.org", "stac.example.org:8443"],
+        signing=["earthdata"],
+        earthdata_secret="earthdata/token",  # noqa: S106 # its name
+    )
+
+
 def test_functions_are_told_of_the_catalog_where_there_is_one(stack: Synthesized) -> None:
     """Without a catalog the variable is missing."""
-    href = "s3://catalogs/europe.parquet"
-    variables = synthesized(catalog=href).functions()["search"]["Environment"]["Variables"]
+    variables = connected().functions()["search"]["Environment"]["Variables"]
 
-    assert HandlerSettings.from_environment(_settled(variables)).catalog == href
+    assert HandlerSettings.from_environment(_settled(variables)).catalog == CATALOG
     assert "PIXEL_GATHER_CATALOG" not in stack.functions()["search"]["Environment"]["Variables"]
 
 
 def test_functions_are_told_which_catalogs_may_be_searched(stack: Synthesized) -> None:
     """As a request names them; without the setting, the variable is not there."""
-    functions = synthesized(catalog_hosts=["stac.example.org", "stac.example.org:8443"]).functions()
+    functions = connected().functions()
     for module in ("submit", "dry_run", "plan_gather"):
         told = HandlerSettings.from_environment(_settled(functions[module]["Environment"]["Variables"]))
         check = hosts_only(told.catalog_hosts, field="sources.stac.api")
@@ -186,7 +207,7 @@ def test_functions_are_told_which_catalogs_may_be_searched(stack: Synthesized) -
 
 def test_functions_that_read_sources_may_read_the_earthdata_token() -> None:
     """By its name; the token itself is in no template."""
-    stack = synthesized(signing=["earthdata"], earthdata_secret="earthdata/token")  # noqa: S106 # its name
+    stack = connected()
     told = _settled(stack.functions()["gather_shard"]["Environment"]["Variables"])
     settings = HandlerSettings.from_environment(told)
 

@@ -10,7 +10,7 @@ from ministack.services import eventbridge
 from pixel_gather import metric_names
 from pixel_gather.metric_names import NAMESPACE, SERVICE, SOURCES_FAILED_BY_STATUS, Metric
 from pixel_gather.model.status import Status
-from support.synthesized import Synthesized, synthesized
+from support.synthesized import VARIANTS, Synthesized, synthesized
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,11 @@ def test_a_day_that_costs_more_than_was_said_is_an_alarm() -> None:
         ran = found[f"Workers of {memory_mib:,} MiB ran for $7 in a day"]
         assert (ran["MetricName"], ran["Statistic"], ran["Period"]) == ("Duration", "Sum", 86_400)
         assert ran["Threshold"] / 1000 * memory_mib / 1024 * 0.0000133334 == pytest.approx(7, rel=1e-6)
-    assert not [each for each in alarms(synthesized(alarm_usd_per_day="none")) if "in a day" in each]
+    assert not [
+        each
+        for each in alarms(synthesized(**VARIANTS["of a young account, with a key"]))
+        if "in a day" in each
+    ]
 
 
 def test_failed_gather_is_named_to_the_topic(stack: Synthesized) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.synthesized import REQUEST_SCHEMA, Synthesized, synthesized
+from support.synthesized import REQUEST_SCHEMA, VARIANTS, Synthesized, synthesized
 
 ROUTES = {
     "POST /gathers": "submit",
@@ -44,7 +44,7 @@ def stack() -> Synthesized:
 @pytest.fixture(scope="module")
 def by_key() -> Synthesized:
     """A stack whose API uses API keys."""
-    return synthesized(api_auth="api-key")
+    return synthesized(**VARIANTS["by key, without sources"])
 
 
 def methods(stack: Synthesized) -> dict[str, dict[str, Any]]:
@@ -194,9 +194,9 @@ def test_stage_is_throttled_and_logged(stack: Synthesized) -> None:
     assert logged["error"] == "$context.error.responseType"
 
 
-def test_accounts_log_role_is_set_unless_the_account_has_one(stack: Synthesized) -> None:
+def test_accounts_log_role_is_set_unless_the_account_has_one(stack: Synthesized, by_key: Synthesized) -> None:
     """All APIs of the account share the role. It outlives the stack, and can be left unchanged."""
     (account,) = stack.of("AWS::ApiGateway::Account").values()
 
     assert account["DeletionPolicy"] == "Retain"
-    assert not synthesized(api_log_role=False).of("AWS::ApiGateway::Account")
+    assert not by_key.of("AWS::ApiGateway::Account")

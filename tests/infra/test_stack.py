@@ -1,49 +1,18 @@
 """The whole stack passes all checkers, works beside others, and can be emulated."""
 
+import json
 import os
 import platform
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import cache
+from copy import deepcopy
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
-from support.synthesized import ROOT, add_stack, app_of, stub_in, synthesized
-
-VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "as it is": {},
-    "without sources": {"source_buckets": []},
-    "by key, with a prefix": {"api_auth": "api-key", "api_log_role": False, "output_prefix": "a/b/"},
-    "telling somebody": {"alarm_email": "operator@example.org", "retain_arrays": False},
-    "emulated": {"emulated": True},
-    "with a schedule": {
-        "schedules": [
-            {
-                "name": "daily",
-                "every": "rate(1 day)",
-                "request": {
-                    "sources": {"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}},
-                    "window": {"bbox": [11, 46, 11.1, 46.1]},
-                    "output": {"append_to": "bolzano"},
-                },
-            }
-        ]
-    },
-    "of a young account, with a key": {
-        "account_concurrency": 10,
-        "alarm_usd_per_day": "none",
-        "catalog_hosts": ["stac.example.org"],
-        "signing": ["planetary-computer", "earthdata"],
-        "earthdata_secret": "earthdata/token",
-        "source_buckets": [
-            {"name": "sealed", "kms_key": "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef"}
-        ],
-    },
-}
+from support.synthesized import ROOT, VARIANTS, add_stack, app_of, stub_in, synthesized
 
 STUBBED_APP = f"""
 import sys
@@ -57,21 +26,10 @@ app.synth()
 """
 
 
-@cache
-def template_of(variant: str) -> str:
-    """Return a variant's template. Raises an error with the findings of cdk-nag, if there are any."""
-    with TemporaryDirectory() as folder:
-        assembly = Path(folder) / "assembly"
-        app = app_of(assembly, **VARIANTS[variant])
-        stack = add_stack(app, stub_in(Path(folder)))
-        app.synth()
-        return (assembly / stack.template_file).read_text()
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_stack_passes_cdk_nag(variant: str) -> None:
     """Every finding of AWS Solutions' rules is acknowledged with a reason."""
-    assert template_of(variant)
+    assert synthesized(**VARIANTS[variant]).template
 
 
 def test_cdk_nag_would_say_so(tmp_path: Path) -> None:
@@ -91,7 +49,7 @@ def test_templates_pass_cfn_lint(tmp_path: Path) -> None:
     """The templates are valid. W3005 is ignored, because CDK repeats dependencies."""
     paths = [tmp_path / f"{name}.json" for name in VARIANTS]
     for path in paths:
-        path.write_text(template_of(path.stem))
+        path.write_text(json.dumps(synthesized(**VARIANTS[path.stem]).template))
     cfn_lint = Path(sys.executable).parent / "cfn-lint"
 
     done = subprocess.run(  # noqa: S603 # our own command
@@ -165,17 +123,9 @@ def test_outputs_are_what_the_command_line_looks_for() -> None:
     }
 
 
-def test_emulated_stack_differs_in_runtime_architecture_and_code_alone(tmp_path: Path) -> None:
+def test_emulated_stack_differs_in_runtime_architecture_and_code_alone() -> None:
     """The emulated stack differs from the one on AWS only in what executes the functions."""
-    from aws_cdk.assertions import Template  # noqa: PLC0415 # it takes seconds
-
-    real, emulated = (
-        Template.from_stack(add_stack(app_of(tmp_path / name, emulated=name == "emulated"), code)).to_json()
-        for name, code in (
-            ("real", stub_in(tmp_path / "a")),
-            ("emulated", stub_in(tmp_path / "b", content="other = 1")),
-        )
-    )
+    real, emulated = synthesized().template, synthesized(**VARIANTS["emulated"]).template
     machine = "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
     functions = [each for each in emulated["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
 
@@ -186,8 +136,9 @@ def test_emulated_stack_differs_in_runtime_architecture_and_code_alone(tmp_path:
 
 
 def without_execution(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a template without runtimes, architectures and code."""
-    for resource in template["Resources"].values():
+    """Return a copy of a template without runtimes, architectures and code."""
+    copied = deepcopy(template)
+    for resource in copied["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
             for name in ("Runtime", "Architectures", "Code"):
                 del resource["Properties"][name]
@@ -196,7 +147,7 @@ def without_execution(template: Mapping[str, Any]) -> Mapping[str, Any]:
                 for key, value in resource.get("Metadata", {}).items()
                 if not key.startswith("aws:asset:")
             }
-    return template
+    return copied
 
 
 def test_wrong_context_stops_the_synthesis_with_its_key(node_commands: Path, tmp_path: Path) -> None:

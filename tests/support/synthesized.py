@@ -38,6 +38,38 @@ SOURCES = [
     {"name": "scenes", "region": "us-west-2", "requester_pays": True},
     {"name": "open-data", "unsigned": True},
 ]
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "as it is": {},
+    "by key, without sources": {"source_buckets": [], "api_auth": "api-key", "api_log_role": False},
+    "emulated": {"emulated": True},
+    "with a schedule, telling somebody": {
+        "alarm_email": "operator@example.org",
+        "output_prefix": "a/b/",
+        "retain_arrays": False,
+        "schedules": [
+            {
+                "name": "daily",
+                "every": "rate(1 day)",
+                "request": {
+                    "sources": {"stac": {"api": "https://stac.example.org/v1", "assets": ["red"]}},
+                    "window": {"bbox": [11, 46, 11.1, 46.1]},
+                    "output": {"append_to": "bolzano"},
+                },
+            }
+        ],
+    },
+    "of a young account, with a key": {
+        "account_concurrency": 10,
+        "alarm_usd_per_day": "none",
+        "catalog_hosts": ["stac.example.org"],
+        "signing": ["planetary-computer", "earthdata"],
+        "earthdata_secret": "earthdata/token",
+        "source_buckets": [
+            {"name": "sealed", "kms_key": "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef"}
+        ],
+    },
+}
+"""Contexts that together have every setting that adds, removes or changes resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +143,23 @@ def _name_of(function: Mapping[str, Any]) -> str:
 
 
 def synthesized(request_schema: Mapping[str, Any] = REQUEST_SCHEMA, **context: Any) -> Synthesized:
-    """Return the stack of a context. The same context is synthesized once."""
+    """Return the stack of a context. The same context is synthesized once, which takes seconds.
+
+    Raises:
+        RuntimeError: cdk-nag has findings. The message has them.
+    """
     return _synthesized(json.dumps(request_schema), json.dumps(context, sort_keys=True))
 
 
 @cache
 def _synthesized(request_schema: str, context: str) -> Synthesized:
-    from aws_cdk.assertions import Template
-
     with tempfile.TemporaryDirectory() as folder:
-        app = app_of(Path(folder) / "assembly", **json.loads(context))
-        stack = add_stack(app, stub_in(Path(folder)), request_schema=json.loads(request_schema))
-        return Synthesized(Template.from_stack(stack).to_json())
+        assembly = Path(folder) / "assembly"
+        app = app_of(assembly, **json.loads(context))
+        code = stub_in(Path(folder), content=f"context = {context!r}\n")
+        stack = add_stack(app, code, request_schema=json.loads(request_schema))
+        app.synth()
+        return Synthesized(json.loads((assembly / stack.template_file).read_text()))
 
 
 def app_of(assembly: Path, **context: Any) -> App:

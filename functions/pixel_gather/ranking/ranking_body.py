@@ -57,7 +57,7 @@ def _check_storable(given: Mapping[str, Any]) -> None:
     """Refuse what is no JSON for Step Functions: NaN, and halves of characters."""
     try:
         json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(f"it cannot be stored as JSON: {error}", field="request") from error
 
 

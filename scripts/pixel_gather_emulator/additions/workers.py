@@ -82,11 +82,11 @@ def _hold_to_memory() -> None:
 def children_by_parent(proc: Path) -> dict[int, list[int]]:
     """Return every process's children, read from a /proc."""
     found = defaultdict(list)
-    for folder in proc.iterdir():
-        if folder.name.isdecimal():
-            with contextlib.suppress(OSError):
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                found[int(fields[_PARENT_FIELD])].append(int(folder.name))
+    for name in os.listdir(proc):  # noqa: PTH208 # ten times a second, over all processes of the machine
+        if name.isdecimal():
+            with contextlib.suppress(OSError), open(f"{proc}/{name}/stat", "rb", buffering=0) as file:  # noqa: PTH123 # as above
+                fields = file.read().rpartition(b")")[2].split()
+                found[int(fields[_PARENT_FIELD])].append(int(name))
     return found
 
 

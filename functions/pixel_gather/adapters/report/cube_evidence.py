@@ -9,7 +9,6 @@ import msgspec
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
@@ -116,11 +115,9 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
 
 
 def _opened(store: Store) -> "zarr.Group":
-    import zarr  # noqa: PLC0415 # takes 0.3 s
-    from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
+    from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
-    register_codecs()
-    return zarr.open_group(ObjectStore(store, read_only=True), mode="r")
+    return open_foreign_group(store)
 
 
 def _run_of(report: Report, sources: CubeSources, *, name: str, window: str) -> Run:
