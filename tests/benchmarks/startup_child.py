@@ -57,7 +57,11 @@ class _NoStore:
     async def put(self, key: str, content: bytes) -> None:
         """Let go of a file."""
 
-    async def write_shard(self, *_: Any) -> Any:
+    async def put_new(self, *_: Any) -> bool:
+        """Let go of a file."""
+        return True
+
+    async def write_shard(self, *_: Any, **__: Any) -> Any:
         """Let go of a shard."""
         from pixel_gather.stores import StoredShard  # noqa: PLC0415 # see above
 

@@ -236,6 +236,12 @@ FAULTS: Final = (
         "test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on",
     ),
     _fault(
+        "a PUT of an append arrives when the append is committed",
+        "it is refused",
+        _APPEND,
+        "test_a_late_worker_of_an_append_changes_no_committed_rows",
+    ),
+    _fault(
         "two appends at the same time", "both are added", _APPEND, "test_two_appends_at_once_lose_nothing"
     ),
     _fault(

@@ -334,6 +334,10 @@ class _MeetingControl:
     async def put(self, key: str, content: bytes) -> None:
         await self._control.put(key, content)
 
+    async def put_new(self, key: str, content: bytes) -> bool:
+        was_put: bool = await self._control.put_new(key, content)
+        return was_put
+
     async def _meet(self, key: str) -> None:
         self._asked.append(key)
         if len(self._asked) <= self._meeting.parties:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -226,6 +227,8 @@ SCHEDULER = {
     ("cloudformation:DescribeStacks", STACK),
 }
 
+TABLE = "| principal | may | may not |"
+
 READER = {("s3:GetObject", "<arrays>/cubes/*"), ("s3:ListBucket", "<arrays> cubes/*")}
 
 
@@ -246,6 +249,19 @@ def test_role_holds_these_rights_and_no_others(stack: Synthesized, holder: str) 
     ]
 
     assert set().union(*(rights_in(stack, document) for document in attached)) == RIGHTS[holder]
+
+
+def test_operators_are_told_of_each_role() -> None:
+    """The table in docs/operate.md has a row for each role and each policy."""
+    lines = (Path(__file__).parents[2] / "docs/operate.md").read_text().splitlines()
+    told = [line.split("|")[1].strip() for line in lines[lines.index(TABLE) + 2 :] if line.startswith("| ")]
+    names = {"plan_gather": "plan", "finish_gather": "finish", "machine": "state machine"}
+    names |= {"rankings": "rankings' state machine"}
+    names |= dict.fromkeys(("gather_shard", "small_gather_shard"), "gather shard (both sizes)")
+    roles = {names.get(holder, holder.replace("_", " ")) for holder in RIGHTS}
+
+    assert set(told) == roles | {"operators (policy)", "schedulers (policy)", "readers (policy)"}
+    assert len(told) == len(set(told))
 
 
 def test_roles_have_no_policies_but_those(stack: Synthesized) -> None:
