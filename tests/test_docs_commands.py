@@ -41,13 +41,14 @@ _OFFLINE: Final = (
     "search",
     "verify",
     "versions",
+    "virtual",
 )
 """Commands that need no account. Benchmarks and the emulator are left out, because they take minutes."""
 
 # fmt: off
 _PROGRAMS: Final = frozenset((
     "apt-get", "aws", "bash", "cat", "cd", "cdk", "curl", "echo", "eval", "export", "git", "jq",
-    "lint-imports", "mkdir", "mypy", "open", "pip", "pytest", "python", "python3", "rm", "ruff", "source",
+    "lint-imports", "mkdir", "mypy", "npm", "open", "pip", "pytest", "python", "python3", "rm", "ruff", "source",
     "unset", "uv", "uvx",
 ))
 # fmt: on

@@ -122,4 +122,8 @@ def test_gathered_opens_as_a_dataset(tmp_path: Path) -> None:
     cube = gathered.open()
 
     assert cube.band_1.shape == (len(FILES), 6, 5)
-    assert json.loads(cube.attrs["pixel_gather"])["report"]["digest"] == gathered.report.digest
+    record = json.loads(cube.attrs["pixel_gather"])
+    assert record["report"]["digest"] == gathered.report.digest
+    assert min(record["footprints"]["window"]) == [cube.x[0] - 0.5, cube.y[-1] - 0.5]
+    assert record["footprints"]["sources"] == [[[-180, -90], [180, -90], [180, 90], [-180, 90]]]
+    assert f"pixel-gather view {gathered.place}" in gathered._repr_html_()

@@ -82,7 +82,10 @@ class Coordinator:
         asked = parsed(given, self.deployment.settings)
         async with opened_table(asked.gather, self.deployment, left_s=left_s) as table:
             if table.n_rows > _MOST_SCENES:
-                raise BudgetError(f"there are {table.n_rows:,} scenes; rank at most {_MOST_SCENES:,} at once")
+                raise BudgetError(
+                    f"there are {table.n_rows:,} scenes, and one ranking takes at most {_MOST_SCENES:,}: "
+                    "choose fewer by their time, area or cloud cover, or rank parts of the list"
+                )
             scenes, notes, digest = scenes_of(table, asked.request), list(table.notes), table.digest
         name = ranking_name(given, digest, salt=execution if asked.checks_kept else "")
         if (found := await self._found(name)) is not None:

@@ -125,14 +125,24 @@ class CubeStore(Protocol):
         """Return the ETags of all objects of all shards, by key."""
 
     async def write_shard(
-        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
-    ) -> StoredShard:
+        self,
+        measurement: Measurement,
+        key: tuple[int, int, int],
+        encoder: RowEncoder,
+        *,
+        replaces: str | None,
+    ) -> StoredShard | None:
         """Store one object in one PUT.
 
         Args:
             measurement: Which array.
             key: Position of the shard in the array's grid of shards.
             encoder: From `encoder`. It has compressed all rows.
+            replaces: ETag that the present object must have; None if there must be none. An object that
+                replaces another has bytes that none had before.
+
+        Returns:
+            What was stored; None if something else is there, so that nothing was put.
         """
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
@@ -254,8 +264,8 @@ class GrowingCube(Protocol):
         pixels: Pixels,
         *,
         n_before: int,
-        still_ours: Callable[[], Awaitable[None]],
-    ) -> StoredShard:
+        replaces: str | None,
+    ) -> StoredShard | None:
         """Store the new rows of one shard. Return how many bytes they take, and the ETag of the object.
 
         Args:
@@ -264,8 +274,10 @@ class GrowingCube(Protocol):
             key: Position of the shard in the array's grid of shards.
             pixels: Shape (row, y, x): the new rows.
             n_before: Rows that the shard has already. They stay readable in the former version, too.
-            still_ours: Called between a look at what is there and each try to put. Raises an error if the
-                rows are no longer this append's.
+            replaces: As for `CubeStore.write_shard`.
+
+        Returns:
+            None if nothing was put, as there.
         """
 
     async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, "Values"]]]:
@@ -293,6 +305,12 @@ class ControlStore(Protocol):
     async def put(self, key: str, content: bytes) -> None:
         """Write a file. Replaces an earlier one."""
 
+    async def put_new(self, key: str, content: bytes) -> bool:
+        """Write a file if there is none. Return whether it was written.
+
+        False may also mean that another such PUT is on its way.
+        """
+
     async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
         """Write a file of any length from parts. A few parts are in memory at a time."""
 
@@ -302,14 +320,31 @@ class ControlStore(Protocol):
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
         """Return bytes [start, stop) of an existing file."""
 
-    async def list_(self, prefix: str) -> set[str]:
-        """Return the keys below a prefix."""
+    async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
+        """Return the keys below a prefix, with or without those of empty files."""
 
     async def clear(self) -> None:
         """Remove every file. A complete cube does not need them."""
 
     def below(self, folder: str) -> Self:
         """Return a store for the files in one folder."""
+
+
+def unpacked[T](content: bytes, type_: type[T], *, key: str) -> T:
+    """Return what a control file holds, packed by MessagePack.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    try:
+        return msgspec.msgpack.decode(content, type=type_)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise damaged(key, error) from error
+
+
+def damaged(key: str, error: Exception) -> StoreError:
+    """Return the error for a control file that cannot be decoded."""
+    return StoreError(f"{key} is damaged ({error}): remove this control file and run again")
 
 
 async def needed_file(control: ControlStore, key: str) -> bytes:

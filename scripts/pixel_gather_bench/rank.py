@@ -1,12 +1,13 @@
 """Rank one list at every precision, and compare order, errors, bytes and time with the exact ranking.
 
 ``python -m pixel_gather_bench.rank LIST --by ndvi --to FOLDER`` prints a table and draws two figures: what
-each precision costs and finds, and the scenes in their order with pictures and intervals.
+each precision costs and finds, and the first scenes in their order with pictures and intervals.
 """
 
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,14 +15,17 @@ import click
 import numpy as np
 
 from pixel_gather.adapters.event_loop import run
-from pixel_gather.adapters.rank.sheet import Picture, painted_pictures
+from pixel_gather.adapters.rank.sheet import Picture, picture_values
 from pixel_gather.local.rank import Ranking, rank_async
 from pixel_gather.ranking.ranking_request import RankingRequest
+from pixel_gather_cli.commands.rank import bands_option, mask_option
 
 _TOP: Final = 10
 _PRECISIONS: Final = ("coarse", "0.01", "every:15", "every:10", "every:5", "exact")
 _GREEN: Final = "#5b9e6f"
 _INK: Final = "#1c2530"
+_PALE: Final = "#b9dcc3"
+_IN_A_ROW: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,68 +135,144 @@ def draw_trials(trials: Sequence[Trial], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def draw_scenes(ranking: Ranking, pictures: Sequence[Picture], path: Path, *, label: str) -> None:
-    """Draw scenes in their order: a picture of each, its value and its 95 % interval."""
+def draw_scenes(
+    ranking: Ranking, pictures: Sequence[Picture], other: Ranking, path: Path, *, label: str
+) -> None:
+    """Draw scenes in their order, ten in a row: the value and its 95 % interval above a picture of each.
+
+    Args:
+        ranking: Its first scenes are drawn.
+        pictures: Of these scenes.
+        other: The same scenes at another precision, drawn behind.
+        path: A PNG.
+        label: Of the values.
+    """
     from matplotlib.figure import Figure  # noqa: PLC0415 # as above
 
-    rows = [row for row in ranking.rows() if row["value"] is not None]
-    images = painted_pictures(ranking, pictures[: len(rows)])
-    n = len(rows)
-    figure = Figure(figsize=(0.72 * n + 1, 4.6), layout="constrained")
-    grid = figure.add_gridspec(2, n, height_ratios=(3, 1.15), hspace=0, wspace=0.06)
-    bars = figure.add_subplot(grid[0, :])
-    values = [row["value"] for row in rows]
-    margins = [0.0 if row["error"] is None else 1.96 * row["error"] for row in rows]
-    bars.bar(range(n), values, width=0.72, color=_GREEN)
-    bars.errorbar(range(n), values, yerr=margins, fmt="none", ecolor=_INK, elinewidth=1.4, capsize=4)
-    bars.axhline(0, color=_INK, linewidth=0.8)
-    bars.set(xlim=(-0.5, n - 0.5), xticks=[], ylabel=label)
-    bars.spines[["top", "right", "bottom"]].set_visible(False)
-    for at, (row, image) in enumerate(zip(rows, images, strict=True)):
-        axes = figure.add_subplot(grid[1, at])
-        axes.set(xticks=[], yticks=[])
-        axes.spines[:].set_visible(False)
-        if image is not None:
-            axes.imshow(image, interpolation="nearest")
-        within = "" if row["rank_low"] == row["rank_high"] else f"\n({row['rank_low']}-{row['rank_high']})"
-        axes.set_xlabel(f"{row['rank']}{within}", fontsize=8, labelpad=2)
-        axes.set_title((row["time"] or row["id"])[:10][2:], fontsize=7, pad=3)
-    figure.savefig(path, dpi=130)
+    rows = [row for row in ranking.rows()[: len(pictures)] if row["value"] is not None]
+    behind = {row["id"]: row for row in other.rows()}
+    pairs = [(row, behind[row["id"]]) for row in rows]
+    ends = [
+        each[name] for pair in pairs for each in pair for name in ("low", "high") if each[name] is not None
+    ]
+    margin = 0.06 * (max(ends) - min(ends))
+    n_lines = -(-len(rows) // _IN_A_ROW)
+    figure = Figure(figsize=(11, 3.15 * n_lines), layout="constrained")
+    images = _in_colours(ranking, pictures)
+    for line, part in enumerate(figure.subfigures(n_lines, 1, squeeze=False)[:, 0]):
+        first = line * _IN_A_ROW
+        shown = pairs[first : first + _IN_A_ROW]
+        grid = part.add_gridspec(2, _IN_A_ROW, height_ratios=(1.25, 1), hspace=0.02, wspace=0.05)
+        axes = part.add_subplot(grid[0, :])
+        axes.set(ylim=(min(ends) - margin, max(ends) + margin), ylabel=label)
+        _draw_intervals(axes, shown)
+        if line == 0:
+            axes.legend(
+                [_called(other), _called(ranking)],
+                loc="lower right",
+                frameon=False,
+                ncols=2,
+                fontsize=9,
+            )
+        for at, (row, _) in enumerate(shown):
+            _draw_picture(part.add_subplot(grid[1, at]), row, images[first + at])
+    figure.savefig(path, dpi=110)
 
 
-def trials_of(sources: Any, given: Mapping[str, Any]) -> tuple[list[Trial], Ranking, list[Picture]]:
-    """Rank a list at every precision; the exact ranking comes with pictures of all scenes."""
+def _draw_intervals(axes: Any, shown: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
+    for at, colour, width, size in ((1, _PALE, 9.0, 0.0), (0, _INK, 1.6, 3.5)):
+        drawn = [pair[at] for pair in shown]
+        axes.errorbar(
+            range(len(drawn)),
+            [row["value"] for row in drawn],
+            yerr=[1.96 * (row["error"] or 0.0) for row in drawn],
+            fmt="o",
+            markersize=size,
+            color=colour,
+            ecolor=colour,
+            elinewidth=width,
+            capsize=3.5 if at == 0 else 0,
+            capthick=1.6,
+        )
+    axes.set(xlim=(-0.5, _IN_A_ROW - 0.5), xticks=[])
+    axes.grid(axis="y", color="#e3e8ee")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    for at, (row, _) in enumerate(shown):
+        axes.annotate(
+            f"{row['value']:.3f}",
+            (at, row["value"]),
+            (9, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
 
-    def ranked(precision: str, n_pictures: int = 0) -> tuple[Ranking, list[Picture]]:
-        request = RankingRequest.of(**{**given, "precision": precision})
-        return run(rank_async(sources, request, n_pictures=n_pictures))
 
-    ranked("exact")  # so that every trial finds the files in memory
-    exact, pictures = ranked("exact", n_pictures=100)
-    trials = [compared(each, ranked(each)[0], exact) for each in _PRECISIONS]
-    return trials, exact, pictures
+def _draw_picture(axes: Any, row: Mapping[str, Any], image: Any) -> None:
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    if image is not None:
+        axes.imshow(image, interpolation="nearest")
+    within = "" if row["rank_low"] == row["rank_high"] else f"  ({row['rank_low']}-{row['rank_high']})"
+    axes.set_title(f"{row['rank']}{within}", fontsize=10, fontweight="bold", color=_INK, pad=3)
+    day = datetime.fromisoformat(row["time"]).strftime("%d %b %Y").lstrip("0") if row["time"] else row["id"]
+    axes.set_xlabel(f"{day}\n{100 * row['clear']:.0f} % clear", fontsize=8, labelpad=3)
+
+
+def _in_colours(ranking: Ranking, pictures: Sequence[Picture]) -> list[Any]:
+    """Return pictures of the values: green where they are high, pale where they are low."""
+    from matplotlib import colormaps  # noqa: PLC0415 # as above
+
+    layers = [picture_values(ranking, picture) if picture else None for picture in pictures]
+    known = np.concatenate([each[np.isfinite(each)] for each in layers if each is not None])
+    low, high = np.percentile(known, (2, 98))
+    colours = colormaps["YlGn"]
+    return [None if each is None else colours(np.clip((each - low) / (high - low), 0, 1)) for each in layers]
+
+
+def _called(ranking: Ranking) -> str:
+    precision = ranking.request.precision
+    read = f"every {precision.step}th pixel" if precision.kind == "every" else "overviews"
+    return f"95 % interval by {read} ({ranking.nbytes / 1e6:.2f} MB)"
+
+
+def trials_of(sources: Any, given: Mapping[str, Any]) -> list[Trial]:
+    """Rank a list at every precision."""
+    exact, _ = _ranked(sources, given, "exact")  # so that every trial finds the files in memory
+    return [compared(each, _ranked(sources, given, each)[0], exact) for each in _PRECISIONS]
+
+
+def _ranked(
+    sources: Any, given: Mapping[str, Any], precision: str, n_pictures: int = 0
+) -> tuple[Ranking, list[Picture]]:
+    request = RankingRequest.of(**{**given, "precision": precision})
+    return run(rank_async(sources, request, n_pictures=n_pictures))
 
 
 @click.command()
 @click.argument("list_file", metavar="LIST")
 @click.option("--by", required=True, metavar="WHAT", help="As in pixel-gather rank.")
-@click.option("--drop-bit", type=int, metavar="N", help="Drop pixels with this bit of the band --mask-band.")
-@click.option("--mask-band", default="BQA", show_default=True, metavar="NAME")
-@click.option("--shown", default="every:5", show_default=True, help="Precision of the picture of the scenes.")
+@click.option("--mask", metavar="BAND:VALUES", help="As in pixel-gather rank.")
+@click.option("--bands", metavar="NAMES", help="As in pixel-gather rank.")
+@click.option("--top", default=20, show_default=True, help="Scenes in the picture.")
+@click.option("--shown", default="coarse", show_default=True, help="Precision of the picture of the scenes.")
+@click.option("--behind", default="every:10", show_default=True, help="Precision that is drawn behind it.")
 @click.option("--to", required=True, metavar="FOLDER", help="Where the figures go.")
-def main(*, list_file: str, by: str, drop_bit: int | None, mask_band: str, shown: str, to: str) -> None:
+def main(*, list_file: str, to: str, top: int, shown: str, behind: str, **options: str | None) -> None:
     """Rank LIST at every precision and compare."""
-    given: dict[str, Any] = {"by": by}
-    if drop_bit is not None:
-        given["mask"] = {"band": mask_band, "bits": [drop_bit]}
-    trials, exact, _ = trials_of(list_file, given)
+    given: dict[str, Any] = {"by": options["by"]}
+    for name, parsed in (("mask", mask_option), ("bands", bands_option)):
+        if (text := options[name]) is not None:
+            given[name] = parsed(text)
+    trials = trials_of(list_file, given)
     folder = Path(to)
     folder.mkdir(parents=True, exist_ok=True)
     draw_trials(trials, folder / "rank-precision.png")
-    request = RankingRequest.of(**{**given, "precision": shown})
-    ranking, pictures = run(rank_async(list_file, request, n_pictures=100))
-    draw_scenes(ranking, pictures, folder / "rank-scenes.png", label=by.upper())
-    sys.stdout.write(f"{len(exact.scenes)} scenes\n\n{markdown(trials)}\n")
+    ranking, pictures = _ranked(list_file, given, shown, n_pictures=top)
+    other, _ = _ranked(list_file, given, behind)
+    draw_scenes(ranking, pictures, other, folder / "rank-scenes.png", label=str(options["by"]).upper())
+    sys.stdout.write(f"{len(ranking.scenes)} scenes\n\n{markdown(trials)}\n")
 
 
 if __name__ == "__main__":

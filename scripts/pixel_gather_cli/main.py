@@ -3,9 +3,10 @@
 Results go to standard output, everything else to standard error.
 """
 
+import errno
 import sys
 import traceback
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -16,7 +17,9 @@ from pixel_gather_cli.signals import TerminatedError, answer_interrupts, ends_wh
 
 REFUSED = 2
 INTERRUPTED = 130
+PIPE_CLOSED = 128 + 13  # SIGPIPE, which Windows has not
 DEFECT = 70
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _REPEAT = "Repeat the command: run resumes, other commands start over."
 
 SUMMARIES = {
@@ -79,6 +82,7 @@ def command() -> None:
       2    bad usage, refused, or a gather on AWS that failed
       70   a defect of Pixel Gather
       130  interrupted
+      141  the reader of the results has closed the pipe, as in: pixel-gather ls data | head
       143  ended by a signal
     """
 
@@ -101,13 +105,21 @@ def main(arguments: list[str] | None = None) -> None:
     except GatherError as error:
         click.echo(f"pixel-gather: {error}", err=True)
         sys.exit(REFUSED)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has closed it: no traceback
-        sys.exit(0)
+    except SystemExit as ended:  # click's own: 1 when a pipe is closed. Commands return their exit code
+        sys.exit(PIPE_CLOSED if ended.code == 1 else ended.code)
+    except OSError as error:
+        if error.errno not in _FULL:
+            _exit_with_defect()
+        click.echo(f"pixel-gather: results could not be written: {error.strerror}", err=True)
+        sys.exit(REFUSED)
     except Exception:  # noqa: BLE001 # Python's exit code 1 means here that some sources failed
-        traceback.print_exc()
-        click.echo(
-            "pixel-gather: this is a defect in Pixel Gather. Please report it with the lines above.", err=True
-        )
-        sys.exit(DEFECT)
+        _exit_with_defect()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _exit_with_defect() -> NoReturn:
+    traceback.print_exc()
+    click.echo(
+        "pixel-gather: this is a defect in Pixel Gather. Please report it with the lines above.", err=True
+    )
+    sys.exit(DEFECT)

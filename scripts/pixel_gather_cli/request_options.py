@@ -202,7 +202,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     Raises:
         RequestError: The request is wrong or missing.
     """
-    given = _read(options.pop("request_file"))
+    given = read_request_file(options.pop("request_file"), fields="sources and window")
     for name in ("sources", "prefix", "index", "catalog", "items", "append_to"):
         options[name] = in_home(options[name])
     sources = _taken(options, list="sources", prefix="prefix", glob="glob", regex="regex", time="time")
@@ -336,8 +336,16 @@ def _object(given: dict[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _read(file: str | None) -> dict[str, Any]:
-    """Read a request from YAML or JSON."""
+def read_request_file(file: str | None, *, fields: str) -> dict[str, Any]:
+    """Read a request from YAML or JSON.
+
+    Args:
+        file: A path, - for standard input, or None for an empty request.
+        fields: What it has at least, for the error.
+
+    Raises:
+        RequestError: It cannot be read, or is no object.
+    """
     if file is None:
         return {}
     import yaml  # noqa: PLC0415 # 12 ms that options alone do not need
@@ -355,7 +363,7 @@ def _read(file: str | None) -> dict[str, Any]:
         said = " ".join(str(error).split())
         raise RequestError(f"is neither JSON nor YAML: {said}", field=file) from error
     if not isinstance(given, dict):
-        raise RequestError("it must be an object with at least sources and window", field=file)
+        raise RequestError(f"it must be an object with at least {fields}", field=file)
     return given
 
 

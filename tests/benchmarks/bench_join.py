@@ -183,7 +183,8 @@ def _put_cubes(backend: Any, folder: str, n: int) -> None:
     metadata = {"pixel_gather": json.dumps(told)}
     arro3.io.write_parquet(table, file, compression="zstd(3)", key_value_metadata=metadata)
     content["rows.parquet"] = file.read_bytes()
-    needed = [key for key in content if key in ("zarr.json", "rows.parquet") or key.startswith("band_1/c/")]
+    files = ("zarr.json", "rows.parquet", "receipt.json")
+    needed = [key for key in content if key in files or key.startswith("band_1/c/")]
     for k in range(n):
         for key in needed:
             backend.put_object(_BUCKET, f"tiles/{k:06d}.zarr/{key}", content[key])

@@ -150,7 +150,7 @@ def commit(folder: Path) -> int:
                 row[0].packed_header = packed_header
             await put_headers(task, await rows_of(task, control), result.rows, control)
             etags = [_cube(folder).store.put(key, b"")["e_tag"] or "" for key in task.object_keys(cube_plan)]
-            await control.put(sidecar_key(task.index, etags), msgspec.msgpack.encode(result))
+            await control.put(sidecar_key(task.index, etags[0]), msgspec.msgpack.encode(result))
         return len(tasks)
 
     return asyncio.run(write())

@@ -1,4 +1,4 @@
-"""How long a cold process takes on one core until it has its first tile, and a first shard of 64.
+"""How long a cold process takes on one core until it has its first tile, a first shard of 64, and a cube.
 
 ``PYTHONPATH=tests uv run python -m benchmarks.bench_startup``; README.md beside this file says what came out.
 """
@@ -47,6 +47,8 @@ _READERS: Final = {
     "rasterio, modern": ("benchmarks.peers.rasterio_threads:read_modern", 16),
 }
 
+_GATHER: Final = f"gather in process, {_N_TILES} files"
+
 type Answers = dict[str, list[dict[str, float]]]
 """By case, what each round told: seconds since the start of the process."""
 
@@ -59,10 +61,13 @@ def measure(*, ttfb_ms: float, times: int) -> Answers:
         server.behave(Behaviour(ttfb_s=ttfb_ms / 1000))
         package = str(bundle("shard", machine=platform.machine(), is_emulated=False))
         answers: Answers = {}
-        cases = ["worker", *(f"{name}, {n} tiles" for name in _READERS for n in (1, _N_TILES))]
+        cases = ["worker", _GATHER, *(f"{name}, {n} tiles" for name in _READERS for n in (1, _N_TILES))]
         for number, case in rounds(cases, times, warm_ups=1):
             if case == "worker":
                 answer = _run("worker", package, plan, python=_BARE, endpoint=server.url)
+            elif case == _GATHER:
+                given = {"hrefs": [f"{server.url}/0/{name}" for name in names]}
+                answer = _run("gather", _FUNCTIONS, given, python=[sys.executable])
             else:
                 answer = _run("tiles", *_given(case, server.url, names), python=[sys.executable])
             if number >= 0:
@@ -140,7 +145,7 @@ def _run(
 
 def table(answers: Answers) -> Iterator[str]:
     """Yield lines of Markdown: milliseconds since the start of the process."""
-    names = ("imported_s", "asked_s", "first_tile_s", "last_tile_s", "cpu_s")
+    names = ("imported_s", "asked_s", "first_tile_s", "last_tile_s", "complete_s", "cpu_s")
     rows = [("case", *(f"{name.removesuffix('_s').replace('_', ' ')}, ms" for name in names))]
     for case, told in answers.items():
         cells = (

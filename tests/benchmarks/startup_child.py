@@ -13,7 +13,7 @@ def main() -> None:
     """Do what the arguments say and print what it took: seconds since the start of the process."""
     mode, started_s, folders, given = sys.argv[1], float(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
     sys.path[:0] = folders.split(":")
-    told = {"worker": _worker, "tiles": _tiles}[mode](given)
+    told = {"worker": _worker, "tiles": _tiles, "gather": _gather}[mode](given)
     cpu_s = time.process_time()
     told = {name: moment - started_s if name.endswith("_s") else moment for name, moment in told.items()}
     print(json.dumps(told | {"cpu_s": cpu_s}))  # noqa: T201 # the answer
@@ -95,6 +95,33 @@ def _tiles(given: dict[str, Any]) -> dict[str, Any]:
     getattr(import_module(module), function)(given["hrefs"], out, concurrency=given["concurrency"])
     assert out.any(axis=(1, 2)).all()
     return {"last_tile_s": time.monotonic()}
+
+
+def _gather(given: dict[str, Any]) -> dict[str, Any]:
+    """Gather the centre tiles as a user does, from the import to the complete cube."""
+    from pixel_gather import Settings, gather  # noqa: PLC0415 # see above
+
+    moments: dict[str, Any] = {"imported_s": time.monotonic()}
+    import tempfile  # noqa: PLC0415 # see above
+
+    from pixel_gather.adapters.object_store.object_store import Objects  # noqa: PLC0415 # see above
+
+    get_range: Any = Objects.get_range
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        moments.setdefault("asked_s", time.monotonic())
+        return get_range(*arguments, **named)
+
+    def note(_progress: Any) -> None:
+        moments["last_tile_s"] = time.monotonic()
+        moments.setdefault("first_tile_s", moments["last_tile_s"])
+
+    Objects.get_range = noted  # type: ignore[method-assign] # to see the first request
+    with tempfile.TemporaryDirectory() as folder:
+        request = {"sources": given["hrefs"], "window": "centre"}
+        gather(request, to=f"{folder}/cube", settings=Settings(draws_report=False), on_progress=note)
+        moments["complete_s"] = time.monotonic()
+    return moments
 
 
 if __name__ == "__main__":

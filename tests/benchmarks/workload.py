@@ -32,11 +32,12 @@ WIDTH, HEIGHT = 7591, 7671
 _DIGESTS: Final = "digests.json"
 
 _GEO_KEYS: Final = (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32655)
-_EXTRA_TAGS: Final = (
+EXTRA_TAGS: Final = (
     (33550, "d", 3, (30.0, 30.0, 0.0), True),  # ModelPixelScale
     (33922, "d", 6, (0.0, 0.0, 0.0, 571785.0, -3713385.0, 0.0), True),  # ModelTiepoint
     (34735, "H", len(_GEO_KEYS), _GEO_KEYS, True),  # GeoKeyDirectory: UTM zone 55N
 )
+"""Place every file on the map."""
 
 
 def default_folder() -> Path:
@@ -95,7 +96,7 @@ def _write_file(folder: Path, index: int) -> tuple[str, str]:
         photometric="minisblack",
         metadata=None,
         software=False,
-        extratags=_EXTRA_TAGS,
+        extratags=EXTRA_TAGS,
     )
     unfinished.replace(path)
     return path.name, xxhash.xxh3_64_hexdigest(pixels)

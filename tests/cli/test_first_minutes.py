@@ -13,8 +13,8 @@ import pytest
 from pixel_gather.local.gather import Progress
 from pixel_gather.request.request import parse_request
 from pixel_gather_cli.main import main
-from pixel_gather_cli.progress import lines
-from pixel_gather_cli.request_options import _read
+from pixel_gather_cli.progress import lines, open_progress
+from pixel_gather_cli.request_options import read_request_file
 
 PROJECT = Path(__file__).parents[2]
 FILES = sorted(
@@ -201,7 +201,10 @@ def test_readmes_request_can_be_typed_as_it_stands(tmp_path: Path) -> None:
     for number, block in enumerate(requests):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)
-        assert parse_request(_read(str(file))).sources.list == "list.csv"
+        assert (
+            parse_request(read_request_file(str(file), fields="sources and window")).sources.list
+            == "list.csv"
+        )
 
 
 def test_a_command_that_is_not_there_is_refused_before_the_emulation(
@@ -293,3 +296,26 @@ def test_one_source_is_said_in_the_singular(tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr()
     assert "8 x 8 pixels of 1 row," in printed.out
     assert "the one source that was tried cannot be opened" in printed.err
+
+
+@pytest.mark.parametrize(("no_color", "has_colours"), [(None, True), ("1", False)])
+def test_bar_has_colours_unless_the_user_wants_none(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    no_color: str | None,
+    has_colours: bool,
+) -> None:
+    """As https://no-color.org asks."""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color is not None:
+        monkeypatch.setenv("NO_COLOR", no_color)
+
+    with open_progress("reading", quiet=False) as show:
+        show(Progress(n_sources=4, n_done=2, n_failed=1))
+
+    said = capsys.readouterr().err
+    assert "1 failed" in said
+    assert bool(re.search(r"\x1b\[[\d;]*3[1-8][;m]", said)) == has_colours

@@ -72,6 +72,46 @@ def test_json_csv_and_parquet_hold_the_same(
     assert json.loads(dict(table.schema.metadata)[b"pixel_gather"])["by"] == "ndvi"
 
 
+def test_request_file_says_the_same_as_options(
+    scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is what POST /rankings takes, in YAML or JSON."""
+    box = lonlat_box(20, 30, 200, 180)
+    file = tmp_path / "ranking.yaml"
+    file.write_text(
+        f"sources: {scenes}\nby: ndvi\nbands: {{red: B4, nir: B5}}\narea: {{bbox: {list(box)}}}\n"
+        "order: asc\nprecision: exact\n"
+    )
+
+    _run("--request", str(file), "--json")
+    found = json.loads(capsys.readouterr().out)
+    words = ("--order", "asc", "--precision", "exact", f"--bbox={','.join(map(str, box))}")
+    _run(str(scenes), *_NDVI, *words, "--json")
+    by_options = json.loads(capsys.readouterr().out)
+
+    values = [(row["id"], row["value"]) for row in found["scenes"]]
+    assert values == [(row["id"], row["value"]) for row in by_options["scenes"]]
+    assert values[0][0] == "s0"
+
+
+def test_request_file_and_options_do_not_mix(
+    scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The option is named. So is what is wrong in the file."""
+    file = tmp_path / "ranking.json"
+    file.write_text(json.dumps({"sources": str(scenes), "by": "B4", "tops": 3}))
+    said = {
+        ("--top", "3"): "--top: the file of --request says that",
+        ("--collection", "a"): "--collection: the file of --request says that",
+        (str(scenes),): "LIST: the file of --request says that",
+        (): "tops: there is no such field",
+    }
+
+    for more, words in said.items():
+        assert _run("--request", str(file), *more) == 2
+        assert words in capsys.readouterr().err
+
+
 def test_sheet_shows_the_top_with_pictures(scenes: Path, tmp_path: Path) -> None:
     """One page without links to elsewhere."""
     page = tmp_path / "sheet.html"

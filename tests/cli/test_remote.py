@@ -1021,7 +1021,7 @@ def test_help_loads_nothing_of_aws() -> None:
     assert loaded.isdisjoint({"boto3", "botocore"})
 
 
-RANKED = {
+RANKED: dict[str, Any] = {
     "by": "b1",
     "top": None,
     "scenes": [

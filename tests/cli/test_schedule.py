@@ -68,7 +68,7 @@ def run(*arguments: str) -> str:
 
 def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
     """It calls the stack's function of ticks by the stack's role. The cube may be named by an option."""
-    run(
+    added = run(
         "add",
         "daily",
         "request.yaml",
@@ -78,11 +78,15 @@ def test_schedule_is_added_listed_and_removed(scheduler: Any) -> None:
         "bolzano",
         "--overlap-days",
         "3",
+        "--json",
     )
     found = scheduler.get_schedule(GroupName=GROUP, Name="daily")
     shown, listed = run("list"), json.loads(run("list", "--json"))["schedules"]
-    run("remove", "daily")
+    removed = run("remove", "daily", "--json")
 
+    assert json.loads(added).items() >= {"name": "daily", "overlap_days": 3}.items()
+    assert json.loads(added)["request"]["output"] == {"append_to": "bolzano"}
+    assert json.loads(removed) == {"name": "daily"}
     assert (found["Target"]["Arn"], found["Target"]["RoleArn"]) == (TICK, ROLE)
     assert found["ScheduleExpression"] == "cron(0 6 * * ? *)"
     event = json.loads(found["Target"]["Input"])

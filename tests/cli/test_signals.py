@@ -1,5 +1,6 @@
 """The command cleans up on SIGTERM."""
 
+import errno
 import io
 import os
 import signal
@@ -114,6 +115,38 @@ def test_a_defect_is_not_mistaken_for_sources_that_failed(
     assert ended.value.code == 70
     assert "KeyError: 'bug'" in said
     assert "defect in Pixel Gather" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            2,
+            "pixel-gather: results could not be written: No space left on device\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("arguments", [["--help"], ["ls", "."], ["completion", "bash"]])
+def test_results_that_nobody_takes_are_no_defect(
+    arguments: list[str], error: OSError, code: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that has seen enough, as ``head``, and a full disk. Exit code 1 would mean failed sources."""
+
+    class Gone(io.StringIO):
+        def write(self, _: str) -> int:
+            raise error
+
+    heard = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", Gone())
+    monkeypatch.setattr(sys, "stderr", heard)
+
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == code
+    assert heard.getvalue() == said
 
 
 def test_hangup_that_is_ignored_stays_so() -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import click
@@ -70,3 +71,25 @@ def test_summary_is_the_first_sentence_of_the_commands_help(name: str) -> None:
 def test_unknown_command_is_bad_usage() -> None:
     """No module is imported for an unknown command."""
     assert command.get_command(click.Context(command), "main") is None
+
+
+def _commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command with its full name."""
+    for each in group.list_commands(click.Context(group)):
+        found = group.get_command(click.Context(group), each)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from _commands(found, f"{name}{each} ")
+        else:
+            yield f"{name}{each}", found
+
+
+def test_every_command_answers_in_json_and_tells_what_goes_on() -> None:
+    """Programs read ``--json``, people ask for ``-v``. The script for a shell is no answer."""
+    options = {
+        name: {flag for each in found.params for flag in each.opts} for name, found in _commands(command)
+    }
+
+    assert len(options) > 30
+    assert [name for name, flags in options.items() if "--json" not in flags] == ["completion"]
+    assert [name for name, flags in options.items() if not {"-v", "--verbose"} <= flags] == []

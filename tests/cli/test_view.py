@@ -1,11 +1,14 @@
 """The command ``pixel-gather view``."""
 
+import json
 import webbrowser
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from pixel_gather_cli.deployment import remote
+from pixel_gather_cli.deployment.remote import Target
 from pixel_gather_cli.main import main
 
 
@@ -68,3 +71,55 @@ def test_view_of_nothing_says_what_to_name(
 
     assert "no cube is there; name the folder that a gather has written" in capsys.readouterr().err
     assert not opened
+
+
+def test_view_answers_programs_in_json(
+    opened: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They need the port and the token."""
+    (tmp_path / "zarr.json").write_text("{}")
+
+    assert run(tmp_path, "--json") == 0
+
+    assert json.loads(capsys.readouterr().out) == {"url": opened[0], "cube": str(tmp_path)}
+
+
+def test_view_finds_the_cube_of_a_gather_on_aws(
+    opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its ID, in the deployment that the options and the environment name."""
+    (tmp_path / "zarr.json").write_text("{}")
+    asked: list[Target] = []
+
+    class Deployment:
+        def status(self, id_: str) -> dict[str, object]:
+            return {"cube": str(tmp_path) if id_ == "bolzano-0123456789abcdef-2" else None}
+
+    def open_(target: Target) -> Deployment:
+        asked.append(target)
+        return Deployment()
+
+    monkeypatch.setattr(remote, "open_deployment", open_)
+
+    codes = [
+        run("bolzano-0123456789abcdef-2", "--region", "eu-west-1"),
+        run("0123456789abcdef", "--stack", "PixelGather-test"),
+    ]
+
+    assert codes == [0, 2]
+    assert len(opened) == 1
+    assert asked == [Target(region="eu-west-1"), Target(stack="PixelGather-test")]
+    assert "the gather 0123456789abcdef has no cube yet" in capsys.readouterr().err
+
+
+def test_view_takes_a_folder_that_is_named_like_a_gather(
+    opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there needs no deployment."""
+    folder = tmp_path / "0123456789abcdef"
+    folder.mkdir()
+    (folder / "zarr.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+
+    assert run("0123456789abcdef") == 0
+    assert len(opened) == 1

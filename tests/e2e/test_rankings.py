@@ -81,6 +81,26 @@ def test_large_ranking_goes_through_the_map(deployment: DeployedStack) -> None:
     assert json.loads(stored)["scenes"] == rows
 
 
+def test_large_ranking_is_stopped_and_redriven(deployment: DeployedStack) -> None:
+    """The redriven ranking has the table of this process. The command line reaches it as a gather."""
+    asked = body(deployment, by="b1 * 4", precision="exact")
+    line = call(deployment, "POST", "/rankings", asked, headers={"Prefer": "respond-async"}).body
+    path = f"/rankings/{line['id']}"
+    stopped = call(deployment, "DELETE", path)
+    listed = run_cli(deployment, "list", "--rankings", "--state", "stopped", "--json")
+    redriven = call(deployment, "POST", f"{path}/redrive")
+    document = ended(deployment, line["id"])
+    shown = run_cli(deployment, "status", line["id"])
+
+    assert (stopped.status, stopped.body["state"]) == (200, "stopped")
+    assert [each["id"] for each in json.loads(listed.stdout)["rankings"]] == [line["id"]]
+    assert (redriven.status, redriven.body["state"]) == (202, "running")
+    assert document["state"] == "succeeded", document
+    assert same(document["ranking"]["scenes"]) == here("b1 * 4", precision="exact")
+    assert shown.stdout.splitlines()[0] == f"ranking       {line['id']}"
+    assert SERIES[0] in shown.stdout
+
+
 def test_refused_and_unknown_rankings_say_why(deployment: DeployedStack) -> None:
     """With problem details."""
     wrong = call(deployment, "POST", "/rankings", body(deployment, by="b1 +"))

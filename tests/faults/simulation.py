@@ -1,21 +1,26 @@
 """Whole gathers in virtual time, with faults at random. A seed is a run, and gives the same run again.
 
-Planners, workers and finishes run beside each other on one event loop. Before each access to a store, an
-actor waits for a random time, so that every order of events can come. An access may fail before or after it
-has happened. Workers are killed and started again, sources are replaced and answer late.
+Two users plan, gather and finish the same cube beside each other on one event loop. Before each access to a
+store, an actor waits for a random time, so that every order of events can come. An access may fail before or
+after it has happened, and may arrive late, when its sender is gone. Workers are killed and started again,
+sources are replaced and answer late. In some runs the cube is removed and gathered anew, while workers of the
+old gather run on and the old gather is redriven.
 Faults end after a minute. Then the gather has to become complete.
 """
 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Final, override
+from unittest.mock import patch
 
 import numpy as np
 
-from pixel_gather.errors import ArrayExistsError, StoreError
+from pixel_gather.claim import check_found_claim
+from pixel_gather.errors import ArrayExistsError, BusyError, GatherError, StoreError
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import CubePlan, Measurement
 from pixel_gather.plan.shards import ShardTask
@@ -40,6 +45,9 @@ from support.virtual_time import run_virtually
 
 N_SOURCES: Final = 5
 _SIDE: Final = 4
+_STARTED_AT: Final = 1_800_000_000.0
+_SHARD_ROWS: Final = 2
+_LATEST_S: Final = 40.0
 _FAULTS_END_S: Final = 60.0
 _LONGEST_RUN_S: Final = 3600.0
 _SOURCE_TIMEOUT_S: Final = 2.0
@@ -49,7 +57,7 @@ _REQUEST: Final = parse_request(
     {
         "sources": "list",
         "window": {"pixels": [0, 0, _SIDE, _SIDE]},
-        "output": {"layout": {"chunk": [1, _SIDE, _SIDE], "shard_rows": 2}},
+        "output": {"layout": {"chunk": [1, _SIDE, _SIDE], "shard_rows": _SHARD_ROWS}},
     }
 )
 
@@ -64,15 +72,24 @@ class World:
 
     seed: int
     chance: random.Random = field(init=False)
+    n_bands: int = field(init=False)
+    """A task has an object for each band, so two bands can come apart."""
+
     files: dict[str, bytes] = field(default_factory=dict)
     cube: "StormyCube" = field(init=False)
     control: "StormyControl" = field(init=False)
     reader: FakeReader = field(init=False)
     versions: dict[str, list[Pixels]] = field(default_factory=dict)
+    on_their_way: set[asyncio.Future[Any]] = field(default_factory=set)
+    """Requests that have not arrived."""
+
+    planned: list[tuple[CubePlan, tuple[ShardTask, ...]]] = field(default_factory=list)
+    """What planners have returned."""
 
     def __post_init__(self) -> None:
         """Make the first version of each source."""
         self.chance = random.Random(self.seed)  # noqa: S311 # no secret
+        self.n_bands = 1 + self.seed % 2
         self.cube = StormyCube(world=self)
         self.control = StormyControl(world=self, files=self.files)
         self.reader = FakeReader({})
@@ -83,8 +100,9 @@ class World:
         """Give a source other pixels, another ETag and another delay."""
         versions = self.versions.setdefault(href, [])
         level = _HREFS.index(href) * 1000 + len(versions) * 20 + 1
-        pixels = np.arange(level, level + _SIDE * _SIDE, dtype="uint16").reshape(1, _SIDE, _SIDE)
-        versions.append(pixels[0])
+        one = np.arange(level, level + _SIDE * _SIDE, dtype="uint16").reshape(1, _SIDE, _SIDE)
+        pixels = np.concatenate([one + 7 * band for band in range(self.n_bands)])
+        versions.append(pixels)
         delay_s = 0.0 if self.has_calmed or self.chance.random() < 0.7 else self.chance.random() * 4
         images: Any = self.reader.images
         images[href] = FakeImage(pixels=pixels, etags=[f'"{len(versions) - 1}"'], delay_s=delay_s)
@@ -98,8 +116,23 @@ class World:
             return False
 
     async def access[T](self, act: Callable[[], Awaitable[T]]) -> T:
-        """Access a store: after a while, and perhaps in vain, or without an answer."""
-        await asyncio.sleep(self.chance.random() ** 3)
+        """Access a store: after a while, and perhaps in vain, or without an answer.
+
+        A request that is on its way arrives even if its sender is killed meanwhile.
+        """
+        request = asyncio.ensure_future(self._arrive(act))
+        self.on_their_way.add(request)
+        request.add_done_callback(self._arrived)
+        return await asyncio.shield(request)
+
+    def _arrived(self, request: asyncio.Future[Any]) -> None:
+        self.on_their_way.discard(request)
+        if not request.cancelled():
+            request.exception()  # its sender may be gone
+
+    async def _arrive[T](self, act: Callable[[], Awaitable[T]]) -> T:
+        is_late = not self.has_calmed and self.chance.random() < 0.03  # a store that is busy for a while
+        await asyncio.sleep(self.chance.random() * _LATEST_S if is_late else self.chance.random() ** 3)
         fate = 1.0 if self.has_calmed else self.chance.random()
         if fate < 0.02:  # of all accesses
             raise StoreError("the store did not answer")
@@ -132,8 +165,18 @@ class StormyControl(FakeControl):
         return await self.world.access(lambda: FakeControl.get_range(self, key, start, stop))
 
     @override
-    async def list_(self, prefix: str) -> set[str]:
-        return await self.world.access(lambda: FakeControl.list_(self, prefix))
+    async def put_new(self, key: str, content: bytes) -> bool:
+        async def put() -> bool:
+            if self.folder + key in self.files:
+                return False
+            await FakeControl.put(self, key, content)
+            return True
+
+        return await self.world.access(put)
+
+    @override
+    async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
+        return await self.world.access(lambda: FakeControl.list_(self, prefix, skip_empty=skip_empty))
 
 
 @dataclass
@@ -141,14 +184,12 @@ class StormyCube(FakeCube):
     """A cube in memory, with faults. Each complete cube is compared with the sources at once."""
 
     world: World = field(kw_only=True)
+    objects: dict[str, Pixels] = field(default_factory=dict)
+    """Shape (row, y, x), by key. S3 stores an object wherever it is put."""
 
     @override
     async def found(self) -> FoundCube | None:
         return await self.world.access(super().found)
-
-    @override
-    async def create(self, plan: CubePlan) -> CubePlan:
-        return await self.world.access(lambda: FakeCube.create(self, plan))
 
     @override
     async def shard_etag(self, key: str) -> str | None:
@@ -159,18 +200,49 @@ class StormyCube(FakeCube):
         return await self.world.access(lambda: FakeCube.shard_etags(self, plan))
 
     @override
-    async def write_shard(
-        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
-    ) -> StoredShard:
-        assert isinstance(encoder, FakeEncoder)
-        sent = replace(encoder, pixels=encoder.pixels.copy())
+    async def create(self, plan: CubePlan) -> CubePlan:
+        return await self.world.access(lambda: FakeCube.create(self, plan))
 
-        async def put() -> StoredShard:
-            if measurement.name not in self.pixels:  # S3 stores an object wherever it is put
-                return StoredShard(nbytes=0, etag="")
-            return await FakeCube.write_shard(self, measurement, key, sent)
+    def remove(self) -> None:
+        """Remove every object."""
+        self.claimed = self.report = None
+        for each in (self.objects, self.etags, self.coordinates):
+            each.clear()
+
+    def stored(self, measurement: str) -> Pixels:
+        """Return the pixels that a reader finds."""
+        whole = np.zeros((N_SOURCES, _SIDE, _SIDE), "uint16")
+        for path, pixels in self.objects.items():
+            name, row = path.split("/c/")[0], int(path.split("/")[2]) * _SHARD_ROWS
+            if name == measurement:
+                whole[row : row + len(pixels)] = pixels
+        return whole
+
+    @override
+    async def write_shard(
+        self,
+        measurement: Measurement,
+        key: tuple[int, int, int],
+        encoder: RowEncoder,
+        *,
+        replaces: str | None,
+    ) -> StoredShard | None:
+        assert isinstance(encoder, FakeEncoder)
+        sent, path = encoder.pixels.copy(), f"{measurement.name}/c/{'/'.join(map(str, key))}"
+
+        async def put() -> StoredShard | None:
+            if not self.is_as_seen(path, replaces):
+                return None
+            self.calls.append(path)
+            self.objects[path] = sent
+            self.etags[path] = f'"{len(self.calls)}"'
+            return StoredShard(nbytes=sent.nbytes, etag=self.etags[path])
 
         return await self.world.access(put)
+
+    def is_as_seen(self, path: str, etag: str | None) -> bool:
+        """Return whether an object has this ETag, or is missing with None."""
+        return self.etags.get(path) == etag
 
     @override
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence[Coordinate]) -> None:
@@ -205,9 +277,7 @@ class StormyCube(FakeCube):
     @override
     async def complete(self, plan: CubePlan, report: Report) -> None:
         async def put() -> None:
-            found = await FakeCube.found(self)
-            if found is None or found.claim != plan.claim:  # the conditional PUT of the real store
-                raise ArrayExistsError("planned anew")
+            check_found_claim(await FakeCube.found(self), plan)  # the conditional PUT of the real store
             self.report = report
             check_promise(self.world)
 
@@ -221,19 +291,22 @@ def check_promise(world: World) -> None:
         BrokenPromiseError: It differs.
     """
     cube = world.cube
+    bands = [cube.stored(f"band_{band + 1}") for band in range(world.n_bands)]
     rows = zip(_HREFS, cube.coordinates["href"], cube.coordinates["status"], strict=True)
     for row, (href, told, status) in enumerate(rows):
-        pixels = cube.pixels["band_1"][row]
-        if told != href:
+        pixels = np.stack([each[row] for each in bands])
+        if np.ravel(told)[0] != href:
             raise BrokenPromiseError(f"row {row} names {told}, the list {href}")
-        if status == Status.OK:
-            version = world.versions[href][int(str(cube.coordinates["etag"][row]).strip('"'))]
+        statuses = set(np.ravel(status).tolist())
+        if statuses == {Status.OK}:
+            (etag,) = set(np.ravel(cube.coordinates["etag"][row]).tolist())
+            version = world.versions[href][int(etag.strip('"'))]
             if not np.array_equal(pixels, version):
                 raise BrokenPromiseError(f"row {row} is ok, and has other pixels than its version")
-            if cube.coordinates["max"][row] != version.max():
+            if not np.array_equal(np.ravel(cube.coordinates["max"][row]), version.max(axis=(1, 2))):
                 raise BrokenPromiseError(f"row {row} has the statistics of other pixels")
         elif pixels.any():
-            raise BrokenPromiseError(f"row {row} has the status {Status(int(status)).name}, and pixels")
+            raise BrokenPromiseError(f"row {row} has the status {statuses}, and pixels")
 
 
 @dataclass
@@ -248,14 +321,12 @@ class Run:
         async with asyncio.TaskGroup() as group:
             for task in tasks:
                 group.create_task(self._fill(plan, task))
-        await self._until_done(lambda: self._finish(plan, tasks))
+        await self._until_done(lambda: self.finish(plan, tasks))
 
     async def _fill(self, plan: CubePlan, task: ShardTask) -> None:
         """Start workers for a task until one has committed it. Some are killed, some run twice."""
         while True:
-            workers = [
-                asyncio.create_task(self._shard(plan, task)) for _ in range(1 + (self._chance() < 0.2))
-            ]
+            workers = [asyncio.create_task(self.shard(plan, task)) for _ in range(1 + (self._chance() < 0.2))]
             if self._chance() < 0.15:  # a time-out or a lost machine
                 await asyncio.sleep(self.world.chance.random() * 5)
                 workers[0].cancel()
@@ -263,6 +334,8 @@ class Run:
             for each in ended:
                 if isinstance(each, ArrayExistsError | BrokenPromiseError):
                     raise each
+                if isinstance(each, Exception) and not isinstance(each, GatherError):
+                    raise BrokenPromiseError(f"no Retry names {type(each).__name__}") from each
             if any(not isinstance(each, BaseException) for each in ended):
                 return
 
@@ -272,7 +345,7 @@ class Run:
     async def _until_done[T](self, step: Callable[[], Awaitable[T]]) -> T:
         """Try a step again while stores fail, at most five times. Sometimes it is killed on its way."""
         for _ in range(_MOST_TRIES):
-            with suppress(StoreError, TimeoutError):
+            with suppress(StoreError, BusyError, TimeoutError):
                 limit_s = self.world.chance.random() * 10 if self._chance() < 0.15 else None
                 async with asyncio.timeout(limit_s):
                     return await step()
@@ -281,7 +354,7 @@ class Run:
 
     async def _plan(self) -> tuple[CubePlan, tuple[ShardTask, ...]]:
         world = self.world
-        return await plan_gather.plan_gather(
+        planned = await plan_gather.plan_gather(
             _REQUEST,
             table=table_of(*_HREFS),
             reader=world.reader,
@@ -290,8 +363,11 @@ class Run:
             control=world.control,
             max_task_nbytes=2**20,
         )
+        world.planned.append(planned)
+        return planned
 
-    async def _shard(self, plan: CubePlan, task: ShardTask) -> None:
+    async def shard(self, plan: CubePlan, task: ShardTask) -> None:
+        """Fill a shard, as a worker does."""
         world = self.world
         await gather_shard.gather_shard(
             task,
@@ -306,10 +382,17 @@ class Run:
             claims=world.control,
         )
 
-    async def _finish(self, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
+    async def finish(
+        self, plan: CubePlan, tasks: Sequence[ShardTask], *, max_lost_share: float = 0.0
+    ) -> None:
+        """Complete the cube."""
         world = self.world
         await finish_gather.finish_gather(
-            plan=plan, tasks=tasks, cube=world.cube, control=world.control.below(plan.claim)
+            plan=plan,
+            tasks=tasks,
+            cube=world.cube,
+            control=world.control.below(plan.claim),
+            max_lost_share=max_lost_share,
         )
 
 
@@ -319,7 +402,7 @@ async def _user(run: Run) -> None:
     while world.cube.report is None:
         try:
             await run.gather()
-        except* (ArrayExistsError, StoreError):
+        except* (ArrayExistsError, StoreError, BusyError):
             await asyncio.sleep(world.chance.random())
 
 
@@ -328,6 +411,51 @@ async def _vandal(world: World) -> None:
     while not world.has_calmed:
         await asyncio.sleep(world.chance.random() * 5)
         world.replace_source(world.chance.choice(_HREFS))
+
+
+async def _gathered_by_two(world: World, *, until_s: float = _LONGEST_RUN_S) -> None:
+    """Let two users work until the cube is complete, or until they are stopped."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout_at(until_s), asyncio.TaskGroup() as users:
+            for _ in range(2):
+                users.create_task(_user(Run(world)))
+    except TimeoutError as error:
+        if loop.time() >= _LONGEST_RUN_S:
+            raise BrokenPromiseError("the gather did not end") from error
+
+
+async def _remove_and_gather_anew(world: World) -> None:
+    """Remove the cube while workers run on, gather it anew, and redrive the old gather meanwhile.
+
+    Its finish is waited for, as docs/faults.md tells to.
+    """
+    await asyncio.gather(*world.on_their_way, return_exceptions=True)
+    late = Run(world)
+    old = world.planned[-1] if world.planned else None
+    redriven = [] if old is None else [_redriven(late, *old)]
+    workers = [] if old is None else [late.shard(old[0], task) for task in old[1]]
+
+    async def remove() -> None:
+        await asyncio.sleep(world.chance.random() * 3)
+        world.cube.remove()
+        await _gathered_by_two(world)
+
+    await asyncio.gather(remove(), _all_ended([*workers, *redriven]))
+
+
+async def _redriven(run: Run, plan: CubePlan, tasks: Sequence[ShardTask]) -> None:
+    """Redrive a gather from the console, some time after its cube was removed."""
+    await asyncio.sleep(5 + run.world.chance.random() * 30)
+    await _all_ended([run.shard(plan, task) for task in tasks])
+    await run.finish(plan, tasks, max_lost_share=run.world.chance.choice([0.0, 1.0]))
+
+
+async def _all_ended(works: Sequence[Awaitable[None]]) -> None:
+    """Run all. The old gather may fail in any way that is foreseen."""
+    for each in await asyncio.gather(*works, return_exceptions=True):
+        if isinstance(each, BaseException) and not isinstance(each, GatherError):
+            raise each
 
 
 def simulate(seed: int) -> World:
@@ -339,24 +467,35 @@ def simulate(seed: int) -> World:
     world = World(seed)
 
     async def everything() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # of actors that were stopped
         vandal = asyncio.create_task(_vandal(world))
         try:
-            async with asyncio.timeout(_LONGEST_RUN_S), asyncio.TaskGroup() as users:
-                for _ in range(2):
-                    users.create_task(_user(Run(world)))
+            if world.chance.random() < 0.4:  # of the runs
+                await _gathered_by_two(world, until_s=world.chance.random() * 30)
+                await _remove_and_gather_anew(world)
+            await _gathered_by_two(world)
             await vandal
             await _user(Run(world))
-        except TimeoutError as error:
-            raise BrokenPromiseError("the gather did not end") from error
+            await asyncio.gather(*world.on_their_way, return_exceptions=True)
         finally:
             vandal.cancel()
 
+    random.seed(seed)  # the pauses of the program
     try:
-        run_virtually(everything())
+        with _clock_of_the_loop():
+            run_virtually(everything())
     except* BrokenPromiseError as group:
         raise BrokenPromiseError(f"seed {seed}: {_first(group)}") from group
     check_promise(world)
     return world
+
+
+@contextmanager
+def _clock_of_the_loop() -> Iterator[None]:
+    """Make plans at virtual times, which name their claims."""
+    clock = SimpleNamespace(time=lambda: _STARTED_AT + asyncio.get_running_loop().time())
+    with patch.object(plan_gather, "time", clock):
+        yield
 
 
 def _first(group: BaseExceptionGroup[Any]) -> BaseException:

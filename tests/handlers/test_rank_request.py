@@ -91,3 +91,12 @@ def test_ranking_has_a_name_of_its_own_by_request_list_and_salt() -> None:
     }
     assert len(names) == 4
     assert ranking_name(dict(reversed(body.items())), "list") in names
+
+
+def test_body_without_options_has_the_defaults() -> None:
+    """Kept statistics are trusted, and the dollars are the deployment's."""
+    asked = parsed({"sources": ["s3://sources/a.tif"], "by": "b1"}, _SETTINGS)
+
+    assert not asked.checks_kept
+    assert asked.limits.usd == _SETTINGS.limits.get("usd")
+    assert (asked.request.order, asked.request.top, asked.request.precision.bound) == ("desc", None, 0.01)

@@ -350,3 +350,18 @@ def test_list_of_rankings_refuses_a_wrong_limit(service: Service) -> None:
     code, problem = service.do("GET", "/rankings", limit="many")
 
     assert (code, problem["field"]) == (422, "limit")
+
+
+def test_list_that_is_too_long_is_refused_with_what_to_do(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is read. It cannot be redriven, as it would be refused again."""
+    monkeypatch.setattr(service.machine.rounds, "_MOST_SCENES", 5)
+    _, line = service.ask({"sources": SCENES, "by": "b1", "precision": "exact"})
+    _, shown = service.show(line["id"])
+    code, problem = service.do("POST", f"/rankings/{line['id']}/redrive")
+
+    assert shown["error"]["type"] == "BudgetError"
+    assert shown["error"]["detail"].startswith("there are 6 scenes, and one ranking takes at most 5: choose")
+    assert "redrive" not in shown["links"]
+    assert (code, "was refused" in problem["detail"]) == (409, True)

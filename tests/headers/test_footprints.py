@@ -10,7 +10,7 @@ from shapely.geometry import shape
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.item import scene_key
-from pixel_gather.headers.footprints import footprint_of, item_of_headers
+from pixel_gather.headers.footprints import footprint_of, footprints_of, item_of_headers
 from pixel_gather.model.source import Header, Source
 from pixel_gather.model.window import Transform
 
@@ -115,3 +115,39 @@ def test_an_image_over_a_pole_holds_the_pole(crs: str, pole: float) -> None:
     footprint = shape(scene(header)["geometry"])
     assert all(Area.of_point(x, pole).meets(footprint) for x in (-180, -60, 0, 77, 180))
     assert not Area.of_point(0, 0).meets(footprint)
+
+
+def test_footprints_hold_the_window_and_each_ring_once() -> None:
+    """The window lies in its source. Sources without a place are left out."""
+    window = replace(HEADER, width=10, height=10, transform=Transform(1000, 0, 610_000, 0, -1000, 5_190_000))
+    sources = (HEADER, replace(HEADER, href="s3://bucket/b.tif"), replace(HEADER, crs=None))
+    found = footprints_of(window, sources, PROJECTOR)
+    assert found is not None
+    (source,) = found.sources
+    assert len(source) == 20
+    xs, ys = zip(*found.window, strict=True)
+    assert (min(xs), max(ys)) == pytest.approx((10.44057, 46.85444))
+    assert min(x for x, _ in source) < min(xs) < max(xs) < max(x for x, _ in source)
+
+
+def test_footprints_go_on_beyond_the_antimeridian() -> None:
+    """A ring there has no jump."""
+    header = replace(HEADER, crs="EPSG:32601", transform=Transform(1000, 0, 120_000, 0, -1000, 100_000))
+    found = footprints_of(header, (), PROJECTOR)
+    assert found is not None
+    xs = [x for x, _ in found.window]
+    assert (min(xs), max(xs)) == pytest.approx((179.58665, 180.48452))
+
+
+def test_footprints_of_many_different_sources_are_their_corners() -> None:
+    """The metadata of a cube stay small."""
+    places = [Transform(1000, 0, 600_000 + 1000 * n, 0, -1000, 5_200_000) for n in range(5)]
+    found = footprints_of(HEADER, [replace(HEADER, transform=each) for each in places], PROJECTOR)
+    assert found is not None
+    assert [len(ring) for ring in found.sources] == [4] * 5
+    assert set(found.sources[0]) < set(found.window)
+
+
+def test_a_window_without_a_place_has_no_footprints() -> None:
+    """Its sources are not asked for theirs."""
+    assert footprints_of(replace(HEADER, transform=None), (HEADER,), PROJECTOR) is None

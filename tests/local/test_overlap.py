@@ -56,13 +56,18 @@ class SlowCube(FakeCube):
     log: Log = field(default_factory=Log)
 
     async def write_shard(
-        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
-    ) -> StoredShard:
+        self,
+        measurement: Measurement,
+        key: tuple[int, int, int],
+        encoder: RowEncoder,
+        *,
+        replaces: str | None,
+    ) -> StoredShard | None:
         """Wait for the next shard's first source, then store the shard."""
         self.log.events.append(f"store {key[0]}")
         if key[0] + 1 < N_SHARDS:
             await asyncio.wait_for(self.log.opened[key[0] + 1].wait(), timeout=10)
-        stored = await super().write_shard(measurement, key, encoder)
+        stored = await super().write_shard(measurement, key, encoder, replaces=replaces)
         self.log.events.append(f"stored {key[0]}")
         return stored
 

@@ -40,6 +40,16 @@ CHAINS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         {"compress": "zstd", "predictor": 2, "endianness": "BIG"},
         ("imagecodecs_delta", "bytes", "zstd"),
     ),
+    "deflate, predictor 2, floats": (
+        "float32",
+        {"compress": "deflate", "predictor": 2},
+        ("imagecodecs_delta", "bytes", "numcodecs.zlib"),
+    ),
+    "lzw, predictor 3, big-endian": (
+        "float64",
+        {"compress": "lzw", "predictor": 3, "endianness": "BIG"},
+        ("imagecodecs_floatpred", "imagecodecs_lzw"),
+    ),
     "zstd, predictor 3": (
         "float32",
         {"compress": "zstd", "predictor": 3},

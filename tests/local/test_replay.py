@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import duckdb
 import numpy as np
 import pytest
 import rasterio
@@ -439,8 +440,8 @@ def test_sources_and_cube_on_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert by_version.counts == {Drift.SAME: 2, Drift.ETAG_CHANGED: 1, Drift.GONE: 1}
 
 
-def test_command_shows_what_changed_and_exits_with_one(cube: Path, changed: Path) -> None:
-    """0: the same. 1: something changed; a line for each source, or CSV of all, or JSON."""
+def test_command_shows_what_changed_and_exits_with_one(cube: Path, changed: Path, tmp_path: Path) -> None:
+    """0: the same. 1: something changed; a line for each source, or CSV or Parquet of all, or JSON."""
     run = CliRunner().invoke
     same = run(command, ["replay", str(cube)], standalone_mode=False)
     text = run(command, ["replay", str(changed), "--headers-only"], standalone_mode=False)
@@ -453,6 +454,15 @@ def test_command_shows_what_changed_and_exits_with_one(cube: Path, changed: Path
     assert text.stdout.splitlines()[-1] == "10 sources: 2 same, 5 etag changed, 1 gone, 1 new, 1 unknown"
     document = json.loads(as_json.stdout)
     assert document["counts"] == {"same": 2, "etag changed": 5, "gone": 1, "new": 1, "unknown": 1}
+    table = tmp_path / "drift.parquet"
+    run(command, ["replay", str(changed), "--headers-only", "--parquet", str(table)], standalone_mode=False)
+    drifts = duckdb.execute("SELECT drift, count(*) FROM read_parquet(?) GROUP BY 1", [str(table)]).fetchall()
+    assert dict(drifts) == document["counts"]
+    rows = duckdb.execute(
+        "SELECT row, href FROM read_parquet(?) WHERE row IS NOT NULL", [str(table)]
+    ).fetchall()
+    assert [row for row, _ in rows] == list(range(9))
+    assert rows[4][1] == next(each["href"] for each in document["drifted"] if each["drift"] == "gone")
     gone = next(each for each in document["drifted"] if each["drift"] == "gone")
     assert (gone["row"], gone["band"], gone["status_then"], gone["status_now"]) == (4, None, "ok", "missing")
     assert (bool(gone["etag_then"]), gone["etag_now"]) == (True, None)

@@ -10,10 +10,15 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import zarr
+from obstore.store import LocalStore
 
 from infra.node_tools import node_modules
-from pixel_gather import join
+from pixel_gather import join, make_virtual
 from pixel_gather.adapters.cube.served_files import StoredFiles
+from pixel_gather.adapters.report.cube_evidence import read_evidence
+from pixel_gather.adapters.report.plots.theme import LIGHT
+from pixel_gather.adapters.report.plots.through_time import draw_through_time
+from pixel_gather.adapters.report.report_files import report_files_of
 from pixel_gather.adapters.report.view_page import view_page
 from pixel_gather.local import view
 from pixel_gather.local.view import CubeServer, serving_cube
@@ -282,14 +287,77 @@ def test_axe_finds_nothing(
     page.look(width=1200, height=900, is_dark=is_dark)
     page.open_(f"{url}#row={MISSING}&rgb=nir,green,blue&stretch=fixed&limits=0,9;0,9;0,9&part=9,9,4,4")
     page.wait("document.documentElement.dataset.series === 'drawn'")
+
+    assert _violations(page) == []
+
+
+@pytest.fixture(scope="module")
+def report(valley: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the address of the cube's report: its map, windows in colour, failures and one figure."""
+    evidence = read_evidence(LocalStore(valley), place=valley)
+    through_time = draw_through_time(evidence.series, LIGHT, n_measurements=4)
+    assert through_time is not None
+    drawn = {"through_time": through_time}
+    written = report_files_of(evidence, drawn=drawn, with_published=False, viewer="view.html")
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_bytes(written["report.html"])
+    return file.as_uri()
+
+
+def _opened(page: Page, report: str) -> None:
+    page.send("Page.navigate", url="about:blank")
+    page.send("Page.navigate", url=report)
+    page.wait("document.readyState === 'complete' && document.getElementById('figure-map')")
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_axe_finds_nothing_in_the_report(page: Page, report: str, *, is_dark: bool) -> None:
+    """The report is accessible in both themes. Its script and style keep to its policy."""
+    page.look(width=1200, height=900, is_dark=is_dark)
+    page.events.clear()
+    _opened(page, report)
+    said = [each["params"]["entry"]["text"] for each in page.events if each["method"] == "Log.entryAdded"]
+
+    assert said == []
+    assert _violations(page) == []
+
+
+def test_report_unfolds_on_paper_and_folds_again(page: Page, report: str) -> None:
+    """All measurements, all failures and all frames are printed. Then the page is as before."""
+    _opened(page, report)
+    hidden = "Array.from(document.querySelectorAll('.look'), (look) => look.hidden)"
+    before = page.run(hidden)
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    on_paper = page.run(hidden)
+    page.run("dispatchEvent(new Event('afterprint'))")
+
+    assert before == [False, True, True, True, True]  # colours first
+    assert on_paper == [False] * 5
+    assert page.run(hidden) == before
+
+
+def test_report_shows_all_frames_on_paper(page: Page, report: str) -> None:
+    """A film is one picture with a frame for each row. On a screen, one frame of it is seen."""
+    _opened(page, report)
+    size = "getComputedStyle(document.querySelector('.frame .pixels')).backgroundSize"
+    on_screen = page.run(size)
+    page.send("Emulation.setEmulatedMedia", media="print")
+    on_paper = page.run(size)
+    page.send("Emulation.setEmulatedMedia", media="")
+
+    assert on_screen == "300% 300%"
+    assert on_paper == "100% 100%"
+
+
+def _violations(page: Page) -> list[Any]:
+    """Return what axe finds."""
     page.run((node_modules(_VIEWER) / "axe-core" / "axe.min.js").read_text())
-    found = page.run(
+    found, n_passed = page.run(
         "axe.run().then(({ violations, passes }) => "
         "[violations.map(({ id, nodes }) => [id, nodes[0].html]), passes.length])"
     )
-
-    assert found[0] == []
-    assert found[1] > 20
+    assert n_passed > 20
+    return list(found)
 
 
 def test_page_of_100_000_rows_reads_a_chunk_of_each_coordinate(page: Page) -> None:
@@ -370,6 +438,22 @@ def test_page_shows_joined_cubes(page: Page, tmp_path: Path) -> None:
     is_valid = pixels != NODATA
     assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
     assert f"green{pixels[90, 20]}status" in told
+
+
+def test_page_shows_a_virtual_cube(page: Page, valley: str, tmp_path: Path) -> None:
+    """Its chunks are tiles of the sources. The file that is missing has a row without pixels."""
+    request = {"sources": str(Path(valley).parent / "sources.csv"), "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    make_virtual(request, to=tmp_path / "virtual.icechunk")
+    with serving_cube(tmp_path / "virtual.icechunk") as server, _running(server) as (url, _):
+        page.open_(f"{url}#row=5&show=blue&stretch=row")
+        shown = _canvas(page)
+        page.open_(f"{url}#row={MISSING}&show=nir")
+        missing = _canvas(page)
+
+    pixels = _pixels(valley, "blue", 5)
+    is_valid = pixels != NODATA
+    assert (shown[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+    assert (missing[..., 3] == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -60,5 +60,6 @@ def test_only_scenes_with_open_ranks_in_the_top_are_read_on() -> None:
     found = places(values, errors, descending=True)
 
     assert undecided(found, errors, top=2, bound=0.01) == [0, 1]
+    assert undecided(found, errors, top=3, bound=0.01) == [0, 1, 2, 3]  # the third place is open
     assert undecided(found, errors, top=None, bound=0.01) == [0, 1, 2, 3]
     assert undecided(found, errors, top=2, bound=0.2) == []

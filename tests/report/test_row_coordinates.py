@@ -21,6 +21,7 @@ from pixel_gather.report.row_coordinates import (
     coordinates_of,
     difference_coordinates,
     difference_values,
+    table_values,
 )
 from support.fakes import FakeReader, FakeTable, table_of
 from support.plans import planned
@@ -246,3 +247,28 @@ def test_no_column_of_a_list_can_collide_with_a_measurement() -> None:
 
     check_name("band_1", what="band")
     check_name("band_name", what="column")
+
+
+def test_difference_values_of_a_source_that_was_not_read_have_no_part_of_the_window() -> None:
+    """Whatever extent its outcome has."""
+    plan = planned(FakeReader({"a": A}), table_of("a", "b"))
+    failed = replace(OK, status=Status.CORRUPT, extent=(1, 2, 7, 8))
+
+    values = difference_values(plan, [[replace(OK, extent=(1, 2, 7, 8))], [failed]])
+
+    inside = ("inside_x_start", "inside_y_start", "inside_x_stop", "inside_y_stop")
+    assert [values[name].tolist() for name in inside] == [[1, 0], [2, 0], [7, 0], [8, 0]]
+
+
+def test_table_values_of_one_measurement_have_one_dimension() -> None:
+    """The table also has the size of each source, why it failed, and the digest of its pixels."""
+    one = np.ones((1, 8, 8), "uint8")
+    plan, rows = planned(FakeReader({"a": one}), table_of("a", "b")), table_of("a", "b").rows(0, 2)
+    read = replace(OK, object_nbytes=5, bands=[BandStats(n_valid=1, digest="d")])
+    failed = Outcome(status=Status.CORRUPT, reason="broken", bands=[BandStats()])
+
+    values = table_values(plan, list(rows), [[read], [failed]])
+
+    assert values["object_bytes"].tolist() == [5, 0]
+    assert values["failure"].tolist() == ["", "broken"]
+    assert values["pixel_digest"].tolist() == ["d", ""]

@@ -22,7 +22,7 @@ from pixel_gather.read.stored_tiles import BandTiles
 from pixel_gather.report.receipt import Receipt, WrittenFile
 from pixel_gather.report.report import Report
 from pixel_gather.report.row_coordinates import Coordinate, Values
-from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
+from pixel_gather.stores import FoundCube, RowEncoder, StoredShard, needed_file
 
 UTM = Transform(10.0, 0.0, 500_000.0, 0.0, -10.0, 4_600_000.0)
 
@@ -364,6 +364,13 @@ class FakeControl:
         self.keys_put.append(key)
         self.files[self.folder + key] = content
 
+    async def put_new(self, key: str, content: bytes) -> bool:
+        """Keep a file if there is none."""
+        if self.folder + key in self.files:
+            return False
+        await self.put(key, content)
+        return True
+
     async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
         """Keep a file."""
         await self.put(key, b"".join(parts))
@@ -374,12 +381,16 @@ class FakeControl:
 
     async def get_range(self, key: str, start: int, stop: int) -> bytes:
         """Return a part of a file."""
-        return self.files[self.folder + key][start:stop]
+        return (await needed_file(self, key))[start:stop]
 
-    async def list_(self, prefix: str) -> set[str]:
+    async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         """Return the keys below a prefix."""
         whole = self.folder + prefix
-        return {key.removeprefix(self.folder) for key in self.files if key.startswith(whole)}
+        return {
+            key.removeprefix(self.folder)
+            for key, content in self.files.items()
+            if key.startswith(whole) and (content or not skip_empty)
+        }
 
     async def clear(self) -> None:
         """Forget everything."""
@@ -459,9 +470,17 @@ class FakeCube:
         return FakeEncoder(plan, pixels)
 
     async def write_shard(
-        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
-    ) -> StoredShard:
-        """Store the pixels at the shard's position."""
+        self,
+        measurement: Measurement,
+        key: tuple[int, int, int],
+        encoder: RowEncoder,
+        *,
+        replaces: str | None,
+    ) -> StoredShard | None:
+        """Store the pixels at the shard's position, if what is there has this ETag."""
+        path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
+        if self.etags.get(path) != replaces:
+            return None
         self.calls.append(f"shard {measurement.name} {key}")
         assert isinstance(encoder, FakeEncoder)
         plan, pixels = encoder.plan, encoder.pixels
@@ -469,7 +488,6 @@ class FakeCube:
         rows, lines = (place * side for place, side in zip(key[:2], plan.layout.shard[:2], strict=True))
         target = self.pixels[measurement.name]
         target[rows : rows + pixels.shape[0], lines : lines + pixels.shape[1]] = pixels
-        path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
         self.etags[path] = f'"{len(self.calls)}"'
         return StoredShard(nbytes=pixels.nbytes, etag=self.etags[path])
 

@@ -74,6 +74,9 @@ class MadeCube:
     dtype: str = "uint16"
     report: Report = REPORT
     request: Mapping[str, Any] = field(default_factory=lambda: {"sources": "list.csv", "window": "centre"})
+    footprints: Any = None
+    """As the metadata hold them. None for those of a cube without a place on the Earth."""
+
     chunk: tuple[int, int, int] = (2, 16, 16)
     shard: tuple[int, int, int] = (4, 16, 32)
 
@@ -183,6 +186,8 @@ class MadeCube:
             "request": dict(self.request),
             "report": {**asdict(report), "n_failed": len(self.failed)},
         }
+        if self.footprints is not None:
+            gather["footprints"] = self.footprints
         return {"complete": 1, "pixel_gather": json.dumps(gather)}
 
     def _causes(self) -> tuple[Cause, ...]:

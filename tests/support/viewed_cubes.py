@@ -94,7 +94,7 @@ def plain_cube(n_rows: int, *, dim: str, dtype: str = "int64", codec: str = "blo
     store = MemoryStore()
     group = zarr.create_group(ObjectStore(store), attributes={"complete": 1})
     rows = np.arange(n_rows)
-    stored: dict[str, Any] = zarr_codecs(codec, itemsize=np.dtype(dtype).itemsize)
+    stored: dict[str, Any] = dict(zarr_codecs(codec, itemsize=np.dtype(dtype).itemsize))
     stored |= {"chunks": (8, 8, 8), "shards": (64, 16, 16)}
     pixels: Any = group.create_array(
         "band_1", shape=(n_rows, 16, 16), dtype=dtype, dimension_names=(dim, "y", "x"), fill_value=0, **stored

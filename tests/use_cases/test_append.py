@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixel_gather.adapters.cube.check_cube import check_cube
-from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.errors import AppendRunningError, ArrayExistsError, RequestError
 from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.window import Transform
 from pixel_gather.use_cases import row_claim
 from pixel_gather.use_cases.append import complete_cube
 from support.appends import GrownPlace, equal_but_for_clocks
-from support.failing_cube import KilledError, WatchedCube
-from support.fakes import UTM, FakeImage, FakeTable
+from support.fakes import UTM, FakeControl, FakeImage, FakeTable
+from support.yielding_cube import YieldingCube
 
 N = 14
+FAKE_PUT = FakeControl.put
 RNG = np.random.default_rng(14)
 IMAGES = {f"s3://b/{n}": RNG.integers(0, 999, (1, 20, 20), "uint16") for n in range(N)}
 
@@ -199,40 +199,57 @@ def test_several_measurements_grow_together() -> None:
     assert report.digest == expected.digest
 
 
-def killed_at(operation: int) -> Callable[[Any], GrowingZarrCube]:
-    """Return a cube whose process ends before this operation."""
-    left = [operation]
-
-    def count() -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise KilledError
-
-    return lambda store: WatchedCube(store, "place", before=count)
+type State = tuple[dict[str, bytes], dict[str, bytes]]
+"""All objects of the store of a cube, and of its control files."""
 
 
-def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on() -> None:
-    """It is killed before each of its operations on the store in turn."""
+def states_of_an_append(grown: GrownPlace, table: FakeTable, monkeypatch: pytest.MonkeyPatch) -> list[State]:
+    """Append, and return what was stored before each PUT that changes something. Other steps only read."""
+    states: list[State] = []
+
+    def note(store: Any) -> None:
+        if store in (grown.store, grown.control) and (now := state_of(grown)) not in states[-1:]:
+            states.append(now)
+
+    def watched(put: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(store: Any, *arguments: Any, **named: Any) -> Any:
+            note(store)
+            return put(store, *arguments, **named)
+
+        return noted
+
+    def put_control(store: FakeControl, key: str, content: bytes) -> Any:
+        note(grown.control)
+        return FAKE_PUT(store, key, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(obstore, "put", watched(obstore.put))
+        patch.setattr(obstore, "put_async", watched(obstore.put_async))
+        patch.setattr(FakeControl, "put", put_control)
+        assert grown.append(table) is not None
+    return states
+
+
+def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is killed before each of its PUTs in turn. A process that starts anew knows only what is stored."""
     base = place(2, 4)
     base.gather(rows(0, 1, 2))
-    whole = place(2, 4)
-    whole.gather(rows(0, 1, 2, 3, 4))
-    old, new, operation = base.digest(), whole.digest(), 0
-    while True:
-        grown = copied(base)
-        grown.watch = killed_at(operation)
-        try:
-            grown.append(rows(3, 4))
-            break
-        except KilledError:
-            assert grown.digest() == old
-        grown.watch = plain
-        assert grown.append(rows(3, 4)) is not None
-        assert grown.digest() == new
-        if operation % 3 == 0:
+    whole = copied(base)
+    old = base.digest()
+    states = states_of_an_append(whole, rows(3, 4), monkeypatch)
+    new = whole.digest()
+
+    for n, state in enumerate(states):
+        grown = GrownPlace(images=base.images, request=base.request)
+        restore(grown, state)
+        assert grown.digest() == old, n
+        assert grown.append(rows(3, 4)) is not None, n
+        assert grown.digest() == new, n
+        if n % 10 == 0:
             assert check_cube(grown.store, place="grown").differences == ()
-        operation += 13 if operation else 1
-    assert operation > 80
+    assert len(states) > 25
 
 
 def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +301,7 @@ def test_two_appends_at_once_lose_nothing(seed: int) -> None:
     async def both() -> None:
         await asyncio.gather(one(3, 4), one(5, 6, 7))
 
-    grown.watch = lambda store: WatchedCube(store, "place")
+    grown.watch = lambda store: YieldingCube(store, "place")
     asyncio.run(both())
 
     times = grown.open()["time"].values.astype("datetime64[s]").astype(int).tolist()
@@ -301,17 +318,24 @@ async def read(grown: GrownPlace, key: str) -> bytes:
     return there.content
 
 
-def plain(store: Any) -> GrowingZarrCube:
-    """Return a cube that is not watched."""
-    return GrowingZarrCube(store, "place")
+def state_of(grown: GrownPlace) -> State:
+    """Return everything that is stored."""
+    paths = [item["path"] for page in obstore.list(grown.store) for item in page]
+    return {path: bytes(obstore.get(grown.store, path).bytes()) for path in paths}, dict(grown.control.files)
+
+
+def restore(grown: GrownPlace, state: State) -> None:
+    """Store everything again."""
+    objects, files = state
+    for path, content in objects.items():
+        obstore.put(grown.store, path, content)
+    grown.control.files.update(files)
 
 
 def copied(base: GrownPlace) -> GrownPlace:
     """Return a copy of a place with its cube."""
     copy = GrownPlace(images=base.images, request=base.request)
-    for page in obstore.list(base.store):
-        for item in page:
-            obstore.put(copy.store, item["path"], obstore.get(base.store, item["path"]).bytes())
+    restore(copy, (state_of(base)[0], {}))
     return copy
 
 

@@ -745,7 +745,7 @@ def test_gather_shard_tells_measuring_from_writing() -> None:
     plan, tasks = gather.plan()
     write = gather.cube.write_shard
 
-    async def write_slowly(*given: Any, **more: Any) -> StoredShard:
+    async def write_slowly(*given: Any, **more: Any) -> StoredShard | None:
         await asyncio.sleep(0.2)
         return await write(*given, **more)
 

@@ -182,17 +182,17 @@ def _number(given: Mapping[str, str], name: str) -> float:
 
 
 def _to_number(given: Any, field: str) -> float:
-    wrong = RequestError(f"{given!r} is no number", field=field)
+    wrong = RequestError(f"{repr(given)[:60]} is no number", field=field)
     if isinstance(given, bool):
         raise wrong
     try:
         return float(given)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise wrong from error
 
 
 def _decoded(text: str, field: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(f"it is no JSON: {error}", field=field) from error

@@ -133,7 +133,11 @@ class Area:
         from shapely.geometry import shape  # noqa: PLC0415 # a search by box needs none of it
         from shapely.ops import unary_union  # noqa: PLC0415 # as above
 
-        geometries = [_checked_geometry(each, field) for each in _geometries(given, field)]
+        try:
+            parts = _geometries(given, field)
+        except RecursionError as error:
+            raise RequestError("its parts are nested too deeply", field=field) from error
+        geometries = [_checked_geometry(each, field) for each in parts]
         try:
             found = unary_union([shape(each) for each in geometries])
         except Exception as error:
@@ -254,7 +258,19 @@ def _check_position(position: Sequence[object], field: str) -> None:
         )
 
 
+def finite(value: object) -> float | None:
+    """Return a number as a float; None for anything else, and for one that is too large or not finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
 def _number(value: object, field: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise RequestError(f"{value!r} is no number", field=field)
-    return float(value)
+    found = finite(value)
+    if found is None:
+        raise RequestError(f"{repr(value)[:60]} is no number", field=field)
+    return found

@@ -37,6 +37,9 @@ OF_DUPLICATES: Final = frozenset(
 _SAME_SHARE: Final = 0.95
 """Of two boxes' union that their intersection covers."""
 
+_DIGITS: Final = 4000
+"""Python reads no longer number."""
+
 type Item = Mapping[str, Any]
 
 
@@ -76,15 +79,20 @@ def without_duplicates(items: Sequence[Item]) -> Kept:
 def _acquisition(item: Item) -> tuple[object, ...]:
     properties = item["properties"]
     if properties.get(FROM_HEADERS):
-        return (item.get("collection"), item["id"])
-    named = next((properties[name] for name in _ACQUISITIONS if properties.get(name)), None)
-    second = scene_key(item, name="item").start_us // 1_000_000
-    return item.get("collection"), properties.get("platform"), named or second, _cell(item)
+        return (scene_key(item, name="item").collection, item["id"])
+    key = scene_key(item, name="item")
+    named = _name(properties, _ACQUISITIONS)
+    return key.collection, _name(properties, ("platform",)), named or key.start_us // 1_000_000, _cell(item)
 
 
 def _cell(item: Item) -> object:
-    properties = item["properties"]
-    return next((properties[name] for name in _CELLS if properties.get(name)), None)
+    return _name(item["properties"], _CELLS)
+
+
+def _name(properties: Mapping[str, Any], names: Iterable[str]) -> str | int | float | None:
+    """Return the first of some properties that is a text or a number; None if none is."""
+    values = (properties.get(name) for name in names)
+    return next((value for value in values if value and isinstance(value, str | int | float)), None)
 
 
 def _is_same_place(one: Item, other: Item) -> bool:
@@ -118,4 +126,4 @@ def _rank(item: Item) -> tuple[tuple[tuple[int, object], ...], str, str]:
 def _natural(version: str) -> tuple[tuple[int, object], ...]:
     """Return a version's parts so that 5.10 is later than 5.9."""
     parts: Iterable[str] = version.replace("-", ".").split(".")
-    return tuple((1, int(part)) if part.isdigit() else (0, part) for part in parts)
+    return tuple((1, int(part)) if part.isdecimal() and len(part) < _DIGITS else (0, part) for part in parts)

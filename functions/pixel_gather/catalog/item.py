@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from pixel_gather.catalog.area import Box, check_box, unwrapped
+from pixel_gather.catalog.area import Box, check_box, finite, unwrapped
 from pixel_gather.catalog.time_range import parse_period
 from pixel_gather.catalog.where import CLOUD_COVER
 from pixel_gather.errors import RequestError
@@ -123,11 +123,16 @@ def footprint_of(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":
     if (geometry := item.get("geometry")) is None:
         return box(*unwrapped(key.box))
     try:
-        return shape(geometry)
+        found: BaseGeometry = shape(geometry)
     except Exception as error:  # shapely raises whatever the coordinates lead to
         raise RequestError(
             f"its geometry cannot be used: {str(error)[:200]}", field=f"item {key.id[:80]}"
         ) from error
+    if not found.is_empty and not all(map(math.isfinite, found.bounds)):
+        raise RequestError(
+            "its geometry cannot be used: a position is not finite", field=f"item {key.id[:80]}"
+        )
+    return found
 
 
 def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
@@ -144,7 +149,7 @@ def asset_hrefs(item: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tu
         if isinstance(each, Mapping) and isinstance(each.get("href"), str)
     ]
     if not names:
-        return [(key, each["href"]) for key, each in assets if "data" in each.get("roles", ("data",))]
+        return [(key, each["href"]) for key, each in assets if _is_data(each)]
     by_key = dict(assets)
     found = ((name, asset_of(by_key, name)) for name in names)
     return [(name, asset["href"]) for name, asset in found if asset is not None]
@@ -167,6 +172,11 @@ def common_names(asset: Mapping[str, Any]) -> tuple[str, ...]:
     bands = [*_mappings(asset.get("bands")), *_mappings(asset.get("eo:bands"))]
     names = [band.get("eo:common_name") or band.get("common_name") or band.get("name") for band in bands]
     return tuple(name for name in names if isinstance(name, str))
+
+
+def _is_data(asset: Mapping[str, Any]) -> bool:
+    roles = asset.get("roles", ("data",))
+    return isinstance(roles, list | tuple) and "data" in roles
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:
@@ -198,8 +208,10 @@ def _positions(coordinates: Any) -> list[tuple[float, float]]:
             continue
         if isinstance(part[0], list | tuple):
             waiting.extend(part)
-        elif len(part) > 1 and all(isinstance(value, int | float) for value in part[:2]):
-            found.append((float(part[0]), float(part[1])))
+        elif len(part) > 1:
+            x, y = finite(part[0]), finite(part[1])
+            if x is not None and y is not None:
+                found.append((x, y))
     return found
 
 
@@ -210,7 +222,9 @@ def _is_box(geometry: object, box: Box) -> bool:
     if not isinstance(geometry, Mapping) or geometry.get("type") != "Polygon":
         return False
     rings = geometry.get("coordinates")
-    if not isinstance(rings, list | tuple) or len(rings) != 1 or len(rings[0]) != 5:  # noqa: PLR2004 # closed box
+    if not isinstance(rings, list | tuple) or len(rings) != 1 or not isinstance(rings[0], list | tuple):
+        return False
+    if len(rings[0]) != 5:  # noqa: PLR2004 # a closed box
         return False
     west, south, east, north = box
     ring = _positions(rings)
@@ -234,6 +248,5 @@ def _times_of(properties: Mapping[str, Any], name: str) -> tuple[int, int]:
 
 
 def _cloud_of(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return UNKNOWN_CLOUD
-    return int(min(max(value, 0), 100))
+    percent = finite(value)
+    return UNKNOWN_CLOUD if percent is None else int(min(max(percent, 0), 100))

@@ -34,6 +34,9 @@ _NEEDED: Final = frozenset(
 _US_PER_DEGREE: Final = 240_000_000
 """The sun takes four minutes for a degree of longitude."""
 
+_MOST_DIGITS: Final = 9
+"""Of a band's number."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetChoice:
@@ -205,13 +208,20 @@ def _claims(asset: Mapping[str, Any], choice: AssetChoice) -> dict[str, float]:
         ("nodata", "nodata_claimed"),
     ):
         values = [place.get(key) for place in places for key in (f"raster:{name}", name)]
-        number = next(
-            (value for value in values if isinstance(value, int | float) and not isinstance(value, bool)),
-            None,
-        )
+        number = next((each for value in values if (each := _float(value)) is not None), None)
         if number is not None:
-            found[column] = float(number)
+            found[column] = number
     return found
+
+
+def _float(value: object) -> float | None:
+    """Return a number as a float; None for anything else, and for one that is too large."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _asset(text: str) -> str:
@@ -220,4 +230,5 @@ def _asset(text: str) -> str:
 
 def _number(text: str) -> int | None:
     name, _, number = text.rpartition(":")
-    return int(number) if name and number.isdigit() and int(number) > 0 else None
+    is_number = number.isdecimal() and len(number) <= _MOST_DIGITS
+    return int(number) if name and is_number and int(number) > 0 else None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pixel_gather.catalog.area import finite
 from pixel_gather.errors import RequestError
 
 type Value = str | int | float | bool
@@ -55,10 +56,10 @@ _SYMBOLS: Final = {
     "<>": "neq",
 }
 _CONDITION: Final = re.compile(
-    r"\s*([A-Za-z_][\w:.\-]*)\s*(<=|>=|<>|!=|==|=|<|>|\bin\b)\s*(.+?)\s*",
+    r"\s*([A-Za-z_][\w:.\-]*)\s*(<=|>=|<>|!=|==|=|<|>|\bin\b)\s*(.+)",
     re.ASCII | re.DOTALL | re.IGNORECASE,
 )
-_AND: Final = re.compile(r"\s+and\s+(?=[A-Za-z_][\w:.\-]*\s*(?:[<>=!]|in\b))", re.IGNORECASE)
+_AND: Final = re.compile(r"(?<!\s)\s+and\s+(?=[A-Za-z_][\w:.\-]*\s*(?:[<>=!]|in\b))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +109,11 @@ def to_query(where: Where) -> dict[str, dict[str, Any]]:
 def most_cloud(where: Where) -> float | None:
     """Return the cloud cover in percent above which no scene can meet the conditions; None where any can."""
     bounds = [
-        float(each.value)
+        bound
         for each in where
         if each.name == CLOUD_COVER
         and each.operator in ("lt", "lte", "eq")
-        and isinstance(each.value, int | float)
+        and (bound := finite(each.value)) is not None
     ]
     return min(bounds, default=None)
 
@@ -160,7 +161,7 @@ def _of_text(text: str, field: str) -> list[Condition]:
 
 
 def _condition(text: str, field: str) -> Condition:
-    match = _CONDITION.fullmatch(text)
+    match = _CONDITION.fullmatch(text.rstrip())
     if match is None:
         raise RequestError(f"{text!r} is no condition; write one such as eo:cloud_cover<40", field=field)
     name, symbol, written = match.groups()

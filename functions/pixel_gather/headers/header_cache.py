@@ -11,12 +11,13 @@ from typing import Final
 
 import msgspec
 
+from pixel_gather.errors import StoreError
 from pixel_gather.model.outcome import Outcome
 from pixel_gather.model.source import CubeRow
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, row_ranges
 from pixel_gather.ports import SourceTable
-from pixel_gather.stores import ControlStore
+from pixel_gather.stores import ControlStore, unpacked
 
 PACKED_HEADERS_KEY: Final = "packed_headers.msgpack"
 _HEADERS: Final = "headers/shards/"
@@ -50,11 +51,14 @@ def _within_limit(rows: Iterator[tuple[bytes | None, ...]]) -> Iterator[tuple[by
 
 
 async def load_packed_headers(task: ShardTask, control: ControlStore) -> PackedHeaders:
-    """Return the packed headers of a task's sources."""
+    """Return the packed headers of a task's sources; none if they are damaged."""
     if task.headers_start == task.headers_stop:
         return ()
     part = await control.get_range(PACKED_HEADERS_KEY, task.headers_start, task.headers_stop)
-    return msgspec.msgpack.decode(part, type=list[list[bytes | None]])
+    try:
+        return unpacked(part, list[list[bytes | None]], key=PACKED_HEADERS_KEY)
+    except StoreError:
+        return ()
 
 
 async def put_headers(
@@ -97,7 +101,8 @@ async def gathered_headers(
                 yield list(found.items())
                 found = {}
             row_start = task.row_start
-            for href, packed_header in msgspec.msgpack.decode(part or b"\x90", type=list[tuple[str, bytes]]):
+            entries = unpacked(part or b"\x90", list[tuple[str, bytes]], key=_key(task))
+            for href, packed_header in entries:
                 found[href] = max(found.get(href, b""), packed_header, key=len)
     if found:
         yield list(found.items())

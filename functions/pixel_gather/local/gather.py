@@ -31,6 +31,7 @@ from pixel_gather.adapters.object_store.object_store import (
     split_href,
 )
 from pixel_gather.adapters.object_store.signing import Sign, Signing
+from pixel_gather.adapters.report.notebook import notebook_html
 from pixel_gather.adapters.report.report_writer import write_report
 from pixel_gather.adapters.report.written_report import PAGE_KEY, look_for_report
 from pixel_gather.adapters.source_list.list_file import Check
@@ -204,6 +205,14 @@ class Gathered:
         store = ObjectStore(open_place(self.place, self.stores), read_only=True)
         on_s3: xr.Dataset = xr.open_zarr(store)
         return on_s3
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the first picture, and a table."""
+
+        def open_store() -> Store:
+            return open_existing(self.place, self.stores)[0]
+
+        return notebook_html(open_store, self.report, place=self.place, page=self.page)
 
 
 def gather(

@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import zarr
 
+from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.join.copied_cube import copy_cubes
 from pixel_gather.adapters.join.find_members import find_members
@@ -256,9 +258,16 @@ def joined_presence(
 def joined_files(
     place: str | os.PathLike[str], *, group: str | None, stores: StoreSettings | None
 ) -> JoinedFiles:
-    """Return the files of the latest version, as if they were one cube. Errors as in `open_joined`."""
+    """Return the files of the latest version, as if they were one cube. Errors as in `open_joined`.
+
+    A virtual cube may be there, too.
+    """
     store = open_repository(place, stores).at(None)
-    return JoinedFiles(store, chosen(read_groups(store), group))
+    root = zarr.open_group(store, mode="r", use_consolidated=False)
+    if "groups" not in root.attrs:
+        return JoinedFiles(store, root, tuple(gather_of(root.attrs)["report"]["measurements"]))
+    joined = chosen(read_groups(store), group)
+    return JoinedFiles(store, joined.group, tuple(joined.record["kind"]["measurements"]))
 
 
 def open_repository(place: str | os.PathLike[str], stores: StoreSettings | None) -> Repository:

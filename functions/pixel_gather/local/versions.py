@@ -129,7 +129,7 @@ def _found(growing: GrowingZarrCube) -> FoundCube:
 def _number_of(found: FoundCube, version: int | str) -> int:
     """Return the number of a version that is named by its number or by a time."""
     numbers = [each.number for each in found.versions]
-    if isinstance(version, int) or version.isdigit():
+    if isinstance(version, int) or version.isdecimal():
         if int(version) not in numbers:
             raise RequestError(f"the cube has the versions 1 to {numbers[-1]}, not {version}", field=_FIELD)
         return int(version)
@@ -142,7 +142,7 @@ def _number_of(found: FoundCube, version: int | str) -> int:
 
 
 def _before(text: int | str) -> Callable[[CubeVersion], bool]:
-    if isinstance(text, int) or text.isdigit():
+    if isinstance(text, int) or text.isdecimal():
         number = int(text)
         return lambda each: each.number < number
     until = _time(text)

@@ -81,7 +81,9 @@ def serving_cube(
     group: str | None = None,
     stores: StoreSettings | None = None,
 ) -> Iterator[CubeServer]:
-    """Open a server for one cube or for joined cubes. Call ``serve_forever``. It ends with the context.
+    """Open a server for one cube, for joined cubes or for a virtual cube.
+
+    Call ``serve_forever``. It ends with the context.
 
     Args:
         place: A folder, or ``s3://bucket/prefix``.

@@ -57,6 +57,8 @@ class TileCoding:
 
     def difference(self, other: "TileCoding") -> str | None:
         """Return in words the first property in which another source differs, or None."""
+        if self == other:
+            return None
         for each in fields(self):
             ours, theirs = getattr(self, each.name), getattr(other, each.name)
             if ours != theirs:

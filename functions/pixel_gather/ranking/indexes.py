@@ -32,6 +32,9 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Other names of a band. Landsat's B4 is red or nir by satellite, so a request has to name it."""
 
+_MOST_DIGITS: Final = 9
+"""Of a band's number."""
+
 _OF_PICTURES: Final = {"red": 1, "green": 2, "blue": 3}
 
 
@@ -54,4 +57,5 @@ def band_number(name: str) -> int | None:
     if name.lower() in _OF_PICTURES:
         return _OF_PICTURES[name.lower()]
     digits = name[1:]
-    return int(digits) if name[:1] in ("b", "B") and digits.isdigit() and int(digits) > 0 else None
+    is_number = digits.isdecimal() and len(digits) <= _MOST_DIGITS
+    return int(digits) if name[:1] in ("b", "B") and is_number and int(digits) > 0 else None

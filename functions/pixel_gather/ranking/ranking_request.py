@@ -77,7 +77,7 @@ class Precision:
         if text == "exact":
             return cls(kind="exact")
         name, _, number = text.partition(":")
-        if name == "every" and number.strip().isdigit() and int(number) in _STEPS:
+        if name == "every" and number.strip() in {str(step) for step in _STEPS}:
             return cls(kind="every", step=int(number))
         try:
             bound = math.nan if isinstance(given, bool) else float(text)

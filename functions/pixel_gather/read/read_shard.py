@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, isnan
 from typing import Any, Final
 
@@ -107,6 +107,10 @@ async def read_shard(
     Returns:
         For each row, one outcome per source slot, in the order of ``rows``.
     """
+    views = [
+        _View(plan=plan, slot_index=index, task=task, projector=projector) for index in range(len(plan.slots))
+    ]
+    weights = [view.n_tile_rows for view in views]
 
     async def read_one(index: int, slot_index: int, source: Source | None) -> Outcome:
         buffer = buffers[slot_index]
@@ -114,14 +118,13 @@ async def read_shard(
         if source is None:
             outcome = Outcome(status=Status.ABSENT)
         else:
-            view = _View(plan=plan, slot_index=slot_index, task=task, projector=projector)
             reads_tiles = not isinstance(buffer, StoredTiles) or buffer.reads_tiles
-            weight = view.n_tile_rows if reads_tiles else 1
+            weight = weights[slot_index] if reads_tiles else 1
             async with limiter.permit(source.href, weight=weight) as permit:
                 outcome = await _read_source(
                     source,
                     out,
-                    view,
+                    views[slot_index],
                     reader=reader,
                     timeout_s=source_timeout_s,
                     read_until=read_until,
@@ -159,6 +162,8 @@ class _View:
     slot_index: int
     task: ShardTask
     projector: Projector
+    _placed: dict[object, "_Placed"] = field(default_factory=dict)
+    """By the geometry and scaling of sources. Many files of one product share them."""
 
     @property
     def slot(self) -> SourceSlot:
@@ -182,21 +187,39 @@ class _View:
         """
         plan, slot = self.plan, self.slot
         _check_likeness(header, slot)
-        window = locate_like(
-            plan.rule, header, template=slot.grid, window=slot.window, projector=self.projector
-        )
-        placement = Placement.on(Grid.of(header), window)
+        placed = self._placed_like(header)
+        window = placed.window
         outcome.etag, outcome.object_nbytes = header.etag, header.nbytes
-        outcome.transform, outcome.crs = placement.transform, placement.crs
+        outcome.transform, outcome.crs = placed.placement.transform, placed.placement.crs
         outcome.nodata = header.nodata if header.nodata is not None else plan.default_nodata
-        outcome.scaling = plan.other_scaling(self.slot_index, header)
-        outcome.is_aligned = placement.covers_same_pixels_as(plan.placement)
+        outcome.scaling, outcome.is_aligned = placed.scaling, placed.is_aligned
         if plan.wants_same_grid and not outcome.is_aligned:
             reason = "its pixels do not coincide with the cube's"
             raise SourceError(reason, href=header.href, status=Status.UNLIKE)
         if plan.passes_through:
             check_passes(header, window, slot.coding)
         return window.rows(self.task.y_start, self.task.y_stop)
+
+    def _placed_like(self, header: Header) -> "_Placed":
+        """Return where the window lies on a source with this header."""
+        key = (
+            (header.width, header.height, header.transform, header.crs),
+            (header.tile_width, header.tile_height, header.scales, header.offsets),
+        )
+        placed = self._placed.get(key)
+        if placed is None:
+            plan, slot = self.plan, self.slot
+            window = locate_like(
+                plan.rule, header, template=slot.grid, window=slot.window, projector=self.projector
+            )
+            placement = Placement.on(Grid.of(header), window)
+            placed = self._placed[key] = _Placed(
+                window=window,
+                placement=placement,
+                scaling=plan.other_scaling(self.slot_index, header),
+                is_aligned=placement.covers_same_pixels_as(plan.placement),
+            )
+        return placed
 
     def check_sparse(self, tiles: Sequence[Sequence[object | None]], header: Header) -> None:
         """Refuse a source whose absent tiles stand for another value than the cube's."""
@@ -213,6 +236,18 @@ class _View:
         if self.plan.masked and outcome.nodata is None:
             outcome.nodata = self.plan.nodata(self.slot_index)  # hidden pixels hold it, and are not valid
         out[...] = self.plan.fill_value(self.slot_index) if outcome.nodata is None else outcome.nodata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """Where the window of a slot lies on a source."""
+
+    window: Window
+    placement: Placement
+    scaling: tuple[tuple[float, float], ...] | None
+    """As `Outcome.scaling`."""
+
+    is_aligned: bool
 
 
 async def _read_source(

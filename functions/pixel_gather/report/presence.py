@@ -24,6 +24,7 @@ TIME_UNITS: Final = {"day": "D", "month": "M", SOLAR_DAY: "D"}
 _US_PER_DEGREE: Final = 240_000_000
 """The sun moves by one degree of longitude in four minutes."""
 
+_US_PER_DAY: Final = 86_400_000_000
 _FIELD: Final = "by"
 _BLOCK_NBYTES: Final = 64
 """Bytes of the grid in one block. Each has 8 bins."""
@@ -192,16 +193,20 @@ def _axis_of_numbered(name: str, values: NumberedTexts) -> Axis:
 
 def _axis_of_time(name: str, values: Values) -> Axis:
     there = values != NO_TIME
-    times = values[there].astype("datetime64[us]")
+    times = values if there.all() else values[there]
     bins = np.full(len(values), -1, dtype="int64")
     if name not in TIME_UNITS or not len(times):
-        labels, bins[there] = np.unique(times, return_inverse=True)
+        labels, bins[there] = np.unique(times.astype("datetime64[us]"), return_inverse=True)
         return Axis(name=name, labels=labels, bins=bins)
-    unit = f"datetime64[{TIME_UNITS[name]}]"
-    numbers = times.astype(unit).astype("int64")
-    first, last = int(numbers.min()), int(numbers.max())
-    bins[there] = numbers - first
-    return Axis(name=name, labels=np.arange(first, last + 1).astype(unit), bins=bins)
+    days = times // _US_PER_DAY
+    first_day = int(days.min())
+    calendar = np.arange(first_day, int(days.max()) + 1).astype("datetime64[D]")
+    numbers = calendar.astype(f"datetime64[{TIME_UNITS[name]}]").astype("int64")
+    first, last = int(numbers[0]), int(numbers[-1])
+    bins[there] = (numbers - first)[days - first_day]
+    return Axis(
+        name=name, labels=np.arange(first, last + 1).astype(f"datetime64[{TIME_UNITS[name]}]"), bins=bins
+    )
 
 
 def presence_of(axes: Sequence[Axis], *, counts: "np.ndarray[Any, np.dtype[np.bool_]]") -> Presence:

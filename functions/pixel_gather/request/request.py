@@ -20,6 +20,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import to_json
 
 from pixel_gather.errors import RequestError
 from pixel_gather.model.tile_coding import AS_STORED
@@ -99,6 +100,21 @@ class _Scenes(_Model):
     @classmethod
     def _one_asset(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
+
+    @field_validator("area", "where")
+    @classmethod
+    def _is_plain(cls, given: Any) -> Any:
+        """Refuse what cannot be stored as JSON, or comes out of it otherwise."""
+        if not isinstance(given, dict):
+            return given
+        try:
+            json.dumps(given, allow_nan=False, ensure_ascii=False).encode()
+            to_json(given)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(
+                "write plain JSON: finite numbers, texts that are UTF-8, and few levels of nesting"
+            ) from error
+        return given
 
 
 class CmrCollection(_Model):

@@ -27,13 +27,12 @@ from pixel_gather.report.row_coordinates import (
     table_values,
 )
 from pixel_gather.report.row_evidence import evidence_of
-from pixel_gather.stores import ControlStore, CubeStore, EarlierRows, GrowingCube, needed_file
+from pixel_gather.stores import ControlStore, CubeStore, EarlierRows, GrowingCube, needed_file, unpacked
 from pixel_gather.use_cases.gather_shard import were_read
 from pixel_gather.use_cases.step_files import (
     FOUND_LIST_KEY,
     both,
     committed_sidecars,
-    decoded_result,
     rows_of,
 )
 
@@ -153,7 +152,7 @@ class _Sidecars:
     async def result(self, task: ShardTask) -> ShardResult | None:
         """Return a task's result; None if the task is not committed."""
         key = self.keys.get(task.index)
-        return None if key is None else decoded_result(await needed_file(self.control, key))
+        return None if key is None else unpacked(await needed_file(self.control, key), ShardResult, key=key)
 
 
 @dataclass(slots=True)

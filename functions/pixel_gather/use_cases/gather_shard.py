@@ -9,8 +9,6 @@ from functools import partial
 from math import inf
 from typing import Final
 
-import msgspec
-
 from pixel_gather.claim import check_claim
 from pixel_gather.headers.header_cache import (
     PackedHeaders,
@@ -32,8 +30,9 @@ from pixel_gather.read.row_work import RowWork
 from pixel_gather.read.stored_tiles import BandTiles, StoredTiles
 from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, RowEncoder, StoredShard
 from pixel_gather.task_group import all_of
+from pixel_gather.use_cases.commit_shard import Put, commit_shard
 from pixel_gather.use_cases.row_claim import check_row_claim
-from pixel_gather.use_cases.step_files import both, committed_result, rows_of, sidecar_key
+from pixel_gather.use_cases.step_files import both, committed_result, rows_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,101 +177,74 @@ async def gather_shard(
             read = time.perf_counter()
             await work.ended()
         pictures = _pictures(pixels, outcomes, plan=plan, task=task) if plan.append is None else []
-        committed = await _committed_meanwhile(task, plan, cube, control, claims)
-        if committed is not None:
-            return FilledShard(result=committed, is_new=False)
         measured = time.perf_counter()
-        if growing is not None and is_append:
-            writing = _add_to_shards(
-                task, plan, _decoded(pixels), growing=growing, cube=cube, control=control
+
+        def result_of(stored: Sequence[StoredShard]) -> ShardResult:
+            return ShardResult(
+                index=task.index,
+                rows=outcomes,
+                read_s=read - started,
+                measure_s=measured - read,
+                write_s=time.perf_counter() - measured,
+                stored_nbytes=sum(each.nbytes for each in stored),
+                peak_rss_mib=peak_rss_mib(),
+                machine=machine(),
+                pictures=pictures,
             )
-        else:
-            writing = _write_shards(task, plan, encoders, cube)
-        try:
-            stored, _ = await both(writing, put_headers(task, rows, outcomes, control))
-        except _CommittedMeanwhileError as meanwhile:
-            return FilledShard(result=meanwhile.result, is_new=False)
-    result = ShardResult(
-        index=task.index,
-        rows=outcomes,
-        read_s=read - started,
-        measure_s=measured - read,
-        write_s=time.perf_counter() - measured,
-        stored_nbytes=sum(each.nbytes for each in stored),
-        peak_rss_mib=peak_rss_mib(),
-        machine=machine(),
-        pictures=pictures,
-    )
-    await control.put(sidecar_key(task.index, [each.etag for each in stored]), msgspec.msgpack.encode(result))
-    return FilledShard(result=result, is_new=True)
+
+        committing = commit_shard(
+            task,
+            plan=plan,
+            cube=cube,
+            control=control,
+            put=_put_of(task, plan, pixels, encoders=encoders, cube=cube, growing=growing),
+            check_claim=partial(_check_claims, plan, claims, growing),
+            result_of=result_of,
+        )
+        # first: it takes the packed headers out of the outcomes
+        headers = asyncio.ensure_future(put_headers(task, rows, outcomes, control))
+        (result, is_new), _ = await both(committing, headers)
+    return FilledShard(result=result, is_new=is_new)
 
 
 async def _ready(plan: CubePlan) -> CubePlan:
     return plan
 
 
-async def _committed_meanwhile(
+async def _check_claims(plan: CubePlan, claims: ControlStore | None, growing: GrowingCube | None) -> None:
+    """Raise an error if the place belongs to another plan now."""
+    if growing is not None and plan.append is not None:
+        await check_row_claim(growing, plan)
+    elif claims is not None:
+        await check_claim(claims, plan.claim)
+
+
+def _put_of(
     task: ShardTask,
     plan: CubePlan,
-    cube: CubeStore,
-    control: ControlStore,
-    claims: ControlStore | None,
-) -> ShardResult | None:
-    """Return the result if another worker has committed the task. Raise an error if the claim changed."""
-    committing = committed_result(task, plan=plan, cube=cube, control=control)
-    if claims is None:
-        return await committing
-    _, committed = await both(check_claim(claims, plan.claim), committing)
-    return committed
-
-
-async def _write_shards(
-    task: ShardTask, plan: CubePlan, encoders: Sequence[RowEncoder], cube: CubeStore
-) -> list[StoredShard]:
-    """Write the task's objects, one per measurement, one after another."""
-    return [
-        await cube.write_shard(measurement, task.shard_key(plan), encoder)
-        for measurement, encoder in zip(plan.measurements, encoders, strict=True)
-    ]
-
-
-class _CommittedMeanwhileError(Exception):
-    """Another worker has committed the task. It is no error."""
-
-    def __init__(self, result: ShardResult) -> None:
-        super().__init__()
-        self.result = result
-
-
-async def _add_to_shards(
-    task: ShardTask,
-    plan: CubePlan,
-    bands: Sequence[Pixels],
+    pixels: Sequence[Pixels | BandTiles],
     *,
-    growing: GrowingCube,
+    encoders: Sequence[RowEncoder],
     cube: CubeStore,
-    control: ControlStore,
-) -> list[StoredShard]:
-    """Add the task's rows to its objects, one after another."""
+    growing: GrowingCube | None,
+) -> Put:
+    """Return what puts the object of one measurement, or adds rows to it."""
+    key = task.shard_key(plan)
 
-    async def still_ours() -> None:
-        _, committed = await both(
-            check_row_claim(growing, plan), committed_result(task, plan=plan, cube=cube, control=control)
-        )
-        if committed is not None:
-            raise _CommittedMeanwhileError(committed)
+    async def put(index: int, replaces: str | None) -> StoredShard | None:
+        return await cube.write_shard(plan.measurements[index], key, encoders[index], replaces=replaces)
 
-    return [
-        await growing.write_added_shard(
-            plan,
-            measurement,
-            task.shard_key(plan),
-            pixels,
-            n_before=task.row_start % plan.layout.shard[0],
-            still_ours=still_ours,
+    if growing is None or plan.append is None:
+        return put
+    bands, n_before = _decoded(pixels), task.row_start % plan.layout.shard[0]
+
+    async def add(index: int, replaces: str | None) -> StoredShard | None:
+        measurement = plan.measurements[index]
+        return await growing.write_added_shard(
+            plan, measurement, key, bands[index], n_before=n_before, replaces=replaces
         )
-        for measurement, pixels in zip(plan.measurements, bands, strict=True)
-    ]
+
+    return add
 
 
 async def _measure_and_encode(

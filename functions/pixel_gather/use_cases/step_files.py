@@ -12,7 +12,7 @@ from pixel_gather.model.outcome import ShardResult
 from pixel_gather.model.source import CubeRow
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
-from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, needed_file
+from pixel_gather.stores import ControlStore, CubeStore, GrowingCube, damaged, needed_file, unpacked
 from pixel_gather.task_group import all_of
 
 # MessagePack: nodata and statistics are often NaN, which JSON does not have.
@@ -35,7 +35,11 @@ async def load_plan(control: ControlStore) -> CubePlan:
 
 async def load_tasks(control: ControlStore) -> tuple[ShardTask, ...]:
     """Return the tasks that `plan_gather` wrote."""
-    return msgspec.json.decode(await needed_file(control, TASKS_KEY), type=tuple[ShardTask, ...])
+    content = await needed_file(control, TASKS_KEY)
+    try:
+        return msgspec.json.decode(content, type=tuple[ShardTask, ...])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise damaged(PLAN_KEY, error) from error  # without a plan, all is written again
 
 
 async def committed_sidecars(
@@ -46,12 +50,11 @@ async def committed_sidecars(
     control: ControlStore,
 ) -> dict[int, str]:
     """Return the keys of the committed tasks' sidecars, by the tasks' indexes; see `sidecar_key`."""
-    etags, written = await both(cube.shard_etags(plan), control.list_(_SIDECARS))
+    etags, written = await both(cube.shard_etags(plan), control.list_(_SIDECARS, skip_empty=True))
     found: dict[int, str] = {}
     for task in tasks:
         own = [etags.get(key) for key in task.object_keys(plan)]
-        key = sidecar_key(task.index, [each for each in own if each is not None])
-        if None not in own and key in written:
+        if own[0] is not None and None not in own and (key := sidecar_key(task.index, own[0])) in written:
             found[task.index] = key
     return found
 
@@ -60,38 +63,32 @@ async def committed_result(
     task: ShardTask, *, plan: CubePlan, cube: CubeStore, control: ControlStore
 ) -> ShardResult | None:
     """Return the result that a task's sidecar holds, or None if the task is not committed."""
-    own = await all_of(cube.shard_etag(key) for key in task.object_keys(plan))
-    etags = [each for each in own if each is not None]
-    if len(etags) < len(own):
+    etags = await all_of(cube.shard_etag(key) for key in task.object_keys(plan))
+    if etags[0] is None or None in etags:
         return None
-    content = await control.get(sidecar_key(task.index, etags))
-    return None if content is None else decoded_result(content)
+    key = sidecar_key(task.index, etags[0])
+    content = await control.get(key)
+    return unpacked(content, ShardResult, key=key) if content else None
 
 
-def sidecar_key(index: int, etags: Sequence[str]) -> str:
-    """Return the key of the sidecar that belongs to these objects of a shard.
+def sidecar_key(index: int, etag: str) -> str:
+    """Return the key of the sidecar that belongs to a version of a shard.
 
     Two workers may fill one shard at the same time and read it differently: a source was replaced, or timed
-    out for one of them. Then the objects that were put last count. Only the sidecar that was written with
-    them has their ETags in its key, so no result can be taken for that of other pixels. If its worker did
-    not get to write it, the task is not committed.
+    out for one of them. So a result must not be taken for that of other pixels. An empty sidecar says that
+    the version was given up; see `pixel_gather.use_cases.commit_shard`.
 
     Args:
         index: Of the task.
-        etags: One for each object, in the order of the measurements.
+        etag: Of the object of the first measurement.
     """
-    version = hashlib.blake2b("\n".join(etags).encode(), digest_size=8).hexdigest()
+    version = hashlib.blake2b(etag.encode(), digest_size=8).hexdigest()
     return f"{_SIDECARS}{index:05d}-{version}.msgpack"
-
-
-def decoded_result(content: bytes) -> ShardResult:
-    """Return the result from the content of its sidecar."""
-    return msgspec.msgpack.decode(content, type=ShardResult)
 
 
 def decoded_plan(content: bytes) -> CubePlan:
     """Return the plan from the content of its file."""
-    return msgspec.msgpack.decode(content, type=CubePlan)
+    return unpacked(content, CubePlan, key=PLAN_KEY)
 
 
 async def rows_of(task: ShardTask, control: ControlStore) -> list[CubeRow]:
@@ -101,7 +98,7 @@ async def rows_of(task: ShardTask, control: ControlStore) -> list[CubeRow]:
         StoreError: The list holds another number of rows for the task.
     """
     part = await control.get_range(LIST_KEY, task.list_start, task.list_stop)
-    rows = msgspec.msgpack.decode(part, type=list[CubeRow])
+    rows = unpacked(part, list[CubeRow], key=PLAN_KEY)  # without a plan, the list is written again
     if len(rows) != task.n_rows:
         raise StoreError(f"task {task.index} has {task.n_rows} rows, its part of the list {len(rows)}")
     return rows

@@ -33,6 +33,7 @@ def describe(store: Store, setting: BlockSetting) -> None:
             ARRAY,
             shape=setting.shape,
             layout=setting.layout,
+            is_sharded=True,
             dtype=setting.dtype,
             fill_value=FILL,
             dims=("source", "y", "x"),

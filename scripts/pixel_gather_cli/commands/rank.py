@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.errors import RequestError
@@ -15,7 +16,7 @@ from pixel_gather.extras import check_extra
 from pixel_gather.local.gather import Progress
 from pixel_gather.local.rank import catalog_sources, plan_ranking, rank_async
 from pixel_gather.model.plurals import counted
-from pixel_gather.ranking.limits import RankLimits
+from pixel_gather.ranking.ranking_body import RankingBody
 from pixel_gather.ranking.ranking_plan import plan_text
 from pixel_gather.ranking.ranking_request import RankingRequest
 from pixel_gather.ranking.table import COLUMNS, table_text
@@ -23,7 +24,13 @@ from pixel_gather.request.request import parse_sources
 from pixel_gather_cli.deployment.list_upload import uploaded_sources
 from pixel_gather_cli.deployment.remote import DEFAULT_STACK, Target, open_api
 from pixel_gather_cli.progress import open_progress
-from pixel_gather_cli.request_options import Numbers, in_home, settings_of, settings_options
+from pixel_gather_cli.request_options import (
+    Numbers,
+    in_home,
+    read_request_file,
+    settings_of,
+    settings_options,
+)
 
 _AREA = (
     click.option("--bbox", type=Numbers("W,S,E,N", kind=float), help="The area, in degrees.  [default: all]"),
@@ -94,16 +101,19 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("rank")
 @click.argument("list_file", metavar="[LIST]", required=False)
-@click.option("--by", required=True, metavar="WHAT", help="ndvi, red, clear, or (nir - red) / (nir + red).")
+@click.option("--by", metavar="WHAT", help="ndvi, red, clear, or (nir - red) / (nir + red).")
+@click.option("--request", "request_file", metavar="FILE", help="All of that as JSON or YAML instead.")
 @_options
 @settings_options
-def rank_command(*, list_file: str | None, by: str, **options: Any) -> int:
+def rank_command(*, list_file: str | None, by: str | None, request_file: str | None, **options: Any) -> int:
     """Rank scenes by what their pixels show in an area, each rank with its error.
 
     Names: red, green, blue, brightness, ndvi, ndwi, nbr, clear, valid, cloud. An expression takes names of
     bands, numbers, + - * / ( ) and abs, sqrt, log, min, max.
 
     With --deployed, a deployment ranks next to the data. It is named as for submit.
+
+    The file of --request has the fields of POST /rankings, and says which scenes are ranked and how.
 
     \b
     pixel-gather rank list.csv --by ndvi --top 20
@@ -120,12 +130,15 @@ def rank_command(*, list_file: str | None, by: str, **options: Any) -> int:
         _check_dry_run(place, out)
     if out["html"] is not None:
         check_extra("report", "ranking sheets")
-    limits = {"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")}
-    given = {"by": by} | _taken(options)
-    request = RankingRequest.of(**given)
-    sources = _sources(list_file, request, options)
+    taken = {name: options.pop(name) for name in _SAID_BY_REQUEST if name in options}
+    if request_file is None:
+        body = _body_of_options(list_file, by, taken, check_kept=kept.pop("check_kept"))
+    else:
+        del kept["check_kept"]
+        body = _body_of_file(request_file)
+    asked = RankingBody.of(body)
     if is_dry_run:
-        plan = run(plan_ranking(sources, request, settings=settings_of(options))).to_json()
+        plan = run(plan_ranking(asked.sources, asked.request, settings=settings_of(options))).to_json()
         click.echo(json.dumps(plan, indent=2) if out["as_json"] else plan_text(plan), nl=out["as_json"])
         return 0
     with open_progress("ranking", quiet=options.pop("quiet"), thing="scene") as show:
@@ -133,16 +146,17 @@ def rank_command(*, list_file: str | None, by: str, **options: Any) -> int:
             target = Target(
                 stack=place["stack"], api=place["api"], **{name: options[name] for name in _ACCOUNT}
             )
-            table = _on_aws(target, sources, given, limits, check_kept=kept["check_kept"], show=show)
+            table = _on_aws(target, body, show=show)
         else:
             ranking, pictures = run(
                 rank_async(
-                    sources,
-                    request,
+                    asked.sources,
+                    asked.request,
                     **kept,
-                    limits=RankLimits.of(limits),
+                    check_kept=asked.checks_kept,
+                    limits=asked.limits,
                     settings=settings_of(options),
-                    n_pictures=(request.top or _MOST_PICTURES) if out["html"] else 0,
+                    n_pictures=(asked.request.top or _MOST_PICTURES) if out["html"] else 0,
                     on_progress=show,
                 )
             )
@@ -194,32 +208,62 @@ def _check_dry_run(place: dict[str, Any], out: dict[str, Any]) -> None:
             raise RequestError("a dry run ranks nothing: leave it out", field=f"--{name}")
 
 
-def _on_aws(
-    target: Target,
-    sources: Any,
-    given: dict[str, Any],
-    limits: dict[str, Any],
-    *,
-    check_kept: bool,
-    show: Callable[[Progress], None],
-) -> dict[str, Any]:
+def _on_aws(target: Target, body: dict[str, Any], *, show: Callable[[Progress], None]) -> dict[str, Any]:
     """Return the table of a ranking by a deployment. A list of this machine is uploaded."""
     from pixel_gather_cli.deployment.ranking import rank_on_aws  # noqa: PLC0415 # only where it is asked for
 
     deployment = open_api(target)
-    parsed = uploaded_sources(parse_sources(sources), deployment)
-    body = {name: value for name, value in given.items() if name not in ("bbox", "geojson")}
-    body["sources"] = parsed.model_dump(mode="json", exclude_defaults=True)
-    area = {name: given[name] for name in ("bbox", "geojson") if given.get(name) is not None}
-    more = {"area": area, "check_kept": check_kept}
-    more["limits"] = {name: value for name, value in limits.items() if value is not None}
-    body = {
-        name: value for name, value in (body | more).items() if value is not None and value not in ({}, False)
-    }
+    if "sources" in body:
+        uploaded = uploaded_sources(parse_sources(body["sources"]), deployment)
+        body = body | {"sources": uploaded.model_dump(mode="json", exclude_defaults=True)}
     return rank_on_aws(deployment, body, on_progress=show)
 
 
+def _body_of_options(
+    list_file: str | None, by: str | None, options: dict[str, Any], *, check_kept: bool
+) -> dict[str, Any]:
+    """Return what ``POST /rankings`` takes.
+
+    Raises:
+        RequestError: An option is wrong.
+    """
+    if by is None:
+        raise click.UsageError("Missing option '--by'.")
+    limits = {"usd": options.pop("max_usd"), "seconds": options.pop("max_seconds")}
+    given = {"by": by} | _taken(options)
+    sources = parse_sources(_sources(list_file, RankingRequest.of(**given), options))
+    area = {name: given.pop(name) for name in ("bbox", "geojson") if given.get(name) is not None}
+    body = given | {
+        "sources": sources.model_dump(mode="json", exclude_defaults=True),
+        "area": area,
+        "limits": {name: value for name, value in limits.items() if value is not None},
+        "check_kept": check_kept,
+    }
+    return {name: value for name, value in body.items() if value is not None and value not in ({}, False)}
+
+
+def _body_of_file(file: str) -> dict[str, Any]:
+    """Return what a file says.
+
+    Raises:
+        RequestError: It cannot be read, or an option says the same.
+    """
+    context = click.get_current_context()
+    for name in ("list_file", "by", "check_kept", *_SAID_BY_REQUEST):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            shown = "LIST" if name == "list_file" else f"--{_OPTION_NAMES.get(name, name.replace('_', '-'))}"
+            raise RequestError("the file of --request says that: leave it out", field=shown)
+    return read_request_file(file, fields="by, and scenes or sources")
+
+
 _ACCOUNT = ("region", "profile", "endpoint")
+_SAID_BY_REQUEST = (
+    *("bbox", "geojson", "mask", "statistic", "precision", "order", "top", "bands", "raw"),
+    *("catalog", "stac", "datetime", "where", "collections", "max_usd", "max_seconds"),
+)
+"""Options that a file says instead."""
+
+_OPTION_NAMES = {"collections": "collection"}
 _MOST_PICTURES = 100
 
 
@@ -234,13 +278,18 @@ def _taken(options: dict[str, Any]) -> dict[str, Any]:
         except (OSError, ValueError) as error:
             raise RequestError(f"{geojson} is no GeoJSON file: {error}", field="--geojson") from error
     if mask is not None:
-        given["mask"] = _mask(mask)
+        given["mask"] = mask_option(mask)
     if bands is not None:
-        given["bands"] = _bands(bands)
+        given["bands"] = bands_option(bands)
     return given
 
 
-def _mask(text: str) -> dict[str, Any]:
+def mask_option(text: str) -> dict[str, Any]:
+    """Return the mask that ``--mask`` says.
+
+    Raises:
+        RequestError: It says none.
+    """
     band, _, values = text.rpartition(":")
     kind, equals, bits = values.partition("=")
     try:
@@ -252,7 +301,12 @@ def _mask(text: str) -> dict[str, Any]:
     return {"band": band, "bits" if equals else "drop": numbers}
 
 
-def _bands(text: str) -> dict[str, str]:
+def bands_option(text: str) -> dict[str, str]:
+    """Return the names that ``--bands`` says.
+
+    Raises:
+        RequestError: It says none.
+    """
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name.strip() and band.strip() for name, _, band in pairs):
         raise RequestError(f"{text!r} is not such as red=B4,nir=B5", field="--bands")

@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,9 +23,17 @@ _MOST_LINES = 20
 @click.option("--headers-only", is_flag=True, help="Compare only the versions (ETags) of the files.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV of every source instead of a summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--parquet", metavar="FILE", help="Write a line for every source here as well.")
 @settings_options
 def replay_command(
-    *, cube: str, to: str | None, headers_only: bool, as_csv: bool, as_json: bool, **options: Any
+    *,
+    cube: str,
+    to: str | None,
+    headers_only: bool,
+    as_csv: bool,
+    as_json: bool,
+    parquet: str | None,
+    **options: Any,
 ) -> int:
     """Gather again what a cube's receipt says, and show what has changed.
 
@@ -40,15 +49,23 @@ def replay_command(
         raise click.UsageError("give --json or --csv, not both")
     lines = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
 
+    sources: list[SourceDrift] = []
+
     def write(found: SourceDrift) -> None:
         if as_csv:
             lines.writerow(found.to_json())
+        if parquet is not None:
+            sources.append(found)
 
     if as_csv:
         lines.writeheader()
     found = replay(
         in_home(cube), in_home(to), headers_only=headers_only, settings=settings_of(options), on_source=write
     )
+    if parquet is not None:
+        from pixel_gather.adapters.report.drift_table import write_drifts  # noqa: PLC0415 # for Parquet alone
+
+        write_drifts(sources, Path(in_home(parquet)), about=found.to_json() | {"drifted": len(found.drifted)})
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     elif as_csv:

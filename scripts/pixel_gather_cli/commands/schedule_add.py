@@ -1,5 +1,7 @@
 """``pixel-gather schedule add``: a cube that keeps itself up to date."""
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -26,8 +28,9 @@ from pixel_gather_cli.request_options import request_of, request_options
     metavar="N",
     help="Search from N days before the cube's last row, for scenes that arrive late.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print what was added as a JSON object.")
 @stack_options
-def schedule_add_command(*, name: str, every: str, overlap_days: int, **options: Any) -> None:
+def schedule_add_command(*, name: str, every: str, overlap_days: int, as_json: bool, **options: Any) -> None:
     """Add a schedule: at each tick, a search is repeated and what is new is appended to a cube.
 
     REQUEST is a JSON or YAML file, or - for standard input; options replace its fields. The first tick makes
@@ -39,5 +42,8 @@ def schedule_add_command(*, name: str, every: str, overlap_days: int, **options:
     """
     schedules = Schedules.taken_from(options)
     request = request_of(options).to_json()
-    schedules.add(Schedule(name=name, every=every, request=request, overlap_days=overlap_days))
+    schedule = Schedule(name=name, every=every, request=request, overlap_days=overlap_days)
+    schedules.add(schedule)
+    if as_json:
+        click.echo(json.dumps(asdict(schedule), indent=2))
     click.echo(f"added {name}: {every}", err=True)

@@ -1,5 +1,6 @@
 """``pixel-gather schedule remove``: the end of a schedule."""
 
+import json
 from typing import Any
 
 import click
@@ -9,12 +10,15 @@ from pixel_gather_cli.deployment.schedules import Schedules, stack_options
 
 @click.command("remove")
 @click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print what was removed as a JSON object.")
 @stack_options
-def schedule_remove_command(*, name: str, **options: Any) -> None:
+def schedule_remove_command(*, name: str, as_json: bool, **options: Any) -> None:
     """Remove a schedule. Its cube stays, and a gather that runs goes on.
 
     \b
     pixel-gather schedule remove daily
     """
     Schedules.taken_from(options).remove(name)
+    if as_json:
+        click.echo(json.dumps({"name": name}))
     click.echo(f"removed {name}", err=True)

@@ -548,7 +548,7 @@ async def _write_ones(cube: ZarrCube, plan: CubePlan, key: tuple[int, int, int])
     """Write a shard of one row."""
     encoder = cube.encoder(plan, plan.measurements[0], np.ones((1, 16, 16), "uint16"))
     await encoder.encode_rows(0, 1)
-    await cube.write_shard(plan.measurements[0], key, encoder)
+    await cube.write_shard(plan.measurements[0], key, encoder, replaces=None)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import obstore
@@ -10,7 +11,7 @@ import zarr
 from obstore.store import MemoryStore
 
 from pixel_gather.adapters.cube.tile_codecs import Codecs, register_codecs, tile_codecs
-from pixel_gather.adapters.cube.zarr_metadata import put_pixel_array, zarr_codecs
+from pixel_gather.adapters.cube.zarr_metadata import put_metadata, put_pixel_array, zarr_codecs
 from pixel_gather.model.tile_coding import TileCoding
 from pixel_gather.plan.layout import Layout
 
@@ -117,3 +118,36 @@ def test_tiles_kept_as_they_are_are_described_as_by_zarr_python(
     )
 
     assert written(dtype, 0, tile_codecs(coding)) == written_by_zarr(dtype, 0, tile_codecs(coding))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill_value"),
+    [("string", ""), ("bool", False), ("int64", -(2**63)), ("float32", math.nan), ("uint8", 255)],
+)
+def test_coordinates_are_described_as_by_zarr_python(dtype: str, fill_value: float | str) -> None:
+    """Each kind of coordinate, in chunks without shards."""
+    store = MemoryStore()
+    parts: dict[str, zarr.core.buffer.Buffer] = {}
+    attributes: dict[str, Any] = {"long_name": "a", "flag_values": [0, 1]}
+    zarr.create_array(
+        parts,
+        shape=(5, 3),
+        chunks=(5, 3),
+        dtype=str if dtype == "string" else dtype,
+        fill_value=fill_value,
+        dimension_names=("source", "affine"),
+        attributes=attributes,
+    )
+
+    put_metadata(
+        store,  # type: ignore[arg-type] # as above
+        "a",
+        shape=(5, 3),
+        chunks=(5, 3),
+        dtype=dtype,
+        fill_value=fill_value,
+        dims=("source", "affine"),
+        attributes=attributes,
+    )
+
+    assert bytes(obstore.get(store, "a/zarr.json").bytes()) == parts["zarr.json"].to_bytes()

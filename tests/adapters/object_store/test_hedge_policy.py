@@ -72,7 +72,7 @@ def test_no_hedge_goes_to_a_store_that_throttled_lately() -> None:
     back_end.throttled(now_s=100.0)
 
     assert not back_end.takes_hedge(now_s=109.9)
-    assert back_end.takes_hedge(now_s=110.1)
+    assert back_end.takes_hedge(now_s=110.0)
 
 
 def test_nothing_is_late_without_settings() -> None:

@@ -41,6 +41,15 @@ def test_evidence_of_a_cube_without_pictures_has_its_statistics() -> None:
     assert [each.measurement for each in evidence.series] == ["band_1"]
 
 
+@pytest.mark.parametrize("window", [[[11, 46]], [[11, 46], [12, 46], [12, 99]], "Bolzano"])
+def test_evidence_of_a_cube_that_lies_nowhere_is_refused(window: object) -> None:
+    """No gather writes such a footprint."""
+    store = MadeCube(footprints={"window": window, "sources": []}).stored()
+
+    with pytest.raises(StoreError, match="not as a gather leaves it"):
+        read_evidence(store, place="cube")
+
+
 @pytest.mark.parametrize("name", ["end", "header_bytes", "mean"])
 def test_evidence_of_a_cube_that_lacks_a_coordinate_is_refused(name: str) -> None:
     """Every gather writes these arrays, and nothing replaces them."""

@@ -106,6 +106,16 @@ def test_page_links_to_the_page_of_all_pixels() -> None:
     assert {"href": "view.html"} not in Reader(page_with(evidence)).of("a")
 
 
+def test_page_has_a_map_if_the_cube_has_a_place_on_the_earth() -> None:
+    """Cubes of earlier versions do not say it, and their pages have no map."""
+    ring = [[11, 46], [12, 46], [12, 47], [11, 47]]
+    placed = page_with(evidence_of(MadeCube(footprints={"window": ring, "sources": [ring]})))
+
+    assert {"id": "figure-map"} in Reader(placed).of("figure")
+    assert {"href": "#figure-map"} in Reader(placed).of("a")
+    assert "figure-map" not in page_with(evidence_of(MadeCube()))
+
+
 @pytest.mark.slow
 def test_page_loads_nothing_from_outside() -> None:
     """Images are embedded, links are internal, and the content policy forbids everything else."""

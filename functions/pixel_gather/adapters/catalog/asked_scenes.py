@@ -118,7 +118,7 @@ class SceneSearcher:
         with closing(file):
             try:
                 return msgspec.json.decode(file.read(_LARGEST_DOCUMENT_NBYTES))
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise RequestError(f"{name} is no JSON: {error}", field="items") from error
 
     def _checked(self, place: str, field: str) -> str:

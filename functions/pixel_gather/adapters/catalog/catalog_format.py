@@ -141,7 +141,7 @@ def header_of(text: bytes | memoryview, *, name: str) -> Header:
     """
     try:
         return msgspec.json.decode(text, type=Header)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreError(f"{name} is damaged ({error}); make it again with pixel-gather catalog") from error
 
 
@@ -162,7 +162,7 @@ def group_of_bytes(content: bytes | memoryview, *, name: str) -> list[bytes]:
         if unpacking.unconsumed_tail:
             raise StoreError(f"{name} has a group of more than {_MOST_GROUP_NBYTES >> 20} MiB")
         return msgspec.msgpack.decode(packed, type=list[bytes])
-    except (zlib.error, msgspec.DecodeError) as error:
+    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreError(f"{name} is damaged ({error}); make it again with pixel-gather catalog") from error
 
 

@@ -136,7 +136,7 @@ def _box(umm: Mapping[str, Any]) -> list[float] | None:
             [float(p["Longitude"]) for p in points],
             [float(p["Latitude"]) for p in points],
         )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
         return None
     if not points:
         return None

@@ -56,7 +56,7 @@ def shapes_of(geometries: Sequence[bytes | None], *, name_of: Callable[[int], st
 def _is_plain(text: bytes) -> bool:
     try:
         return msgspec.json.decode(text, type=_Typed).type in _GEOMETRIES
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return False
 
 

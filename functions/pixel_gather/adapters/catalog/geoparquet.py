@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ from pixel_gather.adapters.catalog.item_types import (
 from pixel_gather.adapters.catalog.json_structure import structure_of
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.adapters.source_list.list_file import no_deadline, parquet_errors
+from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.catalog.time_range import format_moment, parse_period
 from pixel_gather.errors import RequestError
 
@@ -86,6 +87,7 @@ def items_of_geoparquet(file: IO[bytes], *, name: str) -> Iterator[dict[str, Any
     import arro3.io  # noqa: PLC0415 # as above
 
     with parquet_errors("the file is damaged", field=name, check=no_deadline):
+        check_pages(cast("io.BufferedReader", file), field=name, check=no_deadline)
         batches = arro3.io.read_parquet(file, batch_size=_N_PER_BATCH)
         if missing := {"id", "geometry", "assets"} - set(batches.schema.names):
             raise RequestError(

@@ -142,7 +142,7 @@ def _whole(href: str, start: str) -> str:
 def _decoded(content: bytes) -> Any:
     try:
         return msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
             return json.loads(content)  # NaN, which some writers leave
         except (ValueError, RecursionError):

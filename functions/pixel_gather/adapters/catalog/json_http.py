@@ -153,7 +153,7 @@ def _judged(status: int, headers: dict[str, str], content: bytes, url: str) -> J
         raise RequestError(f"{host} refuses the request ({status}): {said}", field="stac")
     try:
         return JsonAnswer(body=msgspec.json.decode(content), headers=headers)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StoreError(f"{shown_url(url)} answers with what is no JSON: {_short(error)}") from error
 
 

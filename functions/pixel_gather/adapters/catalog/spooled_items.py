@@ -12,6 +12,7 @@ import numpy as np
 from pixel_gather.adapters.catalog.footprints import shapes_of
 from pixel_gather.catalog.columns import Columns, columns_of, order_of
 from pixel_gather.catalog.item import SceneKey, kept, scene_key
+from pixel_gather.errors import RequestError
 
 _N_AT_A_TIME: Final = 8192
 _DIGEST_NBYTES: Final = 16
@@ -97,13 +98,13 @@ class SpooledItems:
 
     def _add(self, items: Sequence[tuple[Mapping[str, Any], SceneKey]]) -> None:
         geometries = [item.get("geometry") for item, _ in items]
+        contents = [_encoded(kept(item, key), key) for item, key in items]
         # a geometry that cannot be used is refused now, not when it is searched
         shapes_of(
             [None if each is None else msgspec.json.encode(each) for each in geometries],
             name_of=lambda n: f"item {items[n][1].id[:80]}",
         )
-        for item, key in items:
-            content = msgspec.json.encode(kept(item, key))
+        for (item, key), content in zip(items, contents, strict=True):
             self.asset_keys.update(dict.fromkeys(item["assets"]))
             self._digests += hashlib.blake2b(content, digest_size=_DIGEST_NBYTES).digest()
             self._file.write(content)
@@ -123,6 +124,13 @@ class SpooledItems:
         if len(self._stops) > 1:
             self._stops = [np.concatenate(self._stops)]
         return self._stops[0]
+
+
+def _encoded(item: Mapping[str, Any], key: SceneKey) -> bytes:
+    try:
+        return msgspec.json.encode(item)
+    except (UnicodeEncodeError, OverflowError, RecursionError, TypeError) as error:
+        raise RequestError(f"it cannot be stored: {error}", field=f"item {key.id[:80]!a}") from error
 
 
 def _last_of_each(hashes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

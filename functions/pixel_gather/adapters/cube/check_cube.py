@@ -15,7 +15,6 @@ import obstore
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.cube.shard_codec import chunks_of
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
@@ -185,12 +184,10 @@ def _pixels_of(gather: dict[str, Any]) -> Any:
 
 def open_group(store: Store) -> "zarr.Group | None":
     """Return a cube's group, for all codecs of a gather; None if its metadata are missing or damaged."""
-    import zarr  # noqa: PLC0415 # takes 0.3 s
-    from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
+    from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
-    register_codecs()
     try:
-        return zarr.open_group(ObjectStore(store, read_only=True), mode="r")
+        return open_foreign_group(store)
     except (BaseError, OSError) as error:
         if isinstance(error, FileNotFoundError):
             return None

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import obstore
 
+from pixel_gather.adapters.object_store.conditional_put import put_if
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
@@ -33,6 +35,15 @@ class ObjectControlStore:
             await obstore.put_async(self.store, self.prefix + key, content, use_multipart=False)
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("written", key, error) from error
+
+    async def put_new(self, key: str, content: bytes) -> bool:
+        """Write a file if there is none."""
+        return (
+            await put_if(
+                self.store, self.prefix + key, content, etag=None, failed=partial(_in_words, "written", key)
+            )
+            is not None
+        )
 
     async def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
         """Write a file of any length from parts."""
@@ -62,19 +73,26 @@ class ObjectControlStore:
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("read", key, error) from error
 
-    async def list_(self, prefix: str) -> set[str]:
+    async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         """Return the keys below a prefix."""
         pages = obstore.list(self.store, prefix=self.prefix + prefix)
         try:
-            return {item["path"].removeprefix(self.prefix) async for page in pages for item in page}
+            return {
+                item["path"].removeprefix(self.prefix)
+                async for page in pages
+                for item in page
+                if item["size"] or not skip_empty
+            }
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("listed", self.prefix + prefix, error) from error
 
     async def clear(self) -> None:
-        """Remove every file."""
-        paths = [self.prefix + key for key in await self.list_("")]
+        """Remove every file. Sidecars go last: who does not find one looks whether the plan is there."""
+        keys = await self.list_("")
         try:
-            await obstore.delete_async(self.store, paths)
+            for are_sidecars in (False, True):
+                some = [self.prefix + key for key in keys if ("shards/" in key) is are_sidecars]
+                await obstore.delete_async(self.store, some)
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("removed", self.prefix, error) from error
 

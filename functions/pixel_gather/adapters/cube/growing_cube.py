@@ -5,17 +5,20 @@ Readers that hold the former metadata read the former rows: chunks of these keep
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
-from obstore.store import LocalStore, MemoryStore
+from obstore.exceptions import BaseError
+from obstore.store import MemoryStore
 
 from pixel_gather.adapters.cube.grown_shard import encode_added
-from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY, ZarrCube, found_cube
+from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY, UNIQUE_NBYTES, ZarrCube, found_cube
+from pixel_gather.adapters.object_store.conditional_put import NO_ETAG, etag_of, put_if
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import ArrayExistsError, StoreError
@@ -67,22 +70,8 @@ class GrowingZarrCube:
         return await self._put(key, content, None if replaces is None else replaces.etag)
 
     async def _put(self, key: str, content: bytes, etag: str | None) -> str | None:
-        """Put an object if its ETag is still this one; None: if there is none. Return its new ETag.
-
-        Local folders know no such condition. There the ETag is read again right before the file is replaced.
-        """
-        mode: Any = "create" if etag is None else {"e_tag": etag}
-        if etag is not None and isinstance(self.store, LocalStore):
-            if await self._etag(key) != etag:
-                return None
-            mode = "overwrite"
-        try:
-            put = await obstore.put_async(self.store, key, content, mode=mode, use_multipart=False)
-        except (AlreadyExistsError, PreconditionError):
-            return None
-        except (BaseError, OSError) as error:
-            raise self._failed("written", error) from error
-        return put["e_tag"] or "none"
+        """Put an object if its ETag is still this one; None: if there is none. Return its new ETag."""
+        return await put_if(self.store, key, content, etag=etag, failed=partial(self._failed, "written"))
 
     async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
         """Return the ETags of all shards' objects."""
@@ -90,9 +79,7 @@ class GrowingZarrCube:
 
     async def _etag(self, key: str) -> str | None:
         try:
-            return (await obstore.head_async(self.store, key))["e_tag"]
-        except FileNotFoundError:
-            return None
+            return await etag_of(self.store, key)
         except (BaseError, OSError) as error:
             raise self._failed("read", error) from error
 
@@ -120,24 +107,21 @@ class GrowingZarrCube:
         pixels: Pixels,
         *,
         n_before: int,
-        still_ours: Check,
-    ) -> StoredShard:
+        replaces: str | None,
+    ) -> StoredShard | None:
         """Put a shard that begins with all bytes of the former object, if that has rows of the cube."""
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
-        there = await self._needed(path) if plan.append is not None and path in plan.append.tails else None
+        is_tail = plan.append is not None and path in plan.append.tails
+        there = await self._needed(path) if is_tail or (n_before and replaces is not None) else None
+        if there is not None and (there.etag or NO_ETAG) != replaces:
+            return None
         former = b"" if there is None else there.content
         added = await encode_added(plan, measurement, pixels, n_before=n_before, former=former)
-        while True:
-            content = added.object_after(former)
-            await still_ours()
-            etag = there.etag or "none" if there is not None and content == there.content else None
-            etag = etag or await self.put_object(path, content, replaces=there)
-            if etag is not None:
-                return StoredShard(nbytes=len(content) - len(former), etag=etag)
-            there = await self._needed(path)
-            if n_before:  # its index and its chunks may have moved
-                former = there.content
-                added = await encode_added(plan, measurement, pixels, n_before=n_before, former=former)
+        if there is None and replaces is not None:
+            former = os.urandom(UNIQUE_NBYTES)
+        content = added.object_after(former)
+        etag = await self._put(path, content, replaces)
+        return None if etag is None else StoredShard(nbytes=len(content) - len(former), etag=etag)
 
     async def _needed(self, key: str) -> StoredObject:
         there = await self.read_object(key)

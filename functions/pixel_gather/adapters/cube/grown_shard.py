@@ -37,13 +37,7 @@ class AddedRows:
     """First position along the rows whose chunks are in ``parts``."""
 
     def object_after(self, former: bytes) -> bytes:
-        """Return the object that begins with the former one. The same, if that ends with these rows."""
-        nbytes = sum(len(part) for part in self.parts) + self.index.nbytes + _CHECKSUM_NBYTES
-        earlier = former[: max(len(former) - nbytes, 0)]
-        again = self._after(earlier)
-        return former if again == former else self._after(former)
-
-    def _after(self, former: bytes) -> bytes:
+        """Return the object that begins with the former one."""
         index = self.index.copy()
         added = index[self.first_chunk :]
         added[..., 0][added[..., 0] != _EMPTY] += np.uint64(len(former))

@@ -1,17 +1,24 @@
 """Opens a finished cube with zarr-python."""
 
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from obstore.exceptions import BaseError
 
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
-from pixel_gather.errors import StoreError
+from pixel_gather.errors import GatherError, StoreError
 
 if TYPE_CHECKING:
     import zarr
+
+_DAMAGED: Final = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, NotImplementedError, RuntimeError, TypeError,
+    ValueError, zlib.error,
+)  # fmt: skip
+"""What zarr-python, NumPy and codecs raise for damaged metadata and chunks."""
 
 
 @contextmanager
@@ -25,15 +32,21 @@ def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
     Raises:
         StoreError: No finished cube is there, or it cannot be read.
     """
-    import zarr  # noqa: PLC0415 # takes 0.3 s
-    from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
+    from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
     try:
-        group = zarr.open_group(ObjectStore(store, read_only=True), mode="r")
+        group = open_foreign_group(store)
         if not group.attrs.get("complete"):
             raise StoreError(f"{place}: no complete cube is there; name the folder that a gather has written")
         yield group
+    except GatherError:
+        raise
     except FileNotFoundError as error:
         raise StoreError(f"{place}: no cube is there; name the folder that a gather has written") from error
     except (BaseError, OSError) as error:
         raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
+    except _DAMAGED as error:
+        raise StoreError(
+            f"{place}: the cube is damaged, or no gather has written it ({str(error)[:200]}); pixel-gather "
+            "verify says where"
+        ) from error

@@ -53,17 +53,17 @@ class CubeRows:
             answer = obstore.get(store, ROOT_KEY)
             root = json.loads(bytes(answer.bytes()))
             self.attributes: dict[str, Any] = root["attributes"]
+            is_copy = JOINED in json.loads(self.attributes.get("pixel_gather", "{}"))
+            self._has_padding = is_copy and PRESENCE in root["consolidated_metadata"]["metadata"]
         except FileNotFoundError as error:
             raise StoreError(
                 f"{place}: no cube is there; name the folder that a gather has written"
             ) from error
-        except (BaseError, OSError, ValueError, KeyError) as error:
+        except (BaseError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
         if not self.attributes.get("complete"):
             raise StoreError(f"{place}: no complete cube is there; name the folder that a gather has written")
         self._etag = answer.meta["e_tag"] or ""
-        is_copy = JOINED in json.loads(self.attributes.get("pixel_gather", "{}"))
-        self._has_padding = is_copy and PRESENCE in root["consolidated_metadata"]["metadata"]
 
     def columns(self, names: Iterable[str], *, field: str) -> dict[str, Column]:
         """Return the values of some coordinates, by name. The first axis of each is that of the rows.

@@ -7,12 +7,14 @@ is used, because no worker needs it.
 import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import obstore
 
 from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.source_list.list_file import no_deadline
+from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.report.row_coordinates import CHUNK_ROWS, NO_TIME, Values
 
@@ -111,9 +113,16 @@ def read_row_table(
     Args:
         content: The file.
         names: Columns to return, if the table has them. All of them if not given.
+
+    Raises:
+        RequestError: Its pages unpack to more than `check_pages` allows. arro3 raises many types for what is
+            damaged.
     """
     from arro3.io import read_parquet  # noqa: PLC0415 # see above
 
+    check_pages(
+        io.BufferedReader(cast("io.RawIOBase", io.BytesIO(content))), field=ROWS_KEY, check=no_deadline
+    )
     batches = read_parquet(io.BytesIO(content), batch_size=CHUNK_ROWS)
     metadata: dict[str, Any] = json.loads(batches.schema.metadata[METADATA_KEY.encode()])
     there = [name for name in batches.schema.names if names is None or name in names]

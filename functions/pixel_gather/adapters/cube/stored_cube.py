@@ -162,3 +162,5 @@ class StoredCube:
             return np.asarray(self._arrays[name][chunk * CHUNK_ROWS : (chunk + 1) * CHUNK_ROWS])
         except (BaseError, OSError) as error:
             raise StoreError(f"{self.place}: the cube cannot be read: {said_of_place(error)}") from error
+        except Exception as error:  # as in `pixels`
+            raise StoreError(f"{self.place}: {name} is damaged; pixel-gather verify says where") from error

@@ -8,11 +8,13 @@ import asyncio
 import hashlib
 import io
 import json
+import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -29,12 +31,13 @@ from pixel_gather.adapters.cube.zarr_metadata import (
     gather_of,
     group_attributes,
     measurement_attributes,
-    put_array,
+    put_metadata,
     put_pixel_array,
     scaling_attributes,
     write_small_array,
     zarr_codecs,
 )
+from pixel_gather.adapters.object_store.conditional_put import NO_ETAG, etag_of, put_if
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.claim import check_can_continue, check_found_claim
@@ -67,8 +70,9 @@ FOUND_LIST_KEY: Final = "sources.parquet"
 QUICKLOOKS_KEY: Final = "quicklooks.npz"
 RECEIPT_KEY: Final = "receipt.json"
 CONTROL_FOLDER: Final = ".gather/"
-_NO_ETAG: Final = "none"
-"""Of a store that gives none."""
+UNIQUE_NBYTES: Final = 16
+"""Random bytes that tell an object from every other. No index names them."""
+
 VERSIONS_FOLDER: Final = "versions/"
 """What appends keep: the metadata of former versions, and the list that each search has found."""
 
@@ -177,22 +181,26 @@ class ZarrCube:
         )
 
     async def write_shard(
-        self, measurement: Measurement, key: tuple[int, int, int], encoder: RowEncoder
-    ) -> StoredShard:
-        """Store a compressed shard in one PUT."""
-        parts = encoder.parts()
+        self,
+        measurement: Measurement,
+        key: tuple[int, int, int],
+        encoder: RowEncoder,
+        *,
+        replaces: str | None,
+    ) -> StoredShard | None:
+        """Store a compressed shard in one PUT. One that replaces another has random bytes in it."""
+        parts = list(encoder.parts())
+        if replaces is not None:
+            parts.insert(len(parts) - 1, os.urandom(UNIQUE_NBYTES))
         path = f"{measurement.name}/c/{'/'.join(map(str, key))}"
-        try:
-            put = await obstore.put_async(self.store, path, parts, use_multipart=False)
-        except (BaseError, OSError) as error:
-            raise self._failed("written", error) from error
-        return StoredShard(nbytes=sum(len(part) for part in parts), etag=put["e_tag"] or _NO_ETAG)
+        etag = await put_if(self.store, path, parts, etag=replaces, failed=partial(self._failed, "written"))
+        return None if etag is None else StoredShard(nbytes=sum(map(len, parts)), etag=etag)
 
     async def shard_etag(self, key: str) -> str | None:
         """Return the ETag of a shard's object. A worker may not list, so S3 answers 403 if there is none."""
         try:
-            return (await obstore.head_async(self.store, key))["e_tag"] or _NO_ETAG
-        except (FileNotFoundError, PermissionDeniedError):
+            return await etag_of(self.store, key)
+        except PermissionDeniedError:
             return None
         except (BaseError, OSError) as error:
             raise self._failed("read", error) from error
@@ -205,7 +213,7 @@ class ZarrCube:
             there = await asyncio.to_thread(stored_shards, self.store, plan)
         except (BaseError, OSError) as error:
             raise self._failed("read", error) from error
-        return {key: etag or _NO_ETAG for key, _, etag in there}
+        return {key: etag or NO_ETAG for key, _, etag in there}
 
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
         """Write the metadata of the coordinates along the first axis."""
@@ -330,14 +338,14 @@ class ZarrCube:
         rows = chunk_rows(plan.n_rows) if plan.append is None else plan.append.chunk_rows
 
         def create(each: "Coordinate") -> None:
-            put_array(
+            put_metadata(
                 self.store,
                 each.name,
                 shape=each.shape,
                 chunks=(rows, *each.shape[1:]),
-                dtype=str if each.dtype == "string" else each.dtype,
+                dtype=each.dtype,
                 fill_value=each.fill,
-                dimension_names=each.dims,
+                dims=each.dims,
                 attributes=coordinate_attributes(each),
             )
 

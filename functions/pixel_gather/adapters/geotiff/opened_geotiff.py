@@ -121,16 +121,23 @@ class OpenedGeoTiff:
             max_gap_nbytes=limits.max_gap_nbytes,
             max_joined_nbytes=limits.max_get_nbytes,
         )
-        semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
         stored: dict[TileRead, memoryview] = {}
 
         async def fetch(get: Get) -> None:
-            async with semaphore:
-                content = await self.file.get(get.start, get.stop)
+            content = await self.file.get(get.start, get.stop)
             for each in get.tile_reads:
                 stored[each] = content[each.start - get.start : each.stop - get.start]
 
-        await all_of(fetch(get) for get in gets)
+        if len(gets) == 1:  # a task of its own would cost
+            await fetch(gets[0])
+        elif gets:
+            semaphore = asyncio.Semaphore(limits.max_gets_in_flight)
+
+            async def fetch_in_turn(get: Get) -> None:
+                async with semaphore:
+                    await fetch(get)
+
+            await all_of(fetch_in_turn(get) for get in gets)
         if not self.file.is_seen:  # as after `read_into`
             await self.file.get(0, 1)
         for tile in stored.values():

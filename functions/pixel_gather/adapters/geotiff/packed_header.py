@@ -159,9 +159,15 @@ def pack(
         wanted: Tiles [first, stop) to pack where all tiles together are too many.
 
     Returns:
-        The packed header, or None: the object has no strong entity tag, or the header is too long.
+        The packed header, or None: the object has no strong entity tag, the header is too long, or `unpack`
+        would refuse it.
     """
     if header.etag is None or header.etag.startswith("W/") or header.nbytes > _MAX_OBJECT_NBYTES:
+        return None
+    arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
+    if not all(each.kind in _KINDS and each.start <= _MAX_OBJECT_NBYTES for each in arrays):
+        return None
+    if first.next_offset > _MAX_OBJECT_NBYTES:
         return None
     bare = _without_tiles(header, layout, first=first, ifd=ifd, overview=overview, is_masked=is_masked)
     for tiles in (((0, _ALL),), wanted):
@@ -176,7 +182,7 @@ def peek(packed: bytes) -> PackedHeader | None:
     """Return the fields of a packed header, or None for other bytes. Only their types are checked."""
     try:
         return _decoder.decode(packed)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
@@ -238,14 +244,14 @@ def _array(ifd: Ifd, tag: Tag) -> _Array:
 def _runs(ifd: Ifd, layout: Layout, wanted: tuple[tuple[int, int], ...]) -> tuple[PackedRun, ...]:
     """Pack the wanted tiles whose offsets and byte counts have both been fetched, in few runs."""
     arrays = ifd.entries[layout.offsets_tag], ifd.entries[layout.counts_tag]
-    if not all(entry.kind in _KINDS for entry in arrays):
-        return ()
     of_offsets, of_counts = (_fetched(ifd, entry) for entry in arrays)
     packed: list[PackedRun] = []
     done, left = 0, MAX_TILES
     for low, high in sorted(
-        (max(spans[0] for spans in three), min(spans[1] for spans in three))
-        for three in ((one, two, want) for one in of_offsets for two in of_counts for want in wanted)
+        (max(one[0], two[0], want[0]), min(one[1], two[1], want[1]))
+        for one in of_offsets
+        for two in of_counts
+        for want in wanted
     ):
         first = max(low, done)
         stop = min(high, first + left)

@@ -5,15 +5,16 @@ nothing else. Where a file has the same bytes in these places, the result is the
 tenth of the time of parsing.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
 
 from pixel_gather.adapters.geotiff.header_bytes import HeaderBytes, NeedBytes
 from pixel_gather.adapters.geotiff.ifd import Ifd
 from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.tiff_file import TiffFile
 from pixel_gather.adapters.geotiff.unsupported import TiffError
+from pixel_gather.model.source import Header
 
 _MOST: Final = 8
 """Headers that are remembered. Each file that is like none of them is compared with all."""
@@ -29,6 +30,8 @@ class _Known:
     """The bytes [start, stop) that were parsed."""
 
     parsed: Parsed
+    header_fields: Mapping[str, Any]
+    """Those that do not differ between its files."""
 
     def is_of(self, header_bytes: HeaderBytes, overview: int | None) -> bool:
         if overview != self.overview:
@@ -51,7 +54,7 @@ class ParsedHeaders:
             if known.is_of(file.header_bytes, overview):
                 if position:
                     self._known.insert(0, self._known.pop(position))
-                return _for_file(known.parsed, file)
+                return _for_file(known, file)
         return None
 
     def add(self, parsed: Parsed, viewed: Sequence[tuple[int, int]]) -> None:
@@ -70,7 +73,8 @@ class ParsedHeaders:
         except NeedBytes:  # two neighbouring places were fetched apart
             return
         forgetful = replace(opened, first=_without_bytes(opened.first), ifd=_without_bytes(opened.ifd))
-        self._known.insert(0, _Known(opened.overview, places, (forgetful, digest)))
+        known = _Known(opened.overview, places, (forgetful, digest), _common_fields(opened.header))
+        self._known.insert(0, known)
         del self._known[_MOST:]
 
 
@@ -91,9 +95,14 @@ def _without_bytes(ifd: Ifd) -> Ifd:
     return replace(ifd, header_bytes=HeaderBytes(0))
 
 
-def _for_file(parsed: Parsed, file: TiffFile) -> Parsed:
+def _common_fields(header: Header) -> dict[str, Any]:
+    of_file = ("href", "etag", "nbytes")
+    return {each.name: getattr(header, each.name) for each in fields(header) if each.name not in of_file}
+
+
+def _for_file(parsed: _Known, file: TiffFile) -> Parsed:
     """Return what parsing this file would return."""
-    known, digest = parsed
+    known, digest = parsed.parsed
 
     def of_file(ifd: Ifd) -> Ifd:
         return Ifd(
@@ -103,7 +112,9 @@ def _for_file(parsed: Parsed, file: TiffFile) -> Parsed:
             header_bytes=file.header_bytes,
         )
 
-    header = replace(known.header, href=file.href, etag=file.etag, nbytes=file.header_bytes.object_nbytes)
+    header = Header(
+        href=file.href, etag=file.etag, nbytes=file.header_bytes.object_nbytes, **parsed.header_fields
+    )
     first = of_file(known.first)
     opened = OpenedGeoTiff(
         header=header,

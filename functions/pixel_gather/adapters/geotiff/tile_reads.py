@@ -73,11 +73,8 @@ def plan_tile_reads(
         UnsupportedError: A byte range is impossible or over the limit.
         NeedBytes: The offsets of these tiles have not been fetched yet.
     """
-    planes = _planes(layout, bands)
     tile_reads: list[TileRead] = []
-    spans = tile_spans(layout, window, bands)
-    _fetch_together(ifd, layout, min(spans)[0], max(spans)[1])
-    for plane in planes:
+    for plane in _fetched_planes(ifd, layout, window, bands):
         for tile_read in _reads_of_plane(ifd, layout, window, plane):
             if tile_read.is_sparse:
                 tile_reads.append(tile_read)
@@ -101,9 +98,8 @@ def plan_whole_tiles(
 
     Args and errors as in `plan_tile_reads`.
     """
-    spans = tile_spans(layout, window, bands)
-    _fetch_together(ifd, layout, min(spans)[0], max(spans)[1])
-    found = [each for plane in _planes(layout, bands) for each in _reads_of_plane(ifd, layout, window, plane)]
+    planes = _fetched_planes(ifd, layout, window, bands)
+    found = [each for plane in planes for each in _reads_of_plane(ifd, layout, window, plane)]
     if any(each.stop - each.start > max_tile_nbytes for each in found):
         raise UnsupportedError("a tile is over the size limit")
     return found
@@ -127,11 +123,20 @@ def _tile_span(layout: Layout, window: Window, plane: int) -> tuple[int, int]:
     return base + first, base + last + 1
 
 
-def _fetch_together(ifd: Ifd, layout: Layout, first: int, stop: int) -> None:
-    """Look up the offsets of all planes at once, unless there are too many, so that one GET fetches them."""
-    if stop - first <= _MAX_OFFSETS_TOGETHER:
-        ifd.array(layout.offsets_tag, first, stop)
-        ifd.array(layout.counts_tag, first, stop)
+def _fetched_planes(ifd: Ifd, layout: Layout, window: Window, bands: Sequence[int]) -> tuple[int, ...]:
+    """Return the planes that hold the bands.
+
+    The offsets of several planes are looked up at once, unless there are too many, so that one GET fetches
+    them.
+    """
+    planes = _planes(layout, bands)
+    if len(planes) > 1:
+        spans = tile_spans(layout, window, bands)
+        first, stop = min(spans)[0], max(spans)[1]
+        if stop - first <= _MAX_OFFSETS_TOGETHER:
+            ifd.array(layout.offsets_tag, first, stop)
+            ifd.array(layout.counts_tag, first, stop)
+    return planes
 
 
 def _reads_of_plane(ifd: Ifd, layout: Layout, window: Window, plane: int) -> Iterator[TileRead]:

@@ -1,26 +1,28 @@
-"""Parts of the files of joined cubes, as if they were those of one plain cube."""
+"""Parts of the files of joined cubes or of a virtual cube, as if they were those of one plain cube."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import zarr
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 from pixel_gather.adapters.cube.served_files import FilePart, Range
-from pixel_gather.adapters.join.joined_group import JoinedGroup
 
 _ROOT_KEY: Final = "zarr.json"
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedFiles:
-    """Files of one joined group. Its metadata are consolidated here, because Icechunk does not need that."""
+    """Files of one group. Its metadata are consolidated here, because Icechunk does not need that."""
 
     store: ZarrStore
-    group: JoinedGroup
+    group: zarr.Group
+    measurements: Sequence[str]
     _root: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -36,7 +38,7 @@ class JoinedFiles:
         return FilePart(start=start, stop=stop, file_nbytes=nbytes, content=[content])
 
     def _path(self, key: str) -> str:
-        return f"{self.group.name}/{key}"
+        return f"{self.group.path}/{key}" if self.group.path else key
 
     def _read(self, key: str, wanted: Range | None) -> bytes:
         found = sync(self.store.get(self._path(key), default_buffer_prototype(), _request_of(wanted)))
@@ -45,13 +47,13 @@ class JoinedFiles:
         return found.to_bytes()
 
     def _consolidated(self) -> bytes:
-        measurements = list(self.group.record["kind"]["measurements"])
-        others = sorted(set(self.group.group.array_keys()) - set(measurements))
-        arrays = {name: json.loads(self._read(f"{name}/{_ROOT_KEY}", None)) for name in measurements + others}
+        others = sorted(set(self.group.array_keys()) - set(self.measurements))
+        names = (*self.measurements, *others)
+        arrays = {name: json.loads(self._read(f"{name}/{_ROOT_KEY}", None)) for name in names}
         content: dict[str, Any] = {
             "zarr_format": 3,
             "node_type": "group",
-            "attributes": dict(self.group.group.attrs),
+            "attributes": dict(self.group.attrs),
             "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": arrays},
         }
         return json.dumps(content).encode()

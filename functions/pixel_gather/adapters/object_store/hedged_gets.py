@@ -8,7 +8,7 @@ because the connection of the first request is busy. That connection is closed w
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from typing import Final
 
 from pixel_gather.adapters.object_store.hedge_policy import BackEnd
 from pixel_gather.adapters.object_store.no_redirect_http import RangeAnswer
@@ -36,14 +36,14 @@ class Leg:
         """Whether `stop` was called."""
 
         self._awaited: asyncio.Future[object] | None = None
-        self._task = cast("asyncio.Task[object]", asyncio.current_task())
+        self._task: asyncio.Task[object] = asyncio.current_task()  # type: ignore[assignment] # it runs in one
         self._n_cancelled = self._task.cancelling()
 
     def waits_for[T](self, awaited: Awaitable[T]) -> Awaitable[T]:
         """Remember the future that is awaited next, and return it."""
-        self._awaited = cast("asyncio.Future[object]", awaited)  # obstore returns futures; its types say less
+        self._awaited = awaited  # type: ignore[assignment] # obstore returns futures; its types say less
         if self.is_stopped:
-            self._awaited.cancel()
+            self._awaited.cancel()  # type: ignore[union-attr] # as above
         return awaited
 
     def begins(self) -> None:
@@ -155,7 +155,11 @@ class HedgedGets:
 
     def _check(self, loop: asyncio.AbstractEventLoop, under_way: dict[_Sent, None]) -> None:
         now_s, late_s = time.monotonic(), self.back_end.late_s()
+        longest_s = self._first_byte_timeout_s
+        soonest_s = longest_s if late_s is None else min(late_s, longest_s)
         for sent in under_way:
+            if now_s - sent.legs[0].sent_s < soonest_s:
+                break  # those behind it were sent later
             for leg in sent.legs:
                 if leg.is_waiting and now_s - leg.sent_s >= self._first_byte_timeout_s:
                     leg.stop()

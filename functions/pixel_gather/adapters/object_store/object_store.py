@@ -5,6 +5,7 @@ cost.
 """
 
 import asyncio
+import functools
 import logging
 import os
 import random
@@ -89,6 +90,7 @@ class Fetched:
     object_nbytes: int
 
 
+@functools.lru_cache(maxsize=512)  # of each source in flight it is asked three times
 def split_href(href: str) -> tuple[str, str]:
     """Split a checked href into a path and its root: ``s3://bucket``, ``https://host`` or ``file://``."""
     scheme, _, rest = href.partition("://")

@@ -127,7 +127,7 @@ def painted_pictures(ranking: Ranking, pictures: Sequence[Picture]) -> list[Rgba
             [picture[name] for name in ("red", "green", "blue")] if picture else [] for picture in pictures
         ]
     else:
-        layers = [[_values(ranking, picture)] if picture else [] for picture in pictures]
+        layers = [[picture_values(ranking, picture)] if picture else [] for picture in pictures]
     each = [np.concatenate([layer.ravel() for layer in layer_of]) for layer_of in layers if layer_of]
     finite = np.concatenate(each) if each else np.zeros(0)
     finite = finite[np.isfinite(finite)]
@@ -139,7 +139,8 @@ def painted_pictures(ranking: Ranking, pictures: Sequence[Picture]) -> list[Rgba
     ]
 
 
-def _values(ranking: Ranking, picture: Picture) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+def picture_values(ranking: Ranking, picture: Picture) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+    """Return what a picture shows of the values that a ranking is by; else its first band."""
     expression = ranking.request.expression
     return next(iter(picture.values())) if expression is None else expression.evaluate(picture)
 

@@ -9,7 +9,6 @@ import msgspec
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
@@ -20,6 +19,7 @@ from pixel_gather.adapters.report.written_report import REPORT_KEY
 from pixel_gather.errors import StoreError
 from pixel_gather.estimate.workload import WorkerPool
 from pixel_gather.model.footprints import Footprints
+from pixel_gather.model.plurals import counted
 from pixel_gather.report.cost import usd_by_service as priced
 from pixel_gather.report.evidence import (
     Evidence,
@@ -115,11 +115,9 @@ def _attributes(store: Store, place: str) -> dict[str, Any]:
 
 
 def _opened(store: Store) -> "zarr.Group":
-    import zarr  # noqa: PLC0415 # takes 0.3 s
-    from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
+    from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
-    register_codecs()
-    return zarr.open_group(ObjectStore(store, read_only=True), mode="r")
+    return open_foreign_group(store)
 
 
 def _run_of(report: Report, sources: CubeSources, *, name: str, window: str) -> Run:
@@ -151,7 +149,7 @@ def _facts(report: Report, array: Any, attributes: Mapping[str, Any]) -> tuple[t
     facts = {
         "shape": f"{_by(report.shape)} ({', '.join(array.metadata.dimension_names or ())})",
         "measurements": ", ".join(f"{name} ({dtype})" for name, dtype in named),
-        "chunks": f"{_by(array.chunks)}, in {report.n_shards:,} shards of {_by(shards)}",
+        "chunks": f"{_by(array.chunks)}, in {counted(report.n_shards, 'shard')} of {_by(shards)}",
         "tiles of the first source": _by(report.tile),
         "grid": ", ".join(filter(None, (grid, f"CRS {crs}" if crs else "", f"box {box}" if box else ""))),
     }

@@ -67,6 +67,23 @@ def looks_in(
     return _looks(group, sources, shown, dict(_slots_of(measurements, sources))) if shown else ()
 
 
+def quicklooks_in(
+    store: Store, group: "zarr.Group", measurements: Mapping[str, int]
+) -> tuple[MaskedQuicklooks, ...]:
+    """Return the quicklooks of some measurements; none if the cube has no quicklooks of one of them.
+
+    Args:
+        store: At the cube's root.
+        group: The cube, opened.
+        measurements: Names, each with the position of its source in a row.
+    """
+    content = _stored(store)
+    arrays = {} if content is None else _unpacked(content)
+    if not all(f"rows/{name}" in arrays for name in measurements):
+        return ()
+    return tuple(_masked(group, name, arrays, slot=slot) for name, slot in measurements.items())
+
+
 def _slots_of(measurements: Sequence[str], sources: CubeSources) -> list[tuple[str, int]]:
     """Return each measurement with the position of its source in a row: its own, or 0 if all share one."""
     return [(name, index if sources.n_abreast > 1 else 0) for index, name in enumerate(measurements)]

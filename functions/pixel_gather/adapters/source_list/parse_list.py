@@ -149,7 +149,10 @@ def _unquoted(text: str) -> str:
 def _split_header(text: str) -> list[str]:
     """Return the delimiter that yields a column ``href``, and the names; empty if none does."""
     for delimiter in _DELIMITERS:
-        names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+        try:
+            names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter), [])]
+        except csv.Error:
+            return []
         if "href" in names:
             return [delimiter, *names]
     return []
@@ -183,8 +186,11 @@ def _csv_records(lines: Iterator[_Line], name: str) -> Iterator[Record]:
     header = next((line for line in lines if line.text.strip()), None)
     if header is None:
         return
-    delimiter, *names = _split_header(header.text) or [",", *next(csv.reader([header.text]))]
     field = f"{name} line {header.number}"
+    try:
+        delimiter, *names = _split_header(header.text) or [",", *next(csv.reader([header.text]))]
+    except csv.Error as error:
+        raise RequestError(f"this is not CSV: {error}", field=field) from error
     if twice := next((column for column, n in Counter(names).items() if n > 1), None):
         raise RequestError(f"there are two columns {twice!r}; rename one", field=field)
     if "" in names:

@@ -159,3 +159,39 @@ def test_rate_never_stops_for_good(events: Sequence[tuple[bool, bool, float]]) -
         waited_s += pause_s
 
     assert waited_s <= 1
+
+
+def test_round_trip_is_one_and_a_half_times_the_recent_first_bytes() -> None:
+    """It moves by an eighth of the difference with each answer."""
+    rate = Rate()
+
+    rate.answered(0.0, first_byte_s=0.4)
+
+    assert rate.round_trip_s == pytest.approx(0.05 + (0.6 - 0.05) / 8)
+
+
+def test_first_rate_is_what_the_store_granted_lately() -> None:
+    """Of the last 16 answers, 11 were granted within 0.16 s: nine tenths of that, times the root of 11/16."""
+    rate = Rate()
+    for n in range(20):
+        rate.answered(1.0 + n / 100, first_byte_s=0.01)
+    for _ in range(5):
+        rate.throttled(1.2)
+
+    assert rate.pause_s(1.2) == pytest.approx(0.05)
+    assert rate.pause_s(1.25) == 0
+    assert rate.per_s == pytest.approx(0.9 * (11 / 0.16) * (11 / 16) ** 0.5)
+
+
+def test_sixteen_answers_are_enough_to_know_what_is_granted() -> None:
+    """The second 503 sets the rate by what was granted, once that is known."""
+    rates = []
+    for n_answers in (14, 15):
+        rate = Rate()
+        rate.per_s, rate._grows_fast = 1000.0, False
+        for n in range(n_answers):
+            rate.answered(1.0 + n / 100, first_byte_s=0.01)
+        rate.throttled(1.0 + n_answers / 100)
+        rates.append(rate.per_s)
+
+    assert rates == [pytest.approx(0.9 * 1000), pytest.approx(0.9 * 15 / 0.15)]

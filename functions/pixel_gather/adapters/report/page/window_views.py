@@ -116,16 +116,22 @@ def left_out(looks: Sequence[Look]) -> tuple[str, ...]:
     return tuple(each.measurement for each in looks[_MOST_LOOKS:])
 
 
+def red_green_blue(measurements: Sequence[str]) -> tuple[str, ...]:
+    """Return the three measurements that make a picture in colour; none if their names do not say it."""
+    by_name = {each.lower(): each for each in measurements}
+    return next(
+        (tuple(by_name[name] for name in names) for names in _RGB if by_name.keys() >= set(names)), ()
+    )
+
+
 def _choices(looks: Sequence[Look]) -> list[_Choice]:
     shown = looks[:_MOST_LOOKS]
     alone = [_choice(each.measurement, (each,)) for each in shown]
-    by_name = {each.measurement.lower(): each for each in looks}
-    for names in _RGB:
-        if all(name in by_name for name in names):
-            three = tuple(by_name[name] for name in names)
-            if len({each.quicklooks.pixels.shape[1:] for each in three}) == 1:
-                in_colour = _choice("RGB: " + ", ".join(each.measurement for each in three), three)
-                return [in_colour, *alone] if in_colour.indexes[0] else alone
+    by_name = {each.measurement: each for each in looks}
+    three = tuple(by_name[name] for name in red_green_blue(tuple(by_name)))
+    if len({each.quicklooks.pixels.shape[1:] for each in three}) == 1:
+        in_colour = _choice("RGB: " + ", ".join(each.measurement for each in three), three)
+        return [in_colour, *alone] if in_colour.indexes[0] else alone
     return alone
 
 

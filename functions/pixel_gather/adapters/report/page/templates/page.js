@@ -19,6 +19,7 @@
     };
     measurements.hidden = false;
     measurements.addEventListener("change", choose);
+    addEventListener("afterprint", choose);
     choose();
   }
 
@@ -69,7 +70,10 @@
 
   addEventListener("beforeprint", () => {
     for (const look of document.querySelectorAll(".look")) look.hidden = false;
-    for (const folded of document.querySelectorAll("details")) folded.open = true;
+    for (const folded of document.querySelectorAll("details:not([open])")) {
+      folded.open = true;
+      addEventListener("afterprint", () => { folded.open = false; }, { once: true });
+    }
   });
 
   const save = (name, type, text) => {

@@ -1,0 +1,174 @@
+"""Opens cubes of others with codecs that unpack no more than a chunk may hold.
+
+A chunk of some KB may unpack to gigabytes, and zarr-python sets no limit. Here every chunk has one: the size
+that its array's metadata say, and `LARGEST_CHUNK_NBYTES`. Codecs that no gather uses are refused.
+"""
+
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import zarr
+from zarr.codecs import BloscCodec, ZstdCodec
+from zarr.codecs.numcodecs import Zlib
+from zarr.core.array_spec import ArraySpec
+from zarr.core.buffer import Buffer
+from zarr.core.group import ConsolidatedMetadata
+from zarr.storage import ObjectStore
+
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
+from pixel_gather.adapters.object_store.object_store import Store
+
+if TYPE_CHECKING:
+    from zarr.core.metadata.v3 import ArrayV3Metadata
+
+LARGEST_CHUNK_NBYTES: Final = 256 << 20
+"""No tile of a source is larger, and no chunk of a gather."""
+
+_BLOSC_NBYTES_AT: Final = 4
+_KNOWN: Final = frozenset(
+    {
+        "blosc",
+        "bytes",
+        "crc32c",
+        "imagecodecs_delta",
+        "imagecodecs_floatpred",
+        "imagecodecs_lzma",
+        "imagecodecs_lzw",
+        "imagecodecs_packbits",
+        "imagecodecs_zfp",
+        "numcodecs.zlib",
+        "sharding_indexed",
+        "vlen-utf8",
+        "zstd",
+    }
+)
+
+
+class BoundedZstd(ZstdCodec):
+    """Zstd, after a look at the size in its frame."""
+
+    def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        content = chunk_bytes.to_bytes()
+        limit, nbytes = _nbytes_of(chunk_spec) or LARGEST_CHUNK_NBYTES, zstd_nbytes(content)
+        if nbytes is None:  # a tile that a writer of GeoTIFFs compressed as a stream
+            from imagecodecs import zstd_decode  # noqa: PLC0415 # seldom needed
+
+            return chunk_spec.prototype.buffer.from_bytes(zstd_decode(content, out=limit))
+        if nbytes > limit:
+            raise ValueError("a chunk unpacks to more than its array says")
+        return super()._decode_sync(chunk_bytes, chunk_spec)
+
+
+class BoundedBlosc(BloscCodec):
+    """Blosc, after a look at the size in its header."""
+
+    def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        (nbytes,) = struct.unpack_from("<I", chunk_bytes.to_bytes(), _BLOSC_NBYTES_AT)
+        if nbytes > (_nbytes_of(chunk_spec) or LARGEST_CHUNK_NBYTES):
+            raise ValueError("a chunk unpacks to more than its array says")
+        return super()._decode_sync(chunk_bytes, chunk_spec)
+
+
+class BoundedZlib(Zlib):
+    """Deflate, up to the chunk's size."""
+
+    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        nbytes = _nbytes_of(chunk_spec) or LARGEST_CHUNK_NBYTES
+        return chunk_spec.prototype.buffer.from_bytes(
+            zlib.decompressobj().decompress(chunk_data.to_bytes(), nbytes)
+        )
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Let arrays that are opened now have the codecs above.
+
+    Arrays that are opened at other times have zarr-python's own: dask, for example, sends codecs to
+    processes that may lack this package.
+    """
+    register_codecs()
+    here = __name__
+    own = {"zstd": BoundedZstd, "blosc": BoundedBlosc, "numcodecs.zlib": BoundedZlib}
+    for name, codec in own.items():
+        zarr.registry.register_codec(name, codec)
+    with zarr.config.set(
+        {
+            "codecs": zarr.config.get("codecs")
+            | {name: f"{here}.{each.__name__}" for name, each in own.items()}
+        }
+    ):
+        yield
+
+
+def open_foreign_group(store: Store) -> zarr.Group:
+    """Open a cube whose files anybody may have written.
+
+    Raises:
+        FileNotFoundError: There is no group.
+        ValueError: A codec is unknown, or its chunks are too large. zarr-python raises more types where
+            metadata are damaged.
+    """
+    with _bounded():
+        group = zarr.open_group(ObjectStore(store, read_only=True), mode="r")
+        known = group.metadata.consolidated_metadata
+        if known is None:  # as a cube is before its end, and those of other writers
+            known = ConsolidatedMetadata(metadata={name: each.metadata for name, each in group.arrays()})
+            metadata = replace(group.metadata, consolidated_metadata=known)
+            group = zarr.Group(replace(group._async_group, metadata=metadata))  # noqa: SLF001 # no other way
+    for name, each in known.flattened_metadata.items():
+        if each.node_type == "array":
+            _check(name, each)
+    return group
+
+
+def _check(name: str, metadata: "ArrayV3Metadata | Any") -> None:
+    described = metadata.to_dict()
+    if described["zarr_format"] != 3:  # noqa: PLR2004 # the only one with these codecs
+        raise ValueError(f"{name} is no array of Zarr 3")
+    chunk = described["chunk_grid"]["configuration"]["chunk_shape"]
+    codecs = list(described["codecs"])
+    while codecs:
+        codec = codecs.pop()
+        if codec["name"] not in _KNOWN:
+            raise ValueError(f"{name} has the codec {codec['name']}, which no gather uses")
+        inner = codec.get("configuration") or {}
+        codecs += inner.get("codecs", []) + inner.get("index_codecs", [])
+        chunk = inner.get("chunk_shape", chunk)
+    itemsize = getattr(metadata.dtype, "item_size", None) or 1
+    if math.prod(chunk) * itemsize > LARGEST_CHUNK_NBYTES:
+        raise ValueError(f"the chunks of {name} are larger than those of any gather")
+
+
+def _nbytes_of(spec: ArraySpec) -> int | None:
+    """Return the size of a whole chunk; None for texts."""
+    itemsize = getattr(spec.dtype, "item_size", None)
+    return None if itemsize is None else min(math.prod(spec.shape) * itemsize, LARGEST_CHUNK_NBYTES)
+
+
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_DICTIONARY_NBYTES: Final[Mapping[int, int]] = {0: 0, 1: 1, 2: 2, 3: 4}
+
+
+def zstd_nbytes(content: bytes) -> int | None:
+    """Return the size that a zstd frame says it unpacks to (RFC 8878, section 3.1.1); None if it does not.
+
+    Raises:
+        ValueError: It is no such frame.
+    """
+    if content[:4] != _ZSTD_MAGIC or len(content) < 6:  # noqa: PLR2004 # magic, descriptor, one more
+        raise ValueError("no zstd frame")
+    descriptor = content[4]
+    is_single = bool(descriptor & 0x20)
+    start = 5 + (0 if is_single else 1) + _DICTIONARY_NBYTES[descriptor & 3]
+    size = {0: 1 if is_single else 0, 1: 2, 2: 4, 3: 8}[descriptor >> 6]
+    field = content[start : start + size]
+    if len(field) < size:
+        raise ValueError("a zstd frame that is cut off")
+    if not size:
+        return None
+    return int.from_bytes(field, "little") + (256 if size == 2 else 0)  # noqa: PLR2004 # as the RFC has it

@@ -1,0 +1,411 @@
+"""Changes the code one place at a time, and counts how many changes the tests notice.
+
+    uv run --locked python scripts/mutate.py --sample 300 --seed 1 --out mutants.jsonl
+    uv run --locked python scripts/mutate.py --again mutants.jsonl
+
+The folders below are first tested as they are, to learn which test runs which line. Then each mutant gets a
+process of its own, forked from one that has the libraries in memory, and runs only the tests that reach its
+line. A mutant that no test notices has survived. docs/testing.md has the score, and the survivors that stay.
+"""
+
+import argparse
+import ast
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import CodeType
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+CODE: Final = ROOT / "functions"
+TESTS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "read": ("tests/read",),
+    "plan": ("tests/plan",),
+    "report/row_coordinates.py": ("tests/report",),
+    "use_cases": ("tests/use_cases", "tests/faults/test_simulation.py"),
+    "adapters/geotiff": ("tests/adapters/geotiff",),
+    "adapters/object_store/limiter": ("tests/adapters/object_store",),
+    "adapters/object_store/hedge_policy.py": ("tests/adapters/object_store",),
+    "adapters/object_store/hedged_gets.py": ("tests/adapters/object_store",),
+    "estimate": ("tests/estimate",),
+    "ranking/forecast.py": ("tests/ranking",),
+}
+"""Where the tests of each folder or module are."""
+
+_PRELOADED: Final = (
+    "hypothesis", "imagecodecs", "msgspec", "numpy", "obstore", "pydantic", "pytest", "rasterio", "shapely",
+    "tifffile", "uvloop", "xxhash", "zarr",
+)  # fmt: skip
+_LEAST_S: Final = 20.0
+_TIMES_AS_LONG: Final = 5.0
+"""A mutant may take this many times what its tests took before, and `_LEAST_S` more."""
+
+_MOST_TESTS: Final = 150
+"""A mutant that so many tests do not notice counts as a survivor."""
+
+_SWAPS: Final[Mapping[type[ast.AST], type[ast.AST]]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.Break: ast.Continue,
+    ast.Continue: ast.Break,
+}
+_NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One change."""
+
+    file: str
+    """Below ``functions/pixel_gather``."""
+
+    line: int
+    column: int
+    change: str
+    """What it does: the kind of change, and the code before it."""
+
+    of: str
+    """Key of `TESTS_OF`."""
+
+    @property
+    def path(self) -> Path:
+        """The module."""
+        return CODE / "pixel_gather" / self.file
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What stays the same when lines are added above it."""
+        return self.file, self.column, self.change
+
+    def changed(self) -> ast.Module:
+        """Return the module's syntax tree with the change."""
+        tree = ast.parse(self.path.read_text())
+        for node in _nodes(tree):
+            if (node.lineno, node.col_offset) == (self.line, self.column):
+                for kind in _kinds(node):
+                    if _said(kind, node) == self.change:
+                        _change(node, kind)
+                        return ast.fix_missing_locations(tree)
+        raise LookupError(self)
+
+
+def mutants_of(path: Path, of: str) -> Iterator[Mutant]:
+    """Yield each mutant of a module."""
+    file = path.relative_to(CODE / "pixel_gather").as_posix()
+    for node in _nodes(ast.parse(path.read_text())):
+        for kind in _kinds(node):
+            yield Mutant(file=file, line=node.lineno, column=node.col_offset, change=_said(kind, node), of=of)
+
+
+def _said(kind: str, node: Any) -> str:
+    return f"{kind}: {ast.unparse(node).splitlines()[0][:90]}"
+
+
+def _nodes(tree: ast.AST) -> Iterator[Any]:
+    """Yield what may be changed: no annotation, decorator, docstring, message, import or assertion."""
+    skipped = (ast.Import, ast.ImportFrom, ast.Assert, ast.Raise, ast.JoinedStr, ast.TypeAlias)
+    for field, value in ast.iter_fields(tree):
+        if field in ("annotation", "returns", "decorator_list", "type_params"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST) or isinstance(child, skipped):
+                continue
+            if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+                continue
+            if isinstance(child, ast.expr | ast.stmt):
+                yield child
+            yield from _nodes(child)
+
+
+def _kinds(node: ast.AST) -> Iterator[str]:  # noqa: C901, PLR0912 # a table of kinds of code
+    match node:
+        case ast.BinOp() | ast.AugAssign() if type(node.op) in _SWAPS:
+            if not isinstance(getattr(node, "left", None), ast.JoinedStr):
+                yield "operator"
+        case ast.Compare() if type(node.ops[0]) in _SWAPS:
+            yield "operator"
+        case ast.BoolOp():
+            yield "operator"
+        case ast.UnaryOp() if isinstance(node.op, ast.Not | ast.USub):
+            yield "without sign"
+        case ast.Constant() if isinstance(node.value, bool):
+            yield "negated"
+        case ast.Constant() if isinstance(node.value, int | float):
+            yield "plus one"
+        case ast.Call() if isinstance(node.func, ast.Name) and node.func.id in _NAMES:
+            yield "other function"
+        case ast.Return() if node.value is not None and ast.unparse(node.value) != "None":
+            yield "none returned"
+        case ast.If() | ast.IfExp() | ast.While():
+            yield "never"
+        case ast.Break() | ast.Continue():
+            yield "statement"
+        case ast.Expr() if isinstance(node.value, ast.Call | ast.Await):
+            yield "left out"
+        case ast.Assign() if isinstance(node.targets[0], ast.Attribute):
+            yield "none assigned"
+        case _:
+            return
+
+
+def _change(node: Any, kind: str) -> None:
+    match kind:
+        case "operator" if isinstance(node, ast.Compare):
+            node.ops[0] = _SWAPS[type(node.ops[0])]()  # type: ignore[call-overload] # an operator for one
+        case "operator":
+            node.op = _SWAPS[type(node.op)]()
+        case "without sign":
+            node.op = ast.UAdd() if isinstance(node.op, ast.USub) else ast.Not()
+            if isinstance(node.op, ast.Not):
+                node.operand = ast.UnaryOp(op=ast.Not(), operand=node.operand)
+        case "negated":
+            node.value = not node.value
+        case "plus one":
+            node.value += 1
+        case "other function":
+            node.func.id = _NAMES[node.func.id]
+        case "never":
+            node.test = ast.Constant(value=False)
+        case "left out" | "none returned" | "none assigned":
+            node.value = ast.Constant(value=None)
+        case _:
+            node.__class__ = _SWAPS[type(node)]
+
+
+class _Lines:
+    """A pytest plugin that records which test runs which line, and how long each test takes."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self.files = frozenset(files)
+        self.tests: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
+        self.seconds: dict[str, float] = Counter()
+        self._of_modules: dict[str, set[tuple[str, int]]] = defaultdict(set)
+        self._names: list[str] = []
+        self._now: set[tuple[str, int]] = set()
+        tool = sys.monitoring.COVERAGE_ID
+        sys.monitoring.use_tool_id(tool, "mutate")
+        sys.monitoring.register_callback(tool, sys.monitoring.events.LINE, self._seen)
+        sys.monitoring.set_events(tool, sys.monitoring.events.LINE)
+
+    def _seen(self, code: CodeType, line: int) -> Any:
+        if code.co_filename in self.files:
+            self._now.add((code.co_filename, line))
+        return sys.monitoring.DISABLE
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Begin a test."""
+        self._names.append(nodeid)
+        self._now = set()
+        sys.monitoring.restart_events()
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note what a part of a test has run. What sets up one test may be used by all of its module."""
+        self.seconds[report.nodeid] += report.duration
+        if report.when == "setup":
+            self._of_modules[report.nodeid.partition("::")[0]] |= self._now
+        for place in self._now:
+            self.tests[place][report.nodeid] = None
+
+    def stop(self) -> None:
+        """End recording."""
+        for name in self._names:
+            for place in self._of_modules[name.partition("::")[0]]:
+                self.tests[place][name] = None
+        sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, 0)
+
+
+class _Changed(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
+    """Imports one module from a changed syntax tree."""
+
+    def __init__(self, name: str, path: str, tree: ast.Module) -> None:
+        super().__init__(name, path)
+        self._tree = tree
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002 # its interface
+        """Answer for this module alone."""
+        is_package = self.path.endswith("__init__.py")
+        return (
+            importlib.machinery.ModuleSpec(fullname, self, origin=self.path, is_package=is_package)
+            if fullname == self.name
+            else None
+        )
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile the changed tree."""
+        del fullname
+        code: CodeType = compile(self._tree, self.path, "exec")
+        return code
+
+
+def _pytest(arguments: Sequence[str], plugins: Sequence[object] = ()) -> int:
+    import pytest  # noqa: PLC0415 # in a child
+
+    quiet = ["-q", "-x", "--numprocesses=0", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
+    return int(pytest.main([*quiet, *arguments], plugins=list(plugins)))
+
+
+def _in_child(work: Any, limit_s: float) -> int | None:
+    """Run work in a forked process, silently. Return its result, or None if it takes too long."""
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        os.setsid()
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        code = 9
+        try:
+            code = work()
+        finally:
+            os._exit(code)
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def _lines_of(of: str, files: Iterable[str]) -> tuple[dict[tuple[str, int], list[str]], dict[str, float]]:
+    """Run a folder's tests once, in a child. Return the tests of each line, and the seconds of each test."""
+    found = ROOT / f".mutate-{os.getpid()}.json"
+    wanted = list(files)
+
+    def work() -> int:
+        lines = _Lines(wanted)
+        code = _pytest(["-m", "not slow", *TESTS_OF[of]], [lines])
+        lines.stop()
+        told = [[file, line, list(tests)] for (file, line), tests in lines.tests.items()]
+        found.write_text(json.dumps([told, lines.seconds]))
+        return code
+
+    code = _in_child(work, 1200)
+    if code:
+        raise SystemExit(f"the tests of {of} fail as they are: {code}")
+    told, seconds = json.loads(found.read_text())
+    found.unlink()
+    return {(file, line): tests for file, line, tests in told}, seconds
+
+
+def _status(mutant: Mutant, tests: Sequence[str], seconds: Mapping[str, float]) -> str:
+    if not tests:
+        return "not reached"
+    name = "pixel_gather." + mutant.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+    def work() -> int:
+        sys.meta_path.insert(0, _Changed(name, str(mutant.path), mutant.changed()))
+        return _pytest(tests)
+
+    limit_s = _LEAST_S + _TIMES_AS_LONG * sum(seconds.get(test, 1.0) for test in tests)
+    code = _in_child(work, limit_s)
+    return "time-out" if code is None else "killed" if code else "survived"
+
+
+def _files_of(of: str) -> list[Path]:
+    place = CODE / "pixel_gather" / of
+    return [place] if place.suffix else sorted(place.rglob("*.py"))
+
+
+def _chosen(options: argparse.Namespace) -> dict[str, list[Mutant]]:
+    """Return the mutants to test by folder: a sample of each in proportion to its size, at least 15."""
+    every = {
+        of: [each for path in _files_of(of) for each in mutants_of(path, of)]
+        for of in TESTS_OF
+        if not options.only or of in options.only
+    }
+    if options.again:
+        lines = [json.loads(line) for line in Path(options.again).read_text().splitlines()]
+        left = {(each["file"], each["column"], each["change"]) for each in lines if _has_survived(each)}
+        return {of: [each for each in found if each.key in left] for of, found in every.items()}
+    total = sum(map(len, every.values()))
+    chance = random.Random(options.seed)  # noqa: S311 # a sample, to be drawn again
+    return {
+        of: chance.sample(found, min(len(found), max(15, round(options.sample * len(found) / total))))
+        for of, found in every.items()
+    }
+
+
+def _has_survived(line: Mapping[str, Any]) -> bool:
+    return line["status"] in ("survived", "not reached")
+
+
+def main() -> None:
+    """Test a sample of mutants, or the former survivors, and print the score of each folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--sample", type=int, default=300, help="about how many mutants")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", choices=list(TESTS_OF), help="a folder; may be repeated")
+    parser.add_argument("--again", help="a file of --out: test its survivors again")
+    parser.add_argument("--out", help="write a line of JSON for each mutant")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    sys.path[:0] = [str(ROOT), str(ROOT / "functions"), str(ROOT / "tests"), str(ROOT / "scripts")]
+    for name in _PRELOADED:
+        importlib.import_module(name)
+    scores: dict[str, Counter[str]] = {}
+    with Path(options.out or os.devnull).open("a") as out:
+        for of, mutants in _chosen(options).items():
+            if mutants:
+                scores[of] = _score(of, mutants, out)
+    for of, score in scores.items():
+        n_killed, n = score["killed"] + score["time-out"], sum(score.values())
+        sys.stdout.write(f"{of:40} {n_killed:4} of {n:4}  {dict(score)}\n")
+
+
+def _score(of: str, mutants: Sequence[Mutant], out: Any) -> Counter[str]:
+    lines, seconds = _lines_of(of, map(str, _files_of(of)))
+    score: Counter[str] = Counter()
+    for mutant in mutants:
+        path = str(mutant.path)
+        tests = lines.get((path, mutant.line), []) or _of_module(lines, path)
+        tests = sorted(tests, key=lambda test: (Path(mutant.file).stem not in test, seconds.get(test, 1.0)))
+        status = _status(mutant, tests[:_MOST_TESTS], seconds)
+        score[status] += 1
+        out.write(json.dumps(asdict(mutant) | {"status": status, "n_tests": len(tests)}) + "\n")
+        out.flush()
+        if status in ("survived", "not reached"):
+            sys.stdout.write(f"{status}: {mutant.file}:{mutant.line} {mutant.change}\n")
+            sys.stdout.flush()
+    return score
+
+
+def _of_module(lines: Mapping[tuple[str, int], Sequence[str]], path: str) -> list[str]:
+    """Return the tests of a module's other lines: code at its top runs when it is imported."""
+    found: dict[str, None] = {}
+    for (file, _), tests in lines.items():
+        if file == path:
+            found |= dict.fromkeys(tests)
+    return list(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Cubes of others: a chunk that unpacks to more than its array says is an error, in little memory."""
+
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import obstore
+import pytest
+from numcodecs import Blosc
+
+from hostile.memory import peak_rss_mib, reset_peak
+from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group, zstd_nbytes
+from pixel_gather.adapters.cube.check_cube import open_group
+from pixel_gather.adapters.cube.open_group import finished_group
+from pixel_gather.adapters.cube.read_rows import CubeRows
+from pixel_gather.adapters.report.cube_evidence import read_evidence
+from pixel_gather.errors import StoreError
+from support.report_cubes import MadeCube
+
+_BLOCK_NBYTES = 1 << 17
+_N_BLOCKS = 1 << 13
+"""The bombs unpack to 1 GiB."""
+
+_MOST_GROWTH_MIB = 300
+
+
+def zstd_bomb(*, says_its_size: bool) -> bytes:
+    """Return a frame of blocks that each repeat one byte (RFC 8878, section 3.1.1.2)."""
+    size = struct.pack("<Q", _BLOCK_NBYTES * _N_BLOCKS) if says_its_size else b""
+    block = (2 | _BLOCK_NBYTES << 3).to_bytes(3, "little") + b"\0"
+    last = (3 | _BLOCK_NBYTES << 3).to_bytes(3, "little") + b"\0"
+    descriptor = b"\xc0" if says_its_size else b"\0"
+    return b"\x28\xb5\x2f\xfd" + descriptor + b"\x38" + size + block * (_N_BLOCKS - 1) + last
+
+
+@dataclass(frozen=True)
+class Case:
+    """A changed object of a cube."""
+
+    id: str
+    key: str
+    content: Callable[[bytes], bytes]
+
+
+def metadata(**changed: Any) -> Callable[[bytes], bytes]:
+    """Return a change of an array's metadata."""
+    return lambda content: json.dumps(json.loads(content) | changed).encode()
+
+
+HUGE = {"name": "regular", "configuration": {"chunk_shape": [1 << 40]}}
+OTHER_CODECS = [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 1}}]
+CASES = [
+    Case("zstd of numbers", "status/c/0", lambda _: zstd_bomb(says_its_size=True)),
+    Case("zstd of texts", "href/c/0", lambda _: zstd_bomb(says_its_size=True)),
+    Case("zstd of numbers, as a stream", "status/c/0", lambda _: zstd_bomb(says_its_size=False)),
+    Case("zstd of texts, as a stream", "href/c/0", lambda _: zstd_bomb(says_its_size=False)),
+    Case("zstd that is cut off", "status/c/0", lambda _: zstd_bomb(says_its_size=True)[:9]),
+    Case("no zstd", "status/c/0", lambda _: b"anything"),
+    Case("giant chunks", "status/zarr.json", metadata(chunk_grid=HUGE)),
+    Case("a codec that no gather uses", "status/zarr.json", metadata(codecs=OTHER_CODECS)),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_cube_of_others_stays_inside_the_memory(case: Case) -> None:
+    """Whatever a chunk unpacks to, its reading ends with an error that names the cube."""
+    store = MadeCube(has_quicklooks=False).stored()
+    obstore.put(store, case.key, case.content(bytes(obstore.get(store, case.key).bytes())))
+    reset_peak()
+    before_mib = peak_rss_mib("self")
+
+    with pytest.raises(StoreError, match="place"):
+        CubeRows(store, place="place").columns(("href", "status"), field="where")
+    with pytest.raises(StoreError, match="place"):
+        read_evidence(store, place="place")
+    assert peak_rss_mib("self") - before_mib < _MOST_GROWTH_MIB
+
+
+def test_a_sound_cube_is_read_with_bounded_codecs() -> None:
+    """The limits refuse nothing that a gather writes."""
+    store = MadeCube().stored()
+
+    status = CubeRows(store, place="place").columns(["status"], field="where")["status"]
+    assert np.asarray(status).tolist() == [0] * 10
+    with finished_group(store, "place") as group:
+        pixels: Any = group["band_1"]
+        np.testing.assert_array_equal(pixels[...], MadeCube().pixels(10))
+    assert open_group(store) is not None
+
+
+@pytest.mark.parametrize("name", ["blosc", "numcodecs.zlib"])
+def test_other_codecs_are_bounded(name: str) -> None:
+    """Blosc says how long it becomes. Deflate is stopped at the chunk's size."""
+    store = MadeCube(has_quicklooks=False).stored()
+    big = bytes(1 << 24)
+    content = Blosc("lz4").encode(big) if name == "blosc" else zlib.compress(big)
+    own = {"cname": "lz4", "clevel": 5, "shuffle": "noshuffle", "typesize": 1, "blocksize": 0}
+    configuration = own if name == "blosc" else {"level": 1}
+    codecs = [{"name": "bytes"}, {"name": name, "configuration": configuration}]
+    described = bytes(obstore.get(store, "status/zarr.json").bytes())
+    obstore.put(store, "status/zarr.json", metadata(codecs=codecs)(described))
+    obstore.put(store, "status/c/0", content)
+    status: Any = open_foreign_group(store)["status"]
+
+    if name == "blosc":
+        with pytest.raises(ValueError, match="more than its array says"):
+            status[...]
+    else:
+        assert status[...].tolist() == [0] * 10
+
+
+@pytest.mark.parametrize(("n", "expected"), [(1, 1), (255, 255), (256, 256), (70_000, 70_000)])
+def test_zstd_nbytes_is_what_the_frame_says(n: int, expected: int) -> None:
+    """Each width of the field is read as the format says."""
+    from numcodecs import Zstd  # noqa: PLC0415 # of this test alone
+
+    assert zstd_nbytes(Zstd().encode(bytes(n))) == expected

@@ -1,0 +1,102 @@
+"""The map of a report: panels that show the window, whatever its size and place."""
+
+import re
+
+import pytest
+
+from build_outlines import outlines
+from pixel_gather.adapters.report.page.place_map import OUTLINES, map_of
+from pixel_gather.model.footprints import Footprints, Ring
+
+_MOST_NBYTES = 40_000
+"""The outlines are in every report."""
+
+
+def box(west: float, south: float, east: float, north: float) -> Ring:
+    """Return a ring."""
+    return ((west, south), (east, south), (east, north), (west, north))
+
+
+SCENE = Footprints(window=box(11.2, 46.4, 11.25, 46.45), sources=(box(10.3, 45.9, 11.8, 46.9),))
+
+
+def drawn(footprints: Footprints) -> str:
+    """Return the figure."""
+    return map_of(footprints, is_aligned=True, n_sources=5).svg
+
+
+def views_of(svg: str) -> list[tuple[float, float, float, float]]:
+    """Return west, south, east and north of each panel."""
+    found = []
+    for view in re.findall(r'<svg x="[^>]*viewBox="([^"]+)"', svg):
+        x, y, width, height = (float(each) / 10 for each in view.split())
+        found.append((x, -y - height, x + width, -y))
+    return found
+
+
+def test_outlines_are_small_and_in_every_map() -> None:
+    """Land and borders of all of the Earth."""
+    assert OUTLINES.stat().st_size < _MOST_NBYTES
+    assert OUTLINES.read_text() in drawn(SCENE)
+
+
+def test_map_shows_the_earth_the_region_and_the_sources() -> None:
+    """Each panel lies in the one before, and the last one holds all footprints."""
+    svg = drawn(SCENE)
+
+    earth, region, close = views_of(svg)
+    assert earth == (-180, -90, 180, 90)
+    assert (region[0] < close[0], region[1] < close[1], region[2] > close[2], region[3] > close[3]) == (
+        True,
+    ) * 4
+    assert (close[0] < 10.3, close[1] < 45.9, close[2] > 11.8, close[3] > 46.9) == (True,) * 4
+    assert svg.count("<polygon") == 3 * 2
+    assert svg.count("<circle") == 2  # the window is large enough in the last panel
+
+
+def test_map_of_sources_that_are_regions_themselves_has_two_panels() -> None:
+    """Their outlines can be recognised without another one."""
+    assert len(views_of(drawn(Footprints(window=box(0, 40, 5, 45), sources=(box(-60, 10, 60, 60),))))) == 2
+
+
+@pytest.mark.parametrize("shift", [0, -360])
+def test_map_across_the_antimeridian_shows_the_window_among_its_sources(shift: int) -> None:
+    """A source may be written by longitudes of the other side."""
+    source = box(179 + shift, -18, 181 + shift, -16) if not shift else box(-180, -18, -179, -16)
+    *_, close = views_of(drawn(Footprints(window=box(179.9, -17.2, 180.2, -17), sources=(source,))))
+
+    assert close[0] < 179.9
+    assert 181 < close[2] < 190
+
+
+def test_map_of_the_whole_earth_is_not_larger_than_it() -> None:
+    """A source may cover all of it."""
+    *_, close = views_of(drawn(Footprints(window=box(10, 40, 12, 42), sources=(box(-180, -90, 180, 90),))))
+
+    assert close[2] - close[0] == pytest.approx(360)
+    assert close[3] <= 90
+
+
+def test_caption_says_where_the_window_lies_and_what_is_shown() -> None:
+    """In words, for readers who cannot see the map."""
+    west = Footprints(window=box(190, -10, 191, -9), sources=SCENE.sources * 2)
+
+    assert "around 46.42° N, 11.22° E. Blue" in map_of(SCENE, is_aligned=True, n_sources=1).caption
+    said = map_of(west, is_aligned=False, n_sources=1278).caption
+    assert "around 9.50° S, 169.50° W on one of the sources; the others have grids of their own" in said
+    assert "2 different footprints; the cube has 1,278 sources" in said
+
+
+@pytest.mark.parametrize(
+    "ring", [((0, 0), (1, 1)), ((0, 0), (1, 1), (2, 91)), ((0, 0), (1, 1), (float("nan"), 0))]
+)
+def test_footprints_are_rings_on_the_earth(ring: Ring) -> None:
+    """A cube may be anybody's."""
+    with pytest.raises(ValueError, match="no ring of longitudes and latitudes"):
+        Footprints(window=ring, sources=())
+
+
+@pytest.mark.slow
+def test_outlines_are_made_from_natural_earth() -> None:
+    """After a change, run ``python -m scripts.build_outlines``."""
+    assert outlines() == OUTLINES.read_text()

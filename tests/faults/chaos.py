@@ -1,0 +1,394 @@
+"""Gathers over an S3 that misbehaves, by workers that are killed at random: the cube is that of a calm run.
+
+Every tenth request fails in some way: 503, 500, a connection that breaks before the request is done, after
+it, or within the body, a late answer, no answer. Two processes gather the same cube beside each other. Each
+is killed after a random time and started again, for a while.
+"""
+
+import argparse
+import hashlib
+import io
+import multiprocessing
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.context import ForkServerProcess
+from typing import Any, Final, override
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+import numpy as np
+import tifffile
+import xarray as xr
+from obstore.store import S3Store
+from zarr.storage import ObjectStore
+
+from pixel_gather import Settings, StoreSettings, gather
+from pixel_gather.errors import GatherError
+from support.appends import equal_but_for_clocks
+
+_SIDE: Final = 64
+_SHARD_ROWS: Final = 64
+_FAILING: Final = 0.1
+_HANGS_S: Final = 3.0
+_LONGEST_SEED_S: Final = 900.0
+_WAYS: Final = ("503", "500", "reset", "lost", "cut", "late", "hang")
+_MODIFIED: Final = "Thu, 01 Jan 2026 00:00:00 GMT"
+
+
+@dataclass
+class ChaosStore:
+    """The objects of all buckets, and how requests to them fail."""
+
+    chance: random.Random
+    failing: float
+    """Share of the requests that fail."""
+
+    objects: dict[str, bytes] = field(default_factory=dict)
+    """By ``bucket/key``."""
+
+    parts: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    """Parts of uploads, by their ids."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def way(self) -> str:
+        """Return how the next request fails; an empty text if it does not."""
+        with self.lock:
+            way = self.chance.choice(_WAYS) if self.chance.random() < self.failing else ""
+            self.counts[way or "well"] += 1
+        return way
+
+    def put(self, path: str, content: bytes, *, if_none: str | None, if_match: str | None) -> int:
+        """Keep an object; return the status code."""
+        with self.lock:
+            there = self.objects.get(path)
+            if (if_none and there is not None) or (
+                if_match and (there is None or if_match != etag_of(there))
+            ):
+                return 412
+            self.objects[path] = content
+            return 200
+
+
+def etag_of(content: bytes) -> str:
+    """Return the ETag that S3 gives to content."""
+    return f'"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
+
+
+@contextmanager
+def serving(store: ChaosStore) -> Iterator[str]:
+    """Serve on loopback. Yields the endpoint."""
+
+    class Handler(_Handler):
+        there = store
+
+    server = _Server(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that were killed."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """As much of S3 as a gather needs."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    there: ChaosStore
+
+    def do_GET(self) -> None:  # the base class's names
+        self._serve(self._get)
+
+    def do_HEAD(self) -> None:
+        self._serve(self._get)
+
+    def do_PUT(self) -> None:
+        self._serve(self._put)
+
+    def do_POST(self) -> None:
+        self._serve(self._post)
+
+    def _serve(self, act: Any) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        way = self.there.way()
+        if way in {"503", "500"}:
+            self._send(int(way), b"<Error><Code>SlowDown</Code></Error>", {})
+            return
+        if way in {"late", "hang"}:
+            time.sleep(_HANGS_S if way == "hang" else 0.2)
+        answer = None if way == "reset" else act(body)
+        if way in {"reset", "lost", "hang"} or answer is None:
+            self.close_connection = True
+            return
+        self._send(*answer, is_cut=way == "cut")
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str], *, is_cut: bool = False) -> None:
+        with suppress(ConnectionError):
+            self.send_response(status)
+            for name, value in ({"Content-Length": str(len(body))} | headers).items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body[: len(body) // 2] if is_cut else body)
+        self.close_connection = self.close_connection or is_cut
+
+    def _asked(self) -> tuple[str, dict[str, list[str]]]:
+        path, query = urlsplit(self.path)[2:4]
+        return unquote(path).lstrip("/"), parse_qs(query, keep_blank_values=True)
+
+    def _get(self, _: bytes) -> tuple[int, bytes, dict[str, str]]:
+        path, query = self._asked()
+        if "list-type" in query:
+            return 200, self._listed(path.rstrip("/"), query), {}
+        content = self.there.objects.get(path)
+        if content is None:
+            return 404, b"<Error><Code>NoSuchKey</Code></Error>", {}
+        headers = {"ETag": etag_of(content), "Last-Modified": _MODIFIED}
+        if self.headers["If-Match"] not in {None, headers["ETag"]}:
+            return 412, b"", {}
+        if self.headers["Range"] is None:
+            return 200, content, headers
+        first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
+        start, stop = int(first or 0), min(int(last or len(content)) + 1, len(content))
+        if not first:  # the last bytes
+            start, stop = max(len(content) - int(last), 0), len(content)
+        if start >= len(content):
+            return 416, b"", {}
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(content)}"
+        return 206, content[start:stop], headers
+
+    def _listed(self, bucket: str, query: dict[str, list[str]]) -> bytes:
+        prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
+        with self.there.lock:
+            objects = dict(self.there.objects)
+        found, folders = [], set()
+        for path in sorted(objects):
+            key = path.removeprefix(f"{bucket}/")
+            if not path.startswith(f"{bucket}/") or not key.startswith(prefix):
+                continue
+            rest, slash, _ = key[len(prefix) :].partition(delimiter or "\0")
+            if delimiter and slash:
+                folders.add(f"{prefix}{rest}/")
+                continue
+            found.append(
+                f"<Contents><Key>{escape(key)}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+                f"<ETag>{escape(etag_of(objects[path]))}</ETag><Size>{len(objects[path])}</Size></Contents>"
+            )
+        found += [
+            f"<CommonPrefixes><Prefix>{escape(each)}</Prefix></CommonPrefixes>" for each in sorted(folders)
+        ]
+        return f"<ListBucketResult>{''.join(found)}</ListBucketResult>".encode()
+
+    def _put(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        path, query = self._asked()
+        if "uploadId" in query:
+            self.there.parts[query["uploadId"][0]][int(query["partNumber"][0])] = body
+            return 200, b"", {"ETag": etag_of(body)}
+        conditions = {"if_none": self.headers["If-None-Match"], "if_match": self.headers["If-Match"]}
+        return self.there.put(path, body, **conditions), b"", {"ETag": etag_of(body)}
+
+    def _post(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        path, query = self._asked()
+        if "uploads" in query:
+            id_ = f"{len(self.there.parts)}-{random.random()}"  # noqa: S311 # no secret
+            self.there.parts[id_] = {}
+            return 200, f"<R><UploadId>{id_}</UploadId></R>".encode(), {}
+        if "uploadId" in query:
+            parts = self.there.parts[query["uploadId"][0]]
+            content = b"".join(parts[number] for number in sorted(parts))
+            self.there.put(path, content, if_none=None, if_match=None)
+            return 200, f"<R><ETag>{escape(etag_of(content))}</ETag></R>".encode(), {}
+        keys = [each.partition("</Key>")[0] for each in body.decode().split("<Key>")[1:]]  # ?delete
+        with self.there.lock:
+            for key in keys:
+                self.there.objects.pop(f"{path.rstrip('/')}/{key}", None)
+        told = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+        return 200, f"<DeleteResult>{told}</DeleteResult>".encode(), {}
+
+    @override
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing."""
+
+
+def made_sources(n_files: int) -> dict[str, bytes]:
+    """Return small GeoTIFFs of noise, by ``bucket/key``. Header and tile need a request each."""
+    made: dict[str, bytes] = {}
+    for index in range(n_files):
+        pixels = np.random.default_rng(index).integers(1, 60_000, (_SIDE, _SIDE), "uint16")
+        file = io.BytesIO()
+        tifffile.imwrite(file, pixels, tile=(_SIDE, _SIDE), compression="zlib")
+        made[f"sources/{index:05d}.tif"] = file.getvalue()
+    return made
+
+
+def work(endpoint: str, n_files: int) -> None:
+    """Gather the cube in this process, as `pixel-gather run` does."""
+    gather(
+        {
+            "sources": [f"s3://sources/{index:05d}.tif" for index in range(n_files)],
+            "window": {"pixels": [0, 0, _SIDE, _SIDE]},
+            "output": {"layout": {"chunk": [16, _SIDE, _SIDE], "shard_rows": _SHARD_ROWS}},
+        },
+        to="s3://cubes/chaos.zarr",
+        settings=Settings(
+            stores=StoreSettings(
+                endpoint=endpoint,
+                unsigned=True,
+                region="us-east-1",
+                first_byte_timeout_s=2.0,
+                stall_timeout_s=2.0,
+                write_timeout_s=10.0,
+                first_backoff_s=0.02,
+            ),
+            header_nbytes=512,
+            draws_report=False,
+        ),
+    )
+
+
+def _work_quietly(endpoint: str, n_files: int) -> None:
+    """Gather. Say in one line why it failed."""
+    try:
+        work(endpoint, n_files)
+    except GatherError as error:
+        sys.stderr.write(f"  {type(error).__name__}: {str(error)[:150]}\n")
+        sys.exit(1)
+
+
+@dataclass(kw_only=True)
+class ChaosRun:
+    """What happened in a run."""
+
+    seconds: float
+    n_started: int
+    n_killed: int
+    n_failed: int
+    """Processes that ended with an error."""
+
+    requests: Counter[str]
+    cube: xr.Dataset
+
+
+def run(n_files: int, *, seed: int, failing: float, n_kills: int, sources: dict[str, bytes]) -> ChaosRun:
+    """Gather until a process ends well.
+
+    Args:
+        n_files: Number of sources.
+        seed: Of everything that is random here. The order of requests is not.
+        failing: Share of the requests that fail.
+        n_kills: Most processes that are killed.
+        sources: From `made_sources`.
+
+    Raises:
+        TimeoutError: It does not end.
+    """
+    store = ChaosStore(random.Random(seed), failing, dict(sources))  # noqa: S311 # no secret
+    chance = random.Random(-seed)  # noqa: S311 # as above
+    began_s = time.monotonic()
+    n_started = n_killed = n_failed = 0
+    working: dict[ForkServerProcess, float] = {}
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["faults.chaos"])
+    with serving(store) as endpoint:
+        while True:
+            while len(working) < (1 if not n_kills else 2):
+                process = context.Process(target=_work_quietly, args=(endpoint, n_files), daemon=True)
+                process.start()
+                n_started += 1
+                working[process] = time.monotonic() + chance.random() * 12
+            time.sleep(0.05)
+            ended = [each for each in working if not each.is_alive()]
+            if any(each.exitcode == 0 for each in ended):
+                break
+            for each in ended:
+                del working[each]
+                n_failed += each.exitcode != -9
+            for each, until_s in list(working.items()):
+                if n_killed < n_kills and time.monotonic() > until_s:
+                    each.kill()
+                    n_killed += 1
+                    working[each] = float("inf")
+            if time.monotonic() - began_s > _LONGEST_SEED_S:
+                raise TimeoutError(f"seed {seed} does not end: {store.counts}")
+        for each in working:  # the last one may still be writing
+            each.join(60)
+            each.kill()
+        seconds, store.failing = time.monotonic() - began_s, 0.0
+        cube = opened(endpoint)
+    return ChaosRun(
+        seconds=seconds,
+        n_started=n_started,
+        n_killed=n_killed,
+        n_failed=n_failed,
+        requests=store.counts,
+        cube=cube,
+    )
+
+
+def opened(endpoint: str) -> xr.Dataset:
+    """Return the cube, as any reader finds it."""
+    client: Any = {"allow_http": True}
+    cubes = S3Store(
+        "cubes",
+        prefix="chaos.zarr",
+        endpoint=endpoint,
+        region="us-east-1",
+        skip_signature=True,
+        client_options=client,
+    )
+    opened: xr.Dataset = xr.open_zarr(ObjectStore(cubes, read_only=True), chunks=None).load()
+    return opened
+
+
+def main() -> int:
+    """Run some seeds and tell what happened. Return 1 if a cube differs from that of a calm run."""
+    parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__)
+    parser.add_argument("--files", type=int, default=1278)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--kills", type=int, default=6)
+    given = parser.parse_args()
+    sources = made_sources(given.files)
+    calm = run(given.files, seed=0, failing=0.0, n_kills=0, sources=sources)
+    _tell("calm run", calm, "")
+    n_different = 0
+    for seed in range(1, given.seeds + 1):
+        stormy = run(given.files, seed=seed, failing=_FAILING, n_kills=given.kills, sources=sources)
+        is_same = same_pixels(stormy.cube, calm.cube)
+        n_different += not is_same
+        _tell(f"seed {seed}", stormy, "the same cube" if is_same else "ANOTHER CUBE")
+    return int(n_different > 0)
+
+
+def same_pixels(one: xr.Dataset, other: xr.Dataset) -> bool:
+    """Return whether two cubes have the same pixels and coordinates, apart from what reading cost."""
+    costs = ("requests", "retries", "hedges", "nbytes", "header_nbytes", "fetched_nbytes")
+    left, right = (each.drop_vars([name for name in costs if name in each]) for each in (one, other))
+    return equal_but_for_clocks(left, right)
+
+
+def _tell(name: str, done: ChaosRun, verdict: str) -> None:
+    failed = done.requests.total() - done.requests["well"]
+    sys.stderr.write(
+        f"{name}: {done.seconds:.0f} s, {done.requests.total()} requests, {failed} of them failed, "
+        f"{done.n_started} processes, {done.n_killed} killed, {done.n_failed} ended with an error. "
+        f"{verdict}\n"
+    )

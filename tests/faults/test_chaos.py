@@ -1,0 +1,38 @@
+"""A tiny version of `scripts/chaos`, in one process: every tenth request fails, and the cube is right."""
+
+import random
+from contextlib import suppress
+from typing import Final
+
+import numpy as np
+import pytest
+
+from faults.chaos import ChaosStore, made_sources, opened, same_pixels, serving, work
+from pixel_gather.errors import GatherError
+
+_N: Final = 130
+_MOST_RUNS: Final = 20
+
+
+@pytest.mark.slow
+def test_cube_is_that_of_a_calm_run() -> None:
+    """The gather is started again until it ends well, as the one on AWS is."""
+    sources = made_sources(_N)
+    calm = ChaosStore(random.Random(0), 0.0, dict(sources))  # noqa: S311 # no secret
+    stormy = ChaosStore(random.Random(7), 0.1, dict(sources))  # noqa: S311 # as above
+    with serving(calm) as endpoint:
+        work(endpoint, _N)
+        expected = opened(endpoint)
+
+    with serving(stormy) as endpoint:
+        for _ in range(_MOST_RUNS):
+            with suppress(GatherError):
+                work(endpoint, _N)
+                break
+        stormy.failing = 0.0
+        cube = opened(endpoint)
+
+    assert stormy.counts.total() > stormy.counts["well"] + 20
+    assert bool(cube.attrs["complete"])
+    assert same_pixels(cube, expected)
+    assert np.array_equal(cube["status"].values, np.zeros(_N))

@@ -1,0 +1,176 @@
+"""Requests made up from the API's own description: no answer is a failure, or other than described.
+
+Schemathesis is of the dependency group ``contract``, which is seldom installed:
+``uv run --group contract pytest tests/handlers/test_described_answers.py``. With
+``PIXEL_GATHER_EXAMPLES=1000`` it makes up that many requests for each route instead of a few.
+
+The functions of /gathers, /lists and the search answer, over fakes of Step Functions and S3 and a catalog in
+a folder. Those of /plans and /rankings read S3 at once; `tests/handlers/test_rank_request.py` makes up bodies
+for rankings.
+"""
+
+import copy
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import pytest
+from aws_lambda_powertools import Logger
+from hypothesis import HealthCheck, settings
+from obstore.store import LocalStore
+
+from catalog.scenes import item
+from handlers.api.openapi import openapi_document
+from handlers.api.wiring import ControlPlane
+from handlers.settings import Settings
+from pixel_gather.adapters.catalog.catalog_writer import write_search_files
+from pixel_gather.adapters.catalog.spooled_items import SpooledItems
+from pixel_gather.errors import GatherNotFoundError
+from support.api_bridge import event as search_event
+from support.lambda_functions import ENVIRONMENT, Context, cold_start
+
+schemathesis = pytest.importorskip("schemathesis")
+
+pytestmark = pytest.mark.slow
+
+_EXAMPLES: Final = int(os.environ.get("PIXEL_GATHER_EXAMPLES", "5"))
+_LEFT_OUT: Final = ("/plans", "/rankings", "/openapi.json")
+_PREFIXES_OF_GATHERS: Final = ("/gathers", "/lists")
+
+
+class FakeExecutions:
+    """Knows one gather, and starts each name once."""
+
+    links_from = ""
+
+    def __replace__(self, *, links_from: str) -> "FakeExecutions":
+        """Return the same with another base of links."""
+        self.links_from = links_from
+        return self
+
+    def submit(self, _: Any, *, name: str, again: bool = False) -> dict[str, Any]:
+        """Start a gather."""
+        return self._line(name) | {"is_new": not again}
+
+    def list_(self, **_: Any) -> dict[str, Any]:
+        """List one gather."""
+        return {"gathers": [self._line("a")], "next": None}
+
+    def status(self, id_: str) -> NoReturn:
+        """Know no gather."""
+        raise GatherNotFoundError(f"there is no gather {id_}")
+
+    stop = redrive = status
+
+    def _line(self, name: str) -> dict[str, Any]:
+        return {
+            "id": name,
+            "state": "running",
+            "submitted_at": "2026-11-21T00:00:00Z",
+            "ended_at": None,
+            "seconds": 0.0,
+            "links": {"self": f"{self.links_from}/gathers/{name}"},
+        }
+
+
+class FakeS3:
+    """Has every list already."""
+
+    def head_object(self, **_: Any) -> dict[str, Any]:
+        """Answer as for an object that was put just now."""
+        from datetime import UTC, datetime  # noqa: PLC0415 # of this fake alone
+
+        return {"LastModified": datetime.now(UTC), "ContentLength": 1}
+
+
+def strict(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the description with no field allowed in an answer that it does not name."""
+    found = copy.deepcopy(document)
+    waiting: list[Any] = [found.get("components", {}).get("schemas", {})]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if part.get("type") == "object" and part.get("properties") and "additionalProperties" not in part:
+                part["additionalProperties"] = False
+            waiting += list(part.values())
+        elif isinstance(part, list):
+            waiting += part
+    return found
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """All these functions as one WSGI application."""
+    folder: Path = tmp_path_factory.mktemp("catalog")
+    with SpooledItems() as spooled:
+        spooled.add((item(f"scene-{n}", box=(n, n, n + 1.0, n + 1.0)) for n in range(20)), name="items")
+        write_search_files(spooled, LocalStore(folder), "catalog.parquet")
+    fakes: Any = FakeExecutions(), FakeS3()
+    plane = ControlPlane(settings=Settings.from_environment(ENVIRONMENT), executions=fakes[0], s3=fakes[1])
+    with ExitStack() as stack:
+        patched = stack.enter_context(pytest.MonkeyPatch.context())
+        submit, status = (
+            stack.enter_context(cold_start(patched, name)).app_of(plane, Logger(service="described"))
+            for name in ("submit", "status")
+        )
+        catalog = f"file://{folder}/catalog.parquet"
+        search = stack.enter_context(cold_start(patched, "search", PIXEL_GATHER_CATALOG=catalog))
+
+        def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+            method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"].encode("latin-1").decode()
+            body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)).decode() or None
+            found = search_event(method, f"/?{environ['QUERY_STRING']}", body=body)
+            found |= {"path": path} | _matched(path)
+            if not path.startswith(_PREFIXES_OF_GATHERS):
+                told = search.handler(found, Context())
+            else:
+                told = (submit if method == "POST" and path in _PREFIXES_OF_GATHERS else status).resolve(
+                    found, Context()
+                )
+            many = {name: values[0] for name, values in (told.get("multiValueHeaders") or {}).items()}
+            headers = many | dict(told.get("headers") or {})
+            start_response(f"{told['statusCode']} -", [(name, str(value)) for name, value in headers.items()])
+            return [(told["body"] or "").encode()]
+
+        yield answer
+        search.catalog.close()
+
+
+def _matched(path: str) -> dict[str, Any]:
+    import re  # noqa: PLC0415 # of this function alone
+
+    for resource in openapi_document()["paths"]:
+        if match := re.fullmatch(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", resource), path):
+            return {"resource": resource, "pathParameters": match.groupdict() or None}
+    return {"resource": "/{proxy+}", "pathParameters": None}
+
+
+_schema: Final = schemathesis.openapi.from_dict(json.loads(json.dumps(strict(openapi_document())))).exclude(
+    path=list(_LEFT_OUT)
+)
+
+
+@_schema.parametrize()
+@settings(
+    max_examples=_EXAMPLES,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+def test_each_answer_is_described(case: Any, api: Any) -> None:
+    """Its status, its media type and its fields are in the description, and it is no failure."""
+    checks = schemathesis.checks
+    answer = case.call(app=api, base_url="http://api.example.org")
+    case.validate_response(
+        answer,
+        checks=[
+            checks.not_a_server_error,
+            schemathesis.specs.openapi.checks.status_code_conformance,
+            schemathesis.specs.openapi.checks.content_type_conformance,
+            schemathesis.specs.openapi.checks.response_schema_conformance,
+        ],
+    )
