@@ -11,7 +11,6 @@ line. A mutant that no test notices has survived. docs/testing.md has the score,
 import argparse
 import ast
 import importlib
-import importlib.abc
 import importlib.machinery
 import json
 import os
@@ -204,7 +203,7 @@ class _Lines:
     def __init__(self, files: Iterable[str]) -> None:
         self.files = frozenset(files)
         self.tests: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
-        self.seconds: dict[str, float] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
         self._of_modules: dict[str, set[tuple[str, int]]] = defaultdict(set)
         self._names: list[str] = []
         self._now: set[tuple[str, int]] = set()
@@ -240,7 +239,7 @@ class _Lines:
         sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, 0)
 
 
-class _Changed(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
+class _Changed(importlib.machinery.SourceFileLoader):
     """Imports one module from a changed syntax tree."""
 
     def __init__(self, name: str, path: str, tree: ast.Module) -> None:

@@ -24,7 +24,7 @@ _REPEAT = "Repeat the command: run resumes, other commands start over."
 
 SUMMARIES = {
     "bench": "Measure how fast your files are read, by engine and by number of files read at a time.",
-    "cancel": "Stop a gather on AWS.",
+    "cancel": "Stop a gather or large ranking on AWS.",
     "catalog": "Make a catalog of scenes, which search reads.",
     "compact": "Give back the space that appends have taken in shards that they continued.",
     "completion": "Print a script that lets the shell complete commands, options and files.",
@@ -36,24 +36,24 @@ SUMMARIES = {
     "forget": "Remove former versions of a cube, which can then no longer be opened.",
     "index": ("Save the header of every file in LIST, so that gathers need not read it again."),
     "join": "Join many cubes into one array by their metadata. No pixel is read.",
-    "list": "List the gathers on AWS, latest first. A gather is listed for 90 days after its end.",
+    "list": "List the gathers on AWS, latest first, or the large rankings.",
     "ls": "List the files below a folder or s3://bucket/prefix, as a list file for other commands.",
     "plan": "Estimate a gather: shape, layout, requests, bytes, seconds and dollars.",
     "presence": "Show for which days, months or other values a cube has rows.",
     "rank": "Rank scenes by what their pixels show in an area, each rank with its error.",
-    "redrive": "Run the missing parts of a gather that failed, timed out or was stopped within 14 days.",
+    "redrive": "Run what is missing of a gather or ranking that failed or was stopped within 14 days.",
     "replay": "Gather again what a cube's receipt says, and show what has changed.",
     "report": "Compare finished gathers and benchmarks: a page, a table and all figures.",
     "run": "Gather in this process, to a folder or S3.",
     "schedule": "Keep cubes of a deployment up to date: search and append, at fixed times.",
     "search": "Find the scenes in an area and a time range.",
-    "status": "Show the progress, the cost and the result of a gather on AWS.",
+    "status": "Show the progress, the cost and the result of a gather or large ranking on AWS.",
     "submit": "Gather on AWS, next to the data.",
     "versions": "List the versions of a cube, and what each append has added.",
     "verify": "Read a cube and compare it with its receipt.",
     "view": "Show a cube's pixels in a browser.",
     "virtual": "Write a cube that refers to the tiles of every file. No pixel is read or copied.",
-    "watch": "Show a gather on AWS until it ends.",
+    "watch": "Show a gather or large ranking on AWS until it ends.",
 }
 """The commands, each with the first sentence of its help. A command's imports happen when it is used."""
 

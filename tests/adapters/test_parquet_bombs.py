@@ -27,7 +27,7 @@ def test_rows_of_a_cube_stay_inside_the_memory(bomb: bytes) -> None:
     """Joining reads such a file of each member."""
     before_mib = peak_rss_mib("self")
 
-    with pytest.raises(StoreError, match="rows.parquet is damaged"):
+    with pytest.raises(StoreError, match=r"rows\.parquet is damaged"):
         read_table(bomb, None, place="cube")
     assert peak_rss_mib("self") - before_mib < 100
 

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from emulator.machine import BUCKET, DENIED, ROLE, Machine, as_role, make_function, one_task_machine
+from emulator.machine import (
+    BUCKET,
+    DENIED,
+    ROLE,
+    TIMEOUT_S,
+    Machine,
+    as_role,
+    make_function,
+    one_task_machine,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -178,7 +187,7 @@ def test_exceptions_keep_their_class_and_only_the_named_are_tried_again(machine:
 @pytest.mark.parametrize(
     ("task", "error"),
     [
-        ({"seconds": 10}, "Sandbox.Timedout"),
+        ({"seconds": TIMEOUT_S + 4}, "Sandbox.Timedout"),
         ({"memory_mib": 400}, "Runtime.ExitError"),
         ({"reads": {"Bucket": DENIED, "Key": "a"}}, "AccessDenied"),
         ({"answer_nbytes": 300_000}, "States.DataLimitExceeded"),

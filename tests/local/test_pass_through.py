@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,35 @@ def tile_bytes(path: Path, indexes: tuple[int, ...]) -> list[bytes]:
         return [
             content[page.dataoffsets[at] : page.dataoffsets[at] + page.databytecounts[at]] for at in indexes
         ]
+
+
+_OPENING = """
+import sys
+from pixel_gather import Settings, export, gather, open_cube
+request = {"sources": [sys.argv[1]], "window": {"pixels": eval(sys.argv[2])}, "output": {"codec": "source"}}
+gathered = gather(request, to=sys.argv[3], settings=Settings(draws_report=False))
+way = {"open": gathered.open, "open_cube": lambda: open_cube(sys.argv[3])}.get(sys.argv[4])
+export(sys.argv[3], to=sys.argv[3] + ".csv") if way is None else print(int(way().band_1.sum()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["open", "open_cube", "export"])
+def test_a_cube_of_tiles_opens_in_a_fresh_process(tmp_path: Path, way: str) -> None:
+    """Its codecs are imagecodecs', of which zarr-python has to be told."""
+    path = write(tmp_path / "a.tif", "uint16", 1, compress="deflate", predictor=2)
+
+    answer = subprocess.run(  # noqa: S603 # our own words
+        [sys.executable, "-c", _OPENING, str(path), str(list(WINDOW)), str(tmp_path / "cube"), way],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    if way == "export":
+        assert len((tmp_path / "cube.csv").read_text().splitlines()) > 1
+    else:
+        assert int(answer.stdout) == window_of(path).sum()
 
 
 @pytest.mark.parametrize("chain", CHAINS)

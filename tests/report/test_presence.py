@@ -112,6 +112,8 @@ def test_numbered_texts_make_the_bins_of_their_texts() -> None:
 def test_rows_of_a_bin_stay_in_order(n_bins: int) -> None:
     """Few and many bins are sorted in other ways."""
     rng = np.random.default_rng(n_bins)
-    index = rng.choice(rng.integers(0, n_bins, 50), 1000)
+    near = [7, 8, 1 << 16, (1 << 16) + 7, 1 << 17, 1 << 29]  # some differ in one bit of the upper half alone
+    few = [each for each in near if each < n_bins]
+    index = rng.choice([*few, *rng.integers(0, n_bins, 50)], 1000)
 
     assert _in_order(index, n_bins).tolist() == np.argsort(index, kind="stable").tolist()

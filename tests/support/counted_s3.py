@@ -21,7 +21,7 @@ class CountedS3:
     """Method and path with query of each request."""
 
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
-    """Path, first byte and the byte after the last of each GET of a range."""
+    """Path, first byte and the byte after the last of each GET of a range that names both."""
 
     sent_nbytes: int = 0
     """Bytes of all answers' bodies."""
@@ -36,7 +36,8 @@ class CountedS3:
         self.asked.append((environment["REQUEST_METHOD"], path))
         if range_ := environment.get("HTTP_RANGE"):
             first, _, last = range_.removeprefix("bytes=").partition("-")
-            self.ranges.append((environment["PATH_INFO"], int(first), int(last) + 1))
+            if first and last:  # others begin, or end, with the object
+                self.ranges.append((environment["PATH_INFO"], int(first), int(last) + 1))
         self.received_nbytes += int(environment.get("CONTENT_LENGTH") or 0)
         body = b"".join(self._moto(environment, start))
         self.sent_nbytes += len(body) if environment["REQUEST_METHOD"] != "HEAD" else 0

@@ -13,6 +13,7 @@ from rasterio.transform import from_origin
 from zarr.storage import ObjectStore
 
 from pixel_gather import Gathered, Settings, gather
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.cube.zarr_metadata import zarr_codecs
 
 BANDS = ("red", "green", "blue", "nir")
@@ -94,6 +95,7 @@ def plain_cube(n_rows: int, *, dim: str, dtype: str = "int64", codec: str = "blo
     store = MemoryStore()
     group = zarr.create_group(ObjectStore(store), attributes={"complete": 1})
     rows = np.arange(n_rows)
+    register_codecs()
     stored: dict[str, Any] = dict(zarr_codecs(codec, itemsize=np.dtype(dtype).itemsize))
     stored |= {"chunks": (8, 8, 8), "shards": (64, 16, 16)}
     pixels: Any = group.create_array(

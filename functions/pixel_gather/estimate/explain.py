@@ -10,6 +10,13 @@ from pixel_gather.estimate.workload import WorkerPool, Workload
 
 ENOUGH: Final = "more workers would save less than 5 % of the time and are billed while they wait"
 
+_NOT_DECODED: Final = "tiles are stored as they are: neither decoded, measured nor compressed"
+_STORING: Final = (
+    f"statistics: {assumptions.MEASURING}",
+    f"compressing: {assumptions.COMPRESSING}",
+    f"to be put: {assumptions.RATIO}",
+)
+
 type _Line = tuple[str, str, tuple[str, ...]]
 
 
@@ -137,15 +144,14 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list
         "read": (
             f"network: {assumptions.NETWORK}",
             f"first byte: {assumptions.FIRST_BYTE}, {deployment.in_flight} sources in flight",
-            f"decoding: {assumptions.DECODING}",
+            f"decoding: {assumptions.DECODING}" if work.is_decoded else _NOT_DECODED,
+            f"CPU time of each source: {assumptions.CPU_PER_ROW}",
             f"S3: {assumptions.S3_GETS}; {work.n_prefixes:,} assumed",
             f"late: one of {assumptions.GETS_UNTIL_LATE}",
             f"by {assumptions.LATE}",
         ),
         "store": (
-            f"statistics: {assumptions.MEASURING}",
-            f"compressing: {assumptions.COMPRESSING}",
-            f"to be put: {assumptions.RATIO}",
+            *(_STORING if work.is_decoded else (_NOT_DECODED,)),
             f"network: {assumptions.NETWORK}",
         ),
         "finish": (

@@ -54,7 +54,7 @@ class Worker:
             in_flight=in_flight,
             first_byte_s=assumptions.FIRST_BYTE.value,
             cpu_s_per_get=assumptions.CPU_PER_GET.value,
-            cpu_s_per_source=assumptions.CPU_PER_SOURCE.value,
+            cpu_s_per_source=assumptions.CPU_PER_SOURCE.value + assumptions.CPU_PER_ROW.value,
             decoding_bytes_per_s=assumptions.DECODING.value,
             tls_bytes_per_s=assumptions.TLS.value,
         )

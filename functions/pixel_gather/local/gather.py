@@ -18,6 +18,7 @@ from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.control_files import ObjectControlStore
 from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.header_index import read_index
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.cube.zarr_cube import CONTROL_FOLDER, ZarrCube
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.gdal.settings import GdalSettings
@@ -197,6 +198,7 @@ class Gathered:
         check_extra("xarray", "datasets")
         import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
 
+        register_codecs()  # a cube of zfp, or of tiles as they were, needs them
         if "://" not in self.place:
             local: xr.Dataset = xr.open_zarr(self.place)
             return local

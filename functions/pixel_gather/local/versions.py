@@ -12,6 +12,7 @@ from pixel_gather.adapters.cube.compact_cube import (
     kept_versions,
 )
 from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube, version_key
+from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
@@ -61,6 +62,7 @@ def open_cube(
     import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
     from zarr.storage import ObjectStore  # noqa: PLC0415 # 0.2 s
 
+    register_codecs()  # a cube of zfp, or of tiles as they were, needs them
     growing = _growing(cube, stores)
     found = _found(growing)
     number = found.version if version is None else _number_of(found, version)

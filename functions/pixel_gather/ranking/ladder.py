@@ -78,7 +78,12 @@ def is_categorical_safe(opened: LevelledSource) -> bool:
 
 
 async def levels_of(
-    opened: LevelledSource, overviews: Sequence[LevelledSource], window: Window, number: int
+    opened: LevelledSource,
+    overviews: Sequence[LevelledSource],
+    window: Window,
+    number: int,
+    *,
+    compares_all: bool = False,
 ) -> list[LevelBytes]:
     """Return the levels of a scene, coarsest first and full resolution last, and which of them are read.
 
@@ -87,6 +92,8 @@ async def levels_of(
         overviews: Largest first.
         window: The area at full resolution.
         number: The band that is read.
+        compares_all: Whether to return levels as well whose number of pixels says already that they are not
+            read. To look up where their tiles lie may take requests.
 
     Raises:
         SourceError: The offsets of the tiles cannot be read.
@@ -98,16 +105,21 @@ async def levels_of(
         part = LevelGrid(window=window, full=opened.header, level=level.header).part
         if part is None:
             continue
-        nbytes, why_not = await stored_nbytes(opened, level, part, number), None
-        if part.n_pixels < _FEWEST:
-            why_not = f"it has under {_FEWEST:,} pixels in the area"
-        elif part.n_pixels > _MOST:
-            why_not = f"it has over {_MOST:,} pixels in the area"
-        elif nbytes >= _SAVES * full_nbytes:
+        why_not = _why_not(part.n_pixels)
+        if why_not is not None and not compares_all:
+            continue
+        nbytes = await stored_nbytes(opened, level, part, number)
+        if why_not is None and nbytes >= _SAVES * full_nbytes:
             why_not = f"it takes over {100 * _SAVES:.0f} % of the bytes of full resolution"
         found.append(LevelBytes(index, part, nbytes, why_not))
     inside = window.clipped(width=opened.header.width, height=opened.header.height) or window
     return [*found, LevelBytes(None, inside, full_nbytes, None)]
+
+
+def _why_not(n_pixels: int) -> str | None:
+    if n_pixels < _FEWEST:
+        return f"it has under {_FEWEST:,} pixels in the area"
+    return f"it has over {_MOST:,} pixels in the area" if n_pixels > _MOST else None
 
 
 async def stored_nbytes(full: LevelledSource, level: LevelledSource, part: Window, number: int) -> float:

@@ -234,7 +234,8 @@ class _View:
         """Return the levels that this scene may be read at, coarsest first."""
         if self._only_full is not None:
             return (None,)
-        return tuple(each.level for each in await self._compared() if each.why_not is None)
+        compared = await self._compared(compares_all=False)
+        return tuple(each.level for each in compared if each.why_not is None)
 
     async def level_costs(self) -> list[LevelCost]:
         """Return what each level takes, coarsest first, and whether a ranking reads it."""
@@ -247,7 +248,7 @@ class _View:
                 decoded_nbytes=each.part.n_pixels * self._itemsize,
                 why_not=each.why_not if each.level is None else self._only_full or each.why_not,
             )
-            for each in await self._compared()
+            for each in await self._compared(compares_all=True)
         ]
 
     @property
@@ -264,9 +265,13 @@ class _View:
             return "overviews lose or gain pixels next to nodata"
         return None
 
-    async def _compared(self) -> list[LevelBytes]:
+    async def _compared(self, *, compares_all: bool) -> list[LevelBytes]:
         return await levels_of(
-            self.finest.opened, self.finest.overviews, self.shape.window, self.finest.of.number
+            self.finest.opened,
+            self.finest.overviews,
+            self.shape.window,
+            self.finest.of.number,
+            compares_all=compares_all,
         )
 
     def _grid(self, level: Level) -> LevelGrid:

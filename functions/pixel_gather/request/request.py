@@ -5,6 +5,7 @@ Its JSON Schema is ``docs/request.schema.json``.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Annotated, Any, Final, Literal, Self
@@ -35,6 +36,7 @@ type Offset = Annotated[int, Field(ge=-(2**31) + 1, le=2**31 - 1)]
 """Offset in pixels. No supported raster has more columns or rows."""
 
 
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _SOURCE_KINDS: Final = ("hrefs", "list", "prefix", "stac", "catalog")
 _ITEM_KINDS: Final = ("api", "items", "cmr")
 _WINDOW_KINDS: Final = ("tile", "pixels", "bbox", "point")
@@ -45,6 +47,16 @@ _LONGEST_NAME: Final = 100
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    @field_validator("*")
+    @classmethod
+    def _is_text(cls, given: Any) -> Any:
+        """Refuse halves of characters: nothing that is sent or stored can hold them."""
+        texts = [*given, *given.values()] if isinstance(given, dict) else given
+        for each in texts if isinstance(texts, list | tuple) else (texts,):
+            if isinstance(each, str) and not each.isascii() and _HALF.search(each):
+                raise ValueError("it holds half of a character; write whole ones, in UTF-8")
+        return given
 
 
 type GivenItems = Annotated[

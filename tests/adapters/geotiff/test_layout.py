@@ -45,8 +45,8 @@ def test_whole_tiles_are_all_tiles_of_the_window(tmp_path: Path) -> None:
     reads = plan_whole_tiles(source.ifd, source.layout, WHOLE, [1], max_tile_nbytes=10_000)
 
     assert len(reads) == 4
+    longest = max(each.stop - each.start for each in reads)
     with pytest.raises(UnsupportedError, match="size limit"):
-        longest = max(each.stop - each.start for each in reads)
         plan_whole_tiles(source.ifd, source.layout, WHOLE, [1], max_tile_nbytes=longest - 1)
 
 

@@ -4,6 +4,7 @@ import functools
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -18,7 +19,7 @@ from pixel_gather import Settings, gather
 from pixel_gather.adapters.cube.check_cube import check_cube
 from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.open_group import finished_group
-from pixel_gather.adapters.cube.read_rows import CubeRows as KeptRows
+from pixel_gather.adapters.cube.read_rows import CubeRows as Coordinates
 from pixel_gather.adapters.cube.read_table import read_table
 from pixel_gather.adapters.cube.stored_cube import StoredCube
 from pixel_gather.adapters.event_loop import run
@@ -29,6 +30,7 @@ from pixel_gather.errors import GatherError
 __all__ = ["fuzz_one", "mutated", "seeds"]
 
 _PLACE: Final = "cube"
+_numbers: Final = count()
 _CHANGED: Final = (
     "zarr.json",
     "receipt.json",
@@ -94,6 +96,12 @@ def _read_table(store: Any) -> None:
     read_table(bytes(obstore.get(store, "rows.parquet").bytes()), None, place=_PLACE)
 
 
+def _coordinates(store: Any) -> None:
+    """Read two of them. They are kept by their place, so each input has another."""
+    place = f"cube {next(_numbers)}"
+    Coordinates(store, place=place).columns(("href", "status"), field="where")
+
+
 def _replay(store: Any) -> None:
     cube = StoredCube(store, place=_PLACE)
     n = min(cube.receipt.shape[0], 8)
@@ -117,10 +125,9 @@ def _versions(store: Any) -> None:
 
 
 _READS: Final[tuple[Callable[[Any], Any], ...]] = (
-    lambda store: KeptRows(store, place=_PLACE).exist(),
     _read_table,
     lambda store: check_cube(store, place=_PLACE),
-    lambda store: KeptRows(store, place=_PLACE).columns(("href", "status"), field="where"),
+    _coordinates,
     _replay,
     _export,
     _versions,

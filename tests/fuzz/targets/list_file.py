@@ -3,7 +3,7 @@
 import gzip
 import io
 from contextlib import suppress
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, Final, cast
 
 from arro3.core import Array, DataType, RecordBatch
 from arro3.io import write_parquet
@@ -61,10 +61,10 @@ def fuzz_one(content: bytes) -> None:
     if not content:
         return
     name = f"list{_ENDINGS[content[0] % len(_ENDINGS)]}"
-    raw = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(content[1:])))
+    raw: Any = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(content[1:])))
     with suppress(RequestError):
         _, file = _gunzipped(name, raw)
-        records = read_records(cast("io.BufferedReader", cast("BinaryIO", file)), name=name)
+        records = read_records(file, name=name)
         for number, _ in enumerate(_sources_of_records(records.lines, name, _POLICY)):
             if number > _MOST_LINES:
                 return

@@ -1,7 +1,8 @@
 """The compressed bytes of one tile."""
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import imagecodecs
 import numpy as np
@@ -30,7 +31,7 @@ _HEAD: Final = 3
 def seeds() -> list[bytes]:
     """Return a sound tile of each compression."""
     tile = (np.arange(_SIDE * _SIDE) // 3).astype("uint16").tobytes()
-    encode = {
+    encode: dict[Compression, Callable[..., Any]] = {
         Compression.NONE: bytes,
         Compression.LZW: imagecodecs.lzw_encode,
         Compression.DEFLATE: imagecodecs.deflate_encode,

@@ -211,7 +211,7 @@ def _answer(app: Any, request: Any) -> dict[str, Any]:
 def _is_refused(app: Any, request: Any) -> bool:
     answer = _answer(app, request)
     problem = json.loads(answer["body"])
-    return answer["statusCode"] == 422 and problem["type"] == "urn:pixel-gather:problem:request_error"
+    return (answer["statusCode"], problem["type"]) == (422, "urn:pixel-gather:problem:request_error")
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

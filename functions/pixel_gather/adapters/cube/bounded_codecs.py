@@ -10,21 +10,18 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import zarr
 from zarr.codecs import BloscCodec, ZstdCodec
 from zarr.codecs.numcodecs import Zlib
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer
-from zarr.core.group import ConsolidatedMetadata
+from zarr.core.group import ConsolidatedMetadata, GroupMetadata
 from zarr.storage import ObjectStore
 
 from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.object_store.object_store import Store
-
-if TYPE_CHECKING:
-    from zarr.core.metadata.v3 import ArrayV3Metadata
 
 LARGEST_CHUNK_NBYTES: Final = 256 << 20
 """No tile of a source is larger, and no chunk of a gather."""
@@ -121,13 +118,13 @@ def open_foreign_group(store: Store) -> zarr.Group:
             metadata = replace(group.metadata, consolidated_metadata=known)
             group = zarr.Group(replace(group._async_group, metadata=metadata))  # noqa: SLF001 # no other way
     for name, each in known.flattened_metadata.items():
-        if each.node_type == "array":
+        if not isinstance(each, GroupMetadata):
             _check(name, each)
     return group
 
 
-def _check(name: str, metadata: "ArrayV3Metadata | Any") -> None:
-    described = metadata.to_dict()
+def _check(name: str, metadata: Any) -> None:
+    described: dict[str, Any] = metadata.to_dict()
     if described["zarr_format"] != 3:  # noqa: PLR2004 # the only one with these codecs
         raise ValueError(f"{name} is no array of Zarr 3")
     chunk = described["chunk_grid"]["configuration"]["chunk_shape"]

@@ -59,7 +59,7 @@ class CubeRows:
             raise StoreError(
                 f"{place}: no cube is there; name the folder that a gather has written"
             ) from error
-        except (BaseError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (BaseError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StoreError(f"{place}: the cube cannot be read: {said_of_place(error)}") from error
         if not self.attributes.get("complete"):
             raise StoreError(f"{place}: no complete cube is there; name the folder that a gather has written")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import batched
 from typing import Any, Final, Self
 
 import numpy as np
@@ -102,19 +103,10 @@ class VirtualCube:
         """Write everything: metadata, coordinates, references."""
         for key, content in self._objects():
             put_object(transaction.store, key, content)
-        for number, measurement in enumerate(self.plan.measurements):
-            some: list[RangeReference] = []
-            for each in self._references(measurement, self._band(number)):
-                some.append(each)
-                if len(some) == _REFERENCES_AT_ONCE:
-                    transaction.refer_to_ranges(measurement.name, some)
-                    some = []
-            transaction.refer_to_ranges(measurement.name, some)
-
-    def _band(self, number: int) -> int:
-        """Return a measurement's position among those of its slot."""
-        measurement = self.plan.measurements[number]
-        return self.plan.of_slot(measurement.slot).index(measurement)
+        for measurement in self.plan.measurements:
+            band = self.plan.of_slot(measurement.slot).index(measurement)
+            for some in batched(self._references(measurement, band), _REFERENCES_AT_ONCE, strict=False):
+                transaction.refer_to_ranges(measurement.name, some)
 
     def _references(self, measurement: Measurement, band: int) -> Iterator[RangeReference]:
         n_across = self.plan.layout.shard[2] // self.plan.layout.chunk[2]

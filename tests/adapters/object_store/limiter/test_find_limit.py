@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.adapters.object_store.limiter.find_limit import Bounds, Climb
+from pixel_gather.adapters.object_store.limiter.find_limit import Bounds, Climb, _Rest, _Sample
 
 REMOTE = Bounds(start=32, lowest=4, highest=128)
 
@@ -156,3 +157,40 @@ def test_climb_of_equal_bounds_never_moves() -> None:
     climb.throttled(5.0, round_trip_s=0.1, enough=0)
 
     assert climb.limit == 7
+
+
+def test_sample_tells_at_twice_the_limit_and_its_throughput_is_weight_by_time() -> None:
+    """It begins with the first source that began after the last move."""
+    sample = _Sample()
+    sample.add(1.0, 4, has_queued=False, is_current=False)
+    sample.add(2.0, 4, has_queued=False, is_current=True)
+    for n in range(1, 26):
+        sample.add(2.0 + n / 100, 4, has_queued=n % 2 == 0, is_current=True)
+
+    assert sample.weight == 100
+    assert sample.span_s == pytest.approx(0.25)
+    assert sample.throughput == pytest.approx(400)
+    assert not sample.tells(51)
+    assert not sample.has_queued  # 12 of 25
+
+
+def test_rest_remembers_the_mean_of_its_last_samples() -> None:
+    """The first sample counts whole, the second a half, and from the fourth on each a quarter."""
+    rest = _Rest()
+    seen = []
+    for throughput in (100.0, 200.0, 300.0, 400.0, 1000.0):
+        rest.add(throughput)
+        seen.append(rest.throughput)
+
+    assert seen == pytest.approx([100, 150, 200, 250, 437.5])
+
+
+def test_rest_after_a_step_up_knows_the_throughput_there() -> None:
+    """A step down keeps what was known, which another step down is compared with."""
+    rest = _Rest()
+    rest.add(100.0)
+
+    rest.moved(130.0, down=False)
+    assert rest.throughput == 130
+    rest.moved(90.0, down=True)
+    assert rest.throughput == 130

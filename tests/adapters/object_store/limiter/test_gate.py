@@ -88,3 +88,15 @@ def test_gate_keeps_the_turns_when_one_that_waits_is_cancelled() -> None:
         return sent
 
     assert run_virtually(run()) == [1, 3]
+
+
+def test_gate_tells_its_limit_and_whether_requests_are_paced() -> None:
+    """A gate starts at its bounds' start. The first 503 begins the pacing."""
+
+    async def run() -> tuple[int, bool, bool]:
+        gate = Gate(Bounds(start=5, lowest=1, highest=9), clock=asyncio.get_running_loop().time)
+        limit, before = gate.limit, gate.paces
+        gate.throttled()
+        return limit, before, gate.paces
+
+    assert run_virtually(run()) == (5, False, True)
