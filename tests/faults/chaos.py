@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 412, b"", {}
         if self.headers["Range"] is None:
             return 200, content, headers
-        first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
+        first, last = self.headers["Range"].removeprefix("bytes=").partition("-")[::2]
         start, stop = int(first or 0), min(int(last or len(content)) + 1, len(content))
         if not first:  # the last bytes
             start, stop = max(len(content) - int(last), 0), len(content)

@@ -10,7 +10,7 @@ from pixel_gather.use_cases.step_files import PLAN_KEY, is_planned
 
 def test_is_planned_tells_whether_the_plan_is_there() -> None:
     """It is there as soon as its file is."""
-    control = ObjectControlStore(MemoryStore(), "gather/")
+    control = ObjectControlStore(MemoryStore(), "gather/")  # type: ignore[arg-type] # serves as any other, in tests only
 
     assert asyncio.run(is_planned(control)) is False
     asyncio.run(control.put(PLAN_KEY, b"plan"))

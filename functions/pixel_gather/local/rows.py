@@ -10,7 +10,7 @@ import numpy as np
 import obstore
 from obstore.exceptions import BaseError
 
-from pixel_gather.adapters.cube.read_rows import CubeRows
+from pixel_gather.adapters.cube.read_rows import RowColumns
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings
 from pixel_gather.catalog.where import parse_where
 from pixel_gather.errors import RequestError
@@ -68,7 +68,7 @@ def rows_where(
         columns = read_joined_rows(cube, names, group=group, version=version, stores=stores, field=_FIELD)
     else:
         refuse_choice(group, version)
-        rows = CubeRows(store, place=place)
+        rows = RowColumns(store, place=place)
         columns, exist = rows.columns(names, field=_FIELD), rows.exist()
     found = mask_of(conditions, columns)
     return np.flatnonzero(found if exist is None else found & exist)
@@ -108,7 +108,7 @@ def presence(
 
         return joined_presence(cube, by, group=group, version=version, stores=stores)
     refuse_choice(group, version)
-    rows = CubeRows(store, place=place)
+    rows = RowColumns(store, place=place)
     read = partial(rows.columns, field="by")
     return grid_over(by, read=read, longitude=lambda: _longitude(rows.attributes))
 

@@ -16,7 +16,7 @@ from hostile.memory import peak_rss_mib, reset_peak
 from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group, zstd_nbytes
 from pixel_gather.adapters.cube.check_cube import open_group
 from pixel_gather.adapters.cube.open_group import finished_group
-from pixel_gather.adapters.cube.read_rows import CubeRows
+from pixel_gather.adapters.cube.read_rows import RowColumns
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.errors import StoreError
 from support.report_cubes import MadeCube
@@ -73,7 +73,7 @@ def test_a_cube_of_others_stays_inside_the_memory(case: Case) -> None:
     reset_peak()
     before_mib = peak_rss_mib("self")
 
-    rows = CubeRows(store, place=case.id)
+    rows = RowColumns(store, place=case.id)
     with pytest.raises(StoreError, match=case.id):
         rows.columns(("href", "status"), field="where")
     with pytest.raises(StoreError, match="place"):
@@ -85,7 +85,7 @@ def test_a_sound_cube_is_read_with_bounded_codecs() -> None:
     """The limits refuse nothing that a gather writes."""
     store = MadeCube().stored()
 
-    status: Any = CubeRows(store, place="sound").columns(("status",), field="where")["status"]
+    status: Any = RowColumns(store, place="sound").columns(("status",), field="where")["status"]
     assert status.tolist() == [0] * 10
     with finished_group(store, "place") as group:
         pixels: Any = group["band_1"]

@@ -19,7 +19,7 @@ from pixel_gather import Settings, gather
 from pixel_gather.adapters.cube.check_cube import check_cube
 from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.adapters.cube.open_group import finished_group
-from pixel_gather.adapters.cube.read_rows import CubeRows as Coordinates
+from pixel_gather.adapters.cube.read_rows import RowColumns
 from pixel_gather.adapters.cube.read_table import read_table
 from pixel_gather.adapters.cube.stored_cube import StoredCube
 from pixel_gather.adapters.event_loop import run
@@ -99,7 +99,7 @@ def _read_table(store: Any) -> None:
 def _coordinates(store: Any) -> None:
     """Read two of them. They are kept by their place, so each input has another."""
     place = f"cube {next(_numbers)}"
-    Coordinates(store, place=place).columns(("href", "status"), field="where")
+    RowColumns(store, place=place).columns(("href", "status"), field="where")
 
 
 def _replay(store: Any) -> None:

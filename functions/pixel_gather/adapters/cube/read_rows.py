@@ -31,7 +31,7 @@ _kept: Final[OrderedDict[tuple[str, str, str], Column]] = OrderedDict()
 _lock: Final = Lock()
 
 
-class CubeRows:
+class RowColumns:
     """Coordinates of one version of a finished cube. Its methods block.
 
     Texts that repeat are numbered. Columns are kept in memory as long as the cube does not change, so asking
