@@ -157,7 +157,8 @@ class _Handler(BaseHTTPRequestHandler):
         path, query = urlsplit(self.path)[2:4]
         return unquote(path).lstrip("/"), parse_qs(query, keep_blank_values=True)
 
-    def _get(self, _: bytes) -> tuple[int, bytes, dict[str, str]]:
+    def _get(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        del body
         path, query = self._asked()
         if "list-type" in query:
             return 200, self._listed(path.rstrip("/"), query), {}

@@ -58,7 +58,7 @@ def test_finish_that_is_killed_before_complete_is_repeated() -> None:
     async def killed(*_: Any) -> None:
         raise OSError("the machine was switched off")
 
-    gather.cube.complete = killed  # type: ignore[method-assign,assignment] # the moment
+    gather.cube.complete = killed  # type: ignore[method-assign, assignment] # the moment
     with pytest.raises(OSError, match="switched off"):
         gather.finish(plan, tasks)
     is_complete = gather.cube.report is not None
