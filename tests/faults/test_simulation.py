@@ -112,10 +112,13 @@ _DEFECTS: Final[tuple[_PutBack, ...]] = (
 _MOST_SEEDS: Final = 800
 """The rarest defect shows itself in 1 of 200 runs."""
 
+_FIRST_SEEDS: Final = {_put_back_workers_that_replace_what_may_still_be_committed: 370}
+"""A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
 
-def _simulate_many() -> None:
+
+def _simulate_many(first: int) -> None:
     for seed in range(_MOST_SEEDS):
-        simulate(seed)
+        simulate((first + seed) % _MOST_SEEDS)
 
 
 @pytest.mark.slow
@@ -125,4 +128,4 @@ def test_a_defect_that_is_put_back_is_found(defect: _PutBack, monkeypatch: pytes
     defect(monkeypatch)
 
     with pytest.raises(BrokenPromiseError):
-        _simulate_many()
+        _simulate_many(_FIRST_SEEDS.get(defect, 0))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+import obstore
 import zarr
 from zarr.codecs import BloscCodec, ZstdCodec
 from zarr.codecs.numcodecs import Zlib
@@ -114,13 +115,20 @@ def open_foreign_group(store: Store) -> zarr.Group:
         group = zarr.open_group(ObjectStore(store, read_only=True), mode="r")
         known = group.metadata.consolidated_metadata
         if known is None:  # as a cube is before its end, and those of other writers
-            known = ConsolidatedMetadata(metadata={name: each.metadata for name, each in group.arrays()})
+            known = ConsolidatedMetadata(metadata=_arrays_of(group, store))
             metadata = replace(group.metadata, consolidated_metadata=known)
             group = zarr.Group(replace(group._async_group, metadata=metadata))  # noqa: SLF001 # no other way
     for name, each in known.flattened_metadata.items():
         if not isinstance(each, GroupMetadata):
             _check(name, each)
     return group
+
+
+def _arrays_of(group: zarr.Group, store: Store) -> dict[str, Any]:
+    """Return the metadata of all arrays. zarr-python's own listing fails at files on a local disk."""
+    folders = obstore.list_with_delimiter(store)["common_prefixes"]
+    found = {name: group.get(name) for name in sorted(folders)}
+    return {name: each.metadata for name, each in found.items() if isinstance(each, zarr.Array)}
 
 
 def _check(name: str, metadata: Any) -> None:
