@@ -112,7 +112,7 @@ _DEFECTS: Final[tuple[_PutBack, ...]] = (
 _MOST_SEEDS: Final = 800
 """The rarest defect shows itself in 1 of 200 runs."""
 
-_FIRST_SEEDS: Final = {_put_back_workers_that_replace_what_may_still_be_committed: 370}
+_FIRST_SEEDS: Final[dict[_PutBack, int]] = {_put_back_workers_that_replace_what_may_still_be_committed: 370}
 """A rare defect is looked for where it was found last. Other seeds follow, as changes of code move it."""
 
 
