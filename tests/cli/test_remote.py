@@ -246,7 +246,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The durations of sleeps, which do not take place."""
     slept: list[float] = []
-    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr("pixel_gather_cli.deployment.watching.sleep", slept.append)
     return slept
 
 
@@ -641,7 +641,7 @@ def test_watch_interrupted_leaves_the_gather_running(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("time.sleep", interrupt)
+    monkeypatch.setattr("pixel_gather_cli.deployment.watching.sleep", interrupt)
     api.on(f"GET /v1/gathers/{ID}", document())
 
     assert run("watch", ID) == 130

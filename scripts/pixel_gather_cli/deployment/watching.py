@@ -2,10 +2,10 @@
 
 import json
 import random
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from time import sleep
 from typing import Any, Final
 
 import click
@@ -119,7 +119,7 @@ def looks(
     n_failures, is_known = 0, False
     pauses = _pauses(every_s, is_new=is_new)
     if is_new:
-        time.sleep(next(pauses))
+        sleep(next(pauses))
     while True:
         try:
             document = look()
@@ -128,13 +128,13 @@ def looks(
             if n_failures > _MOST_FAILURES or not _may_pass(error, is_new=is_new, is_known=is_known):
                 raise
             on_failure(f"{error}; trying again soon")
-            time.sleep(_pause_s(error, n_failures, every_s))
+            sleep(_pause_s(error, n_failures, every_s))
             continue
         n_failures, is_known = 0, True
         yield document
         if document["state"] != "running":
             return
-        time.sleep(next(pauses))
+        sleep(next(pauses))
 
 
 def _pauses(every_s: float, *, is_new: bool) -> Iterator[float]:
