@@ -63,6 +63,9 @@ class ChaosStore:
     lock: threading.Lock = field(default_factory=threading.Lock)
     counts: Counter[str] = field(default_factory=Counter)
 
+    hangs_s: float = _HANGS_S
+    """How long a request gets no answer. Longer than its sender waits."""
+
     def way(self) -> str:
         """Return how the next request fails; an empty text if it does not."""
         with self.lock:
@@ -138,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(int(way), b"<Error><Code>SlowDown</Code></Error>", {})
             return
         if way in {"late", "hang"}:
-            time.sleep(_HANGS_S if way == "hang" else 0.2)
+            time.sleep(self.there.hangs_s if way == "hang" else 0.2)
         answer = None if way == "reset" else act(body)
         if way in {"reset", "lost", "hang"} or answer is None:
             self.close_connection = True
@@ -245,8 +248,8 @@ def made_sources(n_files: int) -> dict[str, bytes]:
     return made
 
 
-def work(endpoint: str, n_files: int) -> None:
-    """Gather the cube in this process, as `pixel-gather run` does."""
+def work(endpoint: str, n_files: int, patience: float = 1.0) -> None:
+    """Gather the cube in this process, as `pixel-gather run` does. It waits ``patience`` times as long."""
     gather(
         {
             "sources": [f"s3://sources/{index:05d}.tif" for index in range(n_files)],
@@ -259,9 +262,9 @@ def work(endpoint: str, n_files: int) -> None:
                 endpoint=endpoint,
                 unsigned=True,
                 region="us-east-1",
-                first_byte_timeout_s=2.0,
-                stall_timeout_s=2.0,
-                write_timeout_s=10.0,
+                first_byte_timeout_s=2.0 * patience,
+                stall_timeout_s=2.0 * patience,
+                write_timeout_s=10.0 * patience,
                 first_backoff_s=0.02,
             ),
             header_nbytes=512,
@@ -270,10 +273,10 @@ def work(endpoint: str, n_files: int) -> None:
     )
 
 
-def _work_quietly(endpoint: str, n_files: int) -> None:
+def _work_quietly(endpoint: str, n_files: int, patience: float) -> None:
     """Gather. Say in one line why it failed."""
     try:
-        work(endpoint, n_files)
+        work(endpoint, n_files, patience)
     except GatherError as error:
         sys.stderr.write(f"  {type(error).__name__}: {str(error)[:150]}\n")
         sys.exit(1)
@@ -303,6 +306,7 @@ def run(
     n_kills: int,
     sources: dict[str, bytes],
     longest_s: float = 900.0,
+    patience: float = 1.0,
 ) -> ChaosRun:
     """Gather until a process ends well.
 
@@ -313,11 +317,13 @@ def run(
         n_kills: Most processes that are killed.
         sources: From `made_sources`.
         longest_s: Seconds after which the run is given up.
+        patience: How many times as long requests are waited for. More than 1 on a machine that is busy.
 
     Raises:
         TimeoutError: It does not end.
     """
-    store = ChaosStore(random.Random(seed), failing, dict(sources))  # noqa: S311 # no secret
+    hangs_s = _HANGS_S * patience
+    store = ChaosStore(random.Random(seed), failing, dict(sources), hangs_s=hangs_s)  # noqa: S311 # no secret
     chance = random.Random(-seed)  # noqa: S311 # as above
     began_s = time.monotonic()
     n_started = n_killed = n_failed = 0
@@ -327,7 +333,9 @@ def run(
     with serving(store) as endpoint:
         while True:
             while len(working) < (1 if not n_kills else 2):
-                process = context.Process(target=_work_quietly, args=(endpoint, n_files), daemon=True)
+                process = context.Process(
+                    target=_work_quietly, args=(endpoint, n_files, patience), daemon=True
+                )
                 process.start()
                 n_started += 1
                 working[process] = time.monotonic() + chance.random() * 12
@@ -386,24 +394,19 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--longest", type=float, default=900.0, help="seconds after which a run is given up")
     parser.add_argument("--evidence", type=Path, default=Path(".chaos"), help="folder for what differs")
+    parser.add_argument("--patience", type=float, default=1.0, help="more than 1 on a busy machine")
     given = parser.parse_args()
     sources = made_sources(given.files)
-    calm = run(given.files, seed=0, failing=0.0, n_kills=0, sources=sources, longest_s=given.longest)
+    same: Any = {"sources": sources, "longest_s": given.longest, "patience": given.patience}
+    calm = run(given.files, seed=0, failing=0.0, n_kills=0, **same)
     _tell("calm run", calm, "")
     n_different = 0
     for seed in range(given.first_seed, given.first_seed + given.seeds):
-        stormy = run(
-            given.files,
-            seed=seed,
-            failing=_FAILING,
-            n_kills=given.kills,
-            sources=sources,
-            longest_s=given.longest,
-        )
+        stormy = run(given.files, seed=seed, failing=_FAILING, n_kills=given.kills, **same)
         told = difference(stormy.cube, calm.cube)
         n_different += not told.endswith(SAME)
-        same = sum(calm.shards.get(key) == etag for key, etag in stormy.shards.items())
-        _tell(f"seed {seed}", stormy, f"{told}; {same} of {len(calm.shards)} shards are the same bytes")
+        n_same = sum(calm.shards.get(key) == etag for key, etag in stormy.shards.items())
+        _tell(f"seed {seed}", stormy, f"{told}; {n_same} of {len(calm.shards)} shards are the same bytes")
         if lines := list(evidence(stormy.cube, calm.cube)):
             given.evidence.mkdir(exist_ok=True)
             text = "\n".join(lines) + "\n"
