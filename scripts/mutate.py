@@ -243,9 +243,11 @@ class _Lines:
         self.files = frozenset(files)
         self.tests: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
         self.seconds: dict[str, float] = defaultdict(float)
-        self.ran: set[tuple[str, str]] = set()
-        """File and name of each function that ran since the last test began, or since the start."""
+        self.ran_in: dict[tuple[str, str], set[str]] = defaultdict(set)
+        """By the file and name of each function that ran while tests were collected: the modules of tests that
+        it ran in, or an empty text if a module of the product or of tests' helpers ran it."""
 
+        self.is_collecting = True
         self._of_modules: dict[str, set[tuple[str, int]]] = defaultdict(set)
         self._names: list[str] = []
         self._now: set[tuple[str, int]] = set()
@@ -257,13 +259,14 @@ class _Lines:
     def _seen(self, code: CodeType, line: int) -> Any:
         if code.co_filename in self.files:
             self._now.add((code.co_filename, line))
-            self.ran.add((code.co_filename, code.co_qualname))
+            if self.is_collecting:
+                self.ran_in[code.co_filename, code.co_qualname].add(_importing())
         return sys.monitoring.DISABLE
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Begin a test."""
         self._names.append(nodeid)
-        self._now, self.ran = set(), set()
+        self._now = set()
         sys.monitoring.restart_events()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -280,6 +283,15 @@ class _Lines:
             for place in self._of_modules[name.partition("::")[0]]:
                 self.tests[place][name] = None
         sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, 0)
+
+
+def _importing() -> str:
+    """Return the module of tests that is being imported, below the root; an empty text if it is another one."""
+    frame = sys._getframe(2)  # noqa: SLF001 # nothing else is fast enough
+    while frame.f_back is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    path = Path(frame.f_code.co_filename)
+    return path.relative_to(ROOT).as_posix() if path.name.startswith("test_") else ""
 
 
 class _Changed(importlib.machinery.SourceFileLoader):
@@ -352,9 +364,13 @@ class _Session:
         self.mutants, self.out, self.slow = mutants, out, slow
         self.lines = _Lines(map(str, _files_of(of)))
 
+    def pytest_collectreport(self) -> None:
+        """Have the next module of tests say again what it runs."""
+        sys.monitoring.restart_events()
+
     def pytest_runtestloop(self, session: Any) -> bool:
         """Write the status of each mutant, and of those that have to be imported the tests that reach them."""
-        imported = frozenset(self.lines.ran)
+        self.lines.is_collecting = False
         _settle()
         session.config._tmp_path_factory.getbasetemp()
         items = {each.nodeid: each for each in session.items}
@@ -367,16 +383,31 @@ class _Session:
                 tests = lines.get((path, mutant.line), []) or _of_module(lines, path)
                 tests.sort(key=lambda test: (Path(mutant.file).stem not in test, seconds.get(test, 1.0)))
                 limit_s = _LEAST_S + _TIMES_AS_LONG * sum(seconds.get(test, 1.0) for test in tests)
-                swap = _swap(mutant, functions, imported)
+                swap = _swap(mutant, functions)
+                ran_in = self._ran_in(mutant) if swap is not None else {""}
                 found = "to import" if tests else "not reached"
-                if swap is not None and tests:
-                    found = _status(_running(swap, [items[each] for each in tests]), limit_s)
-                if swap is not None and self.slow and found in ("survived", "not reached"):
+                if "" not in ran_in and tests:
+                    now = [each for each in tests if each.partition("::")[0] not in ran_in]
+                    found = _status(_running(swap, [items[each] for each in now]), limit_s)
+                    if found == "survived" and len(now) < len(tests):
+                        found, tests = "to import", [each for each in tests if each not in now]
+                if "" not in ran_in and self.slow and found in ("survived", "not reached"):
                     others = [each for each in session.items if each.nodeid not in tests]
                     found = _status(_running(swap, others), 600.0)
                 out.write(json.dumps(asdict(mutant) | {"status": found, "tests": tests}) + "\n")
                 out.flush()
         return True
+
+    def _ran_in(self, mutant: Mutant) -> set[str]:
+        """Return which modules have run the mutant's function as they were imported."""
+        name, _ = mutant.function() or ("", 0)
+        inner = f"{name}.<locals>"
+        return {
+            module
+            for (file, ran), modules in self.lines.ran_in.items()
+            if file == str(mutant.path) and (ran == name or ran.startswith(inner))
+            for module in modules
+        }
 
 
 def _settle() -> None:
@@ -428,14 +459,12 @@ def _recorded(
     return {(file, line): tests for file, line, tests in told}, seconds
 
 
-def _swap(mutant: Mutant, functions: Sequence[FunctionType], imported: Iterable[tuple[str, str]]) -> Any:
+def _swap(mutant: Mutant, functions: Sequence[FunctionType]) -> Any:
     """Return what changes the mutant's function in memory; None if its module has to be imported anew."""
     function = mutant.function()
     if function is None:
         return None
     path, (name, line) = str(mutant.path), function
-    if any(file == path and (ran == name or ran.startswith(f"{name}.<locals>")) for file, ran in imported):
-        return None
     codes = [
         each
         for each in _codes(compile(mutant.changed(), path, "exec"))
