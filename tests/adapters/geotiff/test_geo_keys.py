@@ -63,7 +63,7 @@ def test_up_to_256_keys_are_read() -> None:
     ],
 )
 def test_a_broken_list_is_refused(values: tuple[int, ...], reason: str) -> None:
-    """libgeotiff may read it differently, or not at all."""
+    """GDAL may read it differently, or not at all."""
     with pytest.raises(UnsupportedError, match=reason):
         keys_of(*values, doubles=(0.5, 1.5), text=b"abc\0")
 

@@ -200,7 +200,7 @@ def test_raw_values_are_the_stored_bytes(tag: int) -> None:
     [*enumerate([1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4], start=1), (16, 8), (17, 8), (18, 8), (99, 1)],
 )
 def test_raw_values_take_the_bytes_of_their_type(kind: int, nbytes: int) -> None:
-    """The size of each type is that of the TIFF and BigTIFF specifications. An unknown type counts as bytes."""
+    """Sizes are those of the TIFF and BigTIFF specifications. An unknown type counts as bytes."""
     content = handmade([(700, kind, 3, 8)]) + bytes(20)
 
     assert len(first_ifd(content).raw(700, most_nbytes=3 * nbytes)) == 3 * nbytes

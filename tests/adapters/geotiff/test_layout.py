@@ -145,7 +145,10 @@ FLOATS: Tags = {Tag.BITS_PER_SAMPLE: (SHORT, (32,)), Tag.SAMPLE_FORMAT: (SHORT, 
         *((STRIPS, {Tag.ORIENTATION: (SHORT, (n,))}) for n in (1, 8)),
         *((STRIPS, {Tag.RESOLUTION_UNIT: (SHORT, (n,))}) for n in (1, 3)),
         *((STRIPS, {Tag.PHOTOMETRIC: (SHORT, (n,))}) for n in range(4)),
-        *((STRIPS, FLOATS | {Tag.COMPRESSION: (SHORT, (8,)), Tag.PREDICTOR: (SHORT, (n,))}) for n in (1, 2, 3)),
+        *(
+            (STRIPS, FLOATS | {Tag.COMPRESSION: (SHORT, (8,)), Tag.PREDICTOR: (SHORT, (n,))})
+            for n in (1, 2, 3)
+        ),
         (STRIPS, FLOATS | {Tag.COMPRESSION: (SHORT, (50002,))}),
         *(
             (STRIPS, {Tag.COMPRESSION: (LONG, (code,)), Tag.PREDICTOR: (SHORT, (2,))})
@@ -318,7 +321,7 @@ def test_compressions_have_the_codes_of_tiff(code: int, name: str) -> None:
 
 def test_the_last_strip_ends_with_the_image_and_tiles_are_padded() -> None:
     """Strips of five rows in an image of twelve: the last has two."""
-    three: Tags = {tag: (LONG, (STORED_AT,) * 3) for tag in (Tag.STRIP_OFFSETS, Tag.STRIP_BYTE_COUNTS)}
+    three: Tags = dict.fromkeys((Tag.STRIP_OFFSETS, Tag.STRIP_BYTE_COUNTS), (LONG, (STORED_AT,) * 3))
     strips = layout({**STRIPS, **three, Tag.ROWS_PER_STRIP: (SHORT, (5,))})
 
     assert [strips.tile_rows(row) for row in range(3)] == [5, 5, 2]
