@@ -27,6 +27,7 @@ def test_values_come_from_the_list_the_numbers_and_the_text() -> None:
     assert keys == {1024: 2, 2057: (1.5,), 2062: (2.5, 3.5), 3073: "defg"}
     assert geo_keys_of(ifd_of({256: (SHORT, (1,))})) == {}
     assert keys_of(1, 1, 1, 0) == {}
+    assert keys_of(1, 1, 0, 1, 1, 0, 1, 5) == {1: 5}
 
 
 def test_what_follows_the_list_is_ignored() -> None:

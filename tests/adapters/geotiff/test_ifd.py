@@ -240,6 +240,8 @@ def test_integer_is_the_value_or_the_default() -> None:
     assert (ifd.integer(1), ifd.integer(1, 5), ifd.integer(99, 5), ifd.integer(99, 0)) == (7, 7, 5, 0)
     with pytest.raises(TiffError, match="missing"):
         ifd.integer(99)
+    with pytest.raises(TiffError, match="number of values"):
+        ifd.integer(2)  # it has two
 
 
 @pytest.mark.parametrize(("n_entries", "is_read"), [(1, True), (1024, True), (1025, False)])
