@@ -83,8 +83,7 @@ _SWAPS: Final[Mapping[type[ast.AST], type[ast.AST]]] = {
 _GUARDS: Final = ("strict",)
 """Keyword arguments that guard against mistakes of our own, which do not occur. They are not changed."""
 
-ACCEPTED: Final[Mapping[str, str]] = {
-}
+ACCEPTED: Final[Mapping[str, str]] = {}
 """Mutants that cannot be noticed, or need not be: a pattern of "file change", and the reason."""
 
 _NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
@@ -244,8 +243,8 @@ class _Lines:
         self.tests: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
         self.seconds: dict[str, float] = defaultdict(float)
         self.ran_in: dict[tuple[str, str], set[str]] = defaultdict(set)
-        """By the file and name of each function that ran while tests were collected: the modules of tests that
-        it ran in, or an empty text if a module of the product or of tests' helpers ran it."""
+        """By file and name, the modules of tests that have run a function while they were collected. An empty
+        text stands for a module of the product or of tests' helpers."""
 
         self.is_collecting = True
         self._of_modules: dict[str, set[tuple[str, int]]] = defaultdict(set)
@@ -286,7 +285,7 @@ class _Lines:
 
 
 def _importing() -> str:
-    """Return the module of tests that is being imported, below the root; an empty text if it is another one."""
+    """Return the module of tests that is being imported; an empty text if it is another one."""
     frame = sys._getframe(2)  # noqa: SLF001 # nothing else is fast enough
     while frame.f_back is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
@@ -369,10 +368,10 @@ class _Session:
         sys.monitoring.restart_events()
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        """Write the status of each mutant, and of those that have to be imported the tests that reach them."""
+        """Write the status of each mutant, or that it has to be imported, and the tests that reach it."""
         self.lines.is_collecting = False
         _settle()
-        session.config._tmp_path_factory.getbasetemp()
+        session.config._tmp_path_factory.getbasetemp()  # noqa: SLF001 # all children share the folder
         items = {each.nodeid: each for each in session.items}
         quick = [each for each in session.items if not each.get_closest_marker("slow")]
         lines, seconds = _recorded(self.lines, quick)
