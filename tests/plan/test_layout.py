@@ -260,6 +260,7 @@ def test_plan_layout_of_usual_cubes(
         ((500, 700, 100), None, ANY, ((100, 512, 100), (100, 512, 600))),
         ((8, 100, 512), None, 13 * MIB, ((8, 100, 512), (16, 600, 512))),
         ((8, 100, 512), None, 2 * MIB, ((8, 100, 512), (8, 200, 512))),
+        ((8, 100, 512), 16, 2 * MIB, ((8, 100, 512), (16, 100, 512))),
     ],
 )
 def test_plan_layout_keeps_to_the_chunks_of_a_request(
