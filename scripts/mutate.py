@@ -86,6 +86,9 @@ _GUARDS: Final = ("strict",)
 ACCEPTED: Final[Mapping[str, str]] = {}
 """Mutants that cannot be noticed, or need not be: a pattern of "file change", and the reason."""
 
+_NOTHING: Final = ("None", "False")
+"""What a function returns that a caller takes for false, as `None`. `False` is changed to `True` instead."""
+
 _NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -197,7 +200,7 @@ def _kinds(node: ast.AST) -> Iterator[str]:  # noqa: C901, PLR0912 # a table of 
             yield "plus one"
         case ast.Call() if isinstance(node.func, ast.Name) and node.func.id in _NAMES:
             yield "other function"
-        case ast.Return() if node.value is not None and ast.unparse(node.value) != "None":
+        case ast.Return() if node.value is not None and ast.unparse(node.value) not in _NOTHING:
             yield "none returned"
         case ast.If() | ast.IfExp() | ast.While():
             yield "never"

@@ -20,6 +20,7 @@ from pixel_gather.model.window import Window
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from pixel_gather.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.read.referred_tiles import ReferredTiles
 from pixel_gather.read.stored_tiles import StoredTiles
 from support.fakes import (
     UTM,
@@ -381,9 +382,10 @@ def test_read_shard_weighs_a_source_by_its_rows_of_tiles() -> None:
     assert limiter.asked == [("a", 4)]
 
     limiter.asked.clear()
-    read(planned(reader, table, window={"pixels": [0, 16, 40, 16]}), table, reader, limiter=limiter)
+    for height in (16, 17):
+        read(planned(reader, table, window={"pixels": [0, 16, 40, height]}), table, reader, limiter=limiter)
 
-    assert limiter.asked == [("a", 1)]
+    assert limiter.asked == [("a", 1), ("a", 2)]
 
 
 def test_read_shard_says_which_sources_were_read() -> None:
@@ -600,12 +602,11 @@ CODING = TileCoding(
 
 
 class Sparse(FakeOpened):
-    """A source that stores no tile."""
+    """A source that stores a tile of its first band alone."""
 
     async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
-        """Return that there is none."""
-        del window
-        return [[None] for _ in bands]
+        """Return that there is none of the other bands."""
+        return [*(await super().read_tiles(window, bands))[:1], *([None] for _ in bands[1:])]
 
 
 @dataclass
@@ -682,9 +683,10 @@ def test_read_shard_takes_absent_tiles_only_if_they_stand_for_the_cubes_fill_val
     first = FakeImage(pixels=A, header={"nodata": nodata})
     other = FakeImage(pixels=A, header={"nodata": of_source})
 
-    _, outcomes, _ = read_tiles({"a": first, "b": other}, SparseReader({}))
+    tiles, outcomes, _ = read_tiles({"a": first, "b": other}, SparseReader({}))
 
     assert outcomes[1].status is status
+    assert len(tiles.rows[1].bands) == (2 if status is Status.OK else 0)
     assert outcomes[1].reason == (
         None
         if status is Status.OK
@@ -703,3 +705,51 @@ def test_absent_tiles_of_nan_are_those_of_a_cube_of_nan() -> None:
     _, outcomes, _ = read_tiles({"a": nan, "b": nan, "c": zero}, SparseReader({}))
 
     assert [each.status for each in outcomes] == [Status.OK, Status.OK, Status.UNLIKE]
+
+
+def test_read_shard_weighs_a_source_as_one_request_where_no_tile_is_read() -> None:
+    """Only where its tiles are is looked up."""
+    image = FakeImage(pixels=np.zeros((1, 100, 40), "uint16"), header={"coding": CODING})
+    reader, table, limiter = FakeReader({"s3://b/a": image}), table_of("s3://b/a"), FakeLimiter()
+    plan = planned(reader, table, window={"pixels": [0, 0, 40, 64]}, output={"codec": "source"})
+    tiles = ReferredTiles(1, n_bands=1)
+
+    async def reading() -> list[list[Outcome]]:
+        return await read_shard(
+            list(table.rows(0, 1)),
+            [tiles],
+            plan=plan,
+            task=tasks_of(plan)[0],
+            reader=reader,
+            projector=FakeProjector(),
+            limiter=limiter,
+            source_timeout_s=5.0,
+            on_source=ignore,
+        )
+
+    ((outcome,),) = asyncio.run(reading())
+
+    assert outcome.status is Status.OK
+    assert limiter.asked == [("s3://b/a", 1)]
+
+
+def test_read_shard_takes_no_value_of_a_source_for_nodata_that_it_does_not_declare() -> None:
+    """The cube's nodata fills what overhangs, but the source may have pixels of that value."""
+    declares = FakeImage(pixels=A, header={"nodata": 9})
+    reader, table = FakeReader({"a": declares, "b": declares, "c": A}), table_of("a", "b", "c")
+    plan = planned(reader, table, window={"pixels": [-2, 0, 4, 3]})
+
+    (buffer,), outcomes = read(plan, table, reader)
+
+    assert (buffer[:, 2, :, :2] == 9).all()
+    assert [row[0].nodata for row in outcomes] == [9, 9, None]
+
+
+def test_read_shard_keeps_the_indexed_header_of_a_source_that_cannot_be_read_now() -> None:
+    """It may be good for the next time."""
+    entries, name = known(FakeImage(pixels=A, read_error=failing(Status.CORRUPT)))
+    reader, table = FakeReader({"a": A}, entries=entries), table_of("a")
+
+    _, ((outcome,),) = read(planned(reader, table, window=WINDOW), table, reader, packed_headers=[[name]])
+
+    assert (outcome.status, outcome.packed_header) == (Status.CORRUPT, name)

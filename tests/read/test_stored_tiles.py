@@ -26,7 +26,8 @@ def filled[Tiles: StoredTiles](tiles: Tiles, href: str = "s3://b/a", etag: str |
     async def fill() -> None:
         reader = FakeReader({href: FakeImage(pixels=A, header={"etag": etag})})
         opened = await reader.open_(href, overview=None, cost=Cost())
-        await tiles.rows[1].fill(opened, WINDOW, (2, 1))
+        found = await tiles.rows[1].fill(opened, WINDOW, (2, 1))
+        assert [len(band) for band in found] == [1, 1]
 
     asyncio.run(fill())
     return tiles
@@ -75,6 +76,7 @@ def test_a_reference_is_of_one_version_of_an_object() -> None:
     assert [tuple(each) for each in ranges if each] == [(0, 32)]
     tiles.rows[1].clear()
     assert list(tiles.of_band(0)) == []
+    assert tiles.rows[1].ranges == []
 
 
 def test_digest_of_a_reference_is_of_version_and_places() -> None:

@@ -99,15 +99,15 @@ def test_shards_share_what_is_left_of_the_workers_life(clock: SimpleNamespace) -
 def test_first_try_goes_on_while_three_quarters_of_its_limit_have_room_for_the_longest_shard(
     clock: SimpleNamespace,
 ) -> None:
-    """Of 100 s, 75 s count. After 25 s and 20 s there is room for a shard of 25 s, and then for none."""
+    """Of 100 s, 75 s count. After two shards of 25 s there is just room for one, and then for none."""
     times = ShardTimes(left_s=900, limit_s=100, late_s=None, _began_s=clock.now)
 
     times.begin()
     clock.now += 25
     times.begin()
-    clock.now += 20
+    clock.now += 25
     times.begin()
-    clock.now += 5.5
+    clock.now += 1
     with pytest.raises(ShardLateError, match="100 s are too short"):
         times.begin()
 
