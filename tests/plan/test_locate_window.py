@@ -335,3 +335,13 @@ def test_point_that_exists_in_no_crs_is_outside(point: tuple[float, float]) -> N
     """One of its coordinates is enough."""
     with pytest.raises(SourceError, match="do not exist in its CRS"):
         place(WindowRule(point=point))
+
+
+def test_coordinates_in_the_sources_own_crs_are_not_moved() -> None:
+    """Nor are they where it has none."""
+    moved = FakeProjector(shift=1000.0)
+    point = WindowRule(point=(500_015, 4_599_985), crs=HEADER.crs)
+
+    assert locate_window(point, HEADER, projector=moved) == window(1, 1, 1, 1)
+    plain = replace(HEADER, crs=None)
+    assert locate_window(replace(point, crs=None), plain, projector=moved) == window(1, 1, 1, 1)

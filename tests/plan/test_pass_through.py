@@ -1,5 +1,6 @@
 """Whether tiles can be kept as they are stored, and what a user is told of it."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,9 @@ from pixel_gather.model.tile_coding import COMPLEX_INTEGERS, TileCoding
 from pixel_gather.model.window import Window
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.pass_through import check_passes, readers_of
-from support.fakes import FakeImage, FakeReader, FakeTable, header_of, table_of
+from pixel_gather.plan.plan import plan_cube
+from pixel_gather.request.request import parse_request
+from support.fakes import FakeImage, FakeProjector, FakeReader, FakeTable, header_of, table_of
 from support.plans import planned
 
 A = np.zeros((1, 50, 40), "uint16")
@@ -202,3 +205,26 @@ def test_a_plan_refuses_bands_whose_tiles_have_different_sizes() -> None:
             window={"pixels": [0, 0, 16, 16]},
             output={"codec": "source"},
         )
+
+
+@pytest.mark.parametrize(
+    ("predictor", "needed"),
+    [(1, "zarr-python with icechunk opens"), (2, "with icechunk and imagecodecs opens")],
+)
+def test_a_cube_by_reference_says_so(predictor: int, needed: str) -> None:
+    """It needs Icechunk, and its digests are of versions."""
+    plan = asyncio.run(
+        plan_cube(
+            parse_request({"sources": "l.csv", "window": "centre", "output": {"codec": "source"}}),
+            table=table_of("a"),
+            reader=FakeReader({"a": image(predictor=predictor)}),
+            projector=FakeProjector(),
+            max_task_nbytes=2**26,
+            now=0.0,
+            by_reference=True,
+        )
+    )
+
+    assert plan.warnings[0].startswith("the cube refers to the sources' tiles (deflate")
+    assert needed in plan.warnings[0]
+    assert "digests are of ETags and positions of tiles" in plan.warnings[1]

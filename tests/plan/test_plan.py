@@ -682,3 +682,26 @@ def test_plan_cube_says_no_more_than_it_knows_of_where_an_image_lies(transform: 
         planned(reader_of(a=image), hrefs("a"), window={"point": [1, 2], "crs": "source"})
 
     assert "image lies" not in str(caught.value)
+
+
+def test_plan_cube_says_where_the_image_lies_in_the_windows_crs() -> None:
+    """Its bounds are transformed, as users compare them with what they have asked for."""
+    window = {"point": [1, 2], "crs": "EPSG:4326"}
+    projector = FakeProjector(shift=1000.0)
+
+    with pytest.raises(RequestError, match="lies between longitudes 501000 and 501400 and between latitudes"):
+        planned(reader_of(a=A), hrefs("a"), window=window, projector=projector)
+    with pytest.raises(RequestError, match="lies between x 500000 and 500400 and between y"):
+        planned(reader_of(a=like(crs=None)), hrefs("a"), window={"point": [1, 2], "crs": "source"})
+
+
+def test_plan_cube_refuses_a_crs_that_nobody_knows() -> None:
+    """Before a source is opened."""
+    reader = reader_of(a=A)
+    projector = FakeProjector(unknown=frozenset({"EPSG:9"}))
+
+    with pytest.raises(RequestError, match="EPSG:9 is not known") as caught:
+        planned(reader, hrefs("a"), window={"point": [1, 2], "crs": "EPSG:9"}, projector=projector)
+
+    assert caught.value.field == "window.crs"
+    assert reader.opened == []
