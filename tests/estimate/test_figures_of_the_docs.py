@@ -1,4 +1,4 @@
-"""The figures of docs/cost.md and of the benchmarks' page are what the model says. A plan prints their basis."""
+"""The figures of docs/cost.md and of the benchmarks are what the model says. A plan prints their basis."""
 
 import pytest
 
