@@ -852,7 +852,10 @@ def test_gather_compresses_whole_chunks_of_rows() -> None:
             spans.append((start, stop))
             await super().encode_rows(start, stop)
 
-    gather.cube.encoder = lambda plan, _, pixels: Noting(plan, pixels)  # type: ignore[assignment,method-assign]
+    def encoder(plan: CubePlan, _: Any, pixels: Any) -> FakeEncoder:
+        return Noting(plan, pixels)
+
+    gather.cube.encoder = encoder  # type: ignore[assignment,method-assign] # it notes the rows
     gather.shard(task, plan)
 
     assert sorted(spans) == [(0, 18), (18, 36), (36, 40)]
