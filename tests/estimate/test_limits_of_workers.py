@@ -209,3 +209,32 @@ def test_prices_are_those_of_the_cost_page() -> None:
     assert more(beside_s=1024) == pytest.approx({"lambda": 1769 * 0.0000133334})
     assert more(n_children=1000) == pytest.approx({"lambda": 2e-4, "step_functions": 0.075})
     assert more(n_tasks=1000) == pytest.approx({"s3": 9000 * 4e-7, "lambda": 2e-4, "step_functions": 0.075})
+
+
+@pytest.mark.parametrize(("gb_per_shard", "expected"), [(0.01, 11), (0.6, 7), (1.9, 2), (40.0, 1)])
+def test_child_does_as_many_shards_as_a_minute_has_room_for(gb_per_shard: float, expected: int) -> None:
+    """At most eleven. A gather that has few workers shows it."""
+    work = Workload(
+        n_sources=1000,
+        n_gets=2000,
+        fetched_nbytes=round(100 * gb_per_shard * 1e9),
+        decoded_nbytes=100,
+        n_tasks=100,
+        n_puts=200,
+    )
+
+    assert estimate_on_aws(work, WorkerPool(asked_workers=2)).tasks_per_child == expected
+
+
+def test_price_of_transfer_is_shared_by_all_bytes() -> None:
+    """A source tells its bytes, not its bucket."""
+    work = Workload(
+        n_sources=1, n_gets=2, fetched_nbytes=4 * 10**9, decoded_nbytes=1, n_tasks=1, n_puts=2,
+        nbytes_by_bucket={"far": 10**9, "near": 3 * 10**9},
+    )  # fmt: skip
+    far = WorkerPool(region="x", far_buckets={"far": FarBucket(region="us-west-2")})
+
+    assert estimate_on_aws(work, far).transfer_usd_per_byte == pytest.approx(0.02 / 4e9)
+    assert estimate_on_aws(work, WorkerPool()).transfer_usd_per_byte == 0.0
+    nothing = replace(work, fetched_nbytes=0, nbytes_by_bucket={})
+    assert estimate_on_aws(nothing, far).transfer_usd_per_byte == 0.0

@@ -175,15 +175,15 @@ def test_bands_are_put_in_the_cubes_order() -> None:
 def test_a_view_shows_some_rows_of_a_list() -> None:
     """Rows, counts, headers and the sample are those of the rows that are kept."""
     hrefs = [f"s3://{'xy'[n % 2]}/{n}" for n in range(9)]
-    table = FakeTable(table_of(*hrefs).all_rows, index={hrefs[4]: b"4", hrefs[5]: b"5"})
+    table = FakeTable(table_of(*hrefs).all_rows, index={hrefs[1]: b"1", hrefs[4]: b"4", hrefs[5]: b"5"})
     view = TableView(table=table, bands=(), slot_order=(0,), kept=(1, 2, 4, 8))
 
     shown = [each.href for row in view.rows(0, 4) for each in row.sources if each is not None]
 
     assert shown == [hrefs[n] for n in (1, 2, 4, 8)]
     assert [each.href for row in view.rows(1, 3) for each in row.sources if each] == [hrefs[2], hrefs[4]]
-    assert list(view.packed_headers(0, 4)) == [(None,), (None,), (b"4",), (None,)]
-    assert (view.n_rows, view.n_sources, view.n_known, view.n_repeated) == (4, 4, 1, 0)
+    assert list(view.packed_headers(0, 4)) == [(b"1",), (None,), (b"4",), (None,)]
+    assert (view.n_rows, view.n_sources, view.n_known, view.n_repeated) == (4, 4, 2, 0)
     assert dict(view.n_by_bucket) == {"x": 3, "y": 1}
     assert [each.href for each in view.spread(2, band=None)] == [hrefs[1], hrefs[8]]
 
