@@ -14,7 +14,8 @@ from pixel_gather.adapters.report.plots import in_depth
 from pixel_gather.adapters.report.plots.draw import draw_figures
 from pixel_gather.adapters.report.plots.files import to_png, to_svg
 from pixel_gather.adapters.report.plots.theme import DARK, LIGHT, themed_svg
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Timings
 
 ALL = ["in_depth", "workers", "one_against_best", "latency_hiding", "throughput", "warm_up"]
 MANY = [run_of(concurrency=n) for n in (1, 2, 3, 12, 48)]

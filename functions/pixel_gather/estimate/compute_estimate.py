@@ -10,7 +10,7 @@ from math import ceil, inf
 from typing import Final
 
 from pixel_gather.estimate import assumptions, pricing, try_time_limits
-from pixel_gather.estimate.estimate import Estimate
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.explain import figures_of
 from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
 from pixel_gather.estimate.worker import Share, Worker
