@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.bench_simulation import simulated
-from pixel_gather.estimate.make_estimate import estimate_on_aws
+from pixel_gather.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from pixel_gather.estimate.compute_estimate import estimate_on_aws, finish_s_of, plan_s_of
 from pixel_gather.estimate.explain import size
-from pixel_gather.estimate.make_estimate import estimate_on_aws, finish_s_of, plan_s_of
 from pixel_gather.estimate.pricing import usd_on_aws
 from pixel_gather.estimate.try_time_limits import first_limit_s, most_usd, second_limit_s
 from pixel_gather.estimate.worker import Share, Worker
