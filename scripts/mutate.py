@@ -84,8 +84,18 @@ _GUARDS: Final = ("strict",)
 """Keyword arguments that guard against mistakes of our own, which do not occur. They are not changed."""
 
 ACCEPTED: Final[Mapping[str, str]] = {
+    r"^estimate/assumptions.py plus one: [\d.e+-]+$": "a figure that was measured or published",
+    r"^plan/layout.py plus one: (512|1024|128|32|10000|16)$": "a size that was chosen by measuring",
+    r"^use_cases/commit_shard.py plus one: (50|1.0)$": "how long to try, and how long to pause",
+    r"^use_cases/finish_gather.py plus one: 32$": "how many files are read ahead",
+    r"^use_cases/archive.py plus one: 2$": "the spaces that indent a file",
+    r"^use_cases/refer_tiles.py plus one: 0$": "parts of a task that nobody reads there",
+    r"^read/pixel_statistics.py operator: .*(_LONGEST_LINE|n_valid < part.size|part.ndim > 1)": "only faster",
 }
 """Mutants that cannot be noticed, or need not be: a pattern of "file change", and the reason."""
+
+_NOTHING: Final = ("None", "False")
+"""What a function returns that a caller takes for false, as `None`. `False` is changed to `True` instead."""
 
 _NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
@@ -198,7 +208,7 @@ def _kinds(node: ast.AST) -> Iterator[str]:  # noqa: C901, PLR0912 # a table of 
             yield "plus one"
         case ast.Call() if isinstance(node.func, ast.Name) and node.func.id in _NAMES:
             yield "other function"
-        case ast.Return() if node.value is not None and ast.unparse(node.value) != "None":
+        case ast.Return() if node.value is not None and ast.unparse(node.value) not in _NOTHING:
             yield "none returned"
         case ast.If() | ast.IfExp() | ast.While():
             yield "never"
@@ -244,8 +254,8 @@ class _Lines:
         self.tests: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
         self.seconds: dict[str, float] = defaultdict(float)
         self.ran_in: dict[tuple[str, str], set[str]] = defaultdict(set)
-        """By the file and name of each function that ran while tests were collected: the modules of tests that
-        it ran in, or an empty text if a module of the product or of tests' helpers ran it."""
+        """By file and name, the modules of tests that have run a function while they were collected. An empty
+        text stands for a module of the product or of tests' helpers."""
 
         self.is_collecting = True
         self._of_modules: dict[str, set[tuple[str, int]]] = defaultdict(set)
@@ -286,7 +296,7 @@ class _Lines:
 
 
 def _importing() -> str:
-    """Return the module of tests that is being imported, below the root; an empty text if it is another one."""
+    """Return the module of tests that is being imported; an empty text if it is another one."""
     frame = sys._getframe(2)  # noqa: SLF001 # nothing else is fast enough
     while frame.f_back is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
@@ -369,10 +379,10 @@ class _Session:
         sys.monitoring.restart_events()
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        """Write the status of each mutant, and of those that have to be imported the tests that reach them."""
+        """Write the status of each mutant, or that it has to be imported, and the tests that reach it."""
         self.lines.is_collecting = False
         _settle()
-        session.config._tmp_path_factory.getbasetemp()
+        session.config._tmp_path_factory.getbasetemp()  # noqa: SLF001 # all children share the folder
         items = {each.nodeid: each for each in session.items}
         quick = [each for each in session.items if not each.get_closest_marker("slow")]
         lines, seconds = _recorded(self.lines, quick)

@@ -1,9 +1,9 @@
-"""The figures of docs/cost.md and of the benchmarks' page are what the model says, and a plan prints their basis."""
+"""The figures of docs/cost.md and of the benchmarks are what the model says. A plan prints their basis."""
 
 import pytest
 
 from benchmarks.bench_simulation import simulated
-from pixel_gather.estimate.make_estimate import estimate_on_aws
+from pixel_gather.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
 
 
@@ -89,7 +89,8 @@ seconds of read: 2.5
 - network: 78 MB/s ({AWS})
 - first byte: 30 ms (report of 2018: median time to open a file, one thread), 32 sources in flight
 - decoding: 400 MB/s (measured: DEFLATE with predictor 2, {X86})
-- CPU time of each source: 1.6 ms (measured: bench_gather, rest of 2.55 CPU s per 1,000 compressed tiles; {X86})
+- CPU time of each source: 1.6 ms (measured: bench_gather, rest of 2.55 CPU s per 1,000 compressed tiles; \
+{X86})
 - S3: 5,500 GETs/s (AWS: of one prefix, more only gradually); 2 assumed
 - late: one of 1,278 GETs (report of 2018: how many had one such answer)
 - by 100 ms (measured: bench_peers, at most 0.06 s with hedged requests; 1 s without)

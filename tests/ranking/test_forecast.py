@@ -6,7 +6,7 @@ import pytest
 
 from pixel_gather.model.source import Cost
 from pixel_gather.ranking.forecast import Forecast
-from pixel_gather.ranking.measure import Level, Measured
+from pixel_gather.ranking.measure import Measured
 from pixel_gather.ranking.rounds import RankedScene, Wanted
 
 FIRST = Cost(requests=4, nbytes=1_000_000, decode_s=0.0142)
@@ -64,7 +64,7 @@ def test_price_is_of_requests_and_of_one_vcpu() -> None:
 @pytest.mark.parametrize(
     ("level", "times"), [(2, 4), (1, 4), (0, 64)], ids=["coarsest", "middle", "then full resolution"]
 )
-def test_next_level_has_four_times_the_pixels_or_all_of_them(level: Level, times: int) -> None:
+def test_next_level_has_four_times_the_pixels_or_all_of_them(level: int, times: int) -> None:
     """Full resolution has 8 x 8 pixels for each pixel of the overview that was read before it."""
     found = next_round_of(replace(MEASURED, level=level))
 
