@@ -55,9 +55,9 @@ class PackedRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 def packed_run(run: OffsetRun) -> PackedRun | None:
-    """Pack a run, or return None where a tile has an offset but no bytes."""
+    """Pack a run of at least one tile, or return None where a tile has an offset but no bytes."""
     offsets, counts = run.offsets, run.byte_counts
-    if counts.size and not np.minimum.reduce(counts):
+    if not np.minimum.reduce(counts):
         stored = counts != 0
         if offsets[~stored].any():
             return None

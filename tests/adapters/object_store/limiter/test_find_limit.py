@@ -285,8 +285,9 @@ def test_climb_steps_are_at_least_one() -> None:
     up = Judged(Climb(Bounds(start=2, lowest=2, highest=9, climbs_at_once=False)))
     assert [up.after(done) for done in (100, 200, 200, 400)] == [3, 3, 4, 4]
 
-    down = Judged(Climb(Bounds(start=2, lowest=1, highest=2)))
-    assert down.after(100, has_queued=True) == 1
+    for limit in (2, 3, 4):
+        down = Judged(Climb(Bounds(start=limit, lowest=1, highest=limit)))
+        assert down.after(100, has_queued=True) == limit - 1
 
 
 def test_climb_at_its_lowest_stays() -> None:
@@ -317,6 +318,17 @@ def test_climb_ends_its_fast_growth_when_sources_queue() -> None:
     climb.answered(first_byte_s=0.015, is_wanted=True)
 
     assert climb.limit == grown
+
+
+def test_climb_grows_fast_until_its_highest() -> None:
+    """A sample without a queue does not end it. At the highest, the next sample is judged."""
+    climb = Climb(Bounds(start=32, lowest=4, highest=160))
+    judged = Judged(climb)
+    for done in (64, 64, 200, 400):
+        judged.after(done)
+    assert climb.limit == 160
+
+    assert judged.after(400, has_queued=True) == 128
 
 
 def test_climb_ends_its_fast_growth_at_a_refusal() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -263,3 +264,28 @@ def test_gate_learns_the_round_trip_from_answers() -> None:
         return gate._rate.round_trip_s
 
     assert run_virtually(run()) > 0.2
+
+
+@pytest.mark.parametrize("end", ["fails", "is cancelled"])
+def test_gate_begins_a_sample_anew_after_the_last_source(end: str) -> None:
+    """Whatever became of that source: the pause after it is no time of the back end."""
+
+    async def run() -> None:
+        bounds = Bounds(start=1, lowest=1, highest=2, climbs_at_once=False)
+        gate = Gate(bounds, clock=asyncio.get_running_loop().time)
+        last = gate.permit(1)
+        async with gate.permit(1) as held:
+            waits = asyncio.create_task(last.__aenter__())
+            await asyncio.sleep(1)
+            held.was_read(n_requests=2)
+        assert gate._climb._sample._began_s == 1
+        if end == "fails":
+            await waits
+            await last.__aexit__()
+        else:
+            waits.cancel()
+            await asyncio.sleep(1)
+            await gate.permit(1).__aenter__()
+        assert gate._climb._sample._began_s is None
+
+    run_virtually(run())
