@@ -236,9 +236,10 @@ def test_rate_grows_with_the_square_of_the_granted_requests_after_the_second_503
 def test_rate_grows_only_while_requests_wait_for_it() -> None:
     """An answer that comes a round trip after the last wait shows nothing."""
     rate = at(100.0, grows_fast=True)
-    rate.answered(100.0 + rate.round_trip_s, first_byte_s=1 / 30)
+    rate._waited_s = rate._grown_s = 0.0
+    rate.answered(rate.round_trip_s, first_byte_s=1 / 30)
     grown = rate.per_s
-    rate.answered(100.1, first_byte_s=1 / 30)
+    rate.answered(0.1, first_byte_s=1 / 30)
 
     assert grown is not None
     assert grown > 100
@@ -341,6 +342,7 @@ def test_granted_is_the_rate_of_the_last_answers() -> None:
     slow.round_trip_s = 0.15
     assert slow._granted(10.6).per_s == pytest.approx(30 / 0.3)
     assert answers(1.0, 5.0, 6.0)._granted(10.0).per_s == pytest.approx(2 / 5)
+    assert answers(4.9, 6.0)._granted(10.0).per_s == pytest.approx(1 / 4)
     assert answers(5.0, 9.0, refused_at=(6.0, 7.0, 8.0))._granted(10.0).share == 2 / 5
     assert answers(9.99)._granted(10.0).per_s == pytest.approx(1 / 0.05)
     assert answers()._granted(10.0) == (0.0, 0.0, False)
