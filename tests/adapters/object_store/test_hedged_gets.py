@@ -261,3 +261,17 @@ def test_requests_on_one_loop_after_another_are_watched() -> None:
 
     for _ in range(3):
         assert play(Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge"), gets=gets)[0] == b"hedge"
+
+
+def test_a_stopped_request_waits_for_nothing_more() -> None:
+    """It may have been stopped between two futures: the next one is cancelled at once."""
+
+    async def run() -> tuple[bool, bool]:
+        leg, futures = Leg(), [asyncio.get_running_loop().create_future() for _ in range(2)]
+        leg.waits_for(futures[0])
+        before = futures[0].cancelled()
+        leg.stop()
+        leg.waits_for(futures[1])
+        return before, all(each.cancelled() for each in futures)
+
+    assert asyncio.run(run()) == (False, True)

@@ -181,6 +181,7 @@ def test_first_rate_is_what_the_store_granted_lately() -> None:
     assert rate.pause_s(1.2) == pytest.approx(0.05)
     assert rate.pause_s(1.25) == 0
     assert rate.per_s == pytest.approx(0.9 * (11 / 0.16) * (11 / 16) ** 0.5)
+    assert rate.pause_s(1.25) == pytest.approx(1 / rate.per_s)
 
 
 def test_sixteen_answers_are_enough_to_know_what_is_granted() -> None:
@@ -221,16 +222,18 @@ def test_rate_doubles_in_half_a_second_until_the_second_503() -> None:
 
 
 def test_rate_grows_with_the_square_of_the_granted_requests_after_the_second_503() -> None:
-    """Twice as fast after 600 of them, but never faster than at first."""
+    """Twice as fast after 600 of them and five times as fast after 1,200, but never faster than at first."""
     rate = at(100.0)
-    for _ in range(600):
-        rate.answered(109.0, first_byte_s=ROUND_TRIP_S)
+    grown = [0.0]
+    for _ in range(1200):
         rate._waited_s, rate._grown_s, rate.per_s = 109.0, 100.0, 100.0
-    rate.answered(109.0, first_byte_s=ROUND_TRIP_S)
-    assert rate.per_s == pytest.approx(100 * 2 ** (0.0005 * (1 + (600 / 600) ** 2)), rel=1e-6)
+        rate.answered(109.0, first_byte_s=ROUND_TRIP_S)
+        grown.append(rate.per_s)
+    assert grown[600] == pytest.approx(100 * 2 ** (0.0005 * 2), rel=1e-7)
+    assert grown[1200] == pytest.approx(100 * 2 ** (0.0005 * 5), rel=1e-7)
 
     rate.answered(109.0 + 1e-5, first_byte_s=ROUND_TRIP_S)
-    assert rate.per_s == pytest.approx(100 * 2 ** (0.001 + 2e-5), rel=1e-7)
+    assert rate.per_s == pytest.approx(100 * 2 ** (0.0025 + 2e-5), rel=1e-7)
 
 
 def test_rate_grows_only_while_requests_wait_for_it() -> None:
