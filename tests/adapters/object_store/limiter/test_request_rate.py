@@ -347,7 +347,10 @@ def test_granted_is_the_rate_of_the_last_answers() -> None:
     assert answers(1.0, 5.0, 6.0)._granted(10.0).per_s == pytest.approx(2 / 5)
     assert answers(4.9, 6.0)._granted(10.0).per_s == pytest.approx(1 / 4)
     assert answers(5.0, 9.0, refused_at=(6.0, 7.0, 8.0))._granted(10.0).share == 2 / 5
-    assert answers(9.99)._granted(10.0).per_s == pytest.approx(1 / 0.05)
+    assert answers(9.99)._granted(10.0) == (pytest.approx(1 / 0.05), 1.0, False)
+    of_two = answers(*(9.72 + n / 100 for n in range(20)), refused_at=[9.6, 9.65, 9.69])
+    of_two.round_trip_s = 0.15
+    assert of_two._granted(10.0).share == 1
     assert answers()._granted(10.0) == (0.0, 0.0, False)
 
 
