@@ -353,9 +353,14 @@ def test_a_packed_header_is_that_of_the_file(tmp_path: Path, dtype: str, options
     image = noise((2, 53, 61), dtype)
     path = tmp_path / "a.tif"
     geotiff(path, image, **options)
-    if dtype == "uint16":
+    scaling = {
+        "uint16": ((0.5, 1.0), (0.0, 3.0)),
+        "int16": ((1.0, 1.0), (0.0, 3.0)),
+        "uint32": ((1.0, 0.5), (0.0, 0.0)),
+    }.get(dtype)
+    if scaling:
         with rasterio.open(path, "r+") as target:
-            target.scales, target.offsets = (0.5, 1.0), (0.0, 3.0)
+            target.scales, target.offsets = scaling
     source = MemoryObject(path.read_bytes())
     cold, packed_header = opened(source), packed_header_of(source)
     source.ranges.clear()
@@ -372,6 +377,7 @@ def test_a_packed_header_is_that_of_the_file(tmp_path: Path, dtype: str, options
     told = peek(packed_header)
     assert told is not None
     assert (told.dtype, told.n_tiles) == (dtype, told.n_known_tiles)
+    assert told.scaling == scaling
     n_blocks = 16 if "tiled" in options else -(-53 // int(options["blockysize"]))
     assert told.n_tiles == n_blocks * (2 if options.get("interleave") == "band" else 1)
     assert (warm.first.format, warm.first.next_offset) == (cold.first.format, cold.first.next_offset)
