@@ -272,7 +272,7 @@ async def _measure_and_encode(
                     else measure_row(buffer[:, start + index], outcome)
                 )
 
-    await all_of(in_thread(partial(measure_some, first)) for first in range(n_threads))
+    await all_of(in_thread(partial(measure_some, first), goes_first=True) for first in range(n_threads))
     for encoder in encoders:
         await encoder.encode_rows(start, start + len(outcomes))
 

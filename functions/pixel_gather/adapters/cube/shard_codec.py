@@ -126,7 +126,9 @@ class ShardEncoder:
                 self._encoded[place] = _encoded(self._pixels, place, self._chunk, self._fill, self._encode)
 
         n_threads = min(os.process_cpu_count() or 1, len(places))
-        await all_of(in_thread(partial(encode_some, first, n_threads)) for first in range(n_threads))
+        await all_of(
+            in_thread(partial(encode_some, first, n_threads), goes_first=True) for first in range(n_threads)
+        )
 
     def parts(self) -> list[Part]:
         """Return the stored chunks, then the index with its checksum. Chunks that have no rows are absent."""
