@@ -71,8 +71,7 @@ class _Job:
 
 
 class _Threads:
-    """One thread per core, for all event loops. They take jobs that go first, then the others, each in the
-    order of arrival.
+    """One thread per core, for all event loops. They take jobs that go first, then the others, in order.
 
     concurrent.futures would make three futures with locks for each job, and hand it over twice. That costs
     more CPU time than parsing a header.
