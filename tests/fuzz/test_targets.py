@@ -2,10 +2,12 @@
 
 import importlib
 import random
+import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
-from types import ModuleType
-from typing import Final
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
 
 import pytest
 
@@ -59,3 +61,24 @@ def test_sound_and_changed_inputs_end_with_the_promised_errors(name: str) -> Non
                 target.fuzz_one(content)
             except Exception as error:
                 raise AssertionError(content[:500]) from error
+
+
+def test_inputs_that_fail_are_kept_beside_the_corpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By itself, libFuzzer writes them to the working folder, a checkout. The caller's options come last."""
+    options: list[str] = []
+
+    def set_up(arguments: list[str], *_: Any, **__: Any) -> None:
+        options.extend(arguments)
+
+    atheris = SimpleNamespace(
+        instrument_imports=lambda **_: nullcontext(), Setup=set_up, Fuzz=lambda: None, Mutate=None
+    )
+    monkeypatch.setitem(sys.modules, "atheris", atheris)
+    monkeypatch.setattr(sys, "argv", ["run", "request", str(tmp_path / "request"), "-runs=1"])
+
+    importlib.import_module("fuzz.run").main()
+    monkeypatch.delitem(sys.modules, "fuzz.run")
+
+    failures = tmp_path / "failures"
+    assert options[-2:] == [f"-artifact_prefix={failures / 'request'}-", "-runs=1"]
+    assert failures.is_dir()

@@ -82,8 +82,8 @@ class Cube {
 
   // Rows of the chunk that holds a row are read together, so that playing reads every chunk once.
   async slice(name, row) {
-    const { chunkRows, bytes } = this.layout(name);
-    const rows = chunkRows * this.shown.width * this.shown.height * bytes > MOST_BLOCK_BYTES ? 1 : chunkRows;
+    const { bytes } = this.layout(name);
+    const rows = this.rowsAtOnce(name);
     const start = row - (row % rows);
     const key = `${name}/${start}`;
     let block = this.blocks.get(key);
@@ -96,6 +96,20 @@ class Cube {
       this.blocks.delete(this.blocks.keys().next().value);
     }
     return (await block).subarray((row - start) * size, (row - start + 1) * size);
+  }
+
+  rowsAtOnce(name) {
+    const { chunkRows, bytes } = this.layout(name);
+    return chunkRows * this.shown.width * this.shown.height * bytes > MOST_BLOCK_BYTES ? 1 : chunkRows;
+  }
+
+  // Some of the rows that are read together with a row, evenly spread. To look at them takes no further request.
+  rowsBeside(name, row, most) {
+    const rows = this.rowsAtOnce(name);
+    const start = row - (row % rows);
+    const n = Math.min(rows, this.nRows - start);
+    const length = Math.min(n, most);
+    return Array.from({ length }, (_, index) => start + Math.floor((index * (n - 1)) / Math.max(length - 1, 1)));
   }
 
   async block(name, start, stop) {
