@@ -55,7 +55,8 @@ def load_stack(deployment: DeployedStack, *, n_submissions: int, n_readers: int)
     ]
     submitted, submit_ms = _at_once(lambda each: call(deployment, "POST", "/gathers", each), requests)
     ids = [each.body["id"] for each in submitted if each.status == 202]
-    assert len(set(ids)) == n_submissions, Counter(each.status for each in submitted)
+    told = Counter((each.status, str(each.body)[:200]) for each in submitted)
+    assert len(set(ids)) == n_submissions, told
     readers = [ids[0]] * n_readers
     answers, read_ms = _at_once(lambda id_: call(deployment, "GET", f"/gathers/{id_}"), readers)
     assert {each.status for each in answers} == {200}
