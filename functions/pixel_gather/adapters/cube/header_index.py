@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 type Entry = tuple[str, bytes]
 """A source's href and its packed header."""
 
+type Grid = tuple[int, int, str, tuple[float, ...]]
+"""Width and height of an image, its CRS, and the six coefficients of its transform."""
+
 HEADERS_KEY: Final = "headers.parquet"
 """Key of a cube's index, beside its arrays. Zarr readers ignore such a file."""
 
@@ -159,6 +162,29 @@ def stored_entries(content: bytes) -> Iterator[Sequence[Entry]]:
 
     for batch in arro3.io.read_parquet(io.BytesIO(content), batch_size=_N_ROWS_PER_BATCH):
         yield list(zip(batch.column(_HREF).to_pylist(), batch.column(_PACKED).to_pylist(), strict=True))
+
+
+def stored_grids(content: bytes) -> Iterator[Grid]:
+    """Yield the grid of each entry that has one. No packed header is opened.
+
+    Args:
+        content: The file. It may be anybody's.
+
+    Raises:
+        RequestError: It is no header index.
+    """
+    import arro3.io  # noqa: PLC0415 # see above
+
+    file = io.BufferedReader(cast("Any", io.BytesIO(content)))
+    with parquet_errors("the index is damaged", field=FIELD, check=no_deadline):
+        check_pages(file, field=FIELD, check=no_deadline)
+        batches = iter(arro3.io.read_parquet(io.BytesIO(content), batch_size=_N_ROWS_PER_BATCH))
+        _check_columns(batches.schema)
+        for batch in batches:
+            columns = (batch[name].to_pylist() for name in ("width", "height", "crs", "transform"))
+            for width, height, crs, transform in zip(*columns, strict=True):
+                if crs is not None and transform is not None and None not in (width, height, *transform):
+                    yield int(width), int(height), str(crs), tuple(map(float, transform))
 
 
 def _rebatched(entries: Iterator[Sequence[Entry]]) -> Iterator[list[Entry]]:
