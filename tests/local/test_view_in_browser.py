@@ -1,5 +1,6 @@
 """The page in a headless Chromium: its pixels against zarr-python's, its requests, its accessibility."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from typing import Any, override
 
 import matplotlib as mpl
 import numpy as np
+import obstore
 import pytest
 import zarr
 from obstore.store import LocalStore
@@ -499,6 +501,23 @@ def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said:
         page.open_(url)
 
         assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+
+
+def test_page_refuses_chunks_of_gigabytes(page: Page) -> None:
+    """Anybody may have written the cube. Nothing is read of such an array."""
+    store = plain_cube(100, dim="source")
+    root = bytes(obstore.get(store, "zarr.json").bytes())
+    described = json.loads(root)
+    codec = described["consolidated_metadata"]["metadata"]["band_1"]["codecs"][0]
+    codec["configuration"]["chunk_shape"] = [64, 4096, 4096]
+    obstore.put(store, "zarr.json", json.dumps(described).encode())
+    server = CubeServer(StoredFiles(store), "giant")
+    with server, _running(server) as (url, asked):
+        page.open_(url)
+        said = page.run("document.getElementById('message').textContent")
+
+    assert "band_1 has chunks of 8,192 MiB. This page reads chunks of at most 256 MiB." in said
+    assert not [key for key, _ in asked if key.startswith("band_1/c")]
 
 
 def test_page_from_a_folder_names_the_command(page: Page, valley: str) -> None:

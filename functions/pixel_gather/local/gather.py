@@ -356,7 +356,7 @@ async def gather_listed(
         found = await find_cube(cube, gather_digest(request, job.table))
         if found is not None and (report := found.complete_report()) is not None:
             return await _ended(
-                cube, report, was_complete=True, settings=job.settings, on_complete=on_complete
+                cube, report, request, was_complete=True, settings=settings, on_complete=on_complete
             )
         plan, tasks = await plan_gather(
             request,
@@ -376,7 +376,9 @@ async def gather_listed(
         report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=controls.below(plan.claim))
         await controls.clear()
         _log.info("%s is complete", cube.place)
-        return await _ended(cube, report, was_complete=False, settings=job.settings, on_complete=on_complete)
+        return await _ended(
+            cube, report, request, was_complete=False, settings=settings, on_complete=on_complete
+        )
 
 
 def _folder_of(place: str, request: GatherRequest, settings: Settings) -> GrowingZarrCube | None:
@@ -406,7 +408,13 @@ async def _append(
             report = (await complete_cube(growing)).complete_report()
             assert report is not None  # noqa: S101 # it is complete
             return await _ended(
-                cube, report, was_complete=True, settings=settings, on_complete=on_complete, n_appended=0
+                cube,
+                report,
+                request,
+                was_complete=True,
+                settings=settings,
+                on_complete=on_complete,
+                n_appended=0,
             )
         plan, tasks = planned
         n_rows = plan.n_rows - plan.first_row
@@ -419,7 +427,13 @@ async def _append(
         await control.clear()
         _log.info("%s has %s more", place, counted(n_rows, "row"))
         return await _ended(
-            cube, report, was_complete=False, settings=settings, on_complete=on_complete, n_appended=n_rows
+            cube,
+            report,
+            request,
+            was_complete=False,
+            settings=settings,
+            on_complete=on_complete,
+            n_appended=n_rows,
         )
 
 
@@ -448,13 +462,14 @@ async def _planned_append(
 async def _ended(
     cube: ZarrCube,
     report: Report,
+    request: GatherRequest,
     *,
     was_complete: bool,
     settings: Settings,
     on_complete: Callable[[Gathered], None],
     n_appended: int | None = None,
 ) -> Gathered:
-    """Draw the report if it is missing, for example because an earlier run was stopped before that."""
+    """Draw the report if it is wanted and missing, for example because an earlier run was stopped before."""
     gathered = Gathered(
         place=cube.place,
         report=report,
@@ -465,7 +480,9 @@ async def _ended(
     on_complete(gathered)
     written = await look_for_report(cube.store)
     if settings.draws_report and not (was_complete and written.has_page):
-        written = await write_report(cube.store, place=cube.place, usd_by_service=None, log=_log)
+        written = await write_report(
+            cube.store, place=cube.place, usd_by_service=None, log=_log, draws=request.output.report
+        )
     page = f"{cube.place.rstrip('/')}/{PAGE_KEY}" if written.has_page else None
     return replace(gathered, page=page)
 
