@@ -4,6 +4,7 @@ import asyncio
 import io
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import obstore
@@ -15,7 +16,6 @@ from adapters.geotiff.small_tiffs import HREF, MemoryObject, geotiff, noise
 from pixel_gather.adapters.crs import RasterioProjector
 from pixel_gather.adapters.cube.header_index import Grid, write_index
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
-from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.report.cube_footprints import footprints_of_grids, read_footprints
 from pixel_gather.adapters.report.lonlat import to_lonlat
 from pixel_gather.model.source import Cost
@@ -113,7 +113,7 @@ def _index(tmp_path: Path, *places: tuple[float, float]) -> bytes:
 
 def test_footprints_are_read_from_the_cubes_own_index(tmp_path: Path) -> None:
     """As it lies beside every cube whose sources our reader has read."""
-    store: Store = MemoryStore()
+    store: Any = MemoryStore()
     obstore.put(store, "headers.parquet", _index(tmp_path, (500_000, 5_000_000), (500_000, 5_000_000)))
 
     found = read_footprints(store)
@@ -126,7 +126,7 @@ def test_footprints_are_read_from_the_cubes_own_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [None, b"", b"PAR1", b"PAR1" * 9])
 def test_a_cube_without_a_sound_index_has_none(content: bytes | None) -> None:
     """Its map shows the sampled sources, and nothing fails."""
-    store: Store = MemoryStore()
+    store: Any = MemoryStore()
     if content is not None:
         obstore.put(store, "headers.parquet", content)
 

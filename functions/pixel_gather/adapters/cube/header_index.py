@@ -169,14 +169,15 @@ def stored_grids(content: bytes) -> Iterator[Grid]:
 
     Raises:
         RequestError: It is no header index.
+        BusyError: The process that reads Parquet does not start.
     """
-    import arro3.io  # noqa: PLC0415 # see above
-
-    file = io.BufferedReader(cast("Any", io.BytesIO(content)))
-    with parquet_errors("the index is damaged", field=FIELD, check=no_deadline):
+    with (
+        io.BufferedReader(io.BytesIO(content)) as file,
+        parquet_errors("the index is damaged", field=FIELD, check=no_deadline),
+    ):
         check_pages(file, field=FIELD, check=no_deadline)
-        batches = iter(arro3.io.read_parquet(io.BytesIO(content), batch_size=_N_ROWS_PER_BATCH))
-        _check_columns(batches.schema)
+        schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH)
+        _check_columns(schema)
         for batch in batches:
             columns = (batch[name].to_pylist() for name in ("width", "height", "crs", "transform"))
             for width, height, crs, transform in zip(*columns, strict=True):

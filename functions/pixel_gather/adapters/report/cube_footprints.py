@@ -10,7 +10,7 @@ import obstore
 from pixel_gather.adapters.cube.header_index import HEADERS_KEY, Grid, stored_grids
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.report.lonlat import Points, to_lonlat
-from pixel_gather.errors import RequestError
+from pixel_gather.errors import BusyError, RequestError
 from pixel_gather.model.footprints import SourceFootprints
 
 _MOST_INDEX_NBYTES: Final = 64 * 2**20
@@ -43,7 +43,11 @@ def read_footprints(store: Store) -> SourceFootprints | None:
         if answer.meta["size"] > _MOST_INDEX_NBYTES:
             return None
         return footprints_of_grids(stored_grids(bytes(answer.bytes())))
-    except (FileNotFoundError, RequestError):  # a map of the sampled sources is better than no report
+    except (
+        FileNotFoundError,
+        RequestError,
+        BusyError,
+    ):  # a map of the sampled sources is better than no report
         return None
 
 
@@ -91,7 +95,8 @@ def _corners(grids: Points) -> Points:
 def _turned(corners: Points) -> Points:
     """Return rings without those that begin west of -180: they are moved by a turn."""
     is_west = corners[..., 0].min(axis=1) < -180 - _SLACK
-    return corners + np.where(is_west, 360.0, 0.0)[:, None, None] * np.array([1.0, 0.0])
+    turned: Points = corners + np.where(is_west, 360.0, 0.0)[:, None, None] * np.array([1.0, 0.0])
+    return turned
 
 
 def _are_on_earth(rings: Points) -> np.ndarray[Any, np.dtype[np.bool_]]:
