@@ -171,8 +171,9 @@ def stored_grids(content: bytes) -> Iterator[Grid]:
         RequestError: It is no header index.
         BusyError: The process that reads Parquet does not start.
     """
+    held: Any = io.BytesIO(content)
     with (
-        io.BufferedReader(io.BytesIO(content)) as file,
+        io.BufferedReader(held) as file,
         parquet_errors("the index is damaged", field=FIELD, check=no_deadline),
     ):
         check_pages(file, field=FIELD, check=no_deadline)
