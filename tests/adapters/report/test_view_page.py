@@ -144,7 +144,9 @@ def test_decoders_refuse_what_unpacks_to_more_than_its_chunk(tmp_path: Path) -> 
     whole = bytes(imagecodecs.zstd_encode(small))
     lying = bytearray(imagecodecs.blosc_encode(bytes(1 << 16), compressor="zstd", numthreads=1))
     lying[4:8] = (1 << 31).to_bytes(4, "little")
-    inner = imagecodecs.blosc_encode(small * 20, level=5, compressor="zstd", shuffle="noshuffle", typesize=1)
+    inner = bytes(
+        imagecodecs.blosc_encode(small * 20, level=5, compressor="zstd", shuffle="noshuffle", typesize=1)
+    )
     start = int.from_bytes(inner[16:20], "little") + 4
     bomb = zstd_bomb(says_its_size=False)
     nested = inner[: start - 4] + len(bomb).to_bytes(4, "little") + bomb
