@@ -35,10 +35,10 @@ class SourceFootprints:
     """Sources that lie in these rings."""
 
     n_different: int
-    """Different footprints. More than ``rings`` if corners were rounded."""
+    """Different footprints. More than ``rings`` if one ring stands for its neighbours."""
 
-    rounded_to: float | None = None
-    """The corners are multiples of this, in degrees; None if they were not rounded."""
+    cell_degrees: float | None = None
+    """One ring stands for all whose middles lie in a cell of this side; None if all are there."""
 
 
 def _is_place(point: tuple[float, float]) -> bool:

@@ -69,22 +69,26 @@ def test_equal_footprints_are_one_ring_with_a_count() -> None:
 
     assert found is not None
     assert (found.n_sources, found.n_different, len(found.rings)) == (100, 2, 2)
-    assert found.rounded_to is None
+    assert found.cell_degrees is None
     assert len(found.rings[0]) == 4
 
 
-def test_a_hundred_thousand_footprints_are_rounded_to_a_thousand_at_most() -> None:
-    """Scenes of one path differ by kilometres. Each of them stays near its place."""
+def test_of_many_footprints_a_thousand_are_drawn_at_most() -> None:
+    """Those that are drawn are real ones. Larger ones are not lost among the small."""
     random = np.random.default_rng(4)
     places = random.uniform([100_000, 3_000_000], [700_000, 7_000_000], (20_000, 2))
+    large = _tile(300_000, 5_000_040, side=10_980)
 
-    found = footprints_of_grids(_tile(x, y) for x, y in np.repeat(places, 5, axis=0))
+    found = footprints_of_grids([*(_tile(x, y) for x, y in np.repeat(places, 2, axis=0)), large])
+    alone = footprints_of_grids([large])
 
     assert found is not None
-    assert (found.n_sources, found.n_different) == (100_000, 20_000)
-    assert 200 < len(found.rings) <= 1000
-    assert found.rounded_to is not None
-    assert found.rounded_to < 3
+    assert alone is not None
+    assert (found.n_sources, found.n_different) == (40_001, 20_001)
+    assert 300 < len(found.rings) <= 1000
+    assert found.cell_degrees is not None
+    assert found.cell_degrees < 2
+    assert alone.rings[0] in found.rings
 
 
 def test_footprints_across_the_antimeridian_are_in_one_piece() -> None:

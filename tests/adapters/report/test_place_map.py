@@ -110,7 +110,7 @@ def _known(n: int, *, n_sources: int, n_different: int | None = None) -> SourceF
         rings=rings,
         n_sources=n_sources,
         n_different=n_different or n,
-        rounded_to=0.032 if n_different else None,
+        cell_degrees=0.032 if n_different else None,
     )
 
 
@@ -133,11 +133,11 @@ def test_map_shows_all_sources_whose_header_is_known() -> None:
         (
             _known(9, n_sources=90_000, n_different=5_000),
             90_000,
-            "the footprints of all 90,000 sources, 5,000 different ones, with corners to 0.03°.",
+            "all 90,000 sources, 5,000 different ones; 9 of them are drawn, one in each cell of 0.03°.",
         ),
     ],
-    ids=["one for all", "one source", "some", "rounded"],
+    ids=["one for all", "one source", "some", "thinned"],
 )
 def test_caption_says_how_many_sources_are_shown(known: SourceFootprints, n_sources: int, said: str) -> None:
-    """And that corners were rounded, where they were."""
+    """And how many of them are drawn, where that is not all."""
     assert said in map_of(SCENE, known, is_aligned=True, n_sources=n_sources).caption

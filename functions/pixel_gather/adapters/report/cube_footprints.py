@@ -23,7 +23,7 @@ _FINEST: Final = 1e-5
 """Degrees: about 1 m."""
 
 _COARSE: Final = 1e-3
-"""Degrees, of the first rounding. Each further one takes twice as much."""
+"""Degrees, of the first cells. Further ones are twice as large."""
 
 _SLACK: Final = 1e-6
 """Degrees by which a corner may miss the edge of the Earth."""
@@ -52,7 +52,7 @@ def read_footprints(store: Store) -> SourceFootprints | None:
 
 
 def footprints_of_grids(grids: Iterable[Grid]) -> SourceFootprints | None:
-    """Return the different footprints of images. If there are too many, their corners are rounded.
+    """Return the different footprints of images. If there are too many, one stands for its neighbours.
 
     Args:
         grids: Of all images.
@@ -74,14 +74,15 @@ def footprints_of_grids(grids: Iterable[Grid]) -> SourceFootprints | None:
         return None
     rings, step = _rounded(np.concatenate(corners), _FINEST), _FINEST
     n_different = len(rings)
+    different = rings
     while len(rings) > _MOST_RINGS:
         step = max(2 * step, _COARSE)
-        rings = _rounded(rings, step)
+        rings = _one_for_each_cell(different, step)
     return SourceFootprints(
         rings=tuple(tuple((x, y) for x, y in ring) for ring in rings.round(5).tolist()),
         n_sources=n_sources,
         n_different=n_different,
-        rounded_to=step if step > _FINEST else None,
+        cell_degrees=step if step > _FINEST else None,
     )
 
 
@@ -115,3 +116,14 @@ def _rounded(rings: Points, step: float) -> Points:
     """Return the different rings with corners at multiples of a step, in degrees, and on the Earth."""
     in_steps = np.unique(np.round(rings / step).astype("int64").reshape(-1, 8), axis=0)
     return np.clip(in_steps.reshape(-1, 4, 2) * step, (-180.0, -90.0), (540.0, 90.0))
+
+
+def _one_for_each_cell(rings: Points, cell_degrees: float) -> Points:
+    """Return the first of all rings that have their middle in one cell and that are about as large."""
+    middles, sizes = rings.mean(axis=1), np.ptp(rings, axis=1)
+    with np.errstate(divide="ignore"):
+        magnitudes = np.maximum(np.log2(sizes), -64)
+    keys = np.concatenate([np.floor(middles / cell_degrees), np.round(magnitudes)], axis=1).astype("int64")
+    _, first = np.unique(keys, axis=0, return_index=True)
+    chosen: Points = rings[np.sort(first)]
+    return chosen

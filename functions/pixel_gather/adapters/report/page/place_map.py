@@ -228,5 +228,7 @@ def _shown(footprints: Footprints, known: SourceFootprints | None, n_sources: in
     whole = f"{whose} {counted(n_sources, 'source')}"
     if known.n_different == 1:
         return f"the footprint that {whole} have" if n_sources > 1 else "the footprint of the source"
-    rounded = "" if known.rounded_to is None else f", with corners to {known.rounded_to:.1g}°"
-    return f"the footprints of {whole}, {known.n_different:,} different ones{rounded}"
+    said = f"the footprints of {whole}, {known.n_different:,} different ones"
+    if known.cell_degrees is None:
+        return said
+    return f"{said}; {len(known.rings):,} of them are drawn, one in each cell of {known.cell_degrees:.1g}°"
