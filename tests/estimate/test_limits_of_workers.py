@@ -6,9 +6,11 @@ import pytest
 
 from pixel_gather.estimate.compute_estimate import estimate_on_aws, finish_s_of, plan_s_of
 from pixel_gather.estimate.explain import size
+from pixel_gather.estimate.fleet import simulate
 from pixel_gather.estimate.pricing import usd_on_aws
 from pixel_gather.estimate.try_time_limits import first_limit_s, most_usd, second_limit_s
 from pixel_gather.estimate.worker import Share, Worker
+from pixel_gather.estimate.worker_count import staff
 from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
 
@@ -177,6 +179,7 @@ def test_gather_without_shards_takes_its_plan_and_its_finish() -> None:
     assert (found.n_children, found.tasks_per_child, found.n_workers, found.enough_workers) == (0, 1, 0, 1)
     assert found.seconds == pytest.approx(plan_s_of(work) + finish_s_of(work))
     assert found.bound_by == "plan and finish"
+    assert [each.how_much for each in found.figures if each.what == "enough"] == ["1 worker"]
 
 
 def test_plan_and_finish_take_longer_for_more_sources_and_shards() -> None:
@@ -238,3 +241,27 @@ def test_price_of_transfer_is_shared_by_all_bytes() -> None:
     assert estimate_on_aws(work, WorkerPool()).transfer_usd_per_byte == 0.0
     nothing = replace(work, fetched_nbytes=0, nbytes_by_bucket={})
     assert estimate_on_aws(nothing, far).transfer_usd_per_byte == 0.0
+
+
+@pytest.mark.parametrize("n_prefixes", [1, 2, 3, 4, 5])
+def test_one_worker_fewer_than_chosen_takes_longer_than_is_worth_it(n_prefixes: int) -> None:
+    """By more than 1 % of the whole gather."""
+    work = Workload(
+        n_sources=20_000,
+        n_gets=40_000,
+        fetched_nbytes=8 * 10**9,
+        decoded_nbytes=10**10,
+        n_tasks=313,
+        n_puts=650,
+        n_prefixes=n_prefixes,
+    )
+    beside_s = plan_s_of(work) + finish_s_of(work)
+
+    found = staff(work, WorkerPool(), beside_s=beside_s)
+
+    def seconds(n: int) -> float:
+        return simulate(replace(found.fleet, n_workers=n)).seconds + beside_s
+
+    n = found.deployment.chosen_workers
+    assert n is not None
+    assert seconds(n) <= 1.01 * seconds(500) < seconds(n - 1)

@@ -503,6 +503,15 @@ def test_plan_cube_counts_the_work_of_scenes() -> None:
     assert told["parts"].rests_on[0] == f"{size(share * (A.nbytes + 512))} per source, 6 sources at one time"
 
 
+def test_plan_cube_counts_no_header_of_a_source_that_is_indexed() -> None:
+    """Of the only one."""
+    table = replace(hrefs("a"), index={"s3://b/a": b"1"})
+
+    estimate = planned(reader_of(a=A), table, index="x.parquet").estimate
+
+    assert (estimate.n_gets, estimate.fetched_nbytes) == (1, round((A.nbytes + 512) / 12))
+
+
 def test_plan_cube_shares_the_bytes_of_a_window_among_its_strips() -> None:
     """Each task needs its strip of each source."""
     reader, table = FakeReader({"a": A}), table_of(*"aaaa")

@@ -177,7 +177,7 @@ def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: Worker
         "time to first byte": of(worker.without_waiting()),
         "S3 rate per prefix": replace(fleet, gets_per_s=inf),
         "dispatch rate": replace(fleet, children_per_s=inf),
-        deployment.limit: replace(fleet, n_workers=max(fleet.n_tasks, 1)),
+        deployment.limit: replace(fleet, n_workers=fleet.n_tasks),
         "cold starts": replace(fleet, cold_start_s=0.0, burst=inf),
         "late answers": replace(fleet, late_share=0.0),
     }
