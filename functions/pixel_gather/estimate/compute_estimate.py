@@ -69,7 +69,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         n_children=found.course.n_children,
         worker_s=found.course.worker_s,
         worker_mib=chosen.worker_memory_mib,
-        beside_s=beside_s + assumptions.DRAWING.value,
+        beside_s=beside_s + drawing_s_of(work),
     )
     transfer_nbytes, transfer_usd = _transfer(work, deployment)
     if transfer_nbytes:
@@ -146,6 +146,11 @@ def finish_s_of(work: Workload) -> float:
         + round_trips * assumptions.FIRST_BYTE.value
         + work.n_sources * assumptions.FINISH_PER_SOURCE.value
     )
+
+
+def drawing_s_of(work: Workload) -> float:
+    """Return how long the finish draws the report, once the cube is complete."""
+    return assumptions.DRAWING.value if work.has_report else 0.0
 
 
 def _transfer(work: Workload, deployment: WorkerPool) -> tuple[int, float]:

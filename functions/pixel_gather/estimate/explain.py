@@ -16,6 +16,11 @@ _STORING: Final = (
     f"compressing: {assumptions.COMPRESSING}",
     f"to be put: {assumptions.RATIO}",
 )
+_DRAWING: Final = (
+    "report",
+    f"{assumptions.DRAWING.value:,.1f} s more",
+    (f"drawn after that: {assumptions.DRAWING}",),
+)
 
 type _Line = tuple[str, str, tuple[str, ...]]
 
@@ -171,7 +176,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list
             ("until the cube is complete: a simulation of the workers, not measured on AWS",),
         ),
         *parts,
-        ("report", f"{assumptions.DRAWING.value:,.1f} s more", (f"drawn after that: {assumptions.DRAWING}",)),
+        *([_DRAWING] if work.has_report else []),
         ("bound by", estimate.bound_by, ("the binding limit: without it, the gather would end soonest",)),
         ("enough", _counted(estimate.enough_workers, "worker"), (ENOUGH,)),
     ]

@@ -169,6 +169,11 @@ class CubePlan:
         return str(self.request.get("sources", {}).get("sign", "none"))
 
     @property
+    def has_report(self) -> bool:
+        """Whether a report is to be drawn beside the cube."""
+        return bool(self.request.get("output", {}).get("report", True))
+
+    @property
     def was_searched(self) -> bool:
         """Whether the list is what a search found."""
         sources = self.request.get("sources", {})

@@ -115,6 +115,7 @@ async def plan_cube(
     work = replace(
         _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight),
         is_decoded=not request.passes_through,
+        has_report=request.output.report,
     )
     estimate = estimate_on_aws(work, on_aws)
     plan = CubePlan(

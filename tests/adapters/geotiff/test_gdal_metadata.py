@@ -55,6 +55,7 @@ def test_what_gdal_may_read_otherwise_is_refused(items: str) -> None:
 def test_xml_without_scales_is_not_parsed() -> None:
     """Whatever it is."""
     assert scales_and_offsets(told("<!DOCTYPE"), 1) == ((1.0,), (0.0,))
+    assert overview_resampling(told("<!DOCTYPE")) is None
 
 
 def test_long_metadata_is_refused() -> None:
