@@ -8,9 +8,15 @@ from pixel_gather.estimate.compute_estimate import estimate_on_aws, finish_s_of,
 from pixel_gather.estimate.explain import size
 from pixel_gather.estimate.fleet import simulate
 from pixel_gather.estimate.pricing import usd_on_aws
-from pixel_gather.estimate.try_time_limits import first_limit_s, most_usd, second_limit_s
+from pixel_gather.estimate.try_time_limits import (
+    child_limit_s,
+    first_limit_s,
+    late_shard_limit_s,
+    most_usd,
+    second_limit_s,
+)
 from pixel_gather.estimate.worker import Share, Worker
-from pixel_gather.estimate.worker_count import staff
+from pixel_gather.estimate.worker_count import fewest_workers, share_of, staff
 from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
 
@@ -265,3 +271,36 @@ def test_one_worker_fewer_than_chosen_takes_longer_than_is_worth_it(n_prefixes: 
     n = found.deployment.chosen_workers
     assert n is not None
     assert seconds(n) <= 1.01 * seconds(500) < seconds(n - 1)
+
+
+def test_one_worker_is_enough_where_all_else_takes_far_longer() -> None:
+    """A second one would save a second of a quarter of an hour."""
+    work = Workload(
+        n_sources=64, n_gets=128, fetched_nbytes=10**6, decoded_nbytes=10**6, n_tasks=8, n_puts=16
+    )
+
+    assert staff(work, WorkerPool(), beside_s=900.0).deployment.chosen_workers == 1
+    assert fewest_workers(work, WorkerPool(), beside_s=900.0, longest_s=950.0) == 1
+    assert fewest_workers(work, WorkerPool(), beside_s=0.0, longest_s=0.0) == 8
+
+
+def test_limits_of_a_gather_are_those_of_its_average_shard() -> None:
+    """At both tries, with the workers that the estimate has chosen."""
+    work = Workload(
+        n_sources=40, n_gets=40, fetched_nbytes=40 * 78_000_000, decoded_nbytes=10**6, n_tasks=20, n_puts=40
+    )
+    workers = WorkerPool(cap_usd=0.01, asked_workers=20)
+    estimate = estimate_on_aws(work, workers)
+    share = share_of(work)
+    chosen = replace(
+        workers, worker_memory_mib=estimate.worker_memory_mib, tasks_per_child=estimate.tasks_per_child
+    )
+
+    first, second = (
+        limit(estimate, n_sources=40, n_tasks=20, deployment=workers)
+        for limit in (child_limit_s, late_shard_limit_s)
+    )
+
+    assert first == first_limit_s(share, chosen)
+    assert second == second_limit_s(share, chosen, n_tasks=20)
+    assert late_shard_limit_s(estimate, n_sources=40, n_tasks=0, deployment=workers) == 900
