@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from pixel_gather.estimate.compute_estimate import estimate_on_aws, finish_s_of, plan_s_of
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.explain import size
 from pixel_gather.estimate.fleet import simulate
 from pixel_gather.estimate.pricing import usd_on_aws
@@ -304,3 +306,23 @@ def test_limits_of_a_gather_are_those_of_its_average_shard() -> None:
     assert first == first_limit_s(share, chosen)
     assert second == second_limit_s(share, chosen, n_tasks=20)
     assert late_shard_limit_s(estimate, n_sources=40, n_tasks=0, deployment=workers) == 900
+
+
+def test_estimates_of_earlier_versions_have_one_shard_a_child() -> None:
+    """And as many workers of one vCPU as the map allows. Nothing says what limits them."""
+    old = {
+        "n_gets": 1,
+        "n_puts": 2,
+        "fetched_nbytes": 3,
+        "decoded_nbytes": 4,
+        "n_workers": 5,
+        "seconds": 6.0,
+        "usd": 7.0,
+        "usd_by_service": {},
+    }
+
+    found = msgspec.convert(old, Estimate)
+
+    assert (found.most_workers, found.enough_workers, found.worker_memory_mib) == (10_000, 10_000, 1769)
+    assert (found.tasks_per_child, found.n_children, found.transfer_nbytes) == (1, 0, 0)
+    assert (found.bound_by, found.usd_at_most, found.figures) == ("", None, ())

@@ -369,6 +369,11 @@ def test_an_append_that_goes_on_reads_the_list_that_it_has_found() -> None:
         return asyncio.run(found_list_of_append(asked, cube=grown.growing, control=grown.control))
 
     assert found() is None
+    unasked: Any = None
+    given = parse_request(
+        {"sources": "l", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+    )
+    assert asyncio.run(found_list_of_append(given, cube=unasked, control=unasked)) is None
     plan = asyncio.run(grown.planned(table, **searched))
     assert plan is not None
 
