@@ -98,6 +98,7 @@ ACCEPTED: Final[Mapping[str, str]] = {
     r"^use_cases/archive.py plus one: 2$": "the spaces that indent a file",
     r"^use_cases/commit_shard.py (plus one: (0|50|1.0)|left out: await (_pause|asyncio.sleep).*)$": "a pause",
     r"^use_cases/finish_gather.py (plus one: 32|never: if len\(group\) == 1:)$": "only faster",
+    r"^use_cases/finish_gather.py operator: len\(missing\) >": "no share is a millionth",
     r"^use_cases/finish_gather.py operator: len\(batch\) >= n_rows$": "only later",
     r"^use_cases/gather_shard.py plus one: 1$": "how many threads, if nobody knows the number of cores",
     r"^use_cases/refer_tiles.py plus one: 0$": "parts of a task that nobody reads there",
