@@ -343,7 +343,7 @@ def test_a_real_scene_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
         ("int16", {**TILED, "interleave": "band", "ENDIANNESS": "BIG", "crs": "EPSG:32633"}),
         ("float32", {**TILED, "BIGTIFF": "YES", "predictor": 3, "nodata": 0.5, "ALPHA": "YES"}),
         ("int8", {"blockysize": 7, "compress": "packbits", "BIGTIFF": "YES", "ENDIANNESS": "BIG"}),
-        ("uint32", {"blockysize": 53, "transform": rasterio.Affine(10, 1, 5, 2, -10, 6)}),
+        ("uint32", {"blockysize": 53, "compress": "lzw", "transform": rasterio.Affine(10, 1, 5, 2, -10, 6)}),
         ("complex64", {**TILED, "SPARSE_OK": True}),
     ],
     ids=str,
@@ -353,9 +353,14 @@ def test_a_packed_header_is_that_of_the_file(tmp_path: Path, dtype: str, options
     image = noise((2, 53, 61), dtype)
     path = tmp_path / "a.tif"
     geotiff(path, image, **options)
-    if dtype == "uint16":
+    scaling = {
+        "uint16": ((0.5, 1.0), (0.0, 3.0)),
+        "int16": ((1.0, 1.0), (0.0, 3.0)),
+        "uint32": ((1.0, 0.5), (0.0, 0.0)),
+    }.get(dtype)
+    if scaling:
         with rasterio.open(path, "r+") as target:
-            target.scales, target.offsets = (0.5, 1.0), (0.0, 3.0)
+            target.scales, target.offsets = scaling
     source = MemoryObject(path.read_bytes())
     cold, packed_header = opened(source), packed_header_of(source)
     source.ranges.clear()
@@ -372,6 +377,7 @@ def test_a_packed_header_is_that_of_the_file(tmp_path: Path, dtype: str, options
     told = peek(packed_header)
     assert told is not None
     assert (told.dtype, told.n_tiles) == (dtype, told.n_known_tiles)
+    assert told.scaling == scaling
     n_blocks = 16 if "tiled" in options else -(-53 // int(options["blockysize"]))
     assert told.n_tiles == n_blocks * (2 if options.get("interleave") == "band" else 1)
     assert (warm.first.format, warm.first.next_offset) == (cold.first.format, cold.first.next_offset)
