@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.geotiff.small_tiffs import opened, tiff
+from adapters.geotiff.small_tiffs import LONG, SHORT, STORED_AT, Tags, handwritten, opened, pixels, tiff
 from pixel_gather.adapters.geotiff.tile_reads import TileRead, join_tile_reads, plan_tile_reads
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.model.window import Window
@@ -118,3 +118,47 @@ def test_an_uncompressed_strip_is_cut_between_rows(tmp_path: Path, part_nbytes: 
     assert [each.n_rows for each in reads] == [rows] * (9 // rows) + ([9 % rows] if 9 % rows else [])
     assert all(each.stop - each.start == 20 * each.n_rows for each in reads)
     assert all(one.stop == other.start for one, other in pairwise(reads))
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_an_uncompressed_strip_of_another_size_is_refused(more: int) -> None:
+    """A byte too few or too many would move the pixels of what follows."""
+    sides: Tags = {256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 278: (SHORT, (8,))}
+    tags = {**sides, 273: (LONG, (STORED_AT,)), 279: (LONG, (64 + more,))}
+    source = opened(handwritten(dict(sorted(tags.items())), stored=bytes(range(64)) + bytes(9)))
+
+    if more:
+        with pytest.raises(UnsupportedError, match="does not fit its shape"):
+            pixels(source)
+    else:
+        assert pixels(source)[0].tobytes() == bytes(range(64))
+
+
+@pytest.mark.parametrize(
+    ("start", "nbytes", "reason"),
+    [(0, 64, "not both"), (STORED_AT, 0, "not both"), (STORED_AT, 1 << 20, "outside the file")],
+)
+def test_a_strip_that_cannot_be_is_refused(start: int, nbytes: int, reason: str) -> None:
+    """It has a place and a size, inside of the file, or neither."""
+    sides: Tags = {256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 278: (SHORT, (8,))}
+    tags = {**sides, 273: (LONG, (start,)), 279: (LONG, (nbytes,))}
+    source = opened(handwritten(dict(sorted(tags.items())), stored=bytes(64)))
+
+    with pytest.raises(UnsupportedError, match=reason):
+        pixels(source)
+
+
+def test_a_strip_may_end_with_the_file() -> None:
+    """One byte further, it is outside."""
+    tags: Tags = {
+        256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 273: (LONG, (0,)), 278: (SHORT, (8,)),
+        279: (LONG, (64,)),
+    }  # fmt: skip
+    nbytes = len(handwritten(tags)) + 64
+    for start, is_read in ((nbytes - 64, True), (nbytes - 63, False)):
+        source = opened(handwritten({**tags, 273: (LONG, (start,))}) + bytes(range(64)))
+        if is_read:
+            assert pixels(source)[0].tobytes() == bytes(range(64))
+        else:
+            with pytest.raises(UnsupportedError, match="outside the file"):
+                pixels(source)
