@@ -95,7 +95,7 @@ ACCEPTED: Final[Mapping[str, str]] = {
 """Mutants that cannot be noticed, or need not be: a pattern of "file change", and the reason."""
 
 _NOTHING: Final = ("None", "False")
-"""What a function returns that a caller takes for false, as `None`. `False` is changed to `True` instead."""
+"""What is taken for false, as `None` is. `False` is changed to `True` instead."""
 
 _NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
@@ -216,7 +216,9 @@ def _kinds(node: ast.AST) -> Iterator[str]:  # noqa: C901, PLR0912 # a table of 
             yield "statement"
         case ast.Expr() if isinstance(node.value, ast.Call | ast.Await):
             yield "left out"
-        case ast.Assign() if isinstance(node.targets[0], ast.Attribute) and ast.unparse(node.value) != "None":
+        case ast.Assign() if (
+            isinstance(node.targets[0], ast.Attribute) and ast.unparse(node.value) not in _NOTHING
+        ):
             yield "none assigned"
         case _:
             return
