@@ -87,7 +87,7 @@ def test_margin_of_one_is_the_percentile_itself() -> None:
 
 def test_late_is_computed_again_after_every_eighth_answer() -> None:
     """Not more often: sorting takes time."""
-    back_end = known(*[0.03] * 100)
+    back_end = known(*[0.03] * 20, settings=replace(SETTINGS, n_recent=20))
     assert back_end.late_s() == pytest.approx(0.06)
     for usual_s, before_s in ((0.3, 0.03), (0.9, 0.3)):
         for _ in range(7):
