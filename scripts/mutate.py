@@ -106,7 +106,7 @@ ACCEPTED: Final[Mapping[str, str]] = {
 """Mutants that cannot be noticed, or need not be: a pattern of "file change", and the reason."""
 
 _NOTHING: Final = ("None", "False")
-"""What a function returns that a caller takes for false, as `None`. `False` is changed to `True` instead."""
+"""What is taken for false, as `None` is. `False` is changed to `True` instead."""
 
 _NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
@@ -227,7 +227,9 @@ def _kinds(node: ast.AST) -> Iterator[str]:  # noqa: C901, PLR0912 # a table of 
             yield "statement"
         case ast.Expr() if isinstance(node.value, ast.Call | ast.Await):
             yield "left out"
-        case ast.Assign() if isinstance(node.targets[0], ast.Attribute):
+        case ast.Assign() if (
+            isinstance(node.targets[0], ast.Attribute) and ast.unparse(node.value) not in _NOTHING
+        ):
             yield "none assigned"
         case _:
             return
@@ -402,6 +404,7 @@ class _Session:
             for mutant in self.mutants:
                 path = str(mutant.path)
                 tests = lines.get((path, mutant.line), []) or _of_module(lines, path)
+                tests = tests or [each.nodeid for each in quick]  # a module of constants alone
                 tests.sort(key=lambda test: (Path(mutant.file).stem not in test, seconds.get(test, 1.0)))
                 limit_s = _LEAST_S + _TIMES_AS_LONG * sum(seconds.get(test, 1.0) for test in tests)
                 swap = _swap(mutant, functions)
