@@ -110,6 +110,7 @@ class Buckets(Construct):
         self.metadata = Area(bucket=self.arrays, pattern=f"{output_prefix}*/zarr.json")
         self.gathers = Area(bucket=self.control, pattern="gathers/*")
         self.sidecars = Area(bucket=self.control, pattern="gathers/*/shards/*")
+        self.lost = Area(bucket=self.control, pattern="gathers/*/lost.msgpack")
         self.manifests = Area(bucket=self.control, pattern="gathers/*/manifests/*")
         self.summaries = Area(bucket=self.control, pattern="summaries/*")
         self.lists = Area(bucket=self.control, pattern="lists/*")

@@ -187,6 +187,7 @@ class Functions(Construct):
 
         buckets.gathers.grant_get(self.finish.role)
         buckets.gathers.grant_list(self.finish.role)
+        buckets.lost.grant_put(self.finish.role)  # which shards have been given up
         buckets.cubes.grant_get(self.finish.role)
         buckets.cubes.grant_put(self.finish.role)
         buckets.cubes.grant_list(self.finish.role)

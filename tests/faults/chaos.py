@@ -294,8 +294,8 @@ class ChaosRun:
 
     requests: Counter[str]
     cube: xr.Dataset
-    shards: dict[str, str]
-    """ETags of the shards of pixels, by their keys."""
+    shards: dict[str, bytes]
+    """The shards of pixels, by their keys."""
 
 
 def run(
@@ -358,7 +358,7 @@ def run(
             each.kill()
         seconds, store.failing = time.monotonic() - began_s, 0.0
         cube = opened(endpoint)
-    shards = {path: etag_of(content) for path, content in store.objects.items() if "/band_1/c/" in path}
+    shards = {path: content for path, content in store.objects.items() if "/band_1/c/" in path}
     return ChaosRun(
         seconds=seconds,
         n_started=n_started,
@@ -405,9 +405,8 @@ def main() -> int:
         stormy = run(given.files, seed=seed, failing=_FAILING, n_kills=given.kills, **same)
         told = difference(stormy.cube, calm.cube)
         n_different += not told.endswith(SAME)
-        n_same = sum(calm.shards.get(key) == etag for key, etag in stormy.shards.items())
-        _tell(f"seed {seed}", stormy, f"{told}; {n_same} of {len(calm.shards)} shards are the same bytes")
-        if lines := list(evidence(stormy.cube, calm.cube)):
+        _tell(f"seed {seed}", stormy, told)
+        if lines := [*evidence(stormy.cube, calm.cube), *other_shards(stormy, calm, given.evidence)]:
             given.evidence.mkdir(exist_ok=True)
             text = "\n".join(lines) + "\n"
             (given.evidence / f"seed-{seed}.txt").write_text(text)
@@ -444,6 +443,17 @@ def evidence(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:
             differ = np.array([repr(a) != repr(b) for a, b in zip(*values, strict=True)])
             if differ.any():
                 yield f"  {name} differs in rows {np.flatnonzero(differ).tolist()}"
+
+
+def other_shards(one: ChaosRun, other: ChaosRun, folder: Path) -> Iterator[str]:
+    """Yield a line for each shard that has other bytes. Keep both in a folder."""
+    for key, content in sorted(one.shards.items()):
+        if content != (theirs := other.shards.get(key, b"")):
+            folder.mkdir(exist_ok=True)
+            paths = [folder / f"{etag_of(each).strip('"')}.shard" for each in (content, theirs)]
+            for path, each in zip(paths, (content, theirs), strict=True):
+                path.write_bytes(each)
+            yield f"  {key} has other bytes: {paths[0]} instead of {paths[1]}"
 
 
 def _without_costs(cube: xr.Dataset) -> xr.Dataset:

@@ -169,6 +169,7 @@ RIGHTS = {
         ("s3:ListBucket", "<control> gathers/*"),
         ("s3:ListBucket", "<arrays> cubes/*"),
     }
+    | put("<control>/gathers/*/lost.msgpack")
     | put("<arrays>/cubes/*"),
     "machine": machine_role(
         "machine",

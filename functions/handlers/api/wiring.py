@@ -7,7 +7,7 @@ import boto3
 from botocore.config import Config
 
 from handlers.settings import Settings
-from pixel_gather.adapters.aws.executions import Executions
+from pixel_gather.adapters.aws.executions import Executions, SharedLooks
 
 _QUICK: Final = Config(
     connect_timeout=3,
@@ -46,5 +46,6 @@ def control_plane(settings: Settings) -> ControlPlane:
         stepfunctions=boto3.client("stepfunctions", config=_QUICK),
         s3=s3,
         control_bucket=settings.control_bucket,
+        looks=SharedLooks(),
     )
     return ControlPlane(settings=settings, executions=executions, s3=s3)

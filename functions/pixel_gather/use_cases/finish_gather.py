@@ -1,15 +1,17 @@
 """The last step of a gather: turn all sidecars into coordinates, and mark the cube as complete."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import batched
 from typing import Final
 
+import msgspec
+
 from pixel_gather.claim import check_found_claim
-from pixel_gather.errors import StoreError
+from pixel_gather.errors import BusyError, StoreError
 from pixel_gather.headers.header_cache import gathered_headers
 from pixel_gather.model.outcome import Outcome, ShardResult, lost, merged
 from pixel_gather.model.source import CubeRow
@@ -31,6 +33,7 @@ from pixel_gather.stores import ControlStore, CubeStore, EarlierRows, GrowingCub
 from pixel_gather.use_cases.gather_shard import were_read
 from pixel_gather.use_cases.step_files import (
     FOUND_LIST_KEY,
+    LOST_KEY,
     both,
     committed_sidecars,
     rows_of,
@@ -104,15 +107,15 @@ async def write_finished(
     Raises:
         StoreError: As there.
     """
-    sidecars = _Sidecars(
-        control, await committed_sidecars(plan, tasks, cube=shards_in or cube, control=control)
-    )
-    missing = {task.index for task in tasks} - sidecars.keys.keys()
-    if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
-        raise StoreError(
-            f"{len(missing):,} of {len(tasks):,} shards have not been gathered, shard {min(missing)} among "
-            "them: run the gather again to go on"
-        )
+
+    def committed() -> Awaitable[dict[int, str]]:
+        return committed_sidecars(plan, tasks, cube=shards_in or cube, control=control)
+
+    found = await committed()
+    _check_lost(tasks, found, max_lost_share)
+    agreed = await _agreed(tasks, found, control, committed)
+    _check_lost(tasks, agreed, max_lost_share)
+    sidecars = _Sidecars(control, agreed)
     coordinates = coordinates_of(plan)
     await cube.create_coordinates(plan, coordinates)
     counts = _Counts(Tally(plan=plan), QuicklookAlbum(plan))
@@ -139,6 +142,43 @@ async def write_finished(
     await cube.write_receipt(receipt)
     await cube.complete(plan, report)
     return report
+
+
+def _check_lost(tasks: Sequence[ShardTask], found: Mapping[int, str], max_lost_share: float) -> None:
+    missing = {task.index for task in tasks} - found.keys()
+    if len(missing) > max_lost_share * len(tasks) + _ROUNDING:
+        raise StoreError(
+            f"{len(missing):,} of {len(tasks):,} shards have not been gathered, shard {min(missing)} among "
+            "them: run the gather again to go on"
+        )
+
+
+async def _agreed(
+    tasks: Sequence[ShardTask],
+    found: dict[int, str],
+    control: ControlStore,
+    committed: Callable[[], Awaitable[dict[int, str]]],
+) -> dict[int, str]:
+    """Return the sidecars without those of shards that the first finish has given up.
+
+    Two finishes may run at the same time, and a shard may be committed between them. They have to write the
+    same rows, as each may overwrite what the other has written.
+
+    Args:
+        tasks: All tasks.
+        found: The sidecars that this finish has found.
+        control: Where the first finish says which tasks are lost.
+        committed: Looks for sidecars again.
+    """
+    missing = sorted({task.index for task in tasks} - found.keys())
+    if await control.put_new(LOST_KEY, msgspec.msgpack.encode(missing)):
+        return found
+    if (content := await control.get(LOST_KEY)) is None:
+        raise BusyError("another finish of this gather has just begun: run again")
+    lost = unpacked(content, set[int], key=LOST_KEY)
+    if not lost.issuperset(missing):
+        found = await committed()
+    return {index: key for index, key in found.items() if index not in lost}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ PLAN_KEY: Final = "plan.msgpack"
 TASKS_KEY: Final = "tasks.json"
 LIST_KEY: Final = "sources.msgpack"
 FOUND_LIST_KEY: Final = "sources.parquet"
+LOST_KEY: Final = "lost.msgpack"
+"""Indexes of the tasks that the first finish has given up. Every other finish gives up the same ones."""
+
 _SIDECARS: Final = "shards/"
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from botocore.validate import validate_parameters
 from moto import mock_aws
 
-from pixel_gather.adapters.aws.executions import Executions
+from pixel_gather.adapters.aws.executions import Executions, SharedLooks
 from pixel_gather.adapters.aws.gather_document import status_document, summary_key
 from pixel_gather.errors import (
     DeniedError,
@@ -873,3 +873,34 @@ def test_a_function_that_only_looks_is_spared_the_requests_model() -> None:
 
     loaded = {name.partition(".")[0] for name in answer.stdout.split()}
     assert loaded.isdisjoint({"pydantic", "boto3", "obstore", "numpy", "zarr"})
+
+
+def test_readers_of_one_second_share_a_look() -> None:
+    """A hundred readers cost what one costs. A second later, and after a change, it is looked up again."""
+    machine = FakeStepFunctions(counts={"total": 10, "running": 10})
+    machine.add()
+    now_s = 0.0
+    shared = replace(gathers(machine, summary=SUMMARY), looks=SharedLooks(clock=lambda: now_s))
+
+    answers = [shared.status(NAME) for _ in range(100)]
+    assert machine.calls == ["DescribeExecution", "ListMapRuns", "DescribeMapRun"]
+    assert all(each == answers[0] for each in answers)
+
+    now_s = 1.0
+    assert shared.status(NAME)["state"] == "running"
+    assert len(machine.calls) == 6
+
+    shared.stop(NAME)
+    assert shared.status(NAME)["state"] == "stopped"
+
+
+def test_a_gather_that_is_not_there_is_not_remembered() -> None:
+    """It may begin at any moment."""
+    machine = FakeStepFunctions()
+    shared = replace(gathers(machine), looks=SharedLooks(clock=lambda: 0.0))
+    with pytest.raises(GatherNotFoundError):
+        shared.status(NAME)
+
+    machine.add()
+
+    assert shared.status(NAME)["state"] == "running"

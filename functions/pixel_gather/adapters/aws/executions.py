@@ -6,8 +6,9 @@ passed in and belong to the caller.
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -44,6 +45,35 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+type Look = tuple[Mapping[str, Any], Mapping[str, int] | None, Mapping[str, Any] | None]
+"""What is known of an execution: its description, the counts of its Map Run, the summary of its plan."""
+
+
+@dataclass(slots=True)
+class SharedLooks:
+    """Lets readers who ask for one execution within a second share one look at it.
+
+    Step Functions answers only a few DescribeMapRun a second for a whole account.
+    """
+
+    keep_s: float = 1.0
+    clock: Callable[[], float] = time.monotonic
+    _looks: dict[str, tuple[float, Look]] = field(default_factory=dict)
+
+    def get(self, id_: str, look: Callable[[], Look]) -> Look:
+        """Return what was seen less than ``keep_s`` seconds ago, or look."""
+        now_s = self.clock()
+        kept = self._looks.get(id_)
+        if kept is None or now_s - kept[0] >= self.keep_s:
+            self._looks = {each: seen for each, seen in self._looks.items() if now_s - seen[0] < self.keep_s}
+            kept = self._looks[id_] = (now_s, look())
+        return kept[1]
+
+    def forget(self, id_: str) -> None:
+        """Look again, as the execution has just been changed."""
+        self._looks.pop(id_, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Executions:
     """The gathers of one deployment."""
@@ -63,6 +93,9 @@ class Executions:
     now: Callable[[], datetime] = _utc_now
     kind: str = "gather"
     """What the executions are: ``gather`` or ``ranking``. Links and messages name it."""
+
+    looks: SharedLooks | None = None
+    """Shares looks among the readers of this process. If not given, each status is looked up."""
 
     def submit(self, request: Mapping[str, Any], *, name: str, again: bool = False) -> dict[str, Any]:
         """Start a gather, or return the one that this request has already started.
@@ -115,12 +148,11 @@ class Executions:
         Raises:
             GatherNotFoundError: There is no gather of this id.
         """
-        found = self._get(id_)
-        counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
+        found, counts, summary = self._looked(id_)
         return status_document(
             found,
             counts=counts,
-            summary=self._summary(found["name"]),
+            summary=summary,
             now=self.now(),
             links_from=self.links_from,
         )
@@ -131,15 +163,22 @@ class Executions:
         Raises:
             GatherNotFoundError: There is no ranking of this id.
         """
-        found = self._get(id_)
-        counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
+        found, counts, summary = self._looked(id_)
         return ranking_document(
             found,
             counts=counts,
-            summary=self._summary(found["name"]),
+            summary=summary,
             now=self.now(),
             links_from=self.links_from,
         )
+
+    def _looked(self, id_: str) -> Look:
+        return self._look(id_) if self.looks is None else self.looks.get(id_, lambda: self._look(id_))
+
+    def _look(self, id_: str) -> Look:
+        found = self._get(id_)
+        counts = None if found["status"] == "SUCCEEDED" else self._shard_counts(found["executionArn"])
+        return found, counts, self._summary(found["name"])
 
     def list_(self, *, limit: int, token: str | None = None, state: str | None = None) -> dict[str, Any]:
         """Return ``gathers`` or ``rankings``, the latest first, and the token of the ``next`` page or None.
@@ -174,6 +213,7 @@ class Executions:
         found = self._get(id_)
         if STATES[found["status"]] != "running":
             return self._line(found)
+        self._forget(id_)
         with aws_errors_in_words():
             answer = self.stepfunctions.stop_execution(
                 executionArn=found["executionArn"], error="Stopped", cause="stopped on request"
@@ -197,6 +237,7 @@ class Executions:
                 f"the {self.kind} {id_} has been submitted again as {later}: "
                 "redrive or look at that one instead"
             )
+        self._forget(id_)
         with aws_errors_in_words():
             try:
                 self.stepfunctions.redrive_execution(executionArn=found["executionArn"])
@@ -207,6 +248,10 @@ class Executions:
                 refused = {**found, "redriveStatus": "NOT_REDRIVABLE", "redriveStatusReason": said}
                 raise NotRedrivableError(why_not_redrivable(refused, kind=self.kind)) from error
         return self._line({**found, "status": "RUNNING", "stopDate": None})
+
+    def _forget(self, id_: str) -> None:
+        if self.looks is not None:
+            self.looks.forget(id_)
 
     def _start(self, name: str, content: str) -> dict[str, Any]:
         with aws_errors_in_words():

@@ -15,7 +15,7 @@ from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href_policy import parent_of
 
-LARGEST_JSON_NBYTES: Final = 256 << 20
+LARGEST_JSON_NBYTES: Final = 128 << 20
 MOST_JSON_VALUES: Final = 6_000_000
 """Values that are decoded at one time. Each takes up to some 100 bytes, however few it takes in the file."""
 
