@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from pixel_gather.in_thread import in_thread
+from pixel_gather.in_thread import _threads, in_thread
 
 
 def test_in_thread_waits_for_its_thread_when_cancelled() -> None:
@@ -46,6 +46,33 @@ def test_in_thread_does_several_works_at_a_time_and_returns_their_results() -> N
         return await asyncio.gather(*(in_thread(partial(int, n)) for n in range(20)))
 
     assert asyncio.run(all_but_one()) == list(range(20))
+
+
+def test_work_that_goes_first_is_done_before_what_waits() -> None:
+    """While all threads are busy, later work that goes first overtakes the others."""
+    begun, may_end, done = threading.Semaphore(0), threading.Event(), list[str]()
+
+    def block() -> None:
+        begun.release()
+        may_end.wait(5)
+
+    async def put_all() -> None:
+        blocking = [in_thread(block) for _ in range(_threads().n)]
+        busy = asyncio.gather(*blocking)
+        await asyncio.sleep(0)
+        for _ in blocking:
+            await asyncio.to_thread(begun.acquire, timeout=5)
+        later = [in_thread(partial(done.append, "decoded")) for _ in range(3)]
+        first = [in_thread(partial(done.append, "compressed"), goes_first=True) for _ in range(2)]
+        waiting = asyncio.gather(*later, *first)
+        await asyncio.sleep(0)
+        may_end.set()
+        await asyncio.gather(busy, waiting)
+
+    asyncio.run(put_all())
+
+    assert sorted(done[:2]) == ["compressed", "compressed"]
+    assert done[2:] == ["decoded"] * 3
 
 
 def test_in_thread_passes_errors_on() -> None:

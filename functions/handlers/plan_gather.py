@@ -22,8 +22,8 @@ from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.gather_document import summary_key
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.catalog.scene_search import NoSceneError
 from pixel_gather.catalog.schedule import is_of_a_tick
+from pixel_gather.catalog.search_criteria import NoSceneError
 from pixel_gather.claim import find_cube
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.estimate.worker_memory import max_task_nbytes

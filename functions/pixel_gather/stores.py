@@ -83,6 +83,9 @@ class RowEncoder(Protocol):
     def parts(self) -> Sequence[bytes | bytearray | memoryview]:
         """Return what is stored, in order."""
 
+    def close(self) -> None:
+        """Give its memory back when the shard is stored. Nothing may read its parts any more."""
+
 
 class CubeStore(Protocol):
     """One cube. Its order of writing ensures that no unfinished cube looks complete."""

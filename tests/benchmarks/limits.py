@@ -17,7 +17,8 @@ import obstore
 
 from benchmarks.gathers import memory_folder
 from benchmarks.workload import TILE, centre_tile, default_folder
-from pixel_gather.adapters.cube.shard_codec import chunk_encoder
+from pixel_gather.adapters.cube.chunk_memory import ChunkMemory, LentMemory
+from pixel_gather.adapters.cube.shard_codec import ShardEncoder, chunk_encoder
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place, open_store, split_href
@@ -112,19 +113,25 @@ def measure(hrefs: Sequence[str], out: object, *, concurrency: int, prepared: np
 
 
 def compress(hrefs: Sequence[str], out: object, *, concurrency: int, prepared: np.ndarray[Any, Any]) -> None:
-    """Compress as many shards as the tiles fill, on so many threads. The last one is whole as well."""
-    del out
-    encode = chunk_encoder("blosc-lz4", itemsize=prepared.itemsize, fill_value=0)
-    places = [(row, col) for row in range(0, TILE, _SIDE) for col in range(0, TILE, _SIDE)]
+    """Compress as many shards as the tiles fill, in one thread per core. The last one is whole as well."""
+    del out, concurrency
+    memory = ChunkMemory()
 
-    def compress_one(place: tuple[int, int]) -> None:
-        row, col = place
-        encode(np.ascontiguousarray(prepared[:, row : row + _SIDE, col : col + _SIDE]))
-
-    with ThreadPoolExecutor(concurrency) as threads:
+    async def compress_all() -> None:
         for _ in range(max(len(hrefs) // _SHARD_ROWS, 1)):
-            for _ in threads.map(compress_one, places):
-                pass
+            lent = LentMemory(memory)
+            encoder = ShardEncoder(
+                prepared,
+                shard=(_SHARD_ROWS, TILE, TILE),
+                chunk=(_SHARD_ROWS, _SIDE, _SIDE),
+                fill_value=0,
+                encode=chunk_encoder("blosc-lz4", itemsize=2, fill_value=0, take=lent.take),
+                memory=lent,
+            )
+            await encoder.encode_rows(0, _SHARD_ROWS)
+            encoder.close()
+
+    run(compress_all())
 
 
 def load_stored(hrefs: Sequence[str], folder: Path) -> bytes:

@@ -8,9 +8,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from pkgutil import resolve_name
+from typing import Final
 from unittest.mock import patch
 
 _GEOTIFF: Final = "pixel_gather.adapters.geotiff"
@@ -19,7 +19,7 @@ STAGES: Final = {
     "decoding": (f"{_GEOTIFF}.tiles_into_array.decode_block",),
     "statistics": ("pixel_gather.read.pixel_statistics._stats_of",),
     "digest": ("pixel_gather.read.pixel_statistics.digest_of",),
-    "compressing": ("pixel_gather.adapters.cube.shard_codec._encoded",),
+    "compressing": ("pixel_gather.adapters.cube.shard_codec.ShardEncoder._encode_one",),
 }
 """By stage, the functions that do it. No function of one stage calls one of another."""
 
@@ -68,9 +68,7 @@ def recorded_stages() -> Iterator[Stages]:
     with ExitStack() as stack:
         for stage, names in STAGES.items():
             for name in names:
-                module, _, function = name.rpartition(".")
-                original: Any = getattr(import_module(module), function)
-                stack.enter_context(patch(name, stages.timed(stage, original)))
+                stack.enter_context(patch(name, stages.timed(stage, resolve_name(name))))
         yield stages
     after = os.times()
     in_all_s = after.user + after.system - before.user - before.system

@@ -422,6 +422,9 @@ class FakeEncoder:
         """Return the pixels."""
         return [self.pixels.tobytes()]
 
+    def close(self) -> None:
+        """Hold no memory."""
+
 
 @dataclass
 class FakeCube:

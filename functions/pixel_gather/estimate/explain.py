@@ -3,7 +3,7 @@
 from typing import Final
 
 from pixel_gather.estimate import assumptions, pricing, try_time_limits
-from pixel_gather.estimate.estimate import Estimate, EstimatedFigure
+from pixel_gather.estimate.estimate_result import Estimate, EstimatedFigure
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker import Share
 from pixel_gather.estimate.workload import WorkerPool, Workload

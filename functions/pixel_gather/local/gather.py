@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from pixel_gather.adapters.cube.stored_table import StoredTable
+    from pixel_gather.local.view import ViewedCube
 
 _log: Final = logging.getLogger(__name__)
 
@@ -207,6 +208,16 @@ class Gathered:
         store = ObjectStore(open_place(self.place, self.stores), read_only=True)
         on_s3: xr.Dataset = xr.open_zarr(store)
         return on_s3
+
+    def view(self, *, open_browser: bool = True) -> "ViewedCube":
+        """Show the cube's pixels in a browser; see `pixel_gather.view`. Returns at once.
+
+        Args:
+            open_browser: Open the page in the default browser.
+        """
+        from pixel_gather.local.view import view  # noqa: PLC0415 # a server, which a gather does not need
+
+        return view(self.place, open_browser=open_browser, stores=self.stores)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the first picture, and a table."""

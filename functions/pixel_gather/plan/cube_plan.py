@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.estimate.estimate import Estimate
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.model.footprints import Footprints
 from pixel_gather.model.source import Header, ListColumn
 from pixel_gather.model.tile_coding import AS_STORED, TileCoding

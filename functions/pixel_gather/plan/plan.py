@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pixel_gather.errors import BudgetError, RequestError
-from pixel_gather.estimate.estimate import Estimate
-from pixel_gather.estimate.make_estimate import estimate_on_aws
+from pixel_gather.estimate.compute_estimate import estimate_on_aws
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
 from pixel_gather.estimate.workload import WorkerPool, Workload

@@ -3,7 +3,7 @@
 from math import ceil
 
 from pixel_gather.estimate import assumptions
-from pixel_gather.estimate.make_estimate import drawing_s_of, finish_s_of, plan_s_of
+from pixel_gather.estimate.compute_estimate import drawing_s_of, finish_s_of, plan_s_of
 from pixel_gather.estimate.pricing import n_puts, usd_on_aws
 from pixel_gather.estimate.workload import Workload
 from pixel_gather.report.report import Report

@@ -204,6 +204,8 @@ async def gather_shard(
         # first: it takes the packed headers out of the outcomes
         headers = asyncio.ensure_future(put_headers(task, rows, outcomes, control))
         (result, is_new), _ = await both(committing, headers)
+        for encoder in encoders:  # not after an error: a PUT that was given up may still read the parts
+            encoder.close()
     return FilledShard(result=result, is_new=is_new)
 
 
@@ -272,7 +274,7 @@ async def _measure_and_encode(
                     else measure_row(buffer[:, start + index], outcome)
                 )
 
-    await all_of(in_thread(partial(measure_some, first)) for first in range(n_threads))
+    await all_of(in_thread(partial(measure_some, first), goes_first=True) for first in range(n_threads))
     for encoder in encoders:
         await encoder.encode_rows(start, start + len(outcomes))
 

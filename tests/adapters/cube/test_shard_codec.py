@@ -15,7 +15,8 @@ from imagecodecs.zarr import register_codecs
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
-from pixel_gather.adapters.cube.shard_codec import chunk_encoder, encode_shard
+from pixel_gather.adapters.cube.chunk_memory import ChunkMemory, LentMemory
+from pixel_gather.adapters.cube.shard_codec import ShardEncoder, chunk_encoder, encode_shard
 from pixel_gather.adapters.cube.zarr_metadata import zarr_codecs
 from pixel_gather.plan.layout import Layout
 from pixel_gather.read.read_shard import Pixels
@@ -148,6 +149,37 @@ def test_encode_shard_is_the_same_whatever_the_order_in_memory() -> None:
     assert encode(np.asfortranarray(pixels), layout, "zstd") == plain
     assert encode(np.repeat(pixels, 2, axis=0)[::2], layout, "zstd") == plain
     assert encode(pixels.astype(">i4"), layout, "zstd") == plain
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("top", [3, 65_535], ids=["compressible", "noise"])
+def test_shards_share_memory_one_after_another(codec: str, top: int) -> None:
+    """Parts stay as they are until their shard is closed. The next shard then takes no fresh memory."""
+    layout, n_chunks = Layout(chunk=(1, 16, 16), shard=(4, 64, 64)), 64
+    rng, memory = np.random.default_rng(1), ChunkMemory()
+    shards = [rng.integers(1, top, (4, 60, 64)).astype("uint16") for _ in range(3)]
+
+    def begun(pixels: Pixels) -> ShardEncoder:
+        lent = LentMemory(memory)
+        compress = chunk_encoder(codec, itemsize=pixels.itemsize, fill_value=0, take=lent.take)
+        encoder = ShardEncoder(
+            pixels, shard=layout.shard, chunk=layout.chunk, fill_value=0, encode=compress, memory=lent
+        )
+        asyncio.run(encoder.encode_rows(0, len(pixels)))
+        return encoder
+
+    first, second = (begun(pixels) for pixels in shards[:2])
+    for encoder, pixels in zip((first, second), shards[:2], strict=True):
+        assert b"".join(encoder.parts()) == encode(pixels, layout, codec)
+    first.close()
+    n_free = memory.n_free
+    third = begun(shards[2])
+
+    assert b"".join(third.parts()) == encode(shards[2], layout, codec)
+    assert b"".join(second.parts()) == encode(shards[1], layout, codec)
+    third.close()
+    assert n_free >= n_chunks
+    assert memory.n_free < n_free + n_chunks  # each thread may have one more for itself
 
 
 def test_encode_shard_leaves_the_event_loop_free_and_uses_every_core() -> None:

@@ -8,12 +8,14 @@ https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 from typing import Any, Final
 
 import google_crc32c
 import imagecodecs
 import numpy as np
 
+from pixel_gather.adapters.cube.chunk_memory import Block, ChunkMemory, LentMemory
 from pixel_gather.in_thread import in_thread
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.read.stored_tiles import BandTiles
@@ -29,17 +31,43 @@ type Encode = Callable[[Pixels], Part]
 ZSTD_LEVEL: Final = 1
 BLOSC_LEVELS: Final = {"lz4": 5, "zstd": 1}
 
+_BLOSC_OVERHEAD: Final = 16
+"""How much longer an incompressible chunk becomes. With more room Blosc stores it in another way."""
+
+_ZSTD_OVERHEAD: Final = 128
+"""As much for Zstandard, beside a 256th of the chunk."""
+
 
 def chunk_encoder(
-    codec: str, *, itemsize: int, fill_value: float, zfp_tolerance: float | None = None
+    codec: str,
+    *,
+    itemsize: int,
+    fill_value: float,
+    zfp_tolerance: float | None = None,
+    take: Callable[[int], Block] | None = None,
 ) -> Encode:
-    """Return a function that compresses one C-ordered, little-endian chunk."""
+    """Return a function that compresses one C-ordered, little-endian chunk.
+
+    Args:
+        codec: Of the plan.
+        itemsize: Bytes of a number.
+        fill_value: What stands for no pixel.
+        zfp_tolerance: Largest error of zfp. None or 0: no error.
+        take: Returns memory of at least so many bytes to compress into. None: fresh memory.
+    """
     if codec == "none":
-        return lambda chunk: chunk.data.cast("B")
-    if codec == "zstd":
-        return lambda chunk: imagecodecs.zstd_encode(chunk, ZSTD_LEVEL)
+        return as_it_is
     if codec == "zfp":
         return lambda chunk: _zfp_encoded(chunk, zfp_tolerance or 0.0, fill_value)
+
+    def out(chunk: Pixels, overhead: int) -> memoryview | None:
+        most = chunk.nbytes + overhead
+        return None if take is None else take(most)[:most].data
+
+    if codec == "zstd":
+        return lambda chunk: imagecodecs.zstd_encode(
+            chunk, ZSTD_LEVEL, out=out(chunk, chunk.nbytes // 256 + _ZSTD_OVERHEAD)
+        )
     compressor = codec.removeprefix("blosc-")
     return lambda chunk: imagecodecs.blosc_encode(
         chunk,
@@ -48,7 +76,13 @@ def chunk_encoder(
         shuffle="bitshuffle",
         typesize=itemsize,
         numthreads=1,
+        out=out(chunk, _BLOSC_OVERHEAD),
     )
+
+
+def as_it_is(chunk: Pixels) -> memoryview:
+    """Return the bytes of a chunk, which are not copied."""
+    return chunk.reshape(-1).view(np.uint8).data
 
 
 def _zfp_encoded(chunk: Pixels, tolerance: float, fill_value: float) -> bytes | bytearray | memoryview:
@@ -97,6 +131,7 @@ class ShardEncoder:
         chunk: tuple[int, int, int],
         fill_value: float,
         encode: Encode,
+        memory: LentMemory | None = None,
     ) -> None:
         """Compress nothing yet.
 
@@ -106,12 +141,14 @@ class ShardEncoder:
             chunk: Shape of its chunks.
             fill_value: Pads chunks at the edge. A chunk that holds only fill is not stored.
             encode: From `chunk_encoder`.
+            memory: What chunks are copied into, and perhaps what ``encode`` compresses into.
         """
         self._pixels = pixels
         self._grid = tuple(whole // part for whole, part in zip(shard, chunk, strict=True))
         self._chunk = chunk
         self._fill = pixels.dtype.type(fill_value)
         self._encode = encode
+        self._memory = memory or LentMemory(ChunkMemory())
         self._encoded: dict[tuple[int, ...], Part | None] = {}
         """By its place in the grid of chunks. None for a chunk that holds only fill."""
 
@@ -123,15 +160,44 @@ class ShardEncoder:
 
         def encode_some(first: int, step: int) -> None:
             for place in places[first::step]:
-                self._encoded[place] = _encoded(self._pixels, place, self._chunk, self._fill, self._encode)
+                self._encoded[place] = self._encode_one(place)
 
         n_threads = min(os.process_cpu_count() or 1, len(places))
-        await all_of(in_thread(partial(encode_some, first, n_threads)) for first in range(n_threads))
+        await all_of(
+            in_thread(partial(encode_some, first, n_threads), goes_first=True) for first in range(n_threads)
+        )
 
     def parts(self) -> list[Part]:
         """Return the stored chunks, then the index with its checksum. Chunks that have no rows are absent."""
         encoded = [self._encoded.get(place) for place in np.ndindex(*self._grid)]
         return [*(part for part in encoded if part is not None), _index_of(encoded)]
+
+    def close(self) -> None:
+        """Give the memory of the parts back, which nothing may read any more."""
+        self._encoded.clear()
+        self._memory.give_back()
+
+    def _encode_one(self, place: tuple[int, ...]) -> Part | None:
+        """Compress one chunk. Return None if it holds only fill."""
+        sides = tuple(
+            slice(index * side, (index + 1) * side) for index, side in zip(place, self._chunk, strict=True)
+        )
+        inside = self._pixels[sides]
+        if inside.size == 0 or _is_all(inside, self._fill):
+            return None
+        dtype = inside.dtype.newbyteorder("<")
+        if inside.shape == self._chunk and inside.flags.c_contiguous and inside.dtype == dtype:
+            return self._encode(inside)
+        nbytes, is_stored = prod(self._chunk) * dtype.itemsize, self._encode is as_it_is
+        block = self._memory.take(nbytes) if is_stored else self._memory.scratch(nbytes)
+        whole = block[:nbytes].view(dtype).reshape(self._chunk)
+        if inside.shape != self._chunk:
+            whole[...] = self._fill
+        whole[tuple(slice(side) for side in inside.shape)] = inside
+        part = self._encode(whole)
+        if not is_stored:
+            self._memory.is_free(block)
+        return part
 
 
 class TileShard:
@@ -161,6 +227,9 @@ class TileShard:
         chunks += [None] * (self._n_rows * self._n_tiles - len(chunks))
         return [*(chunk for chunk in chunks if chunk is not None), _index_of(chunks)]
 
+    def close(self) -> None:
+        """Do nothing: tiles have memory of their own."""
+
 
 def chunks_of(content: memoryview, *, n: int) -> list[memoryview | None]:
     """Return the chunks of a stored shard in order. None for those that are absent.
@@ -177,23 +246,6 @@ def chunks_of(content: memoryview, *, n: int) -> list[memoryview | None]:
         None if offset == _EMPTY else content[int(offset) : int(offset) + int(nbytes)]
         for offset, nbytes in places
     ]
-
-
-def _encoded(
-    pixels: Pixels, place: tuple[int, ...], chunk: tuple[int, int, int], fill: Any, encode: Encode
-) -> Part | None:
-    """Compress one chunk. Return None if it holds only fill."""
-    inside = pixels[
-        tuple(slice(index * side, (index + 1) * side) for index, side in zip(place, chunk, strict=True))
-    ]
-    if inside.size == 0 or _is_all(inside, fill):
-        return None
-    if inside.shape == chunk:
-        whole = np.ascontiguousarray(inside, dtype=inside.dtype.newbyteorder("<"))
-    else:
-        whole = np.full(chunk, fill, dtype=inside.dtype.newbyteorder("<"))
-        whole[tuple(slice(side) for side in inside.shape)] = inside
-    return encode(whole)
 
 
 def _is_all(pixels: Pixels, fill: Any) -> bool:

@@ -12,7 +12,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -23,6 +23,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError
 from obstore.store import LocalStore
 
+from pixel_gather.adapters.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.adapters.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
 from pixel_gather.adapters.cube.tile_codecs import Codecs, tile_codecs
@@ -96,6 +97,8 @@ class ZarrCube:
     is_sharded: bool = True
     """False if each chunk is an object of its own, as the tiles are that a cube refers to."""
 
+    _memory: ChunkMemory = field(default_factory=ChunkMemory, repr=False, compare=False)
+
     async def found(self) -> FoundCube | None:
         """Return the cube at the location, or None if the location is empty."""
         found, _ = await self._found_version()
@@ -166,11 +169,13 @@ class ZarrCube:
         """Return what compresses a shard's pixels, or keeps its tiles as they are."""
         if isinstance(pixels, BandTiles):
             return TileShard(pixels, shard=plan.layout.shard, chunk=plan.layout.chunk)
+        memory = LentMemory(self._memory)
         encode = chunk_encoder(
             plan.codec,
             itemsize=pixels.itemsize,
             fill_value=measurement.fill_value,
             zfp_tolerance=plan.zfp_tolerance,
+            take=memory.take,
         )
         return ShardEncoder(
             pixels,
@@ -178,6 +183,7 @@ class ZarrCube:
             chunk=plan.layout.chunk,
             fill_value=measurement.fill_value,
             encode=encode,
+            memory=memory,
         )
 
     async def write_shard(

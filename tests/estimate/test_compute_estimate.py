@@ -6,8 +6,8 @@ from math import inf
 import pytest
 
 from pixel_gather.estimate import assumptions
-from pixel_gather.estimate.estimate import Estimate
-from pixel_gather.estimate.make_estimate import BESIDE, estimate_on_aws
+from pixel_gather.estimate.compute_estimate import BESIDE, estimate_on_aws
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws, usd_per_gb_from
 from pixel_gather.estimate.worker import Worker
 from pixel_gather.estimate.worker_count import share_of
