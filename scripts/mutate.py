@@ -1,28 +1,34 @@
 """Changes the code one place at a time, and counts how many changes the tests notice.
 
     uv run --locked python scripts/mutate.py --sample 300 --seed 1 --out mutants.jsonl
-    uv run --locked python scripts/mutate.py --again mutants.jsonl
+    uv run --locked python scripts/mutate.py plan read --again mutants.jsonl --slow
 
 The folders below are first tested as they are, to learn which test runs which line. Then each mutant gets a
-process of its own, forked from one that has the libraries in memory, and runs only the tests that reach its
-line. A mutant that no test notices has survived. docs/testing.md has the score, and the survivors that stay.
+process of its own and runs only the tests that reach its line. It is forked from one in which these tests are
+collected already, and changes one function in memory. A mutant of code that runs when a module is imported is
+forked from one that has only the libraries in memory, and imports the changed module. A mutant that no test
+notices has survived. docs/testing.md has the score, and the survivors that stay.
 """
 
 import argparse
 import ast
+import gc
 import importlib
 import importlib.machinery
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -74,6 +80,23 @@ _SWAPS: Final[Mapping[type[ast.AST], type[ast.AST]]] = {
     ast.Break: ast.Continue,
     ast.Continue: ast.Break,
 }
+_GUARDS: Final = ("strict",)
+"""Keyword arguments that guard against mistakes of our own, which do not occur. They are not changed."""
+
+ACCEPTED: Final[Mapping[str, str]] = {
+    r"^estimate/assumptions.py plus one: [\d.e+-]+$": "a figure that was measured or published",
+    r"^plan/layout.py plus one: (512|1024|128|32|10000|16)$": "a size that was chosen by measuring",
+    r"^use_cases/commit_shard.py plus one: (50|1.0)$": "how long to try, and how long to pause",
+    r"^use_cases/finish_gather.py plus one: 32$": "how many files are read ahead",
+    r"^use_cases/archive.py plus one: 2$": "the spaces that indent a file",
+    r"^use_cases/refer_tiles.py plus one: 0$": "parts of a task that nobody reads there",
+    r"^read/pixel_statistics.py operator: .*(_LONGEST_LINE|n_valid < part.size|part.ndim > 1)": "only faster",
+}
+"""Mutants that cannot be noticed, or need not be: a pattern of "file change", and the reason."""
+
+_NOTHING: Final = ("None", "False")
+"""What a function returns that a caller takes for false, as `None`. `False` is changed to `True` instead."""
+
 _NAMES: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -102,6 +125,16 @@ class Mutant:
         """What stays the same when lines are added above it."""
         return self.file, self.column, self.change
 
+    @property
+    def reason(self) -> str | None:
+        """Why it may survive; None if it may not."""
+        said = f"{self.file} {self.change}"
+        return next((why for pattern, why in ACCEPTED.items() if re.search(pattern, said)), None)
+
+    def function(self) -> tuple[str, int] | None:
+        """Return the name and the first line of the function in whose body it is; None outside of any."""
+        return _function_at(ast.parse(self.path.read_text()), (self.line, self.column))
+
     def changed(self) -> ast.Module:
         """Return the module's syntax tree with the change."""
         tree = ast.parse(self.path.read_text())
@@ -112,6 +145,20 @@ class Mutant:
                         _change(node, kind)
                         return ast.fix_missing_locations(tree)
         raise LookupError(self)
+
+
+def _function_at(tree: ast.AST, at: tuple[int, int], inside: str = "") -> tuple[str, int] | None:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            found = _function_at(node, at, f"{inside}{node.name}.")
+            if found is not None:
+                return found
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first, last = node.body[0], node.body[-1]
+            if (first.lineno, first.col_offset) <= at < (last.end_lineno or 0, last.end_col_offset or 0):
+                lines = [node.lineno, *(each.lineno for each in node.decorator_list)]
+                return f"{inside}{node.name}", min(lines)
+    return None
 
 
 def mutants_of(path: Path, of: str) -> Iterator[Mutant]:
@@ -137,6 +184,8 @@ def _nodes(tree: ast.AST) -> Iterator[Any]:
                 continue
             if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
                 continue
+            if isinstance(child, ast.keyword) and child.arg in _GUARDS:
+                continue
             if isinstance(child, ast.expr | ast.stmt):
                 yield child
             yield from _nodes(child)
@@ -159,7 +208,7 @@ def _kinds(node: ast.AST) -> Iterator[str]:  # noqa: C901, PLR0912 # a table of 
             yield "plus one"
         case ast.Call() if isinstance(node.func, ast.Name) and node.func.id in _NAMES:
             yield "other function"
-        case ast.Return() if node.value is not None and ast.unparse(node.value) != "None":
+        case ast.Return() if node.value is not None and ast.unparse(node.value) not in _NOTHING:
             yield "none returned"
         case ast.If() | ast.IfExp() | ast.While():
             yield "never"
@@ -204,6 +253,11 @@ class _Lines:
         self.files = frozenset(files)
         self.tests: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)
         self.seconds: dict[str, float] = defaultdict(float)
+        self.ran_in: dict[tuple[str, str], set[str]] = defaultdict(set)
+        """By file and name, the modules of tests that have run a function while they were collected. An empty
+        text stands for a module of the product or of tests' helpers."""
+
+        self.is_collecting = True
         self._of_modules: dict[str, set[tuple[str, int]]] = defaultdict(set)
         self._names: list[str] = []
         self._now: set[tuple[str, int]] = set()
@@ -215,6 +269,8 @@ class _Lines:
     def _seen(self, code: CodeType, line: int) -> Any:
         if code.co_filename in self.files:
             self._now.add((code.co_filename, line))
+            if self.is_collecting:
+                self.ran_in[code.co_filename, code.co_qualname].add(_importing())
         return sys.monitoring.DISABLE
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -237,6 +293,15 @@ class _Lines:
             for place in self._of_modules[name.partition("::")[0]]:
                 self.tests[place][name] = None
         sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, 0)
+
+
+def _importing() -> str:
+    """Return the module of tests that is being imported; an empty text if it is another one."""
+    frame = sys._getframe(2)  # noqa: SLF001 # nothing else is fast enough
+    while frame.f_back is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    path = Path(frame.f_code.co_filename)
+    return path.relative_to(ROOT).as_posix() if path.name.startswith("test_") else ""
 
 
 class _Changed(importlib.machinery.SourceFileLoader):
@@ -294,39 +359,162 @@ def _in_child(work: Any, limit_s: float) -> int | None:
     return None
 
 
-def _lines_of(of: str, files: Iterable[str]) -> tuple[dict[tuple[str, int], list[str]], dict[str, float]]:
-    """Run a folder's tests once, in a child. Return the tests of each line, and the seconds of each test."""
-    found = ROOT / f".mutate-{os.getpid()}.json"
-    wanted = list(files)
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code and all that are defined in it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
+
+
+class _Session:
+    """A pytest plugin that tests mutants in place of running the collected tests once."""
+
+    def __init__(self, of: str, mutants: Sequence[Mutant], out: Path, *, slow: bool) -> None:
+        self.mutants, self.out, self.slow = mutants, out, slow
+        self.lines = _Lines(map(str, _files_of(of)))
+
+    def pytest_collectreport(self) -> None:
+        """Have the next module of tests say again what it runs."""
+        sys.monitoring.restart_events()
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        """Write the status of each mutant, or that it has to be imported, and the tests that reach it."""
+        self.lines.is_collecting = False
+        _settle()
+        session.config._tmp_path_factory.getbasetemp()  # noqa: SLF001 # all children share the folder
+        items = {each.nodeid: each for each in session.items}
+        quick = [each for each in session.items if not each.get_closest_marker("slow")]
+        lines, seconds = _recorded(self.lines, quick)
+        functions = [each for each in gc.get_objects() if type(each) is FunctionType]
+        with self.out.open("a") as out:
+            for mutant in self.mutants:
+                path = str(mutant.path)
+                tests = lines.get((path, mutant.line), []) or _of_module(lines, path)
+                tests.sort(key=lambda test: (Path(mutant.file).stem not in test, seconds.get(test, 1.0)))
+                limit_s = _LEAST_S + _TIMES_AS_LONG * sum(seconds.get(test, 1.0) for test in tests)
+                swap = _swap(mutant, functions)
+                ran_in = self._ran_in(mutant) if swap is not None else {""}
+                found = "to import" if tests else "not reached"
+                if "" not in ran_in and tests:
+                    now = [each for each in tests if each.partition("::")[0] not in ran_in]
+                    found = _status(_running(swap, [items[each] for each in now]), limit_s)
+                    if found == "survived" and len(now) < len(tests):
+                        found, tests = "to import", [each for each in tests if each not in now]
+                if "" not in ran_in and self.slow and found in ("survived", "not reached"):
+                    others = [each for each in session.items if each.nodeid not in tests]
+                    found = _status(_running(swap, others), 600.0)
+                out.write(json.dumps(asdict(mutant) | {"status": found, "tests": tests}) + "\n")
+                out.flush()
+        return True
+
+    def _ran_in(self, mutant: Mutant) -> set[str]:
+        """Return which modules have run the mutant's function as they were imported."""
+        name, _ = mutant.function() or ("", 0)
+        inner = f"{name}.<locals>"
+        return {
+            module
+            for (file, ran), modules in self.lines.ran_in.items()
+            if file == str(mutant.path) and (ran == name or ran.startswith(inner))
+            for module in modules
+        }
+
+
+def _settle() -> None:
+    """Have Hypothesis look for a failure, but not for the smallest one."""
+    from hypothesis import Phase, settings  # noqa: PLC0415 # after the tests' own settings
+
+    settings.register_profile("mutants", settings(), database=None, phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("mutants")
+
+
+def _running(swap: Any, items: Sequence[Any]) -> Any:
+    """Return what changes a function and runs tests until one fails."""
+    from _pytest.runner import runtestprotocol  # noqa: PLC0415 # in a child
 
     def work() -> int:
-        lines = _Lines(wanted)
-        code = _pytest(["-m", "not slow", *TESTS_OF[of]], [lines])
-        lines.stop()
-        told = [[file, line, list(tests)] for (file, line), tests in lines.tests.items()]
-        found.write_text(json.dumps([told, lines.seconds]))
-        return code
+        swap()
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            if any(each.failed for each in runtestprotocol(item, log=False, nextitem=following)):
+                return 1
+        return 0
 
-    code = _in_child(work, 1200)
-    if code:
-        raise SystemExit(f"the tests of {of} fail as they are: {code}")
-    told, seconds = json.loads(found.read_text())
-    found.unlink()
+    return work
+
+
+def _recorded(
+    lines: _Lines, items: Sequence[Any]
+) -> tuple[dict[tuple[str, int], list[str]], dict[str, float]]:
+    """Run tests once, in a child. Return the tests of each line, and the seconds of each test."""
+    from _pytest.runner import runtestprotocol  # noqa: PLC0415 # in a child
+
+    with tempfile.NamedTemporaryFile("r") as found:
+
+        def work() -> int:
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                lines.pytest_runtest_logstart(item.nodeid)
+                for report in runtestprotocol(item, log=False, nextitem=following):
+                    lines.pytest_runtest_logreport(report)
+                    if report.failed:
+                        return 1
+            lines.stop()
+            told = [[file, line, list(tests)] for (file, line), tests in lines.tests.items()]
+            Path(found.name).write_text(json.dumps([told, lines.seconds]))
+            return 0
+
+        if _in_child(work, 1200):
+            raise SystemExit("the tests fail as they are")
+        lines.stop()
+        told, seconds = json.loads(Path(found.name).read_text())
     return {(file, line): tests for file, line, tests in told}, seconds
 
 
-def _status(mutant: Mutant, tests: Sequence[str], seconds: Mapping[str, float]) -> str:
-    if not tests:
-        return "not reached"
-    name = "pixel_gather." + mutant.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+def _swap(mutant: Mutant, functions: Sequence[FunctionType]) -> Any:
+    """Return what changes the mutant's function in memory; None if its module has to be imported anew."""
+    function = mutant.function()
+    if function is None:
+        return None
+    path, (name, line) = str(mutant.path), function
+    codes = [
+        each
+        for each in _codes(compile(mutant.changed(), path, "exec"))
+        if (each.co_qualname, each.co_firstlineno) == (name, line)
+    ]
+    own = [
+        each
+        for each in functions
+        if (each.__code__.co_filename, each.__code__.co_qualname, each.__code__.co_firstlineno)
+        == (path, name, line)
+    ]
+    if len(codes) != 1 or not own:
+        return None
 
-    def work() -> int:
-        sys.meta_path.insert(0, _Changed(name, str(mutant.path), mutant.changed()))
-        return _pytest(tests)
+    def swap() -> None:
+        for each in own:
+            each.__code__ = codes[0]
 
-    limit_s = _LEAST_S + _TIMES_AS_LONG * sum(seconds.get(test, 1.0) for test in tests)
+    return swap
+
+
+def _status(work: Any, limit_s: float) -> str:
     code = _in_child(work, limit_s)
     return "time-out" if code is None else "killed" if code else "survived"
+
+
+def _imported_status(mutant: Mutant, tests: Sequence[str], *, slow: bool) -> str:
+    """Test a mutant whose module has to be imported anew."""
+    name = "pixel_gather." + mutant.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    tree = mutant.changed()
+
+    def work(tests: Sequence[str]) -> int:
+        sys.meta_path.insert(0, _Changed(name, str(mutant.path), tree))
+        _settle()
+        return _pytest(tests)
+
+    found = _status(lambda: work(tests[:_MOST_TESTS]), 120.0)
+    if found == "survived" and slow:
+        return _status(lambda: work(TESTS_OF[mutant.of]), 600.0)
+    return found
 
 
 def _files_of(of: str) -> list[Path]:
@@ -339,7 +527,7 @@ def _chosen(options: argparse.Namespace) -> dict[str, list[Mutant]]:
     every = {
         of: [each for path in _files_of(of) for each in mutants_of(path, of)]
         for of in TESTS_OF
-        if not options.only or of in options.only
+        if not options.folders or of in options.folders
     }
     if options.again:
         lines = [json.loads(line) for line in Path(options.again).read_text().splitlines()]
@@ -360,10 +548,11 @@ def _has_survived(line: Mapping[str, Any]) -> bool:
 def main() -> None:
     """Test a sample of mutants, or the former survivors, and print the score of each folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folders", nargs="*", choices=[[], *TESTS_OF], help="only these")
     parser.add_argument("--sample", type=int, default=300, help="about how many mutants")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", choices=list(TESTS_OF), help="a folder; may be repeated")
     parser.add_argument("--again", help="a file of --out: test its survivors again")
+    parser.add_argument("--slow", action="store_true", help="have all tests of a folder look at survivors")
     parser.add_argument("--out", help="write a line of JSON for each mutant")
     options = parser.parse_args()
     os.chdir(ROOT)
@@ -374,22 +563,36 @@ def main() -> None:
     with Path(options.out or os.devnull).open("a") as out:
         for of, mutants in _chosen(options).items():
             if mutants:
-                scores[of] = _score(of, mutants, out)
+                scores[of] = _score(of, mutants, out, slow=options.slow)
     for of, score in scores.items():
         n_killed, n = score["killed"] + score["time-out"], sum(score.values())
         sys.stdout.write(f"{of:40} {n_killed:4} of {n:4}  {dict(score)}\n")
 
 
-def _score(of: str, mutants: Sequence[Mutant], out: Any) -> Counter[str]:
-    lines, seconds = _lines_of(of, map(str, _files_of(of)))
+def _score(of: str, mutants: Sequence[Mutant], out: Any, *, slow: bool) -> Counter[str]:
+    """Test the mutants of a folder, and tell which have survived."""
+    folder = Path(tempfile.mkdtemp())
+    found = folder / "found.jsonl"
+
+    def work() -> int:
+        temporary = f"--basetemp={folder / 'pytest'}"
+        return _pytest([temporary, *TESTS_OF[of]], [_Session(of, mutants, found, slow=slow)])
+
+    try:
+        if _in_child(work, 3 * 3600.0):
+            raise SystemExit(f"the tests of {of} cannot be run")
+        told = [json.loads(each) for each in found.read_text().splitlines()]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     score: Counter[str] = Counter()
-    for mutant in mutants:
-        path = str(mutant.path)
-        tests = lines.get((path, mutant.line), []) or _of_module(lines, path)
-        tests = sorted(tests, key=lambda test: (Path(mutant.file).stem not in test, seconds.get(test, 1.0)))
-        status = _status(mutant, tests[:_MOST_TESTS], seconds)
+    for mutant, each in zip(mutants, told, strict=True):
+        tests, status = each.pop("tests"), each["status"]
+        if status == "to import":
+            status = _imported_status(mutant, tests, slow=slow)
+        if status in ("survived", "not reached") and mutant.reason is not None:
+            status = "accepted"
         score[status] += 1
-        out.write(json.dumps(asdict(mutant) | {"status": status, "n_tests": len(tests)}) + "\n")
+        out.write(json.dumps(each | {"status": status, "n_tests": len(tests)}) + "\n")
         out.flush()
         if status in ("survived", "not reached"):
             sys.stdout.write(f"{status}: {mutant.file}:{mutant.line} {mutant.change}\n")

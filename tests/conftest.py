@@ -33,6 +33,9 @@ _SLOW: Final = (
 )
 """Prefixes of the paths of slow tests. Most of them take a second of CPU or more."""
 
+_WHOLLY_SLOW: Final = frozenset(_TESTS / prefix for prefix in _SLOW)
+"""Folders and modules that have no other tests."""
+
 _SHARED: Final = ("e2e", "infra/bundle", "infra", "emulator")
 """Prefixes of test paths with shared expensive fixtures.
 
@@ -84,6 +87,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return 0
     return (os.process_cpu_count() or 1) + (0 if config.option.markexpr else 1)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no modules whose tests are all slow where slow tests are left out. Importing takes longest."""
+    is_left_out = config.option.markexpr == "not slow" and collection_path in _WHOLLY_SLOW
+    return True if is_left_out else None
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

@@ -68,6 +68,11 @@ async def _finish(gather: str, *, max_lost_share: float) -> tuple[CubePlan, Repo
             plan=plan, tasks=tasks, cube=growing, control=control, max_lost_share=max_lost_share
         )
     result = await publish(
-        report, cube_name(gather), deployment, log=logger, has_grown=plan.append is not None
+        report,
+        cube_name(gather),
+        deployment,
+        log=logger,
+        has_grown=plan.append is not None,
+        has_report=plan.has_report,
     )
     return plan, report, result

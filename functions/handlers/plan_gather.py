@@ -22,8 +22,8 @@ from handlers.wiring import Deployment
 from pixel_gather.adapters.aws.gather_document import summary_key
 from pixel_gather.adapters.aws.metrics import EmfMetrics
 from pixel_gather.adapters.crs import RasterioProjector
-from pixel_gather.catalog.scene_search import NoSceneError
 from pixel_gather.catalog.schedule import is_of_a_tick
+from pixel_gather.catalog.search_criteria import NoSceneError
 from pixel_gather.claim import find_cube
 from pixel_gather.errors import ArrayExistsError, BudgetError, RequestError
 from pixel_gather.estimate.worker_memory import max_task_nbytes
@@ -68,14 +68,17 @@ class Planner:
         if request.output.append_to is not None:
             planned = await self._plan_append(request, workers, left_s=left_s)
             if isinstance(planned, Report):
-                return {"verdict": "complete", "result": await found_result(planned, gather, deployment)}
+                result = await found_result(planned, gather, deployment, has_report=request.output.report)
+                return {"verdict": "complete", "result": result}
             return await self._verdict(*planned, request, execution)
         found_list = await found_list_of(request, cube=cube, control=control)
         async with opened_table(request, deployment, left_s=left_s, found_list=found_list) as table:
             found = await find_cube(cube, gather_digest(request, table))
             if found is not None and (report := found.complete_report()) is not None:
-                result = await found_result(report, gather, deployment)
-                if result["report_page"] is None and await is_planned(control.below(found.claim)):
+                draws = request.output.report
+                result = await found_result(report, gather, deployment, has_report=draws)
+                is_missing = draws and result["report_page"] is None
+                if is_missing and await is_planned(control.below(found.claim)):
                     return _to_be_finished(f"{gather}/{found.claim}", request)
                 return {"verdict": "complete", "result": result}
             plan, tasks = await plan_gather(

@@ -42,9 +42,9 @@ from handlers.api.search_parameters import (
     scenes_query,
 )
 from handlers.settings import Settings
+from pixel_gather.catalog.catalog_query import SceneQuery
 from pixel_gather.catalog.folders import unlisted_folders
 from pixel_gather.catalog.item import asset_hrefs
-from pixel_gather.catalog.query import SceneQuery
 from pixel_gather.errors import SceneNotFoundError
 
 _NO_ETAG: Final = '"none"'

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from pixel_gather.local.search import FoundScenes, search
     from pixel_gather.local.verify import verify
     from pixel_gather.local.versions import compact, forget, open_cube, versions
+    from pixel_gather.local.view import ViewedCube, view
     from pixel_gather.local.virtual import Virtual, make_virtual, open_virtual
     from pixel_gather.model.status import Status
     from pixel_gather.plan.cube_plan import CubePlan
@@ -100,6 +101,7 @@ __all__ = [
     "StoreError",
     "StoreSettings",
     "Verified",
+    "ViewedCube",
     "Virtual",
     "__version__",
     "compact",
@@ -129,6 +131,7 @@ __all__ = [
     "search",
     "verify",
     "versions",
+    "view",
 ]
 
 _MODULES: Final = {
@@ -177,6 +180,7 @@ _MODULES: Final = {
     "pixel_gather.local.search": ("FoundScenes", "search"),
     "pixel_gather.local.verify": ("verify",),
     "pixel_gather.local.versions": ("compact", "forget", "open_cube", "versions"),
+    "pixel_gather.local.view": ("ViewedCube", "view"),
     "pixel_gather.local.virtual": ("Virtual", "make_virtual", "open_virtual"),
     "pixel_gather.model.status": ("Status",),
     "pixel_gather.plan.cube_plan": ("CubePlan",),

@@ -138,6 +138,7 @@ _OUTPUT = (
     ),
     click.option("--archive", metavar="NAME", help="Make a cube like the others of this archive."),
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),
+    click.option("--no-report", is_flag=True, help="Draw no report; pixel-gather report CUBE does it later."),
     click.option(
         "--times-source",
         type=float,
@@ -209,15 +210,7 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     scenes = _taken_scenes(options)
     sign = _taken(options, sign="sign")
     window = _taken(options, tile="tile", pixels="pixels", bbox="bbox", point="point", size="size", crs="crs")
-    output = _taken(
-        options,
-        append_to="append_to",
-        archive="archive",
-        expected_rows="expected_rows",
-        layout="layout",
-        codec="codec",
-        zfp_tolerance="zfp_tolerance",
-    )
+    output = _taken_output(options)
     limits = _taken(options, usd="max_usd", times_source="times_source")
     others = _taken(
         options,
@@ -246,6 +239,21 @@ def request_of(options: dict[str, Any]) -> GatherRequest:
     if not (given or others):
         raise RequestError("give a REQUEST file, or --sources and a window; see --help", field="request")
     return parse_request(given | others)
+
+
+def _taken_output(options: dict[str, Any]) -> dict[str, Any]:
+    """Remove the options of the cube, and return them as ``output``."""
+    no_report = options.pop("no_report")
+    output = _taken(
+        options,
+        append_to="append_to",
+        archive="archive",
+        expected_rows="expected_rows",
+        layout="layout",
+        codec="codec",
+        zfp_tolerance="zfp_tolerance",
+    )
+    return output | ({"report": False} if no_report else {})
 
 
 def _taken_scenes(options: dict[str, Any]) -> dict[str, Any]:

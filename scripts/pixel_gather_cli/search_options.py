@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pixel_gather.errors import RequestError
-from pixel_gather.local.search import SceneSearch
+from pixel_gather.local.search import SearchCriteria
 from pixel_gather_cli.request_options import Numbers
 
 _NAMES = ("bbox", "point", "geojson", "datetime", "where", "collections", "ids", "most")
@@ -47,17 +47,17 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def search_of(options: dict[str, Any]) -> SceneSearch:
+def search_of(options: dict[str, Any]) -> SearchCriteria:
     """Take the options out of the arguments and return the search that they describe.
 
     Raises:
         RequestError: An option is wrong.
     """
-    return SceneSearch.of(**search_given(options))
+    return SearchCriteria.of(**search_given(options))
 
 
 def search_given(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options out of the arguments. Return those that were given, by the names of `SceneSearch.of`.
+    """Take the options out of the arguments. Return those given, by the names of `SearchCriteria.of`.
 
     Raises:
         RequestError: The GeoJSON file cannot be read.

@@ -10,8 +10,8 @@ from math import inf
 from typing import Final
 
 from benchmarks.output import parser_of, put
-from pixel_gather.estimate.estimate import Estimate
-from pixel_gather.estimate.make_estimate import estimate_on_aws
+from pixel_gather.estimate.compute_estimate import estimate_on_aws
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import WorkerPool, Workload

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from catalog.scenes import item
 from pixel_gather.catalog.area import Area, Box, unwrapped
+from pixel_gather.catalog.catalog_query import Position, SceneQuery
 from pixel_gather.catalog.columns import (
     N_PER_BLOCK,
     BlockTable,
@@ -22,7 +23,6 @@ from pixel_gather.catalog.columns import (
     order_of,
 )
 from pixel_gather.catalog.item import SceneKey, scene_key
-from pixel_gather.catalog.query import Position, SceneQuery
 from pixel_gather.catalog.time_range import parse_time_range
 from pixel_gather.catalog.where import parse_where
 

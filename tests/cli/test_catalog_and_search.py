@@ -67,9 +67,12 @@ def test_what_search_prints_is_a_list(
     capsys.readouterr()
     assert run("search", "--catalog", catalog, *POINT, "--assets", "data") == 0
     (tmp_path / "list.csv").write_text(capsys.readouterr().out)
-    assert run("run", "--sources", tmp_path / "list.csv", *POINT, "--to", tmp_path / "a.zarr") == 0
+    assert (
+        run("run", "--sources", tmp_path / "list.csv", *POINT, "--to", tmp_path / "a.zarr", "--no-report")
+        == 0
+    )
     asked = ("--catalog", catalog, "--assets", "data", "--datetime", "2020/..")
-    assert run("run", *asked, *POINT, "--to", tmp_path / "b.zarr") == 0
+    assert run("run", *asked, *POINT, "--to", tmp_path / "b.zarr", "--no-report") == 0
 
     with xr.open_zarr(tmp_path / "a.zarr") as one, xr.open_zarr(tmp_path / "b.zarr") as other:
         assert one.sizes["time"] == len(IMAGES)

@@ -109,7 +109,7 @@ def test_run_prints_one_json_object_and_leaves_a_cube(
     """With ``--json`` standard output is one JSON object."""
     to = tmp_path / "cube.zarr"
 
-    code = run("run", "--sources", list_file, "--pixels", "10,20,30,40", "--to", to, "--json")
+    code = run("run", "--sources", list_file, "--pixels", "10,20,30,40", "--to", to, "--no-report", "--json")
 
     printed = json.loads(capsys.readouterr().out)
     assert code == 0
@@ -143,7 +143,7 @@ def test_run_ends_with_1_when_a_source_failed(
     """The cube is complete, and the report names the failed file."""
     list_file.write_text(list_file.read_text() + "gone.tif\n")
 
-    code = run("run", "--sources", list_file, "--tile", "centre", "--to", tmp_path / "cube")
+    code = run("run", "--sources", list_file, "--tile", "centre", "--to", tmp_path / "cube", "--no-report")
 
     printed = capsys.readouterr()
     assert code == 1
@@ -309,7 +309,7 @@ def test_ls_gives_a_first_cube_its_times(tmp_path: Path, capsys: pytest.CaptureF
     listed = tmp_path / "listed.txt"
     text = capsys.readouterr().out
     listed.write_text(text)
-    run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--quiet")
+    run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--no-report", "--quiet")
 
     assert text.splitlines()[0] == "href,time"
     assert text.splitlines()[1].endswith(".061.2021300000000.tif,2021-01-17T00:00:00Z")
@@ -369,7 +369,7 @@ def test_ls_long_is_a_csv_whose_columns_become_coordinates(
     run("ls", SERIES, "--regex", r"heat_content.*\.tif$", "--long")
     listed = tmp_path / "listed.csv"
     listed.write_text(capsys.readouterr().out)
-    run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--quiet")
+    run("run", "--sources", listed, "--tile", "centre", "--to", tmp_path / "cube", "--no-report", "--quiet")
 
     cube = xr.open_zarr(tmp_path / "cube")
     assert cube.size_bytes.values.tolist() == [path.stat().st_size for path in OHC]
@@ -451,9 +451,9 @@ def test_index_makes_what_run_takes(
     assert run("index", list_file, "--to", index, "--json", "--quiet") == 0
     made = json.loads(capsys.readouterr().out)
     window = ("--sources", list_file, "--tile", "centre", "--json", "--quiet")
-    run("run", *window, "--to", tmp_path / "cold")
+    run("run", *window, "--to", tmp_path / "cold", "--no-report")
     cold = json.loads(capsys.readouterr().out)
-    assert run("run", *window, "--index", index, "--to", tmp_path / "warm") == 0
+    assert run("run", *window, "--index", index, "--to", tmp_path / "warm", "--no-report") == 0
     warm = json.loads(capsys.readouterr().out)
 
     assert (made["place"], made["n_indexed"], made["n_failed"]) == (str(index), 4, 0)

@@ -134,7 +134,14 @@ def test_home_folder_is_found_where_the_shell_leaves_it_to_us(
 
     codes = [
         run("index", "~/list.txt", "--to=~/headers.parquet"),
-        run("run", "--sources=~/list.txt", "--pixels=0,0,8,8", "--index=~/headers.parquet", "--to=~/cube"),
+        run(
+            "run",
+            "--sources=~/list.txt",
+            "--pixels=0,0,8,8",
+            "--index=~/headers.parquet",
+            "--to=~/cube",
+            "--no-report",
+        ),
         run("report", "~/cube", "--to=~/page"),
         run("drill", "~/list.txt", "--pixel", "0,0", "--csv"),
         run("ls", "~/page"),

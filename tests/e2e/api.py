@@ -16,6 +16,8 @@ from botocore.credentials import Credentials
 from pixel_gather_emulator.deploy import DeployedStack
 
 ENDED: Final = {"succeeded", "failed", "stopped", "timed_out"}
+UNDRAWN: Final = {"report": False}
+"""Part of ``output`` of requests that are not about the report, which takes seconds to draw."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from botocore.exceptions import ClientError
 
-from e2e.api import call, gathered, wait_for
+from e2e.api import UNDRAWN, call, gathered, wait_for
 from pixel_gather import gather, open_cube
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.local.gather import Settings
@@ -58,7 +58,7 @@ def test_appends_through_the_api_are_one_gather_in_process(
     """Two appends run at once, and one in process follows. Each has its rows. Again, nothing is added."""
     for name, value in deployment.variables.items():
         monkeypatch.setenv(name, value)
-    first = gathered(deployment, request(deployment, 0, name="grows", **LAYOUT))
+    first = gathered(deployment, request(deployment, 0, name="grows", **LAYOUT, **UNDRAWN))
     assert first["state"] == "succeeded", first
     wanted = [request(deployment, *numbers, append_to="grows") for numbers in ((1, 2), (0, 3))]
 

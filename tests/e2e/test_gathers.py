@@ -18,7 +18,7 @@ import xarray as xr
 from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
-from e2e.api import call, execution_arn, gathered, refused_writes, wait_for
+from e2e.api import UNDRAWN, call, execution_arn, gathered, refused_writes, wait_for
 from pixel_gather_emulator.deploy import DeployedStack
 from support.undrawn import gather_undrawn
 
@@ -91,7 +91,7 @@ def test_gather_through_the_api_is_the_gather_in_process(
 
 def test_same_request_twice_is_the_same_gather(deployment: DeployedStack) -> None:
     """The same request starts no second gather, unless it is forced. Then it makes another cube."""
-    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "twice"}}
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "twice"}}
     first = call(deployment, "POST", "/gathers", request)
     again = call(deployment, "POST", "/gathers", request)
     done = wait_for(deployment, first.body["id"])
@@ -107,7 +107,11 @@ def test_same_request_twice_is_the_same_gather(deployment: DeployedStack) -> Non
 
 def test_console_execution_takes_the_plain_request(deployment: DeployedStack) -> None:
     """An execution that was started by hand gathers the same. If the cube is complete, it reads nothing."""
-    request = {"sources": hrefs(deployment), "window": {"tile": "centre"}, "output": {"name": "console"}}
+    request = {
+        "sources": hrefs(deployment),
+        "window": {"tile": "centre"},
+        "output": UNDRAWN | {"name": "console"},
+    }
     states = deployment.client("stepfunctions")
 
     outputs = []
@@ -156,7 +160,7 @@ def test_command_line_gathers_and_tells(
     sources = tmp_path / "list.csv"
     sources.write_text("href,note\n" + "".join(f"{href},n{i}\n" for i, href in enumerate(hrefs(deployment))))
 
-    asked = ("--sources", str(sources), "--bbox", "-109,37,-102,41", "--name", "cli")
+    asked = ("--sources", str(sources), "--bbox", "-109,37,-102,41", "--name", "cli", "--no-report")
     done = run_cli(deployment, "submit", *asked, "--watch", "--json")
 
     assert done.returncode == 0, done.stderr
@@ -176,7 +180,7 @@ def test_failing_source_costs_its_row_alone(
     """A missing file gets a status and does not fail the gather. The command ends with 1."""
     missing = f"s3://{deployment.samples.bucket}/no/such.tif"
     sources = [*hrefs(deployment), missing]
-    request = {"sources": sources, "window": WINDOW, "output": {"name": "holes"}}
+    request = {"sources": sources, "window": WINDOW, "output": UNDRAWN | {"name": "holes"}}
 
     done = run_cli(deployment, "submit", "-", "--watch", "--json", typed=json.dumps(request))
 
@@ -193,7 +197,9 @@ def test_gdal_path_runs_in_the_worker(deployment: DeployedStack) -> None:
     """A source that the fast path cannot read is read by GDAL in a child of the Lambda process."""
     jpeg = f"s3://{deployment.samples.bucket}/files/gdal-autotest/stefan_full_rgba_jpeg_contig.tif"
 
-    document = gathered(deployment, {"sources": [jpeg], "window": "centre", "output": {"name": "gdal"}})
+    document = gathered(
+        deployment, {"sources": [jpeg], "window": "centre", "output": UNDRAWN | {"name": "gdal"}}
+    )
 
     assert document["state"] == "succeeded", document
     assert document["sources"]["failed"] == 0, document
@@ -201,7 +207,7 @@ def test_gdal_path_runs_in_the_worker(deployment: DeployedStack) -> None:
 
 def test_failing_shard_is_tried_again(deployment: DeployedStack) -> None:
     """A store that refuses for a while costs only time."""
-    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "retried"}}
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "retried"}}
     with refused_writes(deployment, "retried.zarr/band_1/c/*"):
         id_ = call(deployment, "POST", "/gathers", request).body["id"]
         wait_for_a_failed_try(deployment, id_)
@@ -228,7 +234,7 @@ def wait_for_a_failed_try(deployment: DeployedStack, id_: str, *, longest_s: flo
 
 def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: DeployedStack) -> None:
     """A redrive runs only the lost shards again."""
-    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "redriven"}}
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "redriven"}}
     with refused_writes(deployment, "redriven.zarr/band_1/c/*"):
         failed = gathered(deployment, request)
     answered = call(deployment, "POST", f"/gathers/{failed['id']}/redrive")
@@ -245,7 +251,7 @@ def test_gather_beyond_its_tolerance_fails_and_is_redriven(deployment: DeployedS
 
 def test_gather_whose_finish_failed_goes_on_without_a_worker(deployment: DeployedStack) -> None:
     """If all shards are committed, the next attempt runs no map and only finishes."""
-    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "unfinished"}}
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "unfinished"}}
     with refused_writes(deployment, "unfinished.zarr/href/*"):
         failed = gathered(deployment, request)
     document = gathered(deployment, request)
@@ -266,7 +272,7 @@ def test_shards_may_be_lost_where_the_request_says_so(deployment: DeployedStack)
     request = {
         "sources": hrefs(deployment),
         "window": WINDOW,
-        "output": {"name": "lost"},
+        "output": UNDRAWN | {"name": "lost"},
         "limits": {"failed_shards": 1},
     }
     with refused_writes(deployment, "lost.zarr/band_1/c/*"):
@@ -279,7 +285,7 @@ def test_shards_may_be_lost_where_the_request_says_so(deployment: DeployedStack)
 
 def test_gather_is_stopped(deployment: DeployedStack) -> None:
     """DELETE stops the gather, and the same request continues it later."""
-    request = {"sources": hrefs(deployment), "window": WINDOW, "output": {"name": "stopped"}}
+    request = {"sources": hrefs(deployment), "window": WINDOW, "output": UNDRAWN | {"name": "stopped"}}
     with refused_writes(deployment, "stopped.zarr/band_1/c/*"):
         id_ = call(deployment, "POST", "/gathers", request).body["id"]
         wait_for_a_failed_try(deployment, id_)

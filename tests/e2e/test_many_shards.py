@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from e2e.api import ENDED, call, execution_arn, gathered, refused_writes, wait_for
+from e2e.api import ENDED, UNDRAWN, call, execution_arn, gathered, refused_writes, wait_for
 from e2e.test_gathers import DATA, IN_SAMPLES, SERIES, WINDOW, opened
 from pixel_gather_emulator.deploy import DeployedStack
 from support.undrawn import gather_undrawn
@@ -86,7 +86,7 @@ def requested(name: str, listed: str, **limits: float) -> dict[str, Any]:
     return {
         "sources": listed,
         "window": WINDOW,
-        "output": {"name": name, "layout": LAYOUT},
+        "output": UNDRAWN | {"name": name, "layout": LAYOUT},
         "limits": {"workers": N_WORKERS, **limits},
     }
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError
 
+from e2e.api import UNDRAWN
 from e2e.principals import User
 from e2e.test_gathers import IN_SAMPLES, SERIES, WINDOW, hrefs
 from pixel_gather_emulator.deploy import DeployedStack
@@ -72,7 +73,7 @@ def gathered_by_hand(users: Mapping[str, User], request: dict[str, Any], executi
 def test_functions_of_gathers_need_no_more_than_their_roles(users: dict[str, User]) -> None:
     """Plan, shard and finish make a cube, and an append to it, with the rights of their own roles."""
     deployment = users["plan_gather"].deployment
-    first = {"sources": hrefs(deployment)[:3], "window": WINDOW, "output": {"name": NAME}}
+    first = {"sources": hrefs(deployment)[:3], "window": WINDOW, "output": UNDRAWN | {"name": NAME}}
     more = {"sources": hrefs(deployment)[3:], "window": WINDOW, "output": {"append_to": NAME}}
 
     made = gathered_by_hand(users, first, "first-by-hand")

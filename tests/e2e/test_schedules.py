@@ -118,7 +118,9 @@ def daily(
         )
     )
     put_items(deployment, 2)
-    added = run_cli(scheduler, "add", "daily", str(request), "--every", "rate(1 day)", "--append-to", CUBE)
+    added = run_cli(
+        scheduler, "add", "daily", str(request), "--every", "rate(1 day)", "--append-to", CUBE, "--no-report"
+    )
     assert added.returncode == 0, added.stderr
     yield "daily"
     removed = run_cli(scheduler, "remove", "daily")
@@ -142,7 +144,7 @@ def test_ticks_make_the_cube_then_append_what_is_new_then_nothing(deployment: De
     assert after_second["href"].values.tolist() == names[:4]
     assert (after_second["status"] == 0).all()
     assert after_third["href"].values.tolist() == names[:4]
-    assert json.loads(second["input"])["output"] == {"append_to": CUBE}
+    assert json.loads(second["input"])["output"] == {"append_to": CUBE, "report": False}
     assert json.loads(second["input"])["sources"]["stac"]["datetime"].partition("/")[0] != ".."
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from botocore.exceptions import ClientError
 
-from e2e.api import call, gathered
+from e2e.api import UNDRAWN, call, gathered
 from e2e.principals import User
 from e2e.test_gathers import IN_SAMPLES, SERIES, run_cli
 from pixel_gather_emulator.deploy import DeployedStack
@@ -34,7 +34,11 @@ def test_area_answers_links_that_are_gathered(deployment: DeployedStack) -> None
     links = asked(deployment, f"/area?{IN_COLORADO}")
     swapped = asked(deployment, "/area?lat1=37&lng1=-109&lat2=41&lng2=-102")
     at_a_point = asked(deployment, "/area?lat=39&lng=-105&datetime=2022")
-    request = {"sources": at_a_point, "window": {"point": [-105, 39]}, "output": {"name": "from-area"}}
+    request = {
+        "sources": at_a_point,
+        "window": {"point": [-105, 39]},
+        "output": UNDRAWN | {"name": "from-area"},
+    }
 
     document = gathered(deployment, request)
 
@@ -109,7 +113,19 @@ def test_command_line_searches_the_deployments_catalog(deployment: DeployedStack
     )
     done = run_cli(
         deployment,
-        *("submit", "--sources", "-", "--point", "-105,39", "--size", "8,8", "--name", "found", "--watch"),
+        *(
+            "submit",
+            "--sources",
+            "-",
+            "--point",
+            "-105,39",
+            "--size",
+            "8,8",
+            "--name",
+            "found",
+            "--no-report",
+            "--watch",
+        ),
         "--json",
         typed=found.stdout,
     )

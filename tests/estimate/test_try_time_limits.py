@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixel_gather.estimate.make_estimate import estimate_on_aws
+from pixel_gather.estimate.compute_estimate import estimate_on_aws
 from pixel_gather.estimate.try_time_limits import child_limit_s
 from pixel_gather.estimate.workload import WorkerPool, Workload
 

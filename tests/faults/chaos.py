@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.context import ForkServerProcess
+from pathlib import Path
 from typing import Any, Final, override
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -31,13 +32,14 @@ from zarr.storage import ObjectStore
 
 from pixel_gather import Settings, StoreSettings, gather
 from pixel_gather.errors import GatherError
-from support.appends import equal_but_for_clocks
+from pixel_gather.model.status import Status
+from support.appends import CLOCKS, equal_but_for_clocks
 
 _SIDE: Final = 64
 _SHARD_ROWS: Final = 64
 _FAILING: Final = 0.1
 _HANGS_S: Final = 3.0
-_LONGEST_SEED_S: Final = 900.0
+_COSTS: Final = ("requests", "retries", "hedges", "nbytes", "header_nbytes", "fetched_nbytes")
 SAME: Final = "the same cube"
 OTHER_PIXELS: Final = "ANOTHER CUBE"
 _WAYS: Final = ("503", "500", "reset", "lost", "cut", "late", "hang")
@@ -60,6 +62,9 @@ class ChaosStore:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     counts: Counter[str] = field(default_factory=Counter)
+
+    hangs_s: float = _HANGS_S
+    """How long a request gets no answer. Longer than its sender waits."""
 
     def way(self) -> str:
         """Return how the next request fails; an empty text if it does not."""
@@ -136,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(int(way), b"<Error><Code>SlowDown</Code></Error>", {})
             return
         if way in {"late", "hang"}:
-            time.sleep(_HANGS_S if way == "hang" else 0.2)
+            time.sleep(self.there.hangs_s if way == "hang" else 0.2)
         answer = None if way == "reset" else act(body)
         if way in {"reset", "lost", "hang"} or answer is None:
             self.close_connection = True
@@ -243,8 +248,8 @@ def made_sources(n_files: int) -> dict[str, bytes]:
     return made
 
 
-def work(endpoint: str, n_files: int) -> None:
-    """Gather the cube in this process, as `pixel-gather run` does."""
+def work(endpoint: str, n_files: int, patience: float = 1.0) -> None:
+    """Gather the cube in this process, as `pixel-gather run` does. It waits ``patience`` times as long."""
     gather(
         {
             "sources": [f"s3://sources/{index:05d}.tif" for index in range(n_files)],
@@ -257,9 +262,9 @@ def work(endpoint: str, n_files: int) -> None:
                 endpoint=endpoint,
                 unsigned=True,
                 region="us-east-1",
-                first_byte_timeout_s=2.0,
-                stall_timeout_s=2.0,
-                write_timeout_s=10.0,
+                first_byte_timeout_s=2.0 * patience,
+                stall_timeout_s=2.0 * patience,
+                write_timeout_s=10.0 * patience,
                 first_backoff_s=0.02,
             ),
             header_nbytes=512,
@@ -268,10 +273,10 @@ def work(endpoint: str, n_files: int) -> None:
     )
 
 
-def _work_quietly(endpoint: str, n_files: int) -> None:
+def _work_quietly(endpoint: str, n_files: int, patience: float) -> None:
     """Gather. Say in one line why it failed."""
     try:
-        work(endpoint, n_files)
+        work(endpoint, n_files, patience)
     except GatherError as error:
         sys.stderr.write(f"  {type(error).__name__}: {str(error)[:150]}\n")
         sys.exit(1)
@@ -289,9 +294,20 @@ class ChaosRun:
 
     requests: Counter[str]
     cube: xr.Dataset
+    shards: dict[str, str]
+    """ETags of the shards of pixels, by their keys."""
 
 
-def run(n_files: int, *, seed: int, failing: float, n_kills: int, sources: dict[str, bytes]) -> ChaosRun:
+def run(
+    n_files: int,
+    *,
+    seed: int,
+    failing: float,
+    n_kills: int,
+    sources: dict[str, bytes],
+    longest_s: float = 900.0,
+    patience: float = 1.0,
+) -> ChaosRun:
     """Gather until a process ends well.
 
     Args:
@@ -300,11 +316,14 @@ def run(n_files: int, *, seed: int, failing: float, n_kills: int, sources: dict[
         failing: Share of the requests that fail.
         n_kills: Most processes that are killed.
         sources: From `made_sources`.
+        longest_s: Seconds after which the run is given up.
+        patience: How many times as long requests are waited for. More than 1 on a machine that is busy.
 
     Raises:
         TimeoutError: It does not end.
     """
-    store = ChaosStore(random.Random(seed), failing, dict(sources))  # noqa: S311 # no secret
+    hangs_s = _HANGS_S * patience
+    store = ChaosStore(random.Random(seed), failing, dict(sources), hangs_s=hangs_s)  # noqa: S311 # no secret
     chance = random.Random(-seed)  # noqa: S311 # as above
     began_s = time.monotonic()
     n_started = n_killed = n_failed = 0
@@ -314,7 +333,9 @@ def run(n_files: int, *, seed: int, failing: float, n_kills: int, sources: dict[
     with serving(store) as endpoint:
         while True:
             while len(working) < (1 if not n_kills else 2):
-                process = context.Process(target=_work_quietly, args=(endpoint, n_files), daemon=True)
+                process = context.Process(
+                    target=_work_quietly, args=(endpoint, n_files, patience), daemon=True
+                )
                 process.start()
                 n_started += 1
                 working[process] = time.monotonic() + chance.random() * 12
@@ -330,13 +351,14 @@ def run(n_files: int, *, seed: int, failing: float, n_kills: int, sources: dict[
                     each.kill()
                     n_killed += 1
                     working[each] = float("inf")
-            if time.monotonic() - began_s > _LONGEST_SEED_S:
+            if time.monotonic() - began_s > longest_s:
                 raise TimeoutError(f"seed {seed} does not end: {store.counts}")
         for each in working:  # the last one may still be writing
             each.join(60)
             each.kill()
         seconds, store.failing = time.monotonic() - began_s, 0.0
         cube = opened(endpoint)
+    shards = {path: etag_of(content) for path, content in store.objects.items() if "/band_1/c/" in path}
     return ChaosRun(
         seconds=seconds,
         n_started=n_started,
@@ -344,6 +366,7 @@ def run(n_files: int, *, seed: int, failing: float, n_kills: int, sources: dict[
         n_failed=n_failed,
         requests=store.counts,
         cube=cube,
+        shards=shards,
     )
 
 
@@ -367,17 +390,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__)
     parser.add_argument("--files", type=int, default=1278)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=6)
+    parser.add_argument("--longest", type=float, default=900.0, help="seconds after which a run is given up")
+    parser.add_argument("--evidence", type=Path, default=Path(".chaos"), help="folder for what differs")
+    parser.add_argument("--patience", type=float, default=1.0, help="more than 1 on a busy machine")
     given = parser.parse_args()
     sources = made_sources(given.files)
-    calm = run(given.files, seed=0, failing=0.0, n_kills=0, sources=sources)
+    same: Any = {"sources": sources, "longest_s": given.longest, "patience": given.patience}
+    calm = run(given.files, seed=0, failing=0.0, n_kills=0, **same)
     _tell("calm run", calm, "")
     n_different = 0
-    for seed in range(1, given.seeds + 1):
-        stormy = run(given.files, seed=seed, failing=_FAILING, n_kills=given.kills, sources=sources)
+    for seed in range(given.first_seed, given.first_seed + given.seeds):
+        stormy = run(given.files, seed=seed, failing=_FAILING, n_kills=given.kills, **same)
         told = difference(stormy.cube, calm.cube)
         n_different += not told.endswith(SAME)
-        _tell(f"seed {seed}", stormy, told)
+        n_same = sum(calm.shards.get(key) == etag for key, etag in stormy.shards.items())
+        _tell(f"seed {seed}", stormy, f"{told}; {n_same} of {len(calm.shards)} shards are the same bytes")
+        if lines := list(evidence(stormy.cube, calm.cube)):
+            given.evidence.mkdir(exist_ok=True)
+            text = "\n".join(lines) + "\n"
+            (given.evidence / f"seed-{seed}.txt").write_text(text)
+            sys.stderr.write(text)
     return int(n_different > 0)
 
 
@@ -386,14 +420,40 @@ def difference(one: xr.Dataset, other: xr.Dataset) -> str:
 
     A source that cannot be read in all of its tries is no difference if its row is empty and says so.
     """
-    costs = ("requests", "retries", "hedges", "nbytes", "header_nbytes", "fetched_nbytes")
-    left, right = (each.drop_vars([name for name in costs if name in each]) for each in (one, other))
+    left, right = (_without_costs(each) for each in (one, other))
     read = left["status"].values == right["status"].values
     told = f"{int((~read).sum())} rows say why they were not read; " if not read.all() else ""
     if left["band_1"].values[~read].any():
         return "A ROW THAT WAS NOT READ HAS PIXELS"
     rows = dict.fromkeys(left["band_1"].dims[:1], np.flatnonzero(read))
     return told + (SAME if equal_but_for_clocks(left.isel(rows), right.isel(rows)) else OTHER_PIXELS)
+
+
+def evidence(one: xr.Dataset, other: xr.Dataset) -> Iterator[str]:
+    """Yield a line for each row that differs, with statuses and digests, and for each coordinate."""
+    left, right = (_without_costs(each) for each in (one, other))
+    along = left["band_1"].dims[0]
+    for row, (mine, theirs) in enumerate(zip(left["band_1"].values, right["band_1"].values, strict=True)):
+        statuses = [Status(int(each["status"].values[row])).name for each in (left, right)]
+        if statuses[0] != statuses[1] or not np.array_equal(mine, theirs):
+            digests = _digest(mine), _digest(theirs)
+            yield f"  row {row}: {' instead of '.join(statuses)}, pixels {' instead of '.join(digests)}"
+    for name in left.variables:
+        values = [each[name].values for each in (left, right)]
+        if name not in CLOCKS and left[name].dims[:1] == (along,) and values[0].shape == values[1].shape:
+            differ = np.array([repr(a) != repr(b) for a, b in zip(*values, strict=True)])
+            if differ.any():
+                yield f"  {name} differs in rows {np.flatnonzero(differ).tolist()}"
+
+
+def _without_costs(cube: xr.Dataset) -> xr.Dataset:
+    return cube.drop_vars([name for name in _COSTS if name in cube])
+
+
+def _digest(pixels: np.ndarray[Any, Any]) -> str:
+    if not pixels.any():
+        return "of zeros"
+    return hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()[:12]
 
 
 def _tell(name: str, done: ChaosRun, verdict: str) -> None:

@@ -13,8 +13,14 @@ _MOST_NBYTES: Final = 1 << 16
 
 
 def main() -> None:
-    """Take the target's name, the folder of its corpus, and libFuzzer's options."""
+    """Take the target's name, the folder of its corpus, and libFuzzer's options.
+
+    Inputs that fail are written to ``failures`` beside that folder. By itself, libFuzzer writes them to the
+    working folder.
+    """
     name, corpus, *options = sys.argv[1:]
+    failures = Path(corpus).parent / "failures"
+    failures.mkdir(parents=True, exist_ok=True)
     with atheris.instrument_imports(include=["pixel_gather", "msgspec", "shapely"]):
         target: ModuleType = importlib.import_module(f"fuzz.targets.{name}")
     folder = Path(corpus)
@@ -31,7 +37,7 @@ def main() -> None:
         return changed[:most_nbytes]
 
     atheris.Setup(
-        [sys.argv[0], corpus, f"-max_len={_MOST_NBYTES}", *options],
+        [sys.argv[0], corpus, f"-max_len={_MOST_NBYTES}", f"-artifact_prefix={failures / name}-", *options],
         target.fuzz_one,
         custom_mutator=mutated,
     )

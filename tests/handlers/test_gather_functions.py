@@ -67,6 +67,20 @@ def test_finish_gather_writes_the_report_into_the_cubes_folder(drawing_machine: 
     assert content.count(b"<svg") > 4
 
 
+def test_finish_gather_draws_no_report_that_the_request_does_not_want(drawing_machine: StateMachine) -> None:
+    """The cube has the page of its pixels, costs less, and is complete for the next who ask."""
+    request = REQUEST | {"output": {"name": "bare", "report": False}}
+
+    result = drawing_machine.run(request)
+
+    found = drawing_machine.s3.list_objects_v2(Bucket="cubes", Prefix="out/bare.zarr/")["Contents"]
+    names = {item["Key"].rpartition("/")[2] for item in found}
+    assert (result["status"], result["report"], result["report_page"]) == ({"ok": 8}, None, None)
+    assert names >= {"view.html", "receipt.json", "rows.parquet"}
+    assert names.isdisjoint({"report.json", "report.txt", "report.html"})
+    assert drawing_machine.planned(request) == {"verdict": "complete", "result": result}
+
+
 def test_finish_gather_whose_report_cannot_be_drawn_ends_all_the_same(
     machine: StateMachine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,7 +15,7 @@ from handlers.api.open_catalog import OpenCatalog
 from handlers.settings import Settings
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
-from pixel_gather.catalog.query import SceneQuery
+from pixel_gather.catalog.catalog_query import SceneQuery
 from pixel_gather_bench.area.folders import slow_store
 from support.api_bridge import body_of, event, header_of
 from support.lambda_functions import ENVIRONMENT, Context, cold_start

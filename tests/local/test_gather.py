@@ -32,8 +32,10 @@ def test_gather_works_where_a_loop_is_running(tmp_path: Path) -> None:
     async def cell() -> str:
         return gather_undrawn(REQUEST, to=tmp_path / "sync").report.digest
 
+    undrawn = Settings(draws_report=False)
+
     async def other_cell() -> str:
-        return (await gather_async(REQUEST, to=tmp_path / "async")).report.digest
+        return (await gather_async(REQUEST, to=tmp_path / "async", settings=undrawn)).report.digest
 
     assert asyncio.run(cell()) == asyncio.run(other_cell())
 

@@ -27,7 +27,7 @@ from pixel_gather import (
     gather,
     replay,
 )
-from pixel_gather.catalog.repeated_searches import searches_of
+from pixel_gather.catalog.replayed_searches import searches_of
 from pixel_gather.model.status import Status
 from pixel_gather.report.drift import Version, drift_of
 from pixel_gather_cli.main import command

@@ -90,6 +90,18 @@ def test_report_that_cannot_be_written_is_told_of_in_one_sentence(
     assert record.exc_info is None
 
 
+def test_request_without_a_report_has_all_but_that(tmp_path: Path) -> None:
+    """The page of the pixels, the receipt and the table of rows are there. The same request ends at once."""
+    request = REQUEST | {"output": {"report": False}}
+
+    gathered, again = (gather(request, to=tmp_path / "cube") for _ in range(2))
+
+    written = {path.name for path in (tmp_path / "cube").iterdir()}
+    assert (gathered.page, again.page, again.was_complete) == (None, None, True)
+    assert written >= {"view.html", "receipt.json", "rows.parquet", "quicklooks.npz"}
+    assert written.isdisjoint({"report.json", "report.txt", "report.html"})
+
+
 def test_gather_told_not_to_draws_none(tmp_path: Path) -> None:
     """Without a report, the cube still has all the data to draw one."""
     gathered = gather(REQUEST, to=tmp_path / "cube", settings=Settings(draws_report=False))

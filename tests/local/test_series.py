@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from parity.truth import full_data
 from pixel_gather.local.gather import drill_async
 from pixel_gather.model.window import WindowRule
 from pixel_gather.request.request import Sources
@@ -18,14 +18,13 @@ from support.undrawn import gather_undrawn
 
 PROJECT = Path(__file__).parents[2]
 OURS = PROJECT / "tests/data/series"
-FULL = Path(os.environ.get("PIXEL_GATHER_DATA", PROJECT.parent / "shared/data"))
+FULL = full_data()
 
 type Series = dict[str, Any]
 
 
 def _series(folder: Path, *, is_whole: bool) -> list[tuple[Path, str, Series]]:
-    file = folder / "series.json"
-    sets: dict[str, Series] = json.loads(file.read_text()) if file.is_file() else {}
+    sets: dict[str, Series] = json.loads((folder / "series.json").read_text())
     return [
         (folder, name, series)
         for name, series in sets.items()
@@ -36,7 +35,8 @@ def _series(folder: Path, *, is_whole: bool) -> list[tuple[Path, str, Series]]:
 def _params(*, is_whole: bool) -> list[Any]:
     ours = [pytest.param(*each, id=each[1]) for each in _series(OURS, is_whole=is_whole)]
     known = {name for _, name, _ in _series(OURS, is_whole=is_whole)}
-    more = [each for each in _series(FULL, is_whole=is_whole) if each[1] not in known]
+    whole = [] if FULL is None else _series(FULL, is_whole=is_whole)
+    more = [each for each in whole if each[1] not in known]
     return ours + [
         pytest.param(*each, id=each[1], marks=(pytest.mark.full_data, pytest.mark.slow)) for each in more
     ]

@@ -2,17 +2,21 @@
 
 import http.client
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import obstore
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
+import pixel_gather
 from pixel_gather.adapters.cube.served_files import StoredFiles, range_of
 from pixel_gather.adapters.report.view_page import view_page
 from pixel_gather.errors import RequestError, StoreError
+from pixel_gather.local.gather import Gathered
 from pixel_gather.local.view import CubeServer, serving_cube
 
 _SHARD = bytes(range(256))
@@ -191,3 +195,67 @@ def test_serving_needs_a_cube(tmp_path: Path) -> None:
     with pytest.raises(RequestError), serving_cube("https://example.com/cube.zarr"):
         pass
     assert not (tmp_path / "none").exists()
+
+
+def _read(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 # our own server
+        content: bytes = answer.read()
+    return content
+
+
+@pytest.fixture
+def cube(tmp_path: Path) -> Path:
+    """Return a folder with the least that is served as a cube."""
+    (tmp_path / "zarr.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the addresses that a browser was told to open."""
+    addresses: list[str] = []
+
+    def open_(url: str) -> bool:
+        addresses.append(url)
+        return True
+
+    monkeypatch.setattr("pixel_gather.local.view.webbrowser", SimpleNamespace(open=open_))
+    return addresses
+
+
+def test_a_viewed_cube_is_served_until_it_is_closed(cube: Path, opened: list[str]) -> None:
+    """The call returns at once, so that a notebook goes on. Closing twice does no harm."""
+    viewed = pixel_gather.view(cube)
+
+    assert opened == [viewed.url]
+    assert _read(viewed.url) == view_page()
+    assert _read(viewed.url.replace("view.html", "zarr.json")) == b"{}"
+
+    viewed.close()
+    viewed.close()
+    with pytest.raises(OSError, match="refused"):
+        _read(viewed.url)
+
+
+def test_a_finished_gather_shows_its_cube(cube: Path, opened: list[str]) -> None:
+    """In a script the server ends with the context. A notebook shows a link."""
+    gathered = Gathered(place=str(cube), report=cast("Any", None), was_complete=True)
+
+    with gathered.view(open_browser=False) as viewed:
+        assert _read(viewed.url) == view_page()
+        assert f'href="{viewed.url}"' in viewed._repr_html_()
+        assert viewed.url in repr(viewed)
+
+    assert not opened
+    with pytest.raises(OSError, match="refused"):
+        _read(viewed.url)
+
+
+def test_a_place_without_a_cube_is_not_served(tmp_path: Path, opened: list[str]) -> None:
+    """Nothing is left listening, and no browser opens."""
+    threads = threading.active_count()
+    with pytest.raises(StoreError, match="no cube is there"):
+        pixel_gather.view(tmp_path)
+
+    assert not opened
+    assert threading.active_count() == threads

@@ -1,5 +1,6 @@
 """The page in a headless Chromium: its pixels against zarr-python's, its requests, its accessibility."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from typing import Any, override
 
 import matplotlib as mpl
 import numpy as np
+import obstore
 import pytest
 import zarr
 from obstore.store import LocalStore
@@ -16,6 +18,7 @@ from infra.node_tools import node_modules
 from pixel_gather import join, make_virtual
 from pixel_gather.adapters.cube.served_files import StoredFiles
 from pixel_gather.adapters.report.cube_evidence import read_evidence
+from pixel_gather.adapters.report.page.stretch import common_stretches
 from pixel_gather.adapters.report.plots.theme import LIGHT
 from pixel_gather.adapters.report.plots.through_time import draw_through_time
 from pixel_gather.adapters.report.report_files import report_files_of
@@ -101,6 +104,15 @@ def _of(pixels: Any) -> Any:
     return np.percentile(pixels[pixels != NODATA], [2, 98])
 
 
+def _in_colour(valley: str, band: str) -> Any:
+    """Return the limits by which the report shows all rows of the cube, of which one chunk has all."""
+    array: Any = zarr.open_group(valley, mode="r")[band]
+    assert array.chunks[0] >= array.shape[0] == _N_ROWS
+    pixels = array[...]
+    stretch, *_ = common_stretches([pixels] * 3, [pixels != NODATA] * 3)
+    return stretch.low, stretch.high
+
+
 def test_canvas_holds_zarrs_pixels_through_the_stretch(
     page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
 ) -> None:
@@ -121,7 +133,7 @@ def test_canvas_holds_zarrs_pixels_through_the_stretch(
 def test_canvas_mixes_three_measurements_and_keeps_the_stretch(
     page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
 ) -> None:
-    """The limits of the first row on display hold for the next rows, until others are taken."""
+    """The limits of the rows that were read at first hold for the next rows, until others are taken."""
     url, _ = served
     page.open_(f"{url}#row=3&rgb=red,green,blue&stretch=kept")
     page.run("document.getElementById('next').click()")
@@ -131,8 +143,30 @@ def test_canvas_mixes_three_measurements_and_keeps_the_stretch(
     for place, band in enumerate(BANDS[:3]):
         pixels = _pixels(valley, band, 4)
         is_valid = pixels != NODATA
-        levels = _levels(pixels, _of(_pixels(valley, band, 3)))
-        assert (shown[is_valid][:, place] == levels[is_valid]).all()
+        assert (shown[is_valid][:, place] == _levels(pixels, _in_colour(valley, band))[is_valid]).all()
+
+    page.run("document.getElementById('retake').click()")
+    page.wait("document.documentElement.dataset.state === 'drawn'")
+    pixels = _pixels(valley, "red", 4)
+    is_valid = pixels != NODATA
+    assert (_canvas(page)[is_valid][:, 0] == _levels(pixels, _of(pixels))[is_valid]).all()
+
+
+def test_a_single_measurement_has_the_range_of_the_rows_that_were_read(
+    page: Page, served: tuple[str, list[tuple[str, str | None]]], valley: str
+) -> None:
+    """All rows of the valley lie in one chunk. Their percentiles take no further request."""
+    url, asked = served
+    asked.clear()
+    page.open_(f"{url}#row=2&show=green&map=grey&stretch=kept")
+
+    pixels = np.stack([_pixels(valley, "green", row) for row in range(_N_ROWS)])
+    is_valid = pixels[2] != NODATA
+    assert pixels[pixels != NODATA].size > 2**18, "percentiles of a sample"
+    low, high = (float(each) for each in page.run("location.hash").partition("limits=")[2].split("%2C"))
+    assert (low, high) == pytest.approx(tuple(_of(pixels)), rel=0.01)
+    assert (_canvas(page)[is_valid][:, 1] == _levels(pixels[2], (low, high))[is_valid]).mean() > 0.999
+    assert len([key for key, _ in asked if key.startswith("green/")]) <= 2
 
 
 def test_canvas_takes_fixed_limits_from_the_link(
@@ -467,6 +501,23 @@ def test_page_says_what_it_cannot_show(page: Page, codec: str, dtype: str, said:
         page.open_(url)
 
         assert f"band_1 {said}" in page.run("document.getElementById('message').textContent")
+
+
+def test_page_refuses_chunks_of_gigabytes(page: Page) -> None:
+    """Anybody may have written the cube. Nothing is read of such an array."""
+    store = plain_cube(100, dim="source")
+    root = bytes(obstore.get(store, "zarr.json").bytes())
+    described = json.loads(root)
+    codec = described["consolidated_metadata"]["metadata"]["band_1"]["codecs"][0]
+    codec["configuration"]["chunk_shape"] = [64, 4096, 4096]
+    obstore.put(store, "zarr.json", json.dumps(described).encode())
+    server = CubeServer(StoredFiles(store), "giant")
+    with server, _running(server) as (url, asked):
+        page.open_(url)
+        said = page.run("document.getElementById('message').textContent")
+
+    assert "band_1 has chunks of 8,192 MiB. This page reads chunks of at most 256 MiB." in said
+    assert not [key for key, _ in asked if key.startswith("band_1/c")]
 
 
 def test_page_from_a_folder_names_the_command(page: Page, valley: str) -> None:

@@ -25,7 +25,7 @@ import pytest
 import shapely
 from shapely.geometry import shape
 
-from pixel_gather.adapters.catalog.catalog_search import open_catalog
+from pixel_gather.adapters.catalog.search_own_catalog import open_catalog
 from pixel_gather.adapters.object_store.object_store import StoreSettings, open_place
 from pixel_gather.catalog.time_range import parse_period
 from pixel_gather.local.catalog import make_catalog

@@ -21,10 +21,20 @@ AS_FOR_THE_TRUTH: Final = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PA
 
 
 def full_data() -> Path | None:
-    """Return the folder of the whole collection, or None if it is missing."""
+    """Return the folder of the whole collection, which PIXEL_GATHER_DATA names. None if nothing names it.
+
+    Its tests take minutes, so they run only where somebody asks for them.
+
+    Raises:
+        FileNotFoundError: The collection is not there.
+    """
     named = os.environ.get("PIXEL_GATHER_DATA")
-    folder = Path(named) if named else SMALL.parents[2] / "shared" / "data"
-    return folder if (folder / "ground_truth.json").is_file() else None
+    if not named:
+        return None
+    folder = Path(named)
+    if not (folder / "ground_truth.json").is_file():
+        raise FileNotFoundError(f"PIXEL_GATHER_DATA is {named}, but there is no ground_truth.json in it")
+    return folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

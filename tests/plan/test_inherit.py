@@ -175,14 +175,231 @@ def test_bands_are_put_in_the_cubes_order() -> None:
 def test_a_view_shows_some_rows_of_a_list() -> None:
     """Rows, counts, headers and the sample are those of the rows that are kept."""
     hrefs = [f"s3://{'xy'[n % 2]}/{n}" for n in range(9)]
-    table = FakeTable(table_of(*hrefs).all_rows, index={hrefs[4]: b"4", hrefs[5]: b"5"})
+    table = FakeTable(table_of(*hrefs).all_rows, index={hrefs[1]: b"1", hrefs[4]: b"4", hrefs[5]: b"5"})
     view = TableView(table=table, bands=(), slot_order=(0,), kept=(1, 2, 4, 8))
 
     shown = [each.href for row in view.rows(0, 4) for each in row.sources if each is not None]
 
     assert shown == [hrefs[n] for n in (1, 2, 4, 8)]
     assert [each.href for row in view.rows(1, 3) for each in row.sources if each] == [hrefs[2], hrefs[4]]
-    assert list(view.packed_headers(0, 4)) == [(None,), (None,), (b"4",), (None,)]
-    assert (view.n_rows, view.n_sources, view.n_known, view.n_repeated) == (4, 4, 1, 0)
+    assert list(view.packed_headers(0, 4)) == [(b"1",), (None,), (b"4",), (None,)]
+    assert (view.n_rows, view.n_sources, view.n_known, view.n_repeated) == (4, 4, 2, 0)
     assert dict(view.n_by_bucket) == {"x": 3, "y": 1}
     assert [each.href for each in view.spread(2, band=None)] == [hrefs[1], hrefs[8]]
+
+
+def test_a_view_has_a_run_of_rows_for_each_gap() -> None:
+    """Whatever rows are kept, and from whichever row on it is read."""
+    table = table_of(*map(str, range(9)))
+
+    for kept in ((), (0,), (0, 1, 2), (0, 2, 3, 7, 8), (8,)):
+        view = TableView(table=table, bands=(), slot_order=(0,), kept=kept)
+        for start in range(len(kept) + 1):
+            rows = [each.href for row in view.rows(start, len(kept)) for each in row.sources if each]
+            assert rows == [str(n) for n in kept[start:]]
+
+
+def test_a_sample_of_a_view_is_spread_from_its_first_to_its_last_row() -> None:
+    """Of one band, if the list names them."""
+    rows = [
+        CubeRow(
+            time_us=None,
+            sources=(
+                Source(href=f"r{n}", band="red", scene=str(n)),
+                None if n == 4 else Source(href=f"n{n}", band="nir", scene=str(n)),
+            ),
+        )
+        for n in range(5)
+    ]
+    table = FakeTable(rows, bands=("red", "nir"))
+    view = TableView(table=table, bands=("red", "nir"), slot_order=(0, 1), kept=range(5))
+
+    def spread(n: int, band: str | None) -> list[str]:
+        return [each.href for each in view.spread(n, band=band)]
+
+    assert spread(3, "red") == ["r0", "r2", "r4"]
+    assert spread(2, "nir") == ["n0", "n3"]
+    assert spread(1, "nir") == ["n0"]
+    assert spread(99, None) == ["r0", "n0", "r1", "n1", "r2", "n2", "r3", "n3", "r4"]
+    assert view.n_sources == 9
+
+
+def test_a_view_is_otherwise_that_of_its_list() -> None:
+    """Repeated sources are those within it. Only objects in S3 have a bucket."""
+    column = ListColumn(name="cloud", dtype="float64", varies_in_row=False)
+    rows = table_of("s3://x/1", "https://h/1", "s3://x/1", "https://h/1").all_rows
+    table = FakeTable(
+        rows, has_time=True, columns=(column,), found=b"list", notes=("a note",), band_numbers={"red": 3}
+    )
+    view = TableView(table=table, bands=(), slot_order=(0,), kept=(0, 1, 2))
+
+    assert (view.n_rows, view.n_sources, view.n_repeated, view.n_known) == (3, 3, 1, 0)
+    assert dict(view.n_by_bucket) == {"x": 2}
+    assert (view.digest, view.notes, view.has_time) == (table.digest, ("a note",), True)
+    assert (view.columns, view.found_list(), view.band_numbers) == ((column,), b"list", {"red": 3})
+    assert view.search_cost is None
+
+
+SIX = table_of(*["s3://b/a"] * 6)
+
+
+def test_a_gather_that_asks_for_what_the_cube_has_is_welcome() -> None:
+    """It may say again what it would inherit."""
+    output = {"codec": "zstd", "layout": {"chunk": [2, 3, 4], "shard_rows": 6}}
+    image = FakeImage(pixels=A, header={"nodata": 7})
+    template = template_of(image, SIX, output=output)
+
+    plan = inheriting(template, image, nodata=7, masked=True, output=output)
+
+    assert plan.layout == template.layout
+    assert inheriting(template, image, output={"layout": "slice"}).layout == template.layout
+    assert inheriting(template, image, output={"layout": {"chunk": [2, 3, 4]}}).layout == template.layout
+
+
+@pytest.mark.parametrize(
+    ("request_", "field", "words"),
+    [
+        (
+            {"output": {"layout": {"chunk": [2, 3, 4], "shard_rows": 4}}},
+            "output.layout.shard_rows",
+            ("6", "4"),
+        ),
+        ({"masked": True}, "masked", ("no nodata", "true")),
+        ({"nodata": 7}, "nodata", ("None, None", "7")),
+        ({"output": {"codec": "zfp", "zfp_tolerance": 0.1}}, "output.codec", ("zstd", "zfp")),
+    ],
+)
+def test_a_field_that_differs_from_the_cube_is_named(
+    request_: dict[str, Any], field: str, words: tuple[str, str]
+) -> None:
+    """With the value of the cube first."""
+    template = template_of(
+        table=SIX, output={"codec": "zstd", "layout": {"chunk": [2, 3, 4], "shard_rows": 6}}
+    )
+
+    with pytest.raises(RequestError, match=rf"the cube has {words[0]}.*; here it is {words[1]}") as caught:
+        inheriting(template, **request_)
+
+    assert caught.value.field == field
+
+
+def test_masked_pixels_need_nodata_in_every_measurement() -> None:
+    """One of them has none."""
+    template = template_of(FakeImage(pixels=A, header={"nodata": 7}))
+    first, second = template.measurements
+    template = replace(template, measurements=(first, replace(second, nodata=None)))
+
+    with pytest.raises(RequestError, match="no nodata, which masked pixels need; here it is true"):
+        inheriting(template, FakeImage(pixels=A, header={"nodata": 7}), masked=True)
+
+
+def test_nodata_of_a_request_is_that_of_every_measurement() -> None:
+    """NaN equals NaN, and 7 equals 7.0."""
+    nan = FakeImage(pixels=A.astype("float32"), header={"nodata": float("nan")})
+    template = template_of(nan)
+    first, second = template.measurements
+
+    assert inheriting(template, nan, nodata="nan").measurements == template.measurements
+    mixed = replace(template, measurements=(replace(first, nodata=7.0), replace(second, nodata=8)))
+    with pytest.raises(RequestError, match=r"the cube has 7\.0, 8; here it is 7"):
+        inheriting(mixed, nan, nodata=7)
+    of_sevens = replace(mixed, measurements=(mixed.measurements[0], replace(second, nodata=7)))
+    assert inheriting(of_sevens, nan, nodata=7).measurements == of_sevens.measurements
+
+
+def test_overviews_times_and_codecs_with_a_tolerance_are_inherited() -> None:
+    """All of them are refused if they differ."""
+    template = template_of()
+
+    with pytest.raises(RequestError, match="the cube has overview 2; here it is full resolution") as overview:
+        inheriting(replace(template, overview=2))
+    with pytest.raises(RequestError, match="a time in every row; here it is no time in some rows") as time:
+        inheriting(replace(template, has_time=True))
+    with pytest.raises(RequestError, match=r"the cube has 0\.5; here it is 0\.25") as tolerance:
+        inheriting(
+            replace(template, codec="zfp", zfp_tolerance=0.5), output={"codec": "zfp", "zfp_tolerance": 0.25}
+        )
+
+    assert [each.value.field for each in (overview, time, tolerance)] == [
+        "overview",
+        "sources",
+        "output.zfp_tolerance",
+    ]
+
+
+def test_a_cube_of_compressed_tiles_cannot_grow() -> None:
+    """Its tail would have to be decoded."""
+    with pytest.raises(RequestError, match="compressed tiles cannot grow") as caught:
+        inheriting(replace(template_of(), codec="source"))
+
+    assert caught.value.field == "output.append_to"
+
+
+def test_windows_without_a_map_are_compared_by_their_pixels() -> None:
+    """The message says where both are."""
+    plain = FakeImage(pixels=A, header={"transform": None, "crs": None})
+    template = template_of(plain)
+
+    assert inheriting(template, plain).wants_same_grid
+    with pytest.raises(
+        RequestError,
+        match=r"the cube has no georeference and its window at column 3, line 4; here it is no georeference "
+        r"and its window at column 4, line 4",
+    ):
+        inheriting(template, plain, window={"pixels": [4, 4, 8, 6]})
+    with pytest.raises(
+        RequestError, match=r"here it is its corner at x 500030, y 4599960 in EPSG:32631, with "
+    ):
+        inheriting(template, A)
+
+
+def test_a_column_may_not_vary_in_rows_of_a_cube_in_which_it_does_not() -> None:
+    """The other way round it may. A column of whole numbers may go to one of fractions, not back."""
+    cloud = ListColumn(name="cloud", dtype="float64", varies_in_row=False)
+    template = template_of(table=FakeTable((row(0, cloud=0.5),), columns=(cloud,)))
+
+    def columns(ours: ListColumn, theirs: ListColumn) -> tuple[ListColumn, ...]:
+        table = FakeTable((row(2, cloud=1),), columns=(ours,))
+        return inheriting(replace(template, columns=(theirs,)), table=table).columns
+
+    varies, whole = replace(cloud, varies_in_row=True), replace(cloud, dtype="int64")
+    assert columns(cloud, varies) == (varies,)
+    assert columns(varies, varies) == (varies,)
+    with pytest.raises(
+        RequestError, match="one value of cloud in each row; here it is several, one for each"
+    ):
+        columns(varies, cloud)
+    with pytest.raises(RequestError, match="int64 in the column cloud; here it is float64"):
+        columns(cloud, whole)
+    with pytest.raises(RequestError, match=r"the columns \(none\); here it is a column cloud, too"):
+        inheriting(replace(template, columns=()), table=FakeTable((row(2),), columns=(cloud,)))
+
+
+def test_names_of_bands_are_part_of_what_differs() -> None:
+    """A list with bands does not fit a cube without, nor the other way round."""
+
+    def scene(**hrefs: str) -> CubeRow:
+        sources = tuple(Source(href=f"s3://b/{at}", band=name, scene="s") for name, at in hrefs.items())
+        return CubeRow(time_us=None, sources=sources)
+
+    named = template_of(A[:1], table=FakeTable((scene(red="a", nir="b"),), bands=("red", "nir")))
+
+    assert template_of().slot_order(()) == (0,)
+    with pytest.raises(RequestError, match="the list's bands are red; the cube's are not named"):
+        template_of().slot_order(("red",))
+    with pytest.raises(RequestError, match="the list's bands are not named; the cube's are red, nir"):
+        named.slot_order(())
+    with pytest.raises(RequestError, match="the cube has dtype uint16 of red; here it is float32"):
+        inheriting(
+            named, A[:1].astype("float32"), FakeTable((scene(red="a", nir="b"),), bands=("red", "nir"))
+        )
+
+
+def test_shards_that_workers_just_hold_are_accepted() -> None:
+    """A byte less is refused, with both sizes."""
+    template = template_of(output={"layout": {"chunk": [1024, 6, 8], "shard_rows": 2048}})
+    nbytes = 1 * 6 * 8 * 2 * 2
+
+    assert inheriting(template, max_task_nbytes=nbytes).layout.shard == (1, 6, 8)
+    with pytest.raises(BudgetError, match="takes 0 MiB, and workers hold 0 MiB"):
+        inheriting(template, max_task_nbytes=nbytes - 1)

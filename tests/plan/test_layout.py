@@ -15,6 +15,7 @@ from pixel_gather.plan.layout import (
     SHARD_NBYTES,
     Layout,
     plan_layout,
+    tile_layout,
 )
 from pixel_gather.request.request import ExplicitLayout, LayoutName
 
@@ -201,3 +202,155 @@ def test_plan_layout_refuses_what_cannot_be_cut(shape: tuple[int, int, int], max
     """The error says what the plan would need and what to request instead."""
     with pytest.raises(BudgetError, match="ask for a smaller window"):
         plan_layout(shape, itemsize=2, n_measurements=1, wanted="balanced", max_task_nbytes=max_task_nbytes)
+
+
+ANY = 512 * MIB
+
+
+@pytest.mark.parametrize(
+    ("shape", "pixel", "wanted", "max_task_mib", "expected"),
+    [
+        ((1000, 512, 512), (2, 1), "balanced", 512, Layout(chunk=(16, 128, 128), shard=(64, 512, 512))),
+        ((1000, 512, 512), (2, 1), "slice", 512, Layout(chunk=(1, 512, 512), shard=(63, 512, 512))),
+        ((1000, 512, 512), (2, 1), "series", 512, Layout(chunk=(63, 64, 64), shard=(63, 512, 512))),
+        ((1000, 300, 500), (1, 4), "balanced", 512, Layout(chunk=(29, 150, 125), shard=(203, 300, 500))),
+        ((7, 40, 50), (4, 2), "balanced", 512, Layout(chunk=(7, 40, 50), shard=(7, 40, 50))),
+        ((50, 512, 512), (2, 1), "balanced", 3, Layout(chunk=(6, 128, 128), shard=(6, 512, 512))),
+        ((40, 128, 128), (4, 5), "balanced", 5, Layout(chunk=(7, 128, 128), shard=(14, 128, 128))),
+        ((3, 10_980, 10_980), (2, 1), "balanced", 100, Layout(chunk=(1, 128, 128), shard=(1, 4736, 11_008))),
+        ((3, 10_980, 10_980), (2, 3), "slice", 100, Layout(chunk=(1, 523, 523), shard=(1, 1569, 10_983))),
+        ((1_000_000, 1, 1), (2, 1), "balanced", 512, Layout(chunk=(1024, 1, 1), shard=(1024, 1, 1))),
+        ((1_000_000, 512, 512), (2, 1), "balanced", 512, Layout(chunk=(17, 128, 128), shard=(102, 512, 512))),
+        (
+            (10_000_000, 512, 512),
+            (2, 1),
+            "balanced",
+            139,
+            Layout(chunk=(16, 128, 128), shard=(256, 512, 512)),
+        ),
+        ((100_000, 2000, 3000), (8, 1), "series", 64, Layout(chunk=(1, 65, 64), shard=(1, 2015, 3008))),
+    ],
+)
+def test_plan_layout_of_usual_cubes(
+    *,
+    shape: tuple[int, int, int],
+    pixel: tuple[int, int],
+    wanted: LayoutName,
+    max_task_mib: int,
+    expected: Layout,
+) -> None:
+    """An append keeps the layout of its cube, and an archive that of its first one. So they do not change."""
+    itemsize, n_measurements = pixel
+
+    assert expected == plan_layout(
+        shape,
+        itemsize=itemsize,
+        n_measurements=n_measurements,
+        wanted=wanted,
+        max_task_nbytes=max_task_mib * MIB,
+    )
+
+
+@pytest.mark.parametrize(
+    ("chunk", "shard_rows", "max_task_nbytes", "expected"),
+    [
+        ((5, 128, 128), None, ANY, ((5, 128, 128), (50, 512, 512))),
+        ((5, 128, 128), 12, ANY, ((5, 128, 128), (15, 512, 512))),
+        ((5, 128, 128), 1000, ANY, ((5, 128, 128), (100, 512, 512))),
+        ((500, 700, 100), None, ANY, ((100, 512, 100), (100, 512, 600))),
+        ((8, 100, 512), None, 13 * MIB, ((8, 100, 512), (16, 600, 512))),
+        ((8, 100, 512), None, 2 * MIB, ((8, 100, 512), (8, 200, 512))),
+        ((8, 100, 512), 16, 2 * MIB, ((8, 100, 512), (16, 100, 512))),
+    ],
+)
+def test_plan_layout_keeps_to_the_chunks_of_a_request(
+    chunk: tuple[int, int, int],
+    shard_rows: int | None,
+    max_task_nbytes: int,
+    expected: tuple[tuple[int, int, int], tuple[int, int, int]],
+) -> None:
+    """Shards have whole chunks, as many rows as the request wants, and fit the workers."""
+    layout = plan_layout(
+        (100, 512, 512),
+        itemsize=2,
+        n_measurements=1,
+        wanted=ExplicitLayout(chunk=chunk, shard_rows=shard_rows),
+        max_task_nbytes=max_task_nbytes,
+    )
+
+    assert (layout.chunk, layout.shard) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile", "pixel", "max_task_mib", "shard"),
+    [
+        ((1278, 512, 512), (512, 512), (2, 1), 512, (64, 512, 512)),
+        ((1278, 700, 300), (256, 512), (2, 3), 512, (42, 768, 512)),
+        ((10, 4000, 4000), (256, 256), (4, 2), 16, (1, 512, 4096)),
+        ((2_000_000, 512, 512), (512, 512), (2, 1), 512, (200, 512, 512)),
+    ],
+)
+def test_tile_layout_has_a_chunk_for_each_tile(
+    *,
+    shape: tuple[int, int, int],
+    tile: tuple[int, int],
+    pixel: tuple[int, int],
+    max_task_mib: int,
+    shard: tuple[int, int, int],
+) -> None:
+    """Shards have whole tiles, also where the window ends within one."""
+    itemsize, n_measurements = pixel
+
+    layout = tile_layout(
+        shape,
+        tile=tile,
+        itemsize=itemsize,
+        n_measurements=n_measurements,
+        max_task_nbytes=max_task_mib * MIB,
+    )
+
+    assert layout == Layout(chunk=(1, *tile), shard=shard)
+
+
+def test_plan_layout_names_sizes_in_an_error() -> None:
+    """Of the cube, of its tasks, and of what may be. A named layout gives no advice on shards."""
+    with pytest.raises(
+        BudgetError,
+        match=r"^a cube of 10 x 100 x 1,073,741,824 pixels would take 10 tasks of 204,800 MiB; a gather has "
+        r"at most 110,000 tasks of 512 MiB: ask for a smaller window, fewer bands or sources$",
+    ):
+        plan_layout((10, 100, 2**30), itemsize=2, n_measurements=1, wanted="slice", max_task_nbytes=ANY)
+    with pytest.raises(BudgetError, match=r"16 tasks of 2 MiB; .* or for smaller chunks and shards$"):
+        plan_layout(
+            (10, 900, 512),
+            itemsize=2,
+            n_measurements=2,
+            wanted=ExplicitLayout(chunk=(3, 256, 256)),
+            max_task_nbytes=MIB,
+        )
+
+
+def test_plan_layout_accepts_a_task_that_just_fits() -> None:
+    """And refuses it in one byte less."""
+    wanted = ExplicitLayout(chunk=(2, 8, 8), shard_rows=4)
+    nbytes = 4 * 8 * 8 * 2
+
+    layout = plan_layout((4, 8, 8), itemsize=2, n_measurements=1, wanted=wanted, max_task_nbytes=nbytes)
+
+    assert layout.shard == (4, 8, 8)
+    with pytest.raises(BudgetError):
+        plan_layout((4, 8, 8), itemsize=2, n_measurements=1, wanted=wanted, max_task_nbytes=nbytes - 1)
+
+
+def test_plan_layout_accepts_as_many_shards_as_a_gather_may_have() -> None:
+    """And refuses one more."""
+    wanted = ExplicitLayout(chunk=(1, 1, 1), shard_rows=1)
+
+    def n_shards(n_rows: int) -> int:
+        shape = (n_rows, 1, 1)
+        layout = plan_layout(shape, itemsize=1, n_measurements=1, wanted=wanted, max_task_nbytes=MIB)
+        return math.prod(layout.n_shards(shape))
+
+    assert n_shards(MAX_SHARDS) == MAX_SHARDS
+    with pytest.raises(BudgetError, match="more rows in a shard"):
+        n_shards(MAX_SHARDS + 1)

@@ -237,3 +237,111 @@ def test_placement_without_a_map_aligns_on_the_same_pixels_of_the_raster() -> No
     assert not Placement.on(grid, window(1, 2, 3, 4)).covers_same_pixels_as(
         Placement.on(grid, window(0, 2, 3, 4))
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        ({}, True),
+        ({"tile_width": 8, "nodata": 5}, True),
+        ({"transform": UTM._replace(c=UTM.c + 0.001)}, True),
+        ({"width": 41}, False),
+        ({"height": 51}, False),
+        ({"crs": None}, False),
+        ({"transform": UTM.shifted(1, 0)}, False),
+        ({"transform": None}, False),
+    ],
+    ids=str,
+)
+def test_grid_is_the_same_where_every_pixel_has_its_place(change: dict[str, Any], *, is_same: bool) -> None:
+    """How it is tiled does not matter."""
+    one, other = Grid.of(HEADER), Grid.of(replace(HEADER, **change))
+
+    assert one.is_same_grid_as(other) is is_same
+    assert other.is_same_grid_as(one) is is_same
+
+
+def test_grids_without_a_map_are_the_same_if_their_sizes_are() -> None:
+    """There is nothing else to compare."""
+    one = Grid.of(replace(HEADER, transform=None, crs=None))
+
+    assert one.is_same_grid_as(replace(one, tile_width=8))
+    assert not one.is_same_grid_as(replace(one, width=41))
+
+
+def test_window_without_a_map_is_not_one_on_a_map() -> None:
+    """Even at the same pixels."""
+    grid = Grid.of(replace(HEADER, crs=None))
+    one = Placement.on(grid, window(1, 2, 3, 4))
+    other = Placement.on(replace(grid, transform=None), window(1, 2, 3, 4))
+
+    assert not one.covers_same_pixels_as(other)
+    assert not other.covers_same_pixels_as(one)
+
+
+def test_edge_of_a_box_counts_from_a_millionth_of_a_pixel() -> None:
+    """On each of its sides. Less than that is rounding."""
+    west, south, east, north = 500_010, 4_599_970, 500_030, 4_599_990
+
+    def located(by: float) -> Window:
+        bounds = (west - by, south - by, east + by, north + by)
+        return place(WindowRule(bounds=bounds))
+
+    assert located(5e-6) == window(1, 1, 2, 2)
+    assert located(5e-5) == window(0, 0, 4, 4)
+
+
+def test_window_is_outside_only_if_no_pixel_is_inside() -> None:
+    """On each of the four sides. The message says which columns and rows it has."""
+    for col, row in ((-4, 0), (39, 0), (0, -4), (0, 49), (0, 0)):
+        assert place(WindowRule(pixels=(col, row, 5, 5))) == window(col, row, 5, 5)
+    for col, row in ((-5, 0), (40, 0), (0, -5), (0, 50)):
+        with pytest.raises(
+            SourceError,
+            match=rf"columns {col} to {col + 5}, rows {row} to {row + 5}\) lies outside its 40 x 50 pixels",
+        ):
+            place(WindowRule(pixels=(col, row, 5, 5)))
+
+
+def test_tiles_of_another_shape_are_unlike_for_tiles_alone() -> None:
+    """A window in pixels does not depend on them. On the same grid, nothing does."""
+    for change in ({"tile_width": 8}, {"tile_height": 8}):
+        other = replace(HEADER, width=41, **change)  # type: ignore[arg-type] # numbers
+        for rule, is_tile in ((WindowRule(tile=(0, 0)), True), (WindowRule(pixels=(0, 0, 5, 5)), False)):
+            arguments: dict[str, Any] = {
+                "template": Grid.of(HEADER),
+                "window": window(0, 0, 5, 5),
+                "projector": PROJECTOR,
+            }
+            if is_tile:
+                with pytest.raises(SourceError, match="on another grid"):
+                    locate_like(rule, other, **arguments)
+            else:
+                assert locate_like(rule, other, **arguments) == window(0, 0, 5, 5)
+
+
+def test_box_of_a_source_without_a_crs_is_in_its_coordinates() -> None:
+    """Unless the request names a CRS."""
+    box = WindowRule(bounds=(500_010, 4_599_970, 500_030, 4_599_990))
+    plain = replace(HEADER, crs=None)
+
+    assert place(box, plain) == window(1, 1, 2, 2)
+    with pytest.raises(SourceError, match="no CRS to find EPSG:32631"):
+        place(replace(box, crs="EPSG:32631"), plain)
+
+
+@pytest.mark.parametrize("point", [(float("nan"), 0.0), (0.0, float("inf"))])
+def test_point_that_exists_in_no_crs_is_outside(point: tuple[float, float]) -> None:
+    """One of its coordinates is enough."""
+    with pytest.raises(SourceError, match="do not exist in its CRS"):
+        place(WindowRule(point=point))
+
+
+def test_coordinates_in_the_sources_own_crs_are_not_moved() -> None:
+    """Nor are they where it has none."""
+    moved = FakeProjector(shift=1000.0)
+    point = WindowRule(point=(500_015, 4_599_985), crs=HEADER.crs)
+
+    assert locate_window(point, HEADER, projector=moved) == window(1, 1, 1, 1)
+    plain = replace(HEADER, crs=None)
+    assert locate_window(replace(point, crs=None), plain, projector=moved) == window(1, 1, 1, 1)

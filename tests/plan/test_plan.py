@@ -1,5 +1,6 @@
 """Plans: what they decide and refuse before a pixel is read."""
 
+import asyncio
 import math
 import re
 from dataclasses import dataclass, replace
@@ -12,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixel_gather.errors import BudgetError, RequestError, SourceError
-from pixel_gather.model.source import CubeRow, Source
+from pixel_gather.estimate.explain import size
+from pixel_gather.estimate.workload import FarBucket, WorkerPool
+from pixel_gather.model.source import CubeRow, SearchCost, Source
 from pixel_gather.model.status import Status
 from pixel_gather.model.window import Window
 from pixel_gather.plan.choose_template import SAMPLED_HEADERS
 from pixel_gather.plan.cube_plan import CubePlan
-from pixel_gather.plan.plan import gather_digest
+from pixel_gather.plan.plan import gather_digest, plan_cube
 from pixel_gather.read.read_shard import Pixels
 from pixel_gather.request.request import parse_request
 from support.fakes import UTM, FakeImage, FakeProjector, FakeReader, FakeTable, table_of
@@ -400,3 +403,302 @@ def test_plan_survives_msgpack(nodata: float | None, codec: str, *, placed: bool
 
     assert repr(again) == repr(plan)  # NaN differs from itself, but is written the same
     assert type(again.slots[0].grid.transform) is type(plan.slots[0].grid.transform)
+
+
+def test_plan_cube_accepts_what_is_just_within_its_limits() -> None:
+    """A limit is the most that may be, not the first that may not."""
+    plan = planned(reader_of(a=A), hrefs("a", "a", "a"))
+    exact = {
+        "usd": plan.estimate.usd,
+        "files": 3,
+        "pixels": 3 * 16 * 16 * 2,
+        "fetched_bytes": plan.estimate.fetched_nbytes,
+    }
+
+    assert planned(reader_of(a=A), hrefs("a", "a", "a"), limits=exact).shape == plan.shape
+    for name, limit in exact.items():
+        with pytest.raises(BudgetError, match=f"limits.{name}: "):
+            planned(
+                reader_of(a=A),
+                hrefs("a", "a", "a"),
+                limits=exact | {name: limit * 0.999 if name == "usd" else limit - 1},
+            )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nodata", "fits"),
+    [
+        ("uint8", 255, True),
+        ("uint8", 256, False),
+        ("int16", -32_768, True),
+        ("int16", -32_769, False),
+        ("uint8", 7.0, True),
+        ("float32", 3.4028234663852886e38, True),
+        ("float32", -3.5e38, False),
+        ("float32", "inf", True),
+        ("float32", "nan", True),
+        ("float64", 1e300, True),
+        ("complex64", 3.5e38, False),
+    ],
+)
+def test_plan_cube_takes_nodata_that_the_dtype_can_hold(dtype: str, nodata: Any, *, fits: bool) -> None:
+    """Integers exactly, floats within their range."""
+    reader = reader_of(a=A.astype(dtype))
+
+    if fits:
+        assert str(planned(reader, hrefs("a"), nodata=nodata).measurements[0].nodata) in (str(nodata), "7")
+    else:
+        with pytest.raises(RequestError, match="does not fit"):
+            planned(reader, hrefs("a"), nodata=nodata)
+
+
+def test_plan_cube_holds_a_window_against_the_largest_source() -> None:
+    """Of all that were sampled, by its pixels. The window of a million pixels is always allowed."""
+    wide = FakeImage(pixels=np.zeros((2, 1, 4000), "uint16"))
+    tall = FakeImage(pixels=np.zeros((2, 300, 300), "uint16"))
+    window = {"pixels": [0, 0, 1200, 1200]}
+
+    assert planned(reader_of(a=wide, b=tall), hrefs("a", "b"), window=window).shape == (2, 1200, 1200)
+    with pytest.raises(
+        BudgetError, match=r"is 360 times as large as .* \(4,000 x 1\), the limit is 16 times"
+    ):
+        planned(reader_of(a=wide), hrefs("a"), window=window)
+    with pytest.raises(BudgetError, match="is 16 times as large"):
+        planned(reader_of(b=tall), hrefs("b"), window={"pixels": [0, 0, 1201, 1200]})
+    assert planned(reader_of(a=A), hrefs("a"), window={"pixels": [0, 0, 1024, 1024]}).width == 1024
+    with pytest.raises(BudgetError, match="times_source"):
+        planned(reader_of(a=A), hrefs("a"), window={"pixels": [0, 0, 1024, 1025]})
+
+
+def test_plan_cube_counts_the_work_of_scenes() -> None:
+    """Two bands of three scenes, one of which has no nir, of which the index knows two headers."""
+
+    def scene(n: int, *, nir: bool = True) -> CubeRow:
+        sources = (
+            Source(href=f"s3://b/r{n}", band="red", scene=str(n)),
+            Source(href=f"s3://c/n{n}", band="nir", scene=str(n)) if nir else None,
+        )
+        return CubeRow(time_us=None, sources=sources)
+
+    table = FakeTable(
+        (scene(0), scene(1), scene(2, nir=False)),
+        bands=("red", "nir"),
+        index={"s3://b/r0": b"0", "s3://c/n0": b"1"},
+        search_cost=SearchCost(n_gets=7, n_pages=0),
+    )
+    images = {each.href: A for row in table.all_rows for each in row.sources if each is not None}
+
+    plan = planned(FakeReader(images), table, window={"pixels": [0, 0, 40, 20]}, index="x.parquet")
+
+    estimate = plan.estimate
+    header, share = 512, 0.5
+    assert estimate.n_gets == round(5 * (3 / 5 + 2))
+    assert estimate.fetched_nbytes == round(5 * (3 / 5 * header + share * (A.nbytes + 512)))
+    assert estimate.decoded_nbytes == 3 * 20 * 40 * (2 + 2)
+    assert estimate.n_puts == 1 * (2 + 2) + 20 + 45
+    told = {each.what: each for each in estimate.figures}
+    assert told["shards"].how_much == "1"
+    assert told["search"].how_much == "7 GETs"
+    assert "except 2 that are in an index" in told["GETs"].rests_on[0]
+    assert told["parts"].rests_on[0] == f"{size(share * (A.nbytes + 512))} per source, 6 sources at one time"
+
+
+def test_plan_cube_shares_the_bytes_of_a_window_among_its_strips() -> None:
+    """Each task needs its strip of each source."""
+    reader, table = FakeReader({"a": A}), table_of(*"aaaa")
+    layout = {"layout": {"chunk": [1, 10, 40], "shard_rows": 2}}
+
+    plan = planned(
+        reader, table, window={"pixels": [0, 0, 40, 50]}, output=layout, max_task_nbytes=2 * 10 * 40 * 2 * 2
+    )
+
+    assert plan.layout.shard == (2, 10, 40)
+    told = {each.what: each for each in plan.estimate.figures}
+    assert told["shards"].how_much == "10"
+    assert told["parts"].rests_on[0] == f"{size((A.nbytes + 512) / 5)} per source, 2 sources at one time"
+
+
+@pytest.mark.parametrize(
+    ("window", "n_ranges", "share"),
+    [
+        ([0, 0, 16, 16], 1, 1 / 12),
+        ([16, 16, 16, 16], 1, 1 / 12),
+        ([15, 15, 2, 2], 2, 4 / 12),
+        ([0, 0, 40, 50], 4, 1),
+        ([-100, -100, 300, 300], 4, 1),
+        ([39, 49, 5, 5], 1, 1 / 12),
+    ],
+)
+def test_plan_cube_counts_the_tiles_that_a_window_touches(
+    window: list[int], n_ranges: int, share: float
+) -> None:
+    """On 40 x 50 pixels in 3 x 4 tiles. A row of tiles is one range."""
+    estimate = planned(reader_of(a=A), hrefs("a"), window={"pixels": window}).estimate
+
+    assert estimate.n_gets == 1 + n_ranges
+    assert estimate.fetched_nbytes == 512 + round(share * (A.nbytes + 512))
+
+
+def test_plan_cube_warns_of_buckets_in_other_regions() -> None:
+    """Of those that the list has, with what their transfer costs, or who pays for it."""
+    workers = WorkerPool(
+        is_deployed=True,
+        region="eu-central-1",
+        far_buckets={
+            "b": FarBucket(region="us-west-2"),
+            "c": FarBucket(region="us-east-1", is_charged=False),
+            "d": FarBucket(region="sa-east-1"),
+        },
+    )
+    images = dict.fromkeys(("s3://e/1", "s3://b/1", "s3://b/2", "s3://c/1"), like(nbytes=10**10))
+
+    def plan(*names: str) -> CubePlan:
+        return asyncio.run(
+            plan_cube(
+                parse_request({"sources": "l.csv", "window": {"pixels": [0, 0, 40, 50]}}),
+                table=table_of(*names),
+                reader=FakeReader(images),
+                projector=FakeProjector(),
+                max_task_nbytes=2**26,
+                now=0.0,
+                deployment=workers,
+            )
+        )
+
+    assert plan(*images).warnings == (
+        (
+            "2 sources are in b in us-west-2, the workers in eu-central-1: transfer is charged and in the "
+            "price ($0.40 in all); a deployment in us-west-2 would spare it"
+        ),
+        (
+            "1 sources are in c in us-east-1, the workers in eu-central-1: its owner pays for transfer, and "
+            "each request takes longer; a deployment in us-east-1 would spare it"
+        ),
+    )
+    assert plan(*images).estimate.transfer_nbytes == pytest.approx(2 * 10**10, rel=1e-3)
+    assert plan("s3://e/1").warnings == ()
+
+
+def test_plan_cube_gives_each_shard_a_child_where_some_may_be_lost() -> None:
+    """The map counts what fails by its children."""
+    names = [f"s3://b/{n}" for n in range(600)]
+    reader, table = FakeReader(dict.fromkeys(names, A)), table_of(*names)
+    output = {"layout": {"chunk": [1, 16, 16], "shard_rows": 1}}
+
+    def per_child(**limits: Any) -> int:
+        return planned(reader, table, output=output, limits={"workers": 2} | limits).estimate.tasks_per_child
+
+    assert per_child() > 1
+    assert per_child(failed_shards=0.1) == 1
+
+
+def test_plan_cube_makes_room_for_the_rows_that_are_expected() -> None:
+    """Shards of an archive are as large as its largest cube needs. The cube itself has its own rows."""
+    few = planned(reader_of(a=A), hrefs("a"))
+    expecting = planned(reader_of(a=A), hrefs("a"), output={"archive": "x", "expected_rows": 500})
+
+    assert few.layout.shard[0] == 1
+    assert expecting.layout.shard[0] == 500
+    assert few.n_rows == expecting.n_rows == 1
+
+
+def test_plan_cube_keeps_the_grids_of_its_sample_once() -> None:
+    """They show where the sources lie."""
+    moved = like(transform=UTM.shifted(1, 1))
+
+    plan = planned(reader_of(a=A, b=moved, c=A), hrefs("a", "b", "c"), window={"pixels": [0, 0, 5, 5]})
+
+    assert [each.transform for each in plan.sampled_grids] == [UTM, UTM.shifted(1, 1)]
+
+
+def test_plan_cube_keeps_scales_and_offsets_of_the_bands_that_it_reads() -> None:
+    """By the number of each band."""
+    image = like(scales=(0.5, 2.0), offsets=(1.0, -1.0))
+
+    plan = planned(reader_of(a=image), hrefs("a"), bands=[2, 1])
+
+    assert [(each.name, each.scale, each.offset) for each in plan.measurements] == [
+        ("band_2", 2.0, -1.0),
+        ("band_1", 0.5, 1.0),
+    ]
+
+
+def test_plan_cube_warns_of_times_that_not_all_hrefs_have_and_of_a_lists_notes() -> None:
+    """The first axis is then the source."""
+    sources = {"list": "l.csv", "time": "(?P<year>\\d{4})"}
+
+    untimed = planned(reader_of(a=A), replace(hrefs("a"), notes=("a note",)), sources=sources)
+    timed = planned(reader_of(a=A), replace(hrefs("a"), has_time=True), sources=sources)
+
+    assert untimed.warnings == (
+        "sources.time finds no time in some hrefs: the cube's first axis is source, not time",
+        "a note",
+    )
+    assert timed.warnings == ()
+
+
+def test_plan_cube_compresses_only_floats_with_zfp() -> None:
+    """The error names the first measurement that is none."""
+    zfp = {"codec": "zfp", "zfp_tolerance": 0.5}
+
+    assert planned(reader_of(a=A.astype("float32")), hrefs("a"), output=zfp).zfp_tolerance == 0.5
+    with pytest.raises(RequestError, match="not for band_1"):
+        planned(reader_of(a=A.astype("float16")), hrefs("a"), output=zfp)
+
+
+def test_plan_cube_takes_the_kind_of_source_that_most_are() -> None:
+    """Of those with the most frequent dtype, those with the most frequent number of bands."""
+    one, two, float_ = A[:1], A, A[:1].astype("float32")
+    images = dict(zip("abcdefg", (float_, float_, float_, two, one, one, two), strict=True))
+
+    plan = planned(reader_of(**images, h=two), hrefs(*"abcdefgh"))
+
+    assert (plan.measurements[0].dtype, len(plan.measurements)) == ("uint16", 2)
+
+
+def test_plan_cube_takes_a_source_that_has_the_bands() -> None:
+    """Even if most have fewer."""
+    plan = planned(reader_of(a=A[:1], b=A[:1], c=A), hrefs("a", "b", "c"), bands=[2])
+
+    assert plan.slots[0].bands == (2,)
+    with pytest.raises(RequestError, match=r"s3://b/a has 1 band, not 2"):
+        planned(reader_of(a=A[:1], b=A[:1]), hrefs("a", "b"), bands=[2])
+
+
+def test_plan_cube_says_how_many_sources_were_tried_in_vain() -> None:
+    """With the first error."""
+    with pytest.raises(
+        RequestError, match=r"none of the 2 sources that were tried can be opened; the first: .*b/x"
+    ):
+        planned(reader_of(), hrefs("x", "y"))
+
+
+def test_plan_cube_says_no_more_than_it_knows_of_where_an_image_lies() -> None:
+    """The image's bounds do not exist in the window's CRS."""
+    window = {"point": [1, 2], "crs": "EPSG:4326"}
+
+    with pytest.raises(RequestError, match=r"the window's coordinates do not exist in its CRS$"):
+        planned(reader_of(a=A), hrefs("a"), window=window, projector=FakeProjector(shift=math.inf))
+
+
+def test_plan_cube_says_where_the_image_lies_in_the_windows_crs() -> None:
+    """Its bounds are transformed, as users compare them with what they have asked for."""
+    window = {"point": [1, 2], "crs": "EPSG:4326"}
+    projector = FakeProjector(shift=1000.0)
+
+    with pytest.raises(RequestError, match="lies between longitudes 501000 and 501400 and between latitudes"):
+        planned(reader_of(a=A), hrefs("a"), window=window, projector=projector)
+    with pytest.raises(RequestError, match="lies between x 500000 and 500400 and between y"):
+        planned(reader_of(a=like(crs=None)), hrefs("a"), window={"point": [1, 2], "crs": "source"})
+
+
+def test_plan_cube_refuses_a_crs_that_nobody_knows() -> None:
+    """Before a source is opened."""
+    reader = reader_of(a=A)
+    projector = FakeProjector(unknown=frozenset({"EPSG:9"}))
+
+    with pytest.raises(RequestError, match="EPSG:9 is not known") as caught:
+        planned(reader, hrefs("a"), window={"point": [1, 2], "crs": "EPSG:9"}, projector=projector)
+
+    assert caught.value.field == "window.crs"
+    assert reader.opened == []

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pixel_gather.plan.cube_plan import Append
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
 from support.fakes import FakeReader, table_of
 from support.plans import planned
@@ -58,3 +59,31 @@ def test_tasks_survive_json() -> None:
     tasks = cut_tasks(PLAN, [12])
 
     assert msgspec.json.decode(msgspec.json.encode(tasks), type=tuple[ShardTask, ...]) == tasks
+
+
+def test_cut_tasks_gives_each_range_of_rows_its_packed_headers() -> None:
+    """As it does with the list. Without packed headers the part is empty."""
+    plan = replace(PLAN, n_rows=3, layout=replace(PLAN.layout, chunk=(1, 8, 8), shard=(2, 8, 8)))
+
+    tasks = cut_tasks(plan, [10, 20], [7, 9])
+    without = cut_tasks(plan, [10, 20])
+
+    assert [(each.headers_start, each.headers_stop) for each in tasks] == [(0, 7), (7, 9)]
+    assert [(each.headers_start, each.headers_stop) for each in without] == [(0, 0), (0, 0)]
+
+
+def test_first_rows_of_an_append_fill_the_shard_that_is_there() -> None:
+    """The following shards begin where those of one gather would."""
+    append = Append(version=2, first_row=3, chunk_rows=1, versions=(), origin={})
+    layout = replace(PLAN.layout, chunk=(1, 8, 8), shard=(2, 8, 8))
+    plan = replace(PLAN, n_rows=7, layout=layout, append=append)
+
+    tasks = cut_tasks(plan, [1, 2, 3])
+
+    assert list(row_ranges(plan)) == [(3, 4), (4, 6), (6, 7)]
+    assert [each.n_rows for each in tasks] == [1, 2, 1]
+    assert [each.object_keys(plan) for each in tasks] == [
+        ["band_1/c/1/0/0"],
+        ["band_1/c/2/0/0"],
+        ["band_1/c/3/0/0"],
+    ]

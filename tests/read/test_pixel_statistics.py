@@ -119,3 +119,23 @@ def test_measure_row_of_a_strip_beside_its_source_finds_nothing_valid() -> None:
 
     assert found.n_valid == 0
     assert math.isnan(found.mean)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 70_000), (1, 70_000, 1)])
+def test_measure_row_sums_no_line_that_32_bits_cannot_hold(shape: tuple[int, int, int]) -> None:
+    """Neither a wide window of one line nor a high one of one column."""
+    pixels = np.full(shape, 65_535, "uint16")
+
+    [stats] = measure_row(pixels, whole(pixels))
+
+    assert stats.mean == 65_535
+
+
+@pytest.mark.parametrize("nodata", [None, math.nan, 7.0])
+def test_measure_row_leaves_nan_out(nodata: float | None) -> None:
+    """Whether it is nodata, or another value is, or none."""
+    pixels = np.array([[[1.0, np.nan], [3.0, np.nan]]], "float32")
+
+    (stats,) = measure_row(pixels, whole(pixels, nodata))
+
+    assert (stats.n_valid, stats.min, stats.max, stats.mean) == (2, 1, 3, 2)

@@ -1,6 +1,7 @@
 """A shard's pixels equal those of NumPy, and each failure stays in its own row."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Final
@@ -11,14 +12,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixel_gather.errors import SourceError
-from pixel_gather.model.outcome import Outcome
-from pixel_gather.model.source import CubeRow, Source
+from pixel_gather.model.outcome import Lookup, Outcome
+from pixel_gather.model.source import Cost, CubeRow, Source
 from pixel_gather.model.status import Status
+from pixel_gather.model.tile_coding import TileCoding
 from pixel_gather.model.window import Window
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask, cut_tasks, row_ranges
-from pixel_gather.read.read_shard import Pixels, ShardBuffers, read_shard
-from support.fakes import UTM, FakeImage, FakeLimiter, FakeProjector, FakeReader, FakeTable, table_of
+from pixel_gather.read.read_shard import Buffer, Pixels, ShardBuffers, ignore, read_shard
+from pixel_gather.read.referred_tiles import ReferredTiles
+from pixel_gather.read.stored_tiles import StoredTiles
+from support.fakes import (
+    UTM,
+    FakeImage,
+    FakeLimiter,
+    FakeOpened,
+    FakeProjector,
+    FakeReader,
+    FakeTable,
+    table_of,
+)
 from support.plans import planned
 from support.strategies import COMPLEXES, FLOATS, INTEGERS, images, layouts, windows_touching
 
@@ -41,6 +54,7 @@ def read(
     projector: FakeProjector | None = None,
     timeout_s: float = 5.0,
     left_s: float = inf,
+    packed_headers: Sequence[Sequence[bytes | None]] = (),
 ) -> tuple[list[Pixels], list[list[Outcome]]]:
     """Read one task into buffers that hold arbitrary values before."""
     task = task or tasks_of(plan)[0]
@@ -65,6 +79,7 @@ def read(
             limiter=limiter or FakeLimiter(),
             source_timeout_s=timeout_s,
             on_source=note,
+            packed_headers=packed_headers,
             read_until=asyncio.get_running_loop().time() + left_s,
         )
 
@@ -366,6 +381,12 @@ def test_read_shard_weighs_a_source_by_its_rows_of_tiles() -> None:
 
     assert limiter.asked == [("a", 4)]
 
+    limiter.asked.clear()
+    for height in (16, 17):
+        read(planned(reader, table, window={"pixels": [0, 16, 40, height]}), table, reader, limiter=limiter)
+
+    assert limiter.asked == [("a", 1), ("a", 2)]
+
 
 def test_read_shard_says_which_sources_were_read() -> None:
     """Only sources that were read are reported. Others are answered too fast to be a measure."""
@@ -431,3 +452,308 @@ def test_read_shard_stops_at_a_fault_of_our_own() -> None:
 
     with pytest.raises(KeyError):
         read(plan, table, reader)
+
+
+def test_shard_buffers_are_no_larger_than_the_cube() -> None:
+    """A shard may have room for more rows and lines than there are. No memory is taken for them."""
+    reader, table = FakeReader(dict.fromkeys("ab", A)), table_of("a", "b")
+    plan = planned(reader, table, window=WINDOW)
+    plan = replace(plan, layout=replace(plan.layout, shard=(64, 64, 6)))
+    task = replace(tasks_of(plan)[0], row_stop=1)
+
+    with ShardBuffers(plan).borrowed(task) as (lent,):
+        assert isinstance(lent, np.ndarray)
+        assert lent.shape == (2, 1, 5, 6)
+        assert lent.base is not None
+        assert lent.base.shape == (2, 2, 5, 6)
+
+
+def test_read_shard_records_when_and_with_what_nodata_and_scaling_each_source_was_read() -> None:
+    """Nodata is the source's own, or else the request's. Scaling is recorded if it is not the template's."""
+    scaled = FakeImage(pixels=A, header={"nodata": 3, "scales": (2.0, 1.0)})
+    reader, table = FakeReader({"a": A, "b": scaled}), table_of("a", "b")
+    plan = planned(FakeReader({"a": A}), table_of("a", "a"), window=WINDOW, nodata=9)
+
+    _, ((first,), (second,)) = read(plan, table, reader)
+
+    assert (first.nodata, first.scaling) == (9, None)
+    assert (second.nodata, second.scaling) == (3, ((2.0, 0.0), (1.0, 0.0)))
+    assert 0 < first.start_s <= first.end_s
+
+
+def test_read_shard_masks_with_the_cubes_nodata_where_a_source_declares_none() -> None:
+    """What is hidden then holds a value that is not valid."""
+    hidden = np.zeros((50, 40), dtype=bool)
+    hidden[5] = True
+    declares = FakeImage(pixels=A, header={"nodata": 9})
+    reader = FakeReader({"a": declares, "b": declares, "c": FakeImage(pixels=A, hidden=hidden)})
+    table = table_of("a", "b", "c")
+    plan = planned(reader, table, window=WINDOW, masked=True)
+
+    (buffer,), outcomes = read(plan, table, reader)
+
+    assert (buffer[:, 2, 1] == 9).all()
+    assert outcomes[2][0].nodata == 9
+
+
+def test_read_shard_leaves_a_strip_beside_its_source_empty() -> None:
+    """The source has the first lines of the window alone. The second strip has no pixel of it."""
+    reader, table = FakeReader({"a": A}), table_of("a")
+    plan = planned(reader, table, window={"pixels": [0, 40, 8, 20]})
+    plan = replace(plan, layout=replace(plan.layout, chunk=(1, 10, 8), shard=(1, 10, 8)))
+
+    found = [read(plan, table, reader, task=task) for task in tasks_of(plan)]
+
+    assert [(of_row.status, of_row.extent) for _, ((of_row,),) in found] == [
+        (Status.OK, (0, 0, 8, 10)),
+        (Status.OK, (0, 0, 0, 0)),
+    ]
+    assert (found[1][0][0] == 0).all()
+
+
+def known(image: Pixels | FakeImage, href: str = "a") -> tuple[dict[bytes, dict[str, Any]], bytes]:
+    """Return what a reader remembers of an image that was opened before, and under which name."""
+    reader = FakeReader({href: image})
+
+    async def opening() -> bytes | None:
+        return (await reader.open_(href, overview=None, cost=Cost())).packed_header
+
+    name = asyncio.run(opening())
+    assert name is not None
+    return reader.entries, name
+
+
+def test_read_shard_opens_no_source_whose_header_the_index_has() -> None:
+    """The pixels are read at once. The entry stays good for the next time."""
+    entries, name = known(A)
+    reader, table = FakeReader({"a": A}, entries=entries), table_of("a")
+    plan = planned(reader, table, window=WINDOW)
+    reader.opened.clear()
+
+    (buffer,), ((outcome,),) = read(plan, table, reader, packed_headers=[[name]])
+
+    assert reader.opened == []
+    assert (outcome.lookup, outcome.packed_header) == (Lookup.USED, name)
+    assert outcome.extent == (0, 0, 6, 5)
+    np.testing.assert_array_equal(buffer[:, 0], A[:, 4:9, 3:9])
+
+
+def test_read_shard_has_no_lookup_where_the_index_has_no_entry() -> None:
+    """The header that was read is kept for an index."""
+    reader, table = FakeReader({"a": A}), table_of("a")
+
+    _, ((outcome,),) = read(planned(reader, table, window=WINDOW), table, reader, packed_headers=[[None]])
+
+    assert (outcome.lookup, outcome.packed_header) == (Lookup.NONE, b'a "1"')
+
+
+def test_read_shard_reads_a_source_anew_that_was_replaced_since_its_header_was_indexed() -> None:
+    """No property of the earlier version remains."""
+    entries, name = known(FakeImage(pixels=A, header={"nodata": 9}))
+    now = FakeImage(pixels=A + 1, header={"etag": '"2"'})
+    reader, table = FakeReader({"a": now}, entries=entries), table_of("a")
+    plan = planned(reader, table, window=WINDOW)
+
+    (buffer,), ((outcome,),) = read(plan, table, reader, packed_headers=[[name]])
+
+    assert (outcome.status, outcome.lookup, outcome.packed_header) == (Status.OK, Lookup.STALE, b'a "2"')
+    assert (outcome.etag, outcome.nodata) == ('"2"', None)
+    np.testing.assert_array_equal(buffer[:, 0], A[:, 4:9, 3:9] + 1)
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_read_shard_reads_the_header_where_the_entry_is_unfit(*, is_broken: bool) -> None:
+    """The reader cannot use the entry, or the window cannot be placed by it."""
+    entries, name = known(FakeImage(pixels=A, header={"crs": "LOCAL"}))
+    reader, table = FakeReader({"a": A}, entries={} if is_broken else entries), table_of("a")
+    plan = planned(reader, table, window={"point": [500_055, 4_599_945], "crs": "EPSG:4326"})
+    projector = FakeProjector(unknown=frozenset({"LOCAL"}))
+
+    _, ((outcome,),) = read(plan, table, reader, projector=projector, packed_headers=[[name]])
+
+    assert (outcome.status, outcome.lookup) == (Status.OK, Lookup.UNFIT)
+    assert outcome.packed_header == b'a "1"'
+
+
+def test_read_shard_checks_that_an_indexed_source_is_current_where_no_pixel_is_read() -> None:
+    """The strip lies beside the version that the index knows, but on the present one."""
+    entries, name = known(A[:, :45])
+    now = FakeImage(pixels=A, header={"etag": '"2"'})
+    reader, table = FakeReader({"a": now}, entries=entries), table_of("a")
+    plan = planned(FakeReader({"a": A}), table, window={"pixels": [0, 35, 8, 15]})
+    plan = replace(plan, layout=replace(plan.layout, chunk=(1, 10, 8), shard=(1, 10, 8)))
+
+    (buffer,), ((outcome,),) = read(plan, table, reader, task=tasks_of(plan)[1], packed_headers=[[name]])
+
+    assert outcome.lookup is Lookup.STALE
+    np.testing.assert_array_equal(buffer[:, 0], A[:, 45:50, :8])
+
+
+CODING = TileCoding(
+    dtype="uint16",
+    is_tiled=True,
+    tile_width=16,
+    tile_height=16,
+    compression="none",
+    predictor=1,
+    byte_order="<",
+    is_interleaved=False,
+)
+
+
+class Sparse(FakeOpened):
+    """A source that stores a tile of its first band alone."""
+
+    async def read_tiles(self, window: Window, bands: Sequence[int]) -> list[list[memoryview | None]]:
+        """Return that there is none of the other bands."""
+        (first, *others) = await super().read_tiles(window, bands)
+        absent: list[list[memoryview | None]] = [[None for _ in tiles] for tiles in others]
+        return [first, *absent]
+
+
+@dataclass
+class SparseReader(FakeReader):
+    """Opens sparse sources."""
+
+    async def open_(
+        self, href: str, *, overview: int | None, cost: Cost, packed_header: bytes | None = None
+    ) -> FakeOpened:
+        """Open one."""
+        opened = await super().open_(href, overview=overview, cost=cost, packed_header=packed_header)
+        return Sparse(**vars(opened))
+
+
+def read_tiles(images: dict[str, Any], reader: FakeReader) -> tuple[StoredTiles, list[Outcome], FakeLimiter]:
+    """Read the centre tiles of sources as they are stored. The first source is the template."""
+    stored = {
+        href: replace(image, header={"coding": CODING} | dict(image.header)) for href, image in images.items()
+    }
+    first, table, limiter = next(iter(images)), table_of(*images), FakeLimiter()
+    plan = planned(FakeReader(stored), table_of(first), output={"codec": "source"})
+    plan = replace(plan, n_rows=len(images), layout=replace(plan.layout, shard=(len(images), 16, 16)))
+    reader.images = stored
+    (task,) = tasks_of(plan)
+
+    async def reading(tiles: Sequence[Buffer]) -> list[list[Outcome]]:
+        return await read_shard(
+            list(table.rows(0, len(images))),
+            tiles,
+            plan=plan,
+            task=task,
+            reader=reader,
+            projector=FakeProjector(),
+            limiter=limiter,
+            source_timeout_s=5.0,
+            on_source=ignore,
+        )
+
+    with ShardBuffers(plan).borrowed(task) as lent:
+        (tiles,) = lent
+        assert isinstance(tiles, StoredTiles)
+        outcomes = asyncio.run(reading(lent))
+    return tiles, [outcome for (outcome,) in outcomes], limiter
+
+
+def test_read_shard_keeps_tiles_as_they_are_stored() -> None:
+    """The whole window counts as on the raster. A source whose tiles are stored otherwise is unlike."""
+    other = FakeImage(pixels=A, header={"coding": replace(CODING, compression="zstd")})
+
+    tiles, outcomes, limiter = read_tiles({"a": FakeImage(pixels=A), "b": other}, FakeReader({}))
+
+    assert [each.status for each in outcomes] == [Status.OK, Status.UNLIKE]
+    assert outcomes[1].reason == "its compression is zstd, not none"
+    assert outcomes[0].extent == (0, 0, 16, 16)
+    assert [bytes(tile or b"") for (tile,) in tiles.rows[0].bands] == [
+        band[16:32, 16:32].tobytes() for band in A
+    ]
+    assert tiles.rows[1].bands == []
+    assert limiter.asked == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("nodata", "of_source", "status"),
+    [
+        (None, None, Status.OK),
+        (7, 7, Status.OK),
+        (7, 0, Status.UNLIKE),
+        (7, None, Status.UNLIKE),
+        (0, None, Status.OK),
+    ],
+)
+def test_read_shard_takes_absent_tiles_only_if_they_stand_for_the_cubes_fill_value(
+    nodata: float | None, of_source: float | None, status: Status
+) -> None:
+    """A tile that GDAL has not stored holds nodata, or 0 without one."""
+    first = FakeImage(pixels=A, header={"nodata": nodata})
+    other = FakeImage(pixels=A, header={"nodata": of_source})
+
+    tiles, outcomes, _ = read_tiles({"a": first, "b": other}, SparseReader({}))
+
+    assert outcomes[1].status is status
+    assert len(tiles.rows[1].bands) == (2 if status is Status.OK else 0)
+    assert outcomes[1].reason == (
+        None
+        if status is Status.OK
+        else "a tile is absent, which stands for 0, and absent chunks of the cube for 7"
+    )
+
+
+def test_absent_tiles_of_nan_are_those_of_a_cube_of_nan() -> None:
+    """NaN differs from itself, but stands for the same. It does not stand for 0."""
+    coding = replace(CODING, dtype="float32")
+    nan, zero = (
+        FakeImage(pixels=A.astype("float32"), header={"nodata": nodata, "coding": coding})
+        for nodata in (float("nan"), 0.0)
+    )
+
+    _, outcomes, _ = read_tiles({"a": nan, "b": nan, "c": zero}, SparseReader({}))
+
+    assert [each.status for each in outcomes] == [Status.OK, Status.OK, Status.UNLIKE]
+
+
+def test_read_shard_weighs_a_source_as_one_request_where_no_tile_is_read() -> None:
+    """Only where its tiles are is looked up."""
+    image = FakeImage(pixels=np.zeros((1, 100, 40), "uint16"), header={"coding": CODING})
+    reader, table, limiter = FakeReader({"s3://b/a": image}), table_of("s3://b/a"), FakeLimiter()
+    plan = planned(reader, table, window={"pixels": [0, 0, 40, 64]}, output={"codec": "source"})
+    tiles = ReferredTiles(1, n_bands=1)
+
+    async def reading() -> list[list[Outcome]]:
+        return await read_shard(
+            list(table.rows(0, 1)),
+            [tiles],
+            plan=plan,
+            task=tasks_of(plan)[0],
+            reader=reader,
+            projector=FakeProjector(),
+            limiter=limiter,
+            source_timeout_s=5.0,
+            on_source=ignore,
+        )
+
+    ((outcome,),) = asyncio.run(reading())
+
+    assert outcome.status is Status.OK
+    assert limiter.asked == [("s3://b/a", 1)]
+
+
+def test_read_shard_takes_no_value_of_a_source_for_nodata_that_it_does_not_declare() -> None:
+    """The cube's nodata fills what overhangs, but the source may have pixels of that value."""
+    declares = FakeImage(pixels=A, header={"nodata": 9})
+    reader, table = FakeReader({"a": declares, "b": declares, "c": A}), table_of("a", "b", "c")
+    plan = planned(reader, table, window={"pixels": [-2, 0, 4, 3]})
+
+    (buffer,), outcomes = read(plan, table, reader)
+
+    assert (buffer[:, 2, :, :2] == 9).all()
+    assert [row[0].nodata for row in outcomes] == [9, 9, None]
+
+
+def test_read_shard_keeps_the_indexed_header_of_a_source_that_cannot_be_read_now() -> None:
+    """It may be good for the next time."""
+    entries, name = known(FakeImage(pixels=A, read_error=failing(Status.CORRUPT)))
+    reader, table = FakeReader({"a": A}, entries=entries), table_of("a")
+
+    _, ((outcome,),) = read(planned(reader, table, window=WINDOW), table, reader, packed_headers=[[name]])
+
+    assert (outcome.status, outcome.packed_header) == (Status.CORRUPT, name)

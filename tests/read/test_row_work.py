@@ -61,3 +61,23 @@ def test_work_ends_with_its_shard() -> None:
             asyncio.run(read(fails=fails))
         assert sorted(events) == ["0 ended", "1 ended"]
         events.clear()
+
+
+def test_work_has_ended_when_the_shard_has() -> None:
+    """Its pixels' memory is used again at once."""
+    ended = []
+
+    async def work(start: int, _: Sequence[Sequence[Outcome]]) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            ended.append(start)
+
+    async def read() -> None:
+        async with RowWork(1, n_slots=1, step=1, work=work) as rows:
+            rows.note(0, 0, Outcome(status=Status.OK))
+            await asyncio.sleep(0)
+        assert ended == [0]
+
+    asyncio.run(read())

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,3 +76,63 @@ def test_shard_of_a_second_try_takes_no_longer_than_its_limit() -> None:
     times = ShardTimes(left_s=900, limit_s=None, late_s=120)
 
     assert [times.begin() for _ in range(3)] == [120, 120, 120]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that stands still at ``now``."""
+    clock = SimpleNamespace(now=100.0)
+    clock.monotonic = lambda: clock.now
+    monkeypatch.setattr("pixel_gather.read.time_limits.time", clock)
+    return clock
+
+
+def test_shards_share_what_is_left_of_the_workers_life(clock: SimpleNamespace) -> None:
+    """Each may take what the shards before it have left."""
+    times = ShardTimes(left_s=100, limit_s=None, late_s=None, _began_s=clock.now)
+
+    assert times.begin() == 100
+    clock.now += 30
+    assert times.begin() == 70
+
+
+def test_first_try_goes_on_while_three_quarters_of_its_limit_have_room_for_the_longest_shard(
+    clock: SimpleNamespace,
+) -> None:
+    """Of 100 s, 75 s count. After two shards of 25 s there is just room for one, and then for none."""
+    times = ShardTimes(left_s=900, limit_s=100, late_s=None, _began_s=clock.now)
+
+    times.begin()
+    clock.now += 25
+    times.begin()
+    clock.now += 25
+    times.begin()
+    clock.now += 1
+    with pytest.raises(ShardLateError, match="100 s are too short"):
+        times.begin()
+
+
+@pytest.mark.parametrize(
+    ("left_s", "late_s", "begins"), [(50, None, True), (49, None, False), (49, 10, False)]
+)
+def test_second_try_goes_on_while_there_is_time_for_twice_the_longest_shard(
+    clock: SimpleNamespace, left_s: float, late_s: float | None, *, begins: bool
+) -> None:
+    """The longest took 25 s."""
+    times = ShardTimes(left_s=left_s + 25, limit_s=None, late_s=late_s, _began_s=clock.now)
+
+    times.begin()
+    clock.now += 25
+
+    if begins:
+        assert times.begin() == left_s
+    else:
+        with pytest.raises(ShardsLeftError, match=f"{left_s} s are too short"):
+            times.begin()
+
+
+def test_second_try_goes_on_to_the_end_of_its_life_while_shards_take_no_time(clock: SimpleNamespace) -> None:
+    """Without a limit for a shard, any time that is left is enough."""
+    times = ShardTimes(left_s=0.5, limit_s=None, late_s=None, _began_s=clock.now)
+
+    assert [times.begin() for _ in range(2)] == [0.5, 0.5]

@@ -12,7 +12,7 @@ from pixel_gather.model.outcome import BandStats, Outcome, ShardResult
 from pixel_gather.model.source import Cost, CubeRow, Source
 from pixel_gather.model.status import Status
 from pixel_gather.report.report import Report, Tally
-from pixel_gather.report.run import Spread
+from pixel_gather.report.timings import Spread
 from support.fakes import FakeReader, table_of
 from support.plans import planned
 

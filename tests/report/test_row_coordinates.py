@@ -17,10 +17,12 @@ from pixel_gather.report.row_coordinates import (
     NO_TIME,
     RESERVED_NAMES,
     Values,
+    chunk_rows,
     coordinate_values,
     coordinates_of,
     difference_coordinates,
     difference_values,
+    failure_coordinate,
     table_values,
 )
 from support.fakes import FakeReader, FakeTable, table_of
@@ -272,3 +274,133 @@ def test_table_values_of_one_measurement_have_one_dimension() -> None:
     assert values["object_bytes"].tolist() == [5, 0]
     assert values["failure"].tolist() == ["", "broken"]
     assert values["pixel_digest"].tolist() == ["d", ""]
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "expected"),
+    [(0, 1024), (1, 1024), (1024, 1024), (1025, 2048), (5000, 8192), (16_384, 16_384), (10**6, 16_384)],
+)
+def test_chunks_of_coordinates_are_powers_of_two_within_limits(n_rows: int, expected: int) -> None:
+    """A small cube may grow. A large one is written in parts."""
+    assert chunk_rows(n_rows) == expected
+
+
+SCHEMA = (
+    ("time", "int64", NO_TIME, "microseconds since 1970-01-01"),
+    ("href", "string", "", None),
+    ("etag", "string", "", None),
+    ("crs", "string", "", None),
+    ("start", "float64", math.nan, "s"),
+    ("end", "float64", math.nan, "s"),
+    ("open", "float32", math.nan, "s"),
+    ("read", "float32", math.nan, "s"),
+    ("decode", "float32", math.nan, "s"),
+    ("bytes", "int64", 0, "1"),
+    ("header_bytes", "int64", 0, "1"),
+    ("requests", "int64", 0, "1"),
+    ("retries", "int64", 0, "1"),
+    ("min", "float64", math.nan, None),
+    ("max", "float64", math.nan, None),
+    ("mean", "float64", math.nan, None),
+    ("valid_fraction", "float32", 0.0, "1"),
+    ("status", "uint8", 255, None),
+    ("below_claim", "bool", False, None),
+    ("transform", "float64", math.nan, None),
+    ("offset_claimed", "float64", math.nan, None),
+    ("nodata", "float64", math.nan, None),
+    ("scale_factor", "float64", math.nan, None),
+    ("add_offset", "float64", math.nan, None),
+    ("inside_x_start", "int32", 0, None),
+    ("inside_y_start", "int32", 0, None),
+    ("inside_x_stop", "int32", 0, None),
+    ("inside_y_stop", "int32", 0, None),
+    ("failure", "string", "", None),
+)
+
+
+def test_coordinates_have_the_dtypes_fills_and_units_of_earlier_cubes() -> None:
+    """An append writes into arrays that are there. Rows that nothing was written to hold the fill."""
+    column = ListColumn(name="offset_claimed", dtype="float64", varies_in_row=False)
+    table = FakeTable(table_of("a").all_rows, has_time=True, columns=(column,))
+    plan = planned(FakeReader({"a": A[:1]}), table)
+
+    found = (
+        *coordinates_of(plan),
+        *difference_coordinates(plan, nodata=True, scaling=True, overhang=True),
+        failure_coordinate(plan),
+    )
+
+    told = [(each.name, each.dtype, each.fill, each.attributes.get("units")) for each in found]
+    np.testing.assert_equal(told, list(SCHEMA))
+    assert {each.dims[0] for each in found} == {"time"}
+    assert {each.shape for each in found} == {(1,), (1, 6)}
+
+
+def test_coordinates_of_differences_are_there_if_they_are_asked_for() -> None:
+    """Each kind by itself."""
+    plan = planned(FakeReader({"a": A[:1]}), table_of("a"))
+
+    def names(**wanted: bool) -> list[str]:
+        none = {"nodata": False, "scaling": False, "overhang": False}
+        return [each.name for each in difference_coordinates(plan, **none | wanted)]
+
+    assert names() == []
+    assert names(nodata=True) == ["nodata"]
+    assert names(scaling=True) == ["scale_factor", "add_offset"]
+    assert [each[:6] for each in names(overhang=True)] == ["inside"] * 4
+
+
+def test_values_tell_which_pixels_may_have_the_claimed_offset_already() -> None:
+    """By the darkest pixel of each band. An absent source claims nothing."""
+    column = ListColumn(name="offset_claimed", dtype="float64", varies_in_row=True)
+    plan, (first, second) = scenes(columns=(column,))
+    red, nir = first.sources
+    assert red is not None
+    assert nir is not None
+    dark = replace(OK, bands=[BandStats(n_valid=4, min=100.0)])
+    bright = replace(OK, bands=[BandStats(n_valid=4, min=900.0)])
+    claiming = CubeRow(
+        time_us=10, sources=(replace(red, columns={"offset_claimed": -1000.0}), replace(nir, columns={}))
+    )
+
+    values = values_of(plan, (claiming, second), [dark, dark], [ABSENT, dark])
+    of_bright = values_of(plan, (claiming, second), [bright, bright], [ABSENT, dark])
+
+    assert values["below_claim"].tolist() == [[True, False], [False, False]]
+    assert of_bright["below_claim"].tolist() == [[False, False], [False, False]]
+    np.testing.assert_equal(values["offset_claimed"][0].tolist(), [-1000.0, math.nan])
+
+
+def test_status_of_a_source_is_that_of_each_of_its_bands() -> None:
+    """A failed source has no statistics: NaN, nothing valid and no digest."""
+    plan, rows = planned(FakeReader({"a": A}), table_of("a", "b")), table_of("a", "b").all_rows
+    read = replace(
+        OK, bands=[BandStats(n_valid=64, mean=1.0, digest="x"), BandStats(n_valid=None, digest="y")]
+    )
+
+    values = table_values(plan, rows, [[read], [Outcome(status=Status.CORRUPT, reason="broken")]])
+
+    assert values["status"].tolist() == [[0, 0], [Status.CORRUPT, Status.CORRUPT]]
+    np.testing.assert_equal(values["valid_fraction"].tolist(), [[1.0, math.nan], [0.0, 0.0]])
+    np.testing.assert_equal(values["mean"].tolist(), [[1.0, math.nan], [math.nan, math.nan]])
+    assert values["pixel_digest"].tolist() == [["x", "y"], ["", ""]]
+    assert values["failure"].tolist() == ["", "broken"]
+
+
+def test_table_values_of_scenes_have_a_place_for_each_source() -> None:
+    """Sizes, reasons and digests, as all else."""
+    plan, rows = scenes()
+    read = replace(OK, object_nbytes=9, bands=[BandStats(digest="x")])
+
+    values = table_values(plan, rows, [[read, read], [replace(ABSENT, reason="none"), read]])
+
+    assert values["object_bytes"].tolist() == [[9, 9], [0, 9]]
+    assert values["failure"].tolist() == [["", ""], ["none", ""]]
+    assert values["pixel_digest"].tolist() == [["x", "x"], ["", "x"]]
+
+
+def test_time_of_a_row_is_that_of_the_list() -> None:
+    """Rows of a cube with times all have one."""
+    plan, rows = scenes(has_time=True)
+
+    assert values_of(plan, rows, [OK, OK], [ABSENT, OK])["time"].tolist() == [10, 20]

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
 from pixel_gather.report.run_table import column_of_run, columns_of, rows_of, shortened, text_of
+from pixel_gather.report.timings import Timings
 
 RUN = Run(
     name="fast, 2",

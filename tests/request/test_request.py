@@ -74,6 +74,15 @@ def test_digest_changes_with_any_field(change: dict[str, Any]) -> None:
     assert parse_request(PLAIN | change).digest() != parse_request(PLAIN).digest()
 
 
+def test_report_is_no_part_of_the_digest() -> None:
+    """A gather without a report makes the same cube. The stored request says so where it has none."""
+    without = parse_request(PLAIN | {"output": {"report": False}})
+
+    assert without.digest() == parse_request(PLAIN).digest()
+    assert without.to_json()["output"] == {"report": False}
+    assert "output" not in parse_request(PLAIN | {"output": {"report": True}}).to_json()
+
+
 def test_digest_of_a_plain_request_never_changes() -> None:
     """The digests never change, so unfinished cubes can be resumed and complete ones are found."""
     assert parse_request({"sources": ["s3://b/a.tif"], "window": "centre"}).digest() == "b73aa584b2ad771d"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import xarray as xr
@@ -145,10 +145,12 @@ class GrownPlace:
         return {"sources": "list", "window": {"pixels": [2, 3, 8, 6]}} | dict(more)
 
 
+CLOCKS: Final = ("start", "end", "open", "read", "decode")
+
+
 def equal_but_for_clocks(one: xr.Dataset, other: xr.Dataset) -> bool:
     """Return whether two cubes have the same variables, apart from timings."""
-    clocks = ("start", "end", "open", "read", "decode")
-    left, right = (each.drop_vars(clocks) for each in (one, other))
+    left, right = (each.drop_vars(CLOCKS) for each in (one, other))
     return set(left.variables) == set(right.variables) and all(
         _same(left[name].values, right[name].values) for name in left.variables
     )

@@ -10,7 +10,7 @@ from shapely.affinity import translate
 
 from catalog.scenes import item
 from pixel_gather.catalog.area import Area
-from pixel_gather.catalog.query import SceneQuery
+from pixel_gather.catalog.catalog_query import SceneQuery
 from pixel_gather.catalog.time_range import format_moment, parse_period, parse_time_range
 
 N_SCENES: Final = 3_000

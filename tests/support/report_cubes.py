@@ -12,7 +12,7 @@ from obstore.store import MemoryStore
 
 from pixel_gather.adapters.cube.zarr_metadata import put_array
 from pixel_gather.report.report import Cause, Report
-from pixel_gather.report.run import Spread
+from pixel_gather.report.timings import Spread
 
 NODATA = 7
 REPORT = Report(

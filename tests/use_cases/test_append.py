@@ -5,7 +5,7 @@ import itertools
 import json
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, override
 
 import numpy as np
@@ -19,10 +19,11 @@ from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube
 from pixel_gather.errors import AppendRunningError, ArrayExistsError, RequestError
 from pixel_gather.model.source import CubeRow, ListColumn, Source
 from pixel_gather.model.window import Transform
+from pixel_gather.request.request import parse_request
 from pixel_gather.use_cases import row_claim
-from pixel_gather.use_cases.append import complete_cube
+from pixel_gather.use_cases.append import complete_cube, found_list_of_append, plan_append
 from support.appends import GrownPlace, equal_but_for_clocks
-from support.fakes import UTM, FakeControl, FakeImage, FakeTable
+from support.fakes import UTM, FakeControl, FakeImage, FakeProjector, FakeTable
 from support.yielding_cube import YieldingCube
 
 N = 14
@@ -352,6 +353,73 @@ def test_two_appends_at_once_lose_nothing(seed: int) -> None:
     for row, n in enumerate(times):
         np.testing.assert_array_equal(grown.open()["band_1"][row], IMAGES[f"s3://b/{n}"][0, 3:9, 2:10])
     assert check_cube(grown.store, place="grown").differences == ()
+
+
+def test_an_append_that_goes_on_reads_the_list_that_it_has_found() -> None:
+    """It does not search again. Another request does, and so does one whose append is committed."""
+    grown = place()
+    grown.gather(rows(0, 1))
+    searched: dict[str, Any] = {"sources": {"catalog": {"file": "s3://c/x.parquet", "assets": ["red"]}}}
+    table = replace(rows(2, 3), found=b"the scenes")
+
+    def found(**request: Any) -> bytes | None:
+        given = {"window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+        asked = parse_request(given | searched | request)
+        return asyncio.run(found_list_of_append(asked, cube=grown.growing, control=grown.control))
+
+    assert found() is None
+    plan = asyncio.run(grown.planned(table, **searched))
+    assert plan is not None
+
+    assert found() == b"the scenes"
+    assert found(sources="list") is None
+    assert found(nodata=7) is None
+    assert grown.append(table, **searched) is not None
+    assert found() is None
+
+
+def test_a_dry_append_claims_and_writes_nothing() -> None:
+    """It only says what would be."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    before = state_of(grown)
+
+    found = asyncio.run(
+        plan_append(
+            parse_request(
+                {"sources": "l", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+            ),
+            table=rows(2, 3, 4),
+            reader=grown.reader,
+            projector=FakeProjector(),
+            cube=grown.growing,
+            control=grown.control,
+            max_task_nbytes=2**24,
+            is_dry=True,
+        )
+    )
+
+    assert found is not None
+    plan, tasks = found
+    assert tasks == ()
+    assert plan.append is not None
+    assert (plan.append.version, plan.first_row, plan.n_rows, plan.append.n_skipped) == (2, 3, 5, 1)
+    assert plan.append.tails == ("band_1/c/0/0/0",)
+    assert plan.append.chunk_rows == 1024
+    assert [each.number for each in plan.append.versions] == [1]
+    assert state_of(grown) == before
+
+
+def test_an_append_behind_full_shards_continues_none() -> None:
+    """Its rows are in shards of their own."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2, 3))
+
+    planned = asyncio.run(grown.planned(rows(4)))
+
+    assert planned is not None
+    assert planned[0].append is not None
+    assert planned[0].append.tails == ()
 
 
 async def read(grown: GrownPlace, key: str) -> bytes:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import obstore
 import pytest
@@ -12,7 +13,7 @@ from obstore.store import MemoryStore
 
 from pixel_gather.adapters.cube.shard_codec import chunks_of
 from pixel_gather.adapters.cube.zarr_cube import ZarrCube
-from pixel_gather.errors import StoreError
+from pixel_gather.errors import BusyError, StoreError
 from pixel_gather.model.outcome import ShardResult
 from pixel_gather.plan.shards import cut_tasks
 from pixel_gather.read.read_shard import Pixels
@@ -169,3 +170,120 @@ async def _leave_objects(place: Place, value: int) -> None:
         encoder = place.cube.encoder(_PLAN, measurement, _filled(value))
         await encoder.encode_rows(0, 1)
         await place.cube.write_shard(measurement, _TASK.shard_key(_PLAN), encoder, replaces=None)
+
+
+async def _leave_alone() -> None:
+    """The place is ours."""
+
+
+def _commit(
+    place: Place, put: Callable[[int, str | None], Any], cube: Any = None
+) -> tuple[ShardResult, bool]:
+    """Do the task with another way to put objects."""
+    committing = commit_shard(
+        _TASK,
+        plan=_PLAN,
+        cube=cube or place.cube,
+        control=place.control,
+        put=put,
+        check_claim=_leave_alone,
+        result_of=lambda stored: _result(7, stored),
+    )
+    return asyncio.run(committing)
+
+
+def test_a_worker_tells_whether_it_was_the_one() -> None:
+    """The second one has the result of the first."""
+    place = Place()
+
+    async def put(index: int, replaces: str | None) -> StoredShard | None:
+        assert replaces is None
+        obstore.put(place.store, (_FIRST, _SECOND)[index], b"x")
+        etag = await place.cube.shard_etag((_FIRST, _SECOND)[index])
+        assert etag is not None
+        return StoredShard(nbytes=5, etag=etag)
+
+    first, is_first = _commit(place, put)
+    second, is_second = _commit(place, put)
+
+    assert (is_first, is_second) == (True, False)
+    assert first == second
+    assert first.stored_nbytes == 2
+
+
+def test_a_worker_gives_up_if_others_are_faster_again_and_again() -> None:
+    """It is not an endless loop. Nothing of it is left."""
+    place, asked = Place(), []
+
+    async def never(index: int, replaces: str | None) -> None:
+        asked.append((index, replaces))
+
+    with pytest.raises(BusyError, match=f"others write shard {_TASK.index} at the same time: run again"):
+        _commit(place, never)
+
+    assert set(asked) == {(0, None)}
+    assert place.control.keys_put == []
+
+
+def test_a_sidecar_that_is_neither_put_nor_there_is_waited_for() -> None:
+    """Another PUT is on its way. If it never arrives, the worker gives up."""
+    place, tries = Place(), []
+
+    class Slow(FakeControl):
+        """Refuses files that nobody sees, for some time."""
+
+        async def put_new(self, key: str, content: bytes) -> bool:
+            tries.append(key)
+            return len(tries) > 3 and await super().put_new(key, content)
+
+    async def put(index: int, replaces: str | None) -> StoredShard | None:
+        assert replaces is None
+        return StoredShard(nbytes=5, etag=f"{index}")
+
+    place.control = Slow(files={PLAN_KEY: b"planned"})
+    assert _commit(place, put)[1]
+    assert tries == [sidecar_key(_TASK.index, "0")] * 4
+
+    place.control = Slow(files={PLAN_KEY: b"planned"})
+    place.control.put_new = _refuse
+    with pytest.raises(BusyError, match="run again"):
+        _commit(place, put)
+
+
+async def _refuse(key: str, content: bytes) -> bool:
+    assert key
+    assert content
+    return False
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_an_object_that_changes_between_is_put_again_only_in_ones_own_turn(*, is_ours: bool) -> None:
+    """The first object says whose turn it is."""
+    place, puts = Place(), []
+    etags: dict[str, str | None] = {_FIRST: None, _SECOND: None}
+
+    class Cube:
+        """Knows the ETags of objects."""
+
+        async def shard_etag(self, key: str) -> str | None:
+            return etags[key]
+
+    async def put(index: int, replaces: str | None) -> StoredShard | None:
+        puts.append((index, replaces))
+        if index == 0:
+            etags[_FIRST] = "ours"
+            return StoredShard(nbytes=5, etag="ours")
+        if replaces is None:
+            etags[_SECOND] = "theirs"
+            if not is_ours:
+                etags[_FIRST] = "theirs"
+                place.control.files[sidecar_key(_TASK.index, "theirs")] = msgspec.msgpack.encode(
+                    _result(9, ())
+                )
+            return None
+        return StoredShard(nbytes=5, etag="second")
+
+    result, is_new = _commit(place, put, Cube())
+
+    assert puts == ([(0, None), (1, None), (1, "theirs")] if is_ours else [(0, None), (1, None)])
+    assert (result.index, is_new) == ((7, True) if is_ours else (9, False))

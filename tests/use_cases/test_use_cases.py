@@ -23,11 +23,12 @@ from pixel_gather.stores import FoundCube, StoredShard
 from pixel_gather.use_cases import finish_gather as finish_gather_module
 from pixel_gather.use_cases.finish_gather import finish_gather
 from pixel_gather.use_cases.gather_shard import FilledShard, LoadedShard, gather_shard, load_shard
-from pixel_gather.use_cases.plan_gather import plan_gather
+from pixel_gather.use_cases.plan_gather import found_list_of, plan_gather
 from pixel_gather.use_cases.step_files import committed_sidecars, load_plan, load_tasks
 from support.fakes import (
     FakeControl,
     FakeCube,
+    FakeEncoder,
     FakeImage,
     FakeLimiter,
     FakeOpened,
@@ -755,3 +756,177 @@ def test_gather_shard_tells_measuring_from_writing() -> None:
     assert result.write_s >= 0.2
     assert 0 < result.measure_s < 0.2
     assert result.worker_s == result.read_s + result.measure_s + result.write_s
+
+
+def test_gather_opens_no_source_whose_header_the_index_has() -> None:
+    """The workers get the packed headers. The index of the cube has those of all sources."""
+    gather = Gather()
+
+    async def packed(name: str) -> bytes | None:
+        return (await gather.reader.open_(name, overview=None, cost=Cost())).packed_header
+
+    known = {name: asyncio.run(packed(name)) or b"" for name in NAMES[:3]}
+    gather.table = table_of(*NAMES, index=known)
+    plan, tasks = gather.plan()
+    gather.reader.opened.clear()
+    for task in tasks:
+        gather.shard(task, plan)
+
+    report = gather.finish(plan, tasks)
+
+    assert sorted(gather.reader.opened) == list(NAMES[3:])
+    assert [each.headers_stop > each.headers_start for each in tasks] == [True, True, False, False]
+    assert gather.cube.headers.keys() == set(NAMES)
+    assert report.digest == Gather().run().digest
+
+
+SEARCHED: dict[str, Any] = {"sources": {"catalog": {"file": "s3://c/x.parquet", "assets": ["red"]}}}
+
+
+def found_list(gather: Gather, **request: Any) -> bytes | None:
+    """Return the list that a gather which goes on reads in place of a search."""
+    given = {"window": {"pixels": [0, 0, 16, 20]}} | gather.request | request
+    output = {"layout": {"chunk": [2, 8, 8], "shard_rows": 2}}
+    work = found_list_of(parse_request({"output": output} | given), cube=gather.cube, control=gather.control)
+    return asyncio.run(work)
+
+
+def test_gather_that_goes_on_reads_the_list_that_it_has_found() -> None:
+    """It does not search again. Another request does, and so does one that is complete."""
+    gather = Gather(table=table_of(*NAMES, found=b"the scenes"), request=SEARCHED)
+    assert found_list(gather) is None
+    plan, tasks = gather.plan()
+
+    assert found_list(gather) == b"the scenes"
+    assert found_list(gather, window={"pixels": [0, 0, 3, 3]}) is None
+    assert found_list(gather, sources="list") is None
+    for task in tasks:
+        gather.shard(task, plan)
+    gather.finish(plan, tasks)
+    assert gather.cube.found_list == b"the scenes"
+    assert found_list(gather) is None
+
+
+def test_cube_of_a_list_keeps_no_found_list() -> None:
+    """Nor does that of a search whose list has expired."""
+    of_list = Gather(table=table_of(*NAMES, found=b"not of a search"))
+    of_list.run()
+    expired = Gather(table=table_of(*NAMES), request=SEARCHED)
+    expired.run()
+
+    assert of_list.cube.found_list is None
+    assert expired.cube.found_list is None
+
+
+def test_plan_gather_describes_the_crs_and_the_place_unless_the_caller_does() -> None:
+    """Workers need no grids of the sample. A raster without a CRS has no place."""
+    gather = Gather()
+    plan, _ = gather.plan()
+    unplaced, _ = Gather(
+        images={name: FakeImage(pixels=image, header={"crs": None}) for name, image in IMAGES.items()}
+    ).plan()
+
+    assert plan.crs is not None
+    assert plan.crs.code == "EPSG:32631"
+    assert plan.footprints is not None
+    assert plan.sampled_grids == ()
+    assert (unplaced.crs, unplaced.footprints, unplaced.sampled_grids) == (None, None, ())
+
+
+def test_gather_compresses_whole_chunks_of_rows() -> None:
+    """At least sixteen rows together, as each hand-over to threads costs."""
+    names = [f"{index:02d}.tif" for index in range(40)]
+    gather = Gather(
+        table=table_of(*names),
+        images=dict.fromkeys(names, IMAGES[NAMES[0]]),
+        request={"output": {"layout": {"chunk": [3, 20, 16], "shard_rows": 40}}},
+    )
+    plan, (task,) = gather.plan()
+    spans: list[tuple[int, int]] = []
+
+    class Noting(FakeEncoder):
+        """Notes the rows."""
+
+        async def encode_rows(self, start: int, stop: int) -> None:
+            """Note them."""
+            spans.append((start, stop))
+            await super().encode_rows(start, stop)
+
+    def encoder(plan: CubePlan, _: Any, pixels: Any) -> FakeEncoder:
+        return Noting(plan, pixels)
+
+    gather.cube.encoder = encoder  # type: ignore[assignment,method-assign] # it notes the rows
+    gather.shard(task, plan)
+
+    assert sorted(spans) == [(0, 18), (18, 36), (36, 40)]
+
+
+def test_sidecar_tells_how_long_its_worker_took_and_where() -> None:
+    """With the size of all objects."""
+    gather = Gather(images={name: np.concatenate([image, image]) for name, image in IMAGES.items()})
+    plan, tasks = gather.plan()
+
+    result = gather.shard(tasks[1], plan).result
+
+    assert result.index == 1
+    assert min(result.read_s, result.measure_s, result.write_s) > 0
+    assert result.worker_s < 60
+    assert result.stored_nbytes == 2 * 2 * 20 * 16 * 2
+    assert result.machine
+    assert [sorted(each) for each in result.pictures] == [[2, 3], [2, 3]]
+
+
+def test_finish_gather_writes_scales_and_overhangs_of_rows_only_where_they_differ() -> None:
+    """Each by itself."""
+    scaled = Gather(images=IMAGES | {NAMES[1]: FakeImage(pixels=IMAGES[NAMES[1]], header={"scales": (2.0,)})})
+    short = Gather(images=IMAGES | {NAMES[2]: IMAGES[NAMES[2]][:, :12]})
+
+    scaled.run()
+    short.run()
+
+    assert scaled.cube.coordinates["scale_factor"].tolist() == [1, 2, 1, 1, 1, 1, 1]
+    assert "inside_y_stop" not in scaled.cube.coordinates
+    assert short.cube.coordinates["inside_y_stop"].tolist() == [20, 20, 12, 20, 20, 20, 20]
+    assert "scale_factor" not in short.cube.coordinates
+    assert "nodata" not in short.cube.coordinates
+
+
+def test_finish_gather_has_no_evidence_of_lost_shards() -> None:
+    """Neither pictures nor digests, though all else is there."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    for task in tasks[1:]:
+        gather.shard(task, plan)
+
+    gather.finish(plan, tasks, max_lost_share=0.25)
+
+    (quicklooks,) = gather.cube.quicklooks
+    assert quicklooks.rows.tolist() == [2, 3, 4, 5, 6]
+    assert gather.cube.receipt is not None
+    assert gather.cube.headers.keys() == set(NAMES[2:])
+    assert gather.cube.coordinates["status"].tolist() == [Status.LOST] * 2 + [0] * 5
+    assert gather.cube.table["failure"].tolist()[:3] == ["shard 0 was lost to a worker that failed"] * 2 + [
+        ""
+    ]
+
+
+def test_finish_gather_allows_just_as_many_lost_shards_as_it_is_told() -> None:
+    """One more is too many."""
+    gather = Gather()
+    plan, tasks = gather.plan()
+    for task in tasks[2:]:
+        gather.shard(task, plan)
+
+    with pytest.raises(StoreError, match="2 of 4 shards have not been gathered, shard 0 among them"):
+        gather.finish(plan, tasks, max_lost_share=0.49)
+    assert gather.finish(plan, tasks, max_lost_share=0.5).n_lost_shards == 2
+
+
+def test_gather_of_windows_that_are_no_picture_has_no_quicklooks() -> None:
+    """Nothing is written for them."""
+    gather = Gather(request={"window": {"pixels": [0, 0, 5, 5]}})
+
+    gather.run()
+
+    assert "quicklooks" not in gather.cube.calls
+    assert gather.cube.quicklooks == ()

@@ -10,13 +10,13 @@ import obstore
 from handlers.api.problems import NoCatalogError
 from handlers.api.scene_answers import LARGEST_ANSWER_NBYTES, nbytes_of
 from handlers.settings import Settings
-from pixel_gather.adapters.catalog.catalog_search import Catalog, open_catalog
 from pixel_gather.adapters.catalog.catalog_writer import columns_key
 from pixel_gather.adapters.catalog.list_folders import FolderPool
 from pixel_gather.adapters.catalog.open_folder import Folders
+from pixel_gather.adapters.catalog.search_own_catalog import Catalog, open_catalog
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.object_store import Store, StoreSettings, open_place
-from pixel_gather.catalog.query import Position, SceneQuery
+from pixel_gather.catalog.catalog_query import Position, SceneQuery
 from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.request.href_policy import HrefPolicy
 

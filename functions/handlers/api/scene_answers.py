@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from pixel_gather.catalog.catalog_query import Position
 from pixel_gather.catalog.folders import unlisted_folders
 from pixel_gather.catalog.item import asset_hrefs, scene_key
-from pixel_gather.catalog.query import Position
 from pixel_gather.catalog.time_range import format_moment
 
 type Item = Mapping[str, Any]

@@ -16,7 +16,13 @@ from pixel_gather.report.report import Report
 
 
 async def publish(
-    report: Report, gather: str, deployment: Deployment, *, log: Log, has_grown: bool = False
+    report: Report,
+    gather: str,
+    deployment: Deployment,
+    *,
+    log: Log,
+    has_grown: bool = False,
+    has_report: bool = True,
 ) -> dict[str, Any]:
     """Write the report unless it is there, and return the gather's result. Safe to run twice.
 
@@ -26,27 +32,39 @@ async def publish(
         deployment: Where it is.
         log: For problems.
         has_grown: Whether a report that is there may be that of the cube before an append.
+        has_report: Whether the request wants a report. ``view.html`` is written in any case.
     """
     cube = deployment.cube(gather)
     written = await look_for_report(cube.store)
     if has_grown or not written.has_page:
-        usd = _usd_by_service(report, deployment)
-        written = await write_report(cube.store, place=cube.place, usd_by_service=usd, log=log)
-    return _result(report, gather, deployment, written)
+        usd = _usd_by_service(report, deployment, has_report=has_report)
+        written = await write_report(
+            cube.store, place=cube.place, usd_by_service=usd, log=log, draws=has_report
+        )
+    return _result(report, gather, deployment, written, has_report=has_report)
 
 
-async def found_result(report: Report, gather: str, deployment: Deployment) -> dict[str, Any]:
+async def found_result(
+    report: Report, gather: str, deployment: Deployment, *, has_report: bool
+) -> dict[str, Any]:
     """Return the result of a complete gather. Write no report, even where it is missing."""
     written = await look_for_report(deployment.cube(gather).store)
-    return _result(report, gather, deployment, written)
+    return _result(report, gather, deployment, written, has_report=has_report)
 
 
-def _usd_by_service(report: Report, deployment: Deployment) -> dict[str, float]:
+def _usd_by_service(report: Report, deployment: Deployment, *, has_report: bool) -> dict[str, float]:
     workers = workers_of(deployment.settings)
-    return usd_by_service(report, worker_memory_mib=workers.worker_memory_mib, max_workers=workers.n_workers)
+    return usd_by_service(
+        report,
+        worker_memory_mib=workers.worker_memory_mib,
+        max_workers=workers.n_workers,
+        has_report=has_report,
+    )
 
 
-def _result(report: Report, gather: str, deployment: Deployment, written: WrittenReport) -> dict[str, Any]:
+def _result(
+    report: Report, gather: str, deployment: Deployment, written: WrittenReport, *, has_report: bool
+) -> dict[str, Any]:
     cube = deployment.settings.cube_href(gather)
     return {
         "gather": gather,
@@ -65,5 +83,5 @@ def _result(report: Report, gather: str, deployment: Deployment, written: Writte
         "stored_nbytes": report.stored_nbytes,
         "n_shards": report.n_shards,
         "n_lost_shards": report.n_lost_shards,
-        "usd": sum(_usd_by_service(report, deployment).values()),
+        "usd": sum(_usd_by_service(report, deployment, has_report=has_report).values()),
     }

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from pixel_gather.catalog.area import SHIFTS, unwrapped
+from pixel_gather.catalog.catalog_query import Position, SceneQuery
 from pixel_gather.catalog.item import SceneKey
-from pixel_gather.catalog.query import Position, SceneQuery
 from pixel_gather.catalog.where import most_cloud
 
 type Columns = dict[str, np.ndarray[Any, Any]]

@@ -3,7 +3,7 @@
 from typing import Final
 
 from pixel_gather.estimate import assumptions, pricing, try_time_limits
-from pixel_gather.estimate.estimate import Estimate, EstimatedFigure
+from pixel_gather.estimate.estimate_result import Estimate, EstimatedFigure
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, Parts, choose_parts
 from pixel_gather.estimate.worker import Share
 from pixel_gather.estimate.workload import WorkerPool, Workload
@@ -15,6 +15,11 @@ _STORING: Final = (
     f"statistics: {assumptions.MEASURING}",
     f"compressing: {assumptions.COMPRESSING}",
     f"to be put: {assumptions.RATIO}",
+)
+_DRAWING: Final = (
+    "report",
+    f"{assumptions.DRAWING.value:,.1f} s more",
+    (f"drawn after that: {assumptions.DRAWING}",),
 )
 
 type _Line = tuple[str, str, tuple[str, ...]]
@@ -171,7 +176,7 @@ def _seconds(estimate: Estimate, work: Workload, deployment: WorkerPool) -> list
             ("until the cube is complete: a simulation of the workers, not measured on AWS",),
         ),
         *parts,
-        ("report", f"{assumptions.DRAWING.value:,.1f} s more", (f"drawn after that: {assumptions.DRAWING}",)),
+        *([_DRAWING] if work.has_report else []),
         ("bound by", estimate.bound_by, ("the binding limit: without it, the gather would end soonest",)),
         ("enough", _counted(estimate.enough_workers, "worker"), (ENOUGH,)),
     ]

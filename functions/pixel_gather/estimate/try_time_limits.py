@@ -10,7 +10,7 @@ from math import ceil
 from typing import Final
 
 from pixel_gather.estimate import assumptions, pricing
-from pixel_gather.estimate.estimate import Estimate
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.worker import Share, Worker
 from pixel_gather.estimate.workload import WorkerPool
 

@@ -128,7 +128,7 @@ def _with_all_workers(work: Workload, deployment: WorkerPool) -> Staffed:
     """Simulate a gather with as many workers as allowed."""
     worker, share = worker_of(deployment), share_of(work)
     task_s = worker.reading_s(share) + worker.storing_s(share)
-    in_a_child = min(MOST_TASKS_PER_CHILD, max(int(_LONGEST_CHILD_S / max(task_s, 1e-3)), 1))
+    in_a_child = min(MOST_TASKS_PER_CHILD, max(int(_LONGEST_CHILD_S / task_s), 1))
     chosen = replace(
         deployment, chosen_workers=None, tasks_per_child=deployment.tasks_per_child or in_a_child
     )

@@ -24,6 +24,9 @@ class Workload:
     is_decoded: bool = True
     """False if compressed tiles are stored as they are. They are neither decoded, measured nor compressed."""
 
+    has_report: bool = True
+    """Whether a report is drawn when the cube is complete."""
+
     task_nbytes: int = 0
     """Decoded size of the largest task. It must fit into a worker."""
 

@@ -12,18 +12,18 @@ import msgspec
 import obstore
 
 from pixel_gather.adapters.catalog.catalog_format import Origin
-from pixel_gather.adapters.catalog.catalog_search import Catalog, open_catalog
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
-from pixel_gather.adapters.catalog.cmr import CmrSearch, cmr_items
 from pixel_gather.adapters.catalog.geoparquet import write_geoparquet
 from pixel_gather.adapters.catalog.item_files import items_of_file
 from pixel_gather.adapters.catalog.json_http import JsonClient
+from pixel_gather.adapters.catalog.search_cmr import CmrSearch, cmr_items
+from pixel_gather.adapters.catalog.search_own_catalog import Catalog, open_catalog
 from pixel_gather.adapters.catalog.sentinel2_index import items_of_index
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects, Store, StoreSettings, open_place
 from pixel_gather.adapters.source_list.list_file import STDIN, open_list_file
-from pixel_gather.catalog.scene_search import SceneSearch
+from pixel_gather.catalog.search_criteria import SearchCriteria
 from pixel_gather.errors import RequestError, SourceError, StoreError
 from pixel_gather.headers.footprints import item_of_headers
 from pixel_gather.headers.in_order import in_order
@@ -82,7 +82,7 @@ def make_catalog(
         items_file: A collection of items, one item a line, STAC-GeoParquet, or a static catalog.
         sentinel2_index: The public Sentinel-2 index, CSV, gzipped or not.
         sources: As a request's ``sources``: footprint, grid and bands are read from the headers.
-        search: What is looked for by ``stac`` and ``cmr``: the keyword arguments of `SceneSearch.of`.
+        search: What is looked for by ``stac`` and ``cmr``: the keyword arguments of `SearchCriteria.of`.
         collection: Of scenes made from headers.
         add: Keep what the catalog holds; of a scene with the same collection and id, the new one stays.
         settings: How this machine is used.
@@ -103,7 +103,7 @@ def make_catalog(
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:
         raise RequestError(f"give one of {', '.join(given)}", field="catalog")
-    SceneSearch.of(**dict(search or {}))
+    SearchCriteria.of(**dict(search or {}))
     place = None if items is not None else _whole_place(named[0], given[named[0]])
     kept_place = place if stac is None else without_query(stac)
     origin = Origin(kind=named[0], place=kept_place, search=dict(search or {}), collection=collection)
@@ -268,7 +268,7 @@ def _described(
     """Return the items of whatever names items."""
     if origin.kind == "items":
         return (each if isinstance(each, Mapping) else each.to_dict() for each in items or ())
-    wanted = SceneSearch.of(**origin.search)
+    wanted = SearchCriteria.of(**origin.search)
     if origin.kind == "stac":
         return items_of_api(wanted, stac or origin.place)  # the former may hold a key, which is not kept
     if origin.kind == "cmr":

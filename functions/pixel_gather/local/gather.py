@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from pixel_gather.adapters.cube.stored_table import StoredTable
+    from pixel_gather.local.view import ViewedCube
 
 _log: Final = logging.getLogger(__name__)
 
@@ -207,6 +208,16 @@ class Gathered:
         store = ObjectStore(open_place(self.place, self.stores), read_only=True)
         on_s3: xr.Dataset = xr.open_zarr(store)
         return on_s3
+
+    def view(self, *, open_browser: bool = True) -> "ViewedCube":
+        """Show the cube's pixels in a browser; see `pixel_gather.view`. Returns at once.
+
+        Args:
+            open_browser: Open the page in the default browser.
+        """
+        from pixel_gather.local.view import view  # noqa: PLC0415 # a server, which a gather does not need
+
+        return view(self.place, open_browser=open_browser, stores=self.stores)
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the first picture, and a table."""
@@ -345,7 +356,7 @@ async def gather_listed(
         found = await find_cube(cube, gather_digest(request, job.table))
         if found is not None and (report := found.complete_report()) is not None:
             return await _ended(
-                cube, report, was_complete=True, settings=job.settings, on_complete=on_complete
+                cube, report, request, was_complete=True, settings=settings, on_complete=on_complete
             )
         plan, tasks = await plan_gather(
             request,
@@ -365,7 +376,9 @@ async def gather_listed(
         report = await finish_gather(plan=plan, tasks=tasks, cube=cube, control=controls.below(plan.claim))
         await controls.clear()
         _log.info("%s is complete", cube.place)
-        return await _ended(cube, report, was_complete=False, settings=job.settings, on_complete=on_complete)
+        return await _ended(
+            cube, report, request, was_complete=False, settings=settings, on_complete=on_complete
+        )
 
 
 def _folder_of(place: str, request: GatherRequest, settings: Settings) -> GrowingZarrCube | None:
@@ -395,7 +408,13 @@ async def _append(
             report = (await complete_cube(growing)).complete_report()
             assert report is not None  # noqa: S101 # it is complete
             return await _ended(
-                cube, report, was_complete=True, settings=settings, on_complete=on_complete, n_appended=0
+                cube,
+                report,
+                request,
+                was_complete=True,
+                settings=settings,
+                on_complete=on_complete,
+                n_appended=0,
             )
         plan, tasks = planned
         n_rows = plan.n_rows - plan.first_row
@@ -408,7 +427,13 @@ async def _append(
         await control.clear()
         _log.info("%s has %s more", place, counted(n_rows, "row"))
         return await _ended(
-            cube, report, was_complete=False, settings=settings, on_complete=on_complete, n_appended=n_rows
+            cube,
+            report,
+            request,
+            was_complete=False,
+            settings=settings,
+            on_complete=on_complete,
+            n_appended=n_rows,
         )
 
 
@@ -437,13 +462,14 @@ async def _planned_append(
 async def _ended(
     cube: ZarrCube,
     report: Report,
+    request: GatherRequest,
     *,
     was_complete: bool,
     settings: Settings,
     on_complete: Callable[[Gathered], None],
     n_appended: int | None = None,
 ) -> Gathered:
-    """Draw the report if it is missing, for example because an earlier run was stopped before that."""
+    """Draw the report if it is wanted and missing, for example because an earlier run was stopped before."""
     gathered = Gathered(
         place=cube.place,
         report=report,
@@ -454,7 +480,9 @@ async def _ended(
     on_complete(gathered)
     written = await look_for_report(cube.store)
     if settings.draws_report and not (was_complete and written.has_page):
-        written = await write_report(cube.store, place=cube.place, usd_by_service=None, log=_log)
+        written = await write_report(
+            cube.store, place=cube.place, usd_by_service=None, log=_log, draws=request.output.report
+        )
     page = f"{cube.place.rstrip('/')}/{PAGE_KEY}" if written.has_page else None
     return replace(gathered, page=page)
 

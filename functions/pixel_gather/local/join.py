@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import zarr
 
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
+from pixel_gather.adapters.cube.bounded_codecs import open_foreign_dataset
+from pixel_gather.adapters.cube.open_group import errors_of_cube
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.join.copied_cube import copy_cubes
@@ -198,10 +199,8 @@ def open_joined(
     repository = open_repository(place, stores)
     store = repository.at(version)
     joined = chosen(read_groups(store), group)
-    import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
-
-    register_codecs()  # cubes of zfp, or of tiles as they were, need them
-    whole: xr.Dataset = xr.open_zarr(store, group=joined.name, consolidated=False)
+    with errors_of_cube(str(place)):
+        whole = open_foreign_dataset(store, joined.name)
     there = joined.presence
     found = whole if there.all() else whole.isel({joined.dim: np.flatnonzero(there)})
     return found.drop_vars("presence")

@@ -13,7 +13,7 @@ from pixel_gather.adapters.cube.stored_table import StoredTable
 from pixel_gather.adapters.cube.zarr_cube import FOUND_LIST_KEY
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import Objects
-from pixel_gather.catalog.repeated_searches import searches_of
+from pixel_gather.catalog.replayed_searches import searches_of
 from pixel_gather.catalog.scene_sources import asset_choices, band_numbers
 from pixel_gather.errors import BudgetError, GatherError, RequestError, StoreError
 from pixel_gather.joining.copied_receipt import JOINED

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pixel_gather.adapters.catalog.asked_scenes import opened_folder
-from pixel_gather.adapters.catalog.find_scenes import (
+from pixel_gather.adapters.catalog.found_scenes import (
     Duplicates,
     FoundScenes,
     Item,
@@ -17,15 +16,16 @@ from pixel_gather.adapters.catalog.find_scenes import (
 from pixel_gather.adapters.catalog.json_http import JsonClient
 from pixel_gather.adapters.catalog.list_folders import N_LISTINGS, FolderPool
 from pixel_gather.adapters.catalog.open_folder import Folders
+from pixel_gather.adapters.catalog.search_for_request import opened_folder
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
-from pixel_gather.catalog.scene_search import MOST_SCENES, SceneSearch
+from pixel_gather.catalog.search_criteria import MOST_SCENES, SearchCriteria
 from pixel_gather.errors import RequestError
 from pixel_gather.local.gather import check_place
 from pixel_gather.request.href_policy import IN_PROCESS
 from pixel_gather.request.web_address import same_host_only
 
-__all__ = ["N_LISTINGS", "FoundScenes", "Item", "SceneSearch", "found_scenes", "items_of_api", "search"]
+__all__ = ["N_LISTINGS", "FoundScenes", "Item", "SearchCriteria", "found_scenes", "items_of_api", "search"]
 
 
 def search(
@@ -69,7 +69,7 @@ def search(
         BudgetError: More scenes are found than ``most``.
         StoreError: The catalog or the API cannot be read.
     """
-    wanted = SceneSearch.of(
+    wanted = SearchCriteria.of(
         bbox=bbox,
         point=point,
         geojson=geojson,
@@ -91,7 +91,7 @@ def search(
 
 
 def found_scenes(
-    wanted: SceneSearch,
+    wanted: SearchCriteria,
     *,
     catalog: str | os.PathLike[str] | None,
     stac: str | None,
@@ -117,6 +117,6 @@ def found_scenes(
     return replace(found, items=tuple(run(pool.with_images(found.items))))
 
 
-def items_of_api(wanted: SceneSearch, api: str) -> Iterator[dict[str, Any]]:
+def items_of_api(wanted: SearchCriteria, api: str) -> Iterator[dict[str, Any]]:
     """Yield what a STAC API finds; other hosts than the API's own are not asked."""
     return stac_items(wanted, api, JsonClient(same_host_only(api, field="stac")))

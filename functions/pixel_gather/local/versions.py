@@ -12,7 +12,7 @@ from pixel_gather.adapters.cube.compact_cube import (
     kept_versions,
 )
 from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube, version_key
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
+from pixel_gather.adapters.cube.open_group import errors_of_cube
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import StoreSettings
 from pixel_gather.errors import RequestError
@@ -59,24 +59,23 @@ def open_cube(
         MissingExtraError: xarray is not installed.
     """
     check_extra("xarray", "datasets")
-    import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
     from zarr.storage import ObjectStore  # noqa: PLC0415 # 0.2 s
 
-    register_codecs()  # a cube of zfp, or of tiles as they were, needs them
+    from pixel_gather.adapters.cube.bounded_codecs import open_foreign_dataset  # noqa: PLC0415 # as above
+    from pixel_gather.adapters.cube.version_store import VersionStore  # noqa: PLC0415 # as above
+
     growing = _growing(cube, stores)
     found = _found(growing)
     number = found.version if version is None else _number_of(found, version)
     store = ObjectStore(growing.store, read_only=True)
-    if number != found.version:
-        from pixel_gather.adapters.cube.version_store import VersionStore  # noqa: PLC0415 # as above
-
-        root = run(growing.read_object(version_key(number)))
-        if root is None:
-            raise RequestError(f"version {number} was forgotten", field=_FIELD)
-        opened: xr.Dataset = xr.open_zarr(VersionStore(store, root.content))
-        return opened
-    present: xr.Dataset = xr.open_zarr(store)
-    return present
+    if number == found.version:
+        with errors_of_cube(growing.place):
+            return open_foreign_dataset(store)
+    root = run(growing.read_object(version_key(number)))
+    if root is None:
+        raise RequestError(f"version {number} was forgotten", field=_FIELD)
+    with errors_of_cube(growing.place):
+        return open_foreign_dataset(VersionStore(store, root.content))
 
 
 def compact(cube: str | os.PathLike[str], *, stores: StoreSettings | None = None) -> Compacted:

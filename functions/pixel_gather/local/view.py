@@ -8,12 +8,15 @@ answers only its own host name, and it reads only objects below the cube.
 import logging
 import os
 import secrets
+import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final, override
+from threading import Thread
+from typing import Any, Final, Self, override
 from urllib.parse import quote, unquote
 
 import obstore
@@ -34,6 +37,7 @@ _log: Final = logging.getLogger(__name__)
 
 _LOOPBACK: Final = "127.0.0.1"
 _TOKEN_NBYTES: Final = 24
+_CLOSES_WITHIN_S: Final = 0.1
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".json": "application/json",
@@ -72,6 +76,82 @@ class CubeServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log an error of one connection, such as a closed tab, instead of printing a traceback."""
         _log.debug("a connection ended", exc_info=True)
+
+
+class ViewedCube:
+    """A cube that a browser on this machine can show, until `close` or the end of the process.
+
+    A context manager: the server ends with the context.
+    """
+
+    def __init__(self, ended: ExitStack, server: CubeServer) -> None:
+        """Answer requests in a thread from now on.
+
+        Args:
+            ended: Closes the server and what it reads.
+            server: Already listening.
+        """
+        self.url: str = server.url
+        """Address of the page. It holds a random token, and works on this machine only."""
+        self._ended = ended
+        thread = Thread(target=server.serve_forever, args=(_CLOSES_WITHIN_S,), daemon=True)
+        thread.start()
+        ended.callback(thread.join)
+        ended.callback(server.shutdown)
+
+    def close(self) -> None:
+        """End the server. A second call does nothing."""
+        self._ended.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the server."""
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<cube shown at {self.url}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a link that opens the page."""
+        url = escape(self.url)
+        return f'<a href="{url}" target="_blank" rel="noopener">{url}</a>'
+
+
+def view(
+    cube: str | os.PathLike[str],
+    *,
+    group: str | None = None,
+    open_browser: bool = True,
+    stores: StoreSettings | None = None,
+) -> ViewedCube:
+    """Show a cube's pixels in a browser, as ``pixel-gather view`` does. Returns at once.
+
+    A small server in this process reads the cube with your credentials. It listens on 127.0.0.1 and answers
+    only requests that know the random token in its address. It writes nothing. It ends with ``close()``, with
+    a ``with`` statement, or with the process.
+
+    Args:
+        cube: A folder, or ``s3://bucket/prefix``, of a cube, of joined cubes or of a virtual cube.
+        group: Of joined cubes: the group, where there are several.
+        open_browser: Open the page in the default browser. On a machine without one, the address is in
+            ``url`` all the same.
+        stores: How to access S3.
+
+    Raises:
+        RequestError: The place is neither a local folder nor on S3, or it has no such group.
+        StoreError: No cube is there, or it cannot be read.
+        MissingExtraError: Cubes are joined there, and icechunk is not installed.
+        DeniedError: There are no AWS credentials, or the requested profile does not exist.
+    """
+    with ExitStack() as opening:
+        server = opening.enter_context(serving_cube(cube, group=group, stores=stores))
+        viewed = ViewedCube(opening.pop_all(), server)
+    if open_browser:
+        webbrowser.open(viewed.url)
+    return viewed
 
 
 @contextmanager

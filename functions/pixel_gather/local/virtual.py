@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from pixel_gather.adapters.cube.tile_codecs import register_codecs
+from pixel_gather.adapters.cube.bounded_codecs import open_foreign_dataset
+from pixel_gather.adapters.cube.open_group import errors_of_cube
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.join.repository import Repository
 from pixel_gather.adapters.join.virtual_cube import VirtualCube
@@ -144,10 +145,8 @@ def open_virtual(
         DeniedError: There are no AWS credentials, or the requested profile does not exist.
     """
     store = open_repository(place, stores).at(version, changed=_CHANGED)
-    import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
-
-    register_codecs()
-    found: xr.Dataset = xr.open_zarr(store, consolidated=False)
+    with errors_of_cube(str(place)):
+        found = open_foreign_dataset(store)
     if "status" not in found.variables:
         raise RequestError("joined cubes are there: open them by open_joined", field="place")
     return found

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.estimate.estimate import Estimate
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.model.footprints import Footprints
 from pixel_gather.model.source import Header, ListColumn
 from pixel_gather.model.tile_coding import AS_STORED, TileCoding
@@ -167,6 +167,11 @@ class CubePlan:
     def sign(self) -> str:
         """Who signs for the sources; ``none`` for nobody."""
         return str(self.request.get("sources", {}).get("sign", "none"))
+
+    @property
+    def has_report(self) -> bool:
+        """Whether a report is to be drawn beside the cube."""
+        return bool(self.request.get("output", {}).get("report", True))
 
     @property
     def was_searched(self) -> bool:

@@ -157,16 +157,16 @@ def _explicit(
     n_rows, height, width = shape
     rows, y, x = (min(asked, there) for asked, there in zip(wanted.chunk, shape, strict=True))
     padded_width = _up_to(width, x)
-    strip = _strip_height(height, y, rows * padded_width * pixel_nbytes, max_task_nbytes)
-    strip_nbytes = strip * padded_width * itemsize
-    task_row_nbytes = strip * padded_width * pixel_nbytes
-    most = max(max_task_nbytes // task_row_nbytes // rows, 1) * rows
-    planned = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
-    shard_rows = _up_to(min(wanted.shard_rows or planned, n_rows), rows)
-    return Layout(
-        chunk=(rows, y, x),
-        shard=(shard_rows if wanted.shard_rows else min(shard_rows, most), strip, padded_width),
-    )
+    shard_rows = _up_to(min(wanted.shard_rows, n_rows), rows) if wanted.shard_rows else None
+    line_nbytes = (shard_rows or rows) * padded_width * pixel_nbytes
+    strip = _strip_height(height, y, line_nbytes, max_task_nbytes)
+    if shard_rows is None:
+        strip_nbytes = strip * padded_width * itemsize
+        task_row_nbytes = strip * padded_width * pixel_nbytes
+        most = max(max_task_nbytes // task_row_nbytes // rows, 1) * rows
+        planned = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
+        shard_rows = min(_up_to(planned, rows), most)
+    return Layout(chunk=(rows, y, x), shard=(shard_rows, strip, padded_width))
 
 
 def _planned_chunk(wanted: "LayoutName", shape: tuple[int, int, int], itemsize: int) -> tuple[int, int, int]:

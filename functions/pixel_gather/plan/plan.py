@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from pixel_gather.errors import BudgetError, RequestError
-from pixel_gather.estimate.estimate import Estimate
-from pixel_gather.estimate.make_estimate import estimate_on_aws
+from pixel_gather.estimate.compute_estimate import estimate_on_aws
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.pricing import n_puts
 from pixel_gather.estimate.range_parts import HERE, LAMBDA, MOST_PARTS, Parts, choose_parts
 from pixel_gather.estimate.workload import WorkerPool, Workload
@@ -115,6 +115,7 @@ async def plan_cube(
     work = replace(
         _workload(drafts, table, layout, measurements, in_flight=on_aws.in_flight),
         is_decoded=not request.passes_through,
+        has_report=request.output.report,
     )
     estimate = estimate_on_aws(work, on_aws)
     plan = CubePlan(

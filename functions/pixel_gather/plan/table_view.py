@@ -128,13 +128,13 @@ class TableView:
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """Yield runs [first, last + 1) of neighbouring rows of the table."""
-        first: int | None = None
-        last = -1
+        run: range | None = None
         for row in self.kept[start:stop]:
-            if first is not None and row != last + 1:
-                yield first, last + 1
-                first = None
-            first = row if first is None else first
-            last = row
-        if first is not None:
-            yield first, last + 1
+            if run is not None and row == run.stop:
+                run = range(run.start, row + 1)
+            else:
+                if run is not None:
+                    yield run.start, run.stop
+                run = range(row, row + 1)
+        if run is not None:
+            yield run.start, run.stop

@@ -137,7 +137,9 @@ class QuicklookAlbum:
             Quicklooks(
                 measurement=measurement.name,
                 rows=np.array(list(pictures), dtype="int64"),
-                pixels=np.frombuffer(b"".join(pictures.values()), measurement.dtype).reshape(-1, *shape),
+                pixels=np.frombuffer(b"".join(pictures.values()), measurement.dtype).reshape(
+                    len(pictures), *shape
+                ),
                 step=step,
             )
             for measurement, pictures in zip(self.plan.measurements, self._pictures, strict=True)

@@ -3,13 +3,15 @@
 from math import ceil
 
 from pixel_gather.estimate import assumptions
-from pixel_gather.estimate.make_estimate import finish_s_of, plan_s_of
+from pixel_gather.estimate.compute_estimate import drawing_s_of, finish_s_of, plan_s_of
 from pixel_gather.estimate.pricing import n_puts, usd_on_aws
 from pixel_gather.estimate.workload import Workload
 from pixel_gather.report.report import Report
 
 
-def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) -> dict[str, float]:
+def usd_by_service(
+    report: Report, *, worker_memory_mib: int, max_workers: int, has_report: bool = True
+) -> dict[str, float]:
     """Return the cost of a gather in US dollars by service.
 
     Requests, invocations and seconds are those of the report. The rest is estimated: each worker's start,
@@ -19,6 +21,7 @@ def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) 
         report: The gather's report.
         worker_memory_mib: The deployment's, used if the report has none.
         max_workers: The deployment's limit: no more workers have started.
+        has_report: Whether a report was drawn.
     """
     puts = n_puts(
         n_tasks=report.n_shards, n_measurements=len(report.measurements), n_rows=report.shape[0], n_columns=0
@@ -30,6 +33,7 @@ def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) 
         decoded_nbytes=0,
         n_tasks=report.n_shards,
         n_puts=puts,
+        has_report=has_report,
     )
     n_children = ceil(report.n_shards / (report.tasks_per_child or 1))
     starts_s = min(n_children, max_workers, report.most_workers or max_workers) * assumptions.COLD_START.value
@@ -41,7 +45,7 @@ def usd_by_service(report: Report, *, worker_memory_mib: int, max_workers: int) 
         n_children=n_children,
         worker_s=report.worker_s + starts_s + round_trips_s,
         worker_mib=report.worker_memory_mib or worker_memory_mib,
-        beside_s=plan_s_of(work) + finish_s_of(work) + assumptions.DRAWING.value,
+        beside_s=plan_s_of(work) + finish_s_of(work) + drawing_s_of(work),
     )
     if report.transfer_usd_per_byte:
         usd["transfer"] = report.fetched_nbytes * report.transfer_usd_per_byte

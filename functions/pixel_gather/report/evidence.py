@@ -9,7 +9,8 @@ import numpy as np
 
 from pixel_gather.model.footprints import Footprints
 from pixel_gather.report.report import Report
-from pixel_gather.report.run import Floats, Integers, Run
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Floats, Integers
 
 type Mask = np.ndarray[Any, np.dtype[np.bool_]]
 type Image = np.ndarray[Any, np.dtype[Any]]

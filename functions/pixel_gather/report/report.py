@@ -20,8 +20,8 @@ from pixel_gather.model.source import CubeRow
 from pixel_gather.model.status import Status
 from pixel_gather.plan.cube_plan import OVERHANG_IS_NODATA, OVERHANG_IS_ZERO, PARTLY_OUTSIDE, CubePlan
 from pixel_gather.report.below_claimed_offset import claims_offsets, is_below_claim
-from pixel_gather.report.run import Timings, TimingSummary
 from pixel_gather.report.run_table import LABEL_WIDTH, RunColumn, open_share, rows_of
+from pixel_gather.report.timings import Timings, TimingSummary
 
 _MOST_CAUSES: Final = 100
 _MOST_HREFS: Final = 20

@@ -10,7 +10,8 @@ from typing import Final
 
 from pixel_gather.report import published
 from pixel_gather.report.published import PublishedRun, PublishedSpread
-from pixel_gather.report.run import Run, Spread, TimingSummary
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Spread, TimingSummary
 
 LABEL_WIDTH: Final = 22
 """Width of the labels, in characters."""

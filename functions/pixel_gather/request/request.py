@@ -373,6 +373,11 @@ class Output(_Model):
     zfp_tolerance: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="Largest error of a value with codec zfp. 0 is lossless."
     )
+    report: bool = Field(
+        default=True,
+        description="false: draw no report, which takes seconds. The receipt, rows.parquet and view.html are "
+        "written all the same, and pixel-gather report draws one later.",
+    )
 
     @field_validator("append_to", mode="before")
     @classmethod
@@ -525,11 +530,11 @@ class GatherRequest(_Model):
     def digest(self) -> str:
         """Return 16 hexadecimal digits that are equal only for requests of the same cube.
 
-        Limits, the header index, who signs, and the cube's name are left out: they do not change the cube's
-        content.
+        Limits, the header index, who signs, the cube's name and the report are left out: they do not change
+        the cube's content.
         """
         made_of = self.without_key().model_dump(
-            mode="json", exclude={"limits": True, "index": True, "output": {"name", "append_to"}}
+            mode="json", exclude={"limits": True, "index": True, "output": {"name", "append_to", "report"}}
         )
         if self.duplicates == "skip":
             del made_of["duplicates"]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import override
 
-from pixel_gather.adapters.catalog.catalog_search import Catalog
+from pixel_gather.adapters.catalog.search_own_catalog import Catalog
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.catalog.area import Area
+from pixel_gather.catalog.catalog_query import SceneQuery
 from pixel_gather.catalog.item import asset_hrefs
-from pixel_gather.catalog.query import SceneQuery
 from pixel_gather.errors import GatherError
 
 

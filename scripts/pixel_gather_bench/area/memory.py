@@ -6,7 +6,7 @@ import tracemalloc
 from dataclasses import dataclass
 from typing import Final
 
-from pixel_gather.adapters.catalog.catalog_search import Catalog
+from pixel_gather.adapters.catalog.search_own_catalog import Catalog
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.catalog.area import Area
 from pixel_gather_bench.area.clients import links_of

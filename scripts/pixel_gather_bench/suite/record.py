@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Timings
 from pixel_gather_bench.machine import machine_in_words
 from pixel_gather_bench.suite.job import Job
 from pixel_gather_bench.suite.source_times import Columns, Failure

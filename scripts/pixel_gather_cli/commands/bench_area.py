@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.adapters.catalog.catalog_search import Catalog, open_catalog
+from pixel_gather.adapters.catalog.search_own_catalog import Catalog, open_catalog
 from pixel_gather.adapters.event_loop import open_runner
 from pixel_gather.adapters.object_store.object_store import open_place
 from pixel_gather.catalog.area import Area, Box, check_box

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from pixel_gather.estimate.estimate import EstimatedFigure
+from pixel_gather.estimate.estimate_result import EstimatedFigure
 from pixel_gather.local.gather import dry_run
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather_cli.request_options import request_of, request_options, settings_of, settings_options

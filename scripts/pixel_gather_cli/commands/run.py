@@ -2,7 +2,7 @@
 
 import json
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -18,13 +18,10 @@ from pixel_gather_cli.request_options import request_of, request_options, settin
 @request_options
 @settings_options
 @click.option("--to", metavar="PLACE", help="Folder or s3://bucket/prefix of a new cube.")
-@click.option("--no-report", is_flag=True, help="Write no report and no view.html beside the cube.")
 @open_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-def run_command(
-    *, to: str | None, no_report: bool, opens: bool, as_json: bool, quiet: bool, **options: Any
-) -> int:
+def run_command(*, to: str | None, opens: bool, as_json: bool, quiet: bool, **options: Any) -> int:
     """Gather in this process, to a folder or S3. After a stop, the same command resumes.
 
     With --append-to instead of --to, rows are added to a cube. Sources that it has already are left out.
@@ -35,9 +32,9 @@ def run_command(
     pixel-gather run --sources list.txt --point 11.35,46.5 --size 64,64 --to cube.zarr
     pixel-gather run --sources new.txt --point 11.35,46.5 --size 64,64 --append-to cube.zarr
     """
-    if no_report and opens:
+    if options["no_report"] and opens:
         raise click.UsageError("give --no-report or --open, not both")
-    request, settings = request_of(options), replace(settings_of(options), draws_report=not no_report)
+    request, settings = request_of(options), settings_of(options)
     if (to is None) == (request.output.append_to is None):
         raise click.UsageError("give --to for a new cube, or --append-to for one that is there")
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
 // Decodes chunks of Blosc 1 (https://github.com/Blosc/c-blosc, README_CHUNK_FORMAT.rst) with LZ4 or Zstandard inside.
 // numcodecs has a decoder in WebAssembly. It is not used, because its glue makes functions from text, which the page's
 // content security policy forbids, and because it would make the page eight times as large.
-import { decompress } from "fzstd";
+import { checkSize, decodeZstd } from "./zstd.js";
 
 const HEADER_BYTES = 16;
 const SHUFFLED = 1;
@@ -13,18 +13,19 @@ const ZSTD = 4;
 const MOST_SPLITS = 16;
 const LEAST_SPLIT_VALUES = 128;
 
-export function decodeBlosc(bytes) {
+export function decodeBlosc(bytes, most = Infinity) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const [version, flags, valueBytes] = [bytes[0], bytes[2], bytes[3]];
   const [size, blockSize] = [view.getUint32(4, true), view.getUint32(8, true)];
   if (version !== 2) throw new Error(`Blosc's format ${version} is unknown`);
   if (!blockSize) throw new Error("Blosc data are damaged");
+  checkSize(size, most);
   if (flags & COPIED) return bytes.slice(HEADER_BYTES, HEADER_BYTES + size);
   const inner = flags >> 5;
   if (inner !== LZ4 && inner !== ZSTD) throw new Error("inside Blosc is neither LZ4 nor Zstandard");
 
   const decoded = new Uint8Array(size);
-  const block = new Uint8Array(blockSize);
+  const block = new Uint8Array(Math.min(blockSize, size));
   for (let start = 0, index = 0; start < size; start += blockSize, index++) {
     const length = Math.min(blockSize, size - start);
     const isSplit = !(flags & NOT_SPLIT) && length === blockSize && valueBytes <= MOST_SPLITS && blockSize / valueBytes >= LEAST_SPLIT_VALUES;
@@ -36,7 +37,7 @@ export function decodeBlosc(bytes) {
       const target = block.subarray(at, at + partLength);
       if (stored === partLength) target.set(part);
       else if (inner === LZ4) decodeLz4(part, target);
-      else target.set(decompress(part));
+      else target.set(decodeZstd(part, partLength));
       from += 4 + stored;
     }
     const target = decoded.subarray(start, start + length);

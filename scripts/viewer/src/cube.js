@@ -1,15 +1,7 @@
 // Reads a cube: its metadata, windows of a row, series of a pixel, coordinates of rows.
-import { FetchStore, get, open, registry, root, slice, withMaybeConsolidatedMetadata, withRangeCoalescing } from "zarrita";
-import { decompress } from "fzstd";
-import { decodeBlosc } from "./blosc.js";
-
-registry.set("blosc", async () => decoder(decodeBlosc));
-registry.set("zstd", async () => decoder((bytes) => decompress(bytes).slice())); // readers of text expect no slack
-
-function decoder(decode) {
-  const encode = () => { throw new Error("this page writes nothing"); };
-  return { fromConfig: () => ({ kind: "bytes_to_bytes", encode, decode }) };
-}
+import { FetchStore, get, open, root, slice, withMaybeConsolidatedMetadata, withRangeCoalescing } from "zarrita";
+import { chunkBytes } from "./codecs.js";
+import { MOST_CHUNK_BYTES } from "./zstd.js";
 
 const MOST_GAP_BYTES = 128 * 1024; // reading this much in vain takes less time than one more request
 const MOST_BLOCK_BYTES = 64 * 2 ** 20;
@@ -74,15 +66,24 @@ class Cube {
 
   array(name) {
     if (!this.opened.has(name)) {
+      this.checkChunks(name);
       this.opened.set(name, open.v3(this.root.resolve(name), { kind: "array" }).catch((error) => { throw notReadable(name, error); }));
     }
     return this.opened.get(name);
   }
 
+  checkChunks(name) {
+    const { chunkShape } = this.layout(name);
+    const mebibytes = (chunkBytes(chunkShape, this.arrays[name].data_type) ?? 0) / 2 ** 20;
+    if (mebibytes > MOST_CHUNK_BYTES / 2 ** 20) {
+      throw new CubeError(`${name} has chunks of ${Math.ceil(mebibytes).toLocaleString("en")} MiB. This page reads chunks of at most ${MOST_CHUNK_BYTES / 2 ** 20} MiB.`);
+    }
+  }
+
   // Rows of the chunk that holds a row are read together, so that playing reads every chunk once.
   async slice(name, row) {
-    const { chunkRows, bytes } = this.layout(name);
-    const rows = chunkRows * this.shown.width * this.shown.height * bytes > MOST_BLOCK_BYTES ? 1 : chunkRows;
+    const { bytes } = this.layout(name);
+    const rows = this.rowsAtOnce(name);
     const start = row - (row % rows);
     const key = `${name}/${start}`;
     let block = this.blocks.get(key);
@@ -95,6 +96,20 @@ class Cube {
       this.blocks.delete(this.blocks.keys().next().value);
     }
     return (await block).subarray((row - start) * size, (row - start + 1) * size);
+  }
+
+  rowsAtOnce(name) {
+    const { chunkRows, bytes } = this.layout(name);
+    return chunkRows * this.shown.width * this.shown.height * bytes > MOST_BLOCK_BYTES ? 1 : chunkRows;
+  }
+
+  // Some of the rows that are read together with a row, evenly spread. To look at them takes no further request.
+  rowsBeside(name, row, most) {
+    const rows = this.rowsAtOnce(name);
+    const start = row - (row % rows);
+    const n = Math.min(rows, this.nRows - start);
+    const length = Math.min(n, most);
+    return Array.from({ length }, (_, index) => start + Math.floor((index * (n - 1)) / Math.max(length - 1, 1)));
   }
 
   async block(name, start, stop) {
@@ -115,8 +130,9 @@ class Cube {
     const { chunk_grid: grid, codecs, data_type: dtype } = this.arrays[name];
     const [shardRows, shardHeight, shardWidth] = grid.configuration.chunk_shape;
     const sharding = codecs.find((each) => each.name === "sharding_indexed");
-    const [chunkRows, chunkHeight, chunkWidth] = sharding?.configuration.chunk_shape ?? grid.configuration.chunk_shape;
-    return { shardRows, shardHeight, shardWidth, chunkRows, chunkHeight, chunkWidth, bytes: Number(/\d+$/.exec(dtype)?.[0] ?? 8) / 8 };
+    const chunkShape = sharding?.configuration.chunk_shape ?? grid.configuration.chunk_shape;
+    const [chunkRows, chunkHeight, chunkWidth] = chunkShape;
+    return { shardRows, shardHeight, shardWidth, chunkShape, chunkRows, chunkHeight, chunkWidth, bytes: Number(/\d+$/.exec(dtype)?.[0] ?? 8) / 8 };
   }
 
   // What reading a part of some rows costs: requests and decoded bytes.

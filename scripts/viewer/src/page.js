@@ -5,10 +5,11 @@ import { $, made, say } from "./elements.js";
 import { listenToPointer, partAfter } from "./gestures.js";
 import { fromLink, toLink } from "./link.js";
 import { Selection } from "./selection.js";
-import { limitsOf, maskOf, paint } from "./stretch.js";
+import { limitsInColour, limitsOf, maskOf, paint } from "./stretch.js";
 import { moment, number, reason } from "./words.js";
 
 const MOST_NAMES = 8;
+const MOST_STRETCHED_ROWS = 9; // their percentiles take some 0.1 s
 
 export class Page {
   constructor(cube) {
@@ -20,6 +21,7 @@ export class Page {
     this.one = isRgb ? cube.measurements[0] : this.view.bands[0];
     this.selection = new Selection(cube, this.view);
     this.shownLimits = null;
+    this.takesThisRow = false;
     this.isPlaying = false;
     this.isStale = false;
     this.drawing = null;
@@ -75,7 +77,7 @@ export class Page {
       view.limits = view.stretch === "fixed" ? this.shownLimits : null;
       this.show();
     });
-    on("retake", "click", () => { view.limits = null; this.show(); });
+    on("retake", "click", () => { view.limits = null; this.takesThisRow = true; this.show(); });
     on("skips", "change", () => { view.skips = $("skips").checked; this.show(); });
     on("row", "input", () => { this.stop(); this.goTo(Number($("row").value)); });
     on("previous", "click", () => { this.stop(); this.step(-1); });
@@ -148,15 +150,12 @@ export class Page {
   async drawRow({ row, bands, map, stretch, limits }) {
     const { cube, view } = this;
     const layers = await Promise.all(bands.map((band) => this.layer(band, row)));
+    const shown = (stretch !== "row" && limits) || (await this.limitsAround(row, bands, stretch === "row"));
     const time = await cube.time(row);
     if (view.row !== row || view.bands !== bands) return; // another wish came meanwhile
-    let shown = stretch === "row" ? null : limits;
-    if (!shown) {
-      const own = layers.map(({ pixels, mask }) => limitsOf(pixels, mask));
-      shown = own.every(Boolean) ? own : null;
-      if (shown && stretch !== "row") view.limits = shown;
-    }
+    if (shown && stretch !== "row") view.limits = shown;
     this.shownLimits = shown;
+    this.takesThisRow = false;
     const context = $("pixels").getContext("2d");
     const image = context.createImageData(cube.shown.width, cube.shown.height);
     paint(image.data, layers, shown ?? bands.map(() => [0, 1]), MAPS[map]);
@@ -167,6 +166,16 @@ export class Page {
     const told = bands[Math.max(0, layers.findIndex(({ status }) => status !== "ok"))];
     cube.coordinate("href", row, told).then((href) => { if (view.row === row) $("href").textContent = href ?? ""; }, say);
     this.keepLink();
+  }
+
+  // Limits of this row, or of the rows that were read with it; null if no pixel is valid.
+  async limitsAround(row, bands, isAlone) {
+    const rows = isAlone || this.takesThisRow ? [row] : this.cube.rowsBeside(bands[0], row, MOST_STRETCHED_ROWS);
+    const found = await Promise.all(bands.map(async (band) => {
+      const layers = await Promise.all(rows.map((each) => this.layer(band, each)));
+      return bands.length === 3 ? limitsInColour(layers) : limitsOf(layers);
+    }));
+    return found.every(Boolean) ? found : null;
   }
 
   async layer(band, row) {

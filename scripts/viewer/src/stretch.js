@@ -19,19 +19,49 @@ export function maskOf(pixels, { status, nodata, left, top, right, bottom }, { w
   return mask;
 }
 
-// Percentiles 2 and 98, between neighbours by linear interpolation; all values if most of them are equal.
-export function limitsOf(pixels, mask) {
-  let n = 0;
-  for (let index = 0; index < mask.length; index++) n += mask[index];
-  if (!n) return null;
-  const every = Math.ceil(n / MOST_SAMPLES);
-  const sample = new pixels.constructor(Math.ceil(n / every));
-  for (let index = 0, valid = 0; index < mask.length; index++) {
-    if (mask[index] && valid++ % every === 0) sample[(valid - 1) / every] = pixels[index];
-  }
-  sample.sort();
+// Percentiles 2 and 98 of the valid pixels of some rows, between neighbours by linear interpolation; all values if most
+// of them are equal.
+export function limitsOf(layers) {
+  const sample = sampleOf(layers);
+  if (!sample) return null;
   const [low, high] = PERCENTILES.map((each) => percentile(sample, each));
   return low < high ? [low, high] : [sample[0], sample[sample.length - 1]];
+}
+
+// The same for one of three colours: of each row percentiles 2 and 98, and of these the lower quartile over the rows.
+// Clouds are bright and lie over most rows. Among all pixels they would make the land dark. stretch.py has this rule too.
+export function limitsInColour(layers) {
+  const rows = layers.map((each) => ({ sample: sampleOf([each]), n: validIn(each) })).filter(({ n }) => n);
+  const [low, high] = PERCENTILES.map((each) => quartile(rows.map(({ sample, n }) => [percentile(sample, each), n])));
+  return low < high ? [low, high] : limitsOf(layers);
+}
+
+// The lowest of some values that a quarter of the weight does not exceed.
+function quartile(weighted) {
+  const sorted = weighted.toSorted(([one], [other]) => one - other);
+  let left = sorted.reduce((sum, [, weight]) => sum + weight, 0) / 4;
+  return sorted.find(([, weight]) => (left -= weight) <= 0)?.[0];
+}
+
+function validIn({ mask }) {
+  let n = 0;
+  for (let index = 0; index < mask.length; index++) n += mask[index];
+  return n;
+}
+
+// The valid pixels of some rows, or one in so many of them, sorted.
+function sampleOf(layers) {
+  const n = layers.reduce((sum, each) => sum + validIn(each), 0);
+  if (!n) return null;
+  const every = Math.ceil(n / MOST_SAMPLES);
+  const sample = new layers[0].pixels.constructor(Math.ceil(n / every));
+  let valid = 0;
+  for (const { pixels, mask } of layers) {
+    for (let index = 0; index < mask.length; index++) {
+      if (mask[index] && valid++ % every === 0) sample[(valid - 1) / every] = pixels[index];
+    }
+  }
+  return sample.sort();
 }
 
 function percentile(sorted, each) {

@@ -11,8 +11,8 @@ import pytest
 
 from adapters.catalog.stac_server import Answer, Asked, serving
 from catalog.scenes import item
-from pixel_gather.adapters.catalog.cmr import CmrSearch, cmr_items
 from pixel_gather.adapters.catalog.json_http import JsonClient
+from pixel_gather.adapters.catalog.search_cmr import CmrSearch, cmr_items
 from pixel_gather.adapters.catalog.sentinel2_index import items_of_index
 from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.time_range import parse_time_range

@@ -12,7 +12,7 @@ import pytest
 from adapters.catalog.stac_server import Answer, Asked, landing, page, serving
 from catalog.scenes import item
 from pixel_gather.adapters.catalog.json_http import JsonClient
-from pixel_gather.adapters.catalog.stac_api import StacSearch, search_items
+from pixel_gather.adapters.catalog.search_stac_api import StacSearch, search_items
 from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.time_range import parse_time_range
 from pixel_gather.request.request import parse_request

@@ -424,7 +424,7 @@ def test_granules_of_cmr_are_gathered(monkeypatch: pytest.MonkeyPatch, scenes: l
         return Answer(body={"items": [{"umm": umm}]})
 
     with serving(answer) as server:
-        monkeypatch.setattr("pixel_gather.adapters.catalog.asked_scenes.CMR", server.url)
+        monkeypatch.setattr("pixel_gather.adapters.catalog.search_for_request.CMR", server.url)
         asked = {"cmr": {"short_name": "HLSL30"}, "assets": ["red"]}
         plan = dry_run({"sources": {"stac": asked}, "window": {"point": [11.3, 46.7]}})
 

@@ -1,10 +1,12 @@
 """Cubes of others: a chunk that unpacks to more than its array says is an error, in little memory."""
 
 import json
+import pickle
 import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import imagecodecs
@@ -13,13 +15,15 @@ import obstore
 import pytest
 
 from hostile.memory import peak_rss_mib, reset_peak
-from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group, zstd_nbytes
+from pixel_gather import join, make_virtual, open_cube, open_joined, open_virtual
+from pixel_gather.adapters.cube.bounded_codecs import _BLOSC_NBYTES_AT, open_foreign_group, zstd_nbytes
 from pixel_gather.adapters.cube.check_cube import open_group
 from pixel_gather.adapters.cube.open_group import finished_group
 from pixel_gather.adapters.cube.read_rows import RowColumns
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.errors import StoreError
 from support.report_cubes import MadeCube
+from support.viewed_cubes import SIDE, gathered_valley
 
 _BLOCK_NBYTES = 1 << 17
 _N_BLOCKS = 1 << 13
@@ -118,3 +122,47 @@ def test_other_codecs_are_bounded(name: str) -> None:
 def test_zstd_nbytes_is_what_the_frame_says(n: int, expected: int) -> None:
     """Each width of the field is read as the format says."""
     assert zstd_nbytes(bytes(imagecodecs.zstd_encode(bytes(n)))) == expected
+
+
+def test_opened_cube_has_bounded_codecs(tmp_path: Path) -> None:
+    """Pixels are read when they are used, within their limits. Other processes get zarr-python's codecs."""
+    place = gathered_valley(tmp_path, n_rows=1).place
+    cube = open_cube(place)
+    expected = cube["red"].values
+    chunk = next(path for path in Path(place, "red", "c").rglob("*") if path.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[_BLOSC_NBYTES_AT : _BLOSC_NBYTES_AT + 4] = (1 << 30).to_bytes(4, "little")
+    chunk.write_bytes(content)
+
+    assert b"bounded_codecs" not in pickle.dumps(open_cube(place))
+    assert expected.any()
+    with pytest.raises(ValueError, match="more than its array says"):
+        _ = open_cube(place)["red"].values
+
+
+def test_opened_cube_with_giant_chunks_is_refused(tmp_path: Path) -> None:
+    """The error names the cube."""
+    place = Path(gathered_valley(tmp_path, n_rows=1).place)
+    root = json.loads((place / "zarr.json").read_text())
+    root["consolidated_metadata"]["metadata"]["status"]["chunk_grid"]["configuration"]["chunk_shape"] = [
+        1 << 40,
+        4,
+    ]
+    (place / "zarr.json").write_text(json.dumps(root))
+
+    with pytest.raises(StoreError, match=rf"{place.name}.*the chunks of status are larger"):
+        open_cube(place)
+
+
+def test_joined_cubes_and_virtual_cubes_have_bounded_codecs(tmp_path: Path) -> None:
+    """Their chunks are those of the members, and tiles of the sources."""
+    place = gathered_valley(tmp_path, n_rows=1).place
+    join([place], to=str(tmp_path / "all.icechunk"))
+    request = {"sources": str(tmp_path / "sources.csv"), "window": {"pixels": [0, 0, SIDE, SIDE]}}
+    make_virtual(request, to=tmp_path / "virtual.icechunk")
+
+    for opened in (open_joined(tmp_path / "all.icechunk"), open_virtual(tmp_path / "virtual.icechunk")):
+        array: Any = opened["red"].variable._data
+        while hasattr(array, "array"):
+            array = array.array
+        assert "Bounded" in repr(array._array._async_array.codec_pipeline)

@@ -1,15 +1,18 @@
 """Helpers: small TIFFs that are written for a test, served from memory, and read by rasterio."""
 
 import asyncio
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import rasterio
 import tifffile
 
+from pixel_gather.adapters.geotiff.header_bytes import HeaderBytes
+from pixel_gather.adapters.geotiff.ifd import Ifd, parse_format, parse_ifd
 from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
@@ -21,8 +24,18 @@ from pixel_gather.model.window import Window
 
 type Array = np.ndarray[Any, Any]
 type ExtraTag = tuple[int, str, int, Any, bool]
+type Tags = Mapping[int, tuple[int, Sequence[float] | bytes]]
+"""Field type and values by tag."""
 
 HREF = "s3://bucket/small.tif"
+
+BYTE, ASCII, SHORT, LONG, DOUBLE, LONG8 = 1, 2, 3, 4, 12, 16
+"""Field types of TIFF."""
+
+STORED_AT: Final = 16
+"""Where `handwritten` puts the stored bytes of pixels."""
+
+_LETTERS: Final = {BYTE: "B", ASCII: "B", SHORT: "H", LONG: "I", DOUBLE: "d", LONG8: "Q"}
 
 
 @dataclass(slots=True)
@@ -98,3 +111,46 @@ def noise(shape: tuple[int, ...], dtype: str, *, seed: int = 0) -> Array:
     limits = np.iinfo(dtype)
     steps = rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
     return np.where(rng.random(shape) < 0.5, steps, np.asarray(7, dtype))  # half of them alike
+
+
+def handwritten(
+    *directories: Tags, stored: bytes = b"", byte_order: str = "<", is_big: bool = False
+) -> bytes:
+    """Write a TIFF of these directories, one after the other, with nothing added.
+
+    Values that do not fit into a directory follow it. Bytes of pixels lie before all directories.
+    """
+    count, entry, offset = ("Q", "HHQ", "Q") if is_big else ("H", "HHI", "I")
+    content = bytearray(STORED_AT) + stored
+    place = 8 if is_big else 4
+    for tags in directories:
+        struct.pack_into(byte_order + offset, content, place, len(content))
+        head = struct.pack(byte_order + count, len(tags))
+        width = struct.calcsize(byte_order + offset)
+        beyond = len(content) + len(head) + len(tags) * (struct.calcsize(byte_order + entry) + width) + width
+        entries, values = b"", b""
+        for tag, (kind, told) in tags.items():
+            packed = struct.pack(f"{byte_order}{len(told)}{_LETTERS[kind]}", *told)
+            entries += struct.pack(byte_order + entry, tag, kind, len(told))
+            if len(packed) <= width:
+                entries += packed.ljust(width, b"\0")
+            else:
+                entries += struct.pack(byte_order + offset, beyond + len(values))
+                values += packed
+        content += head + entries
+        place = len(content)
+        content += bytes(width) + values
+    magic = struct.pack(byte_order + "2sH", b"II" if byte_order == "<" else b"MM", 43 if is_big else 42)
+    content[:4] = magic
+    if is_big:
+        content[4:8] = struct.pack(byte_order + "HH", 8, 0)
+    return bytes(content)
+
+
+def ifd_of(tags: Tags, *, byte_order: str = "<") -> Ifd:
+    """Return the directory of a BigTIFF with these tags, in the order of their numbers."""
+    content = handwritten(dict(sorted(tags.items())), byte_order=byte_order, is_big=True)
+    header_bytes = HeaderBytes(len(content))
+    header_bytes.add(0, memoryview(content))
+    tiff_format = parse_format(header_bytes)
+    return parse_ifd(header_bytes, tiff_format, tiff_format.first_ifd)

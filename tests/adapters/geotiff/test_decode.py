@@ -3,15 +3,18 @@
 import lzma
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import imagecodecs
 import numpy as np
 import pytest
 
-from pixel_gather.adapters.geotiff.decode import decode_block
+from pixel_gather.adapters.geotiff import decode as decoding
+from pixel_gather.adapters.geotiff.decode import check_stored, decode_block
 from pixel_gather.adapters.geotiff.layout import Compression, Layout, Predictor
-from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.adapters.geotiff.unsupported import DamagedTileError, UnsupportedError
 
 TILE = (np.arange(16 * 16) % 50).astype("u2").reshape(16, 16)
 
@@ -106,7 +109,136 @@ def test_decode_block_leaves_large_zstd_windows_to_gdal() -> None:
         decode(Compression.ZSTD, bytes(frame))
 
 
-def test_decode_block_leaves_the_old_lzw_to_gdal() -> None:
-    """LZW in the old bit order begins with 0x00 0x01."""
+def zstd_frame(*head: int) -> bytes:
+    """Return a frame of the tile, in one block that is not compressed, after these bytes."""
+    content = TILE.tobytes()
+    return b"\x28\xb5\x2f\xfd" + bytes(head) + (len(content) << 3 | 1).to_bytes(3, "little") + content
+
+
+SINGLE_SEGMENT = 0x20 | 1 << 6
+"""The frame's descriptor: the content's size follows in two bytes, less 256, and is the window, too."""
+
+
+@pytest.mark.parametrize(
+    ("head", "is_read"),
+    [
+        ((0, 17 << 3), True),
+        ((0, 17 << 3 | 1), False),
+        ((0, 18 << 3), False),
+        ((SINGLE_SEGMENT, *(512 - 256).to_bytes(2, "little")), True),
+    ],
+)
+def test_decode_block_reads_zstd_windows_of_up_to_128_mib(head: tuple[int, ...], *, is_read: bool) -> None:
+    """As libtiff does. A frame of a single segment has no window but its content."""
+    if is_read:
+        np.testing.assert_array_equal(decode(Compression.ZSTD, zstd_frame(*head)), TILE)
+    else:
+        with pytest.raises(UnsupportedError):
+            decode(Compression.ZSTD, zstd_frame(*head))
+
+
+def test_decode_block_reads_a_single_segment_whatever_its_size() -> None:
+    """The byte that would be its window is part of its size: of 511 bytes, 255, which would be too large."""
+    content = np.arange(511).astype("u1")
+    frame = imagecodecs.zstd_encode(content.tobytes())
+    assert frame[4] & 0x20
+    assert frame[5] == 255
+    block = np.empty((1, 511), "u1")
+    layout = replace(layout_for(Compression.ZSTD), stored=np.dtype("u1"), dtype=np.dtype("u1"))
+
+    decode_block(memoryview(frame), layout, block)
+
+    np.testing.assert_array_equal(block[0], content)
+
+
+@pytest.mark.parametrize(("most", "is_read"), [(512, True), (511, False)])
+def test_decode_block_leaves_large_zstd_segments_to_gdal(
+    monkeypatch: pytest.MonkeyPatch, most: int, *, is_read: bool
+) -> None:
+    """A tile in a single segment is its window."""
+    monkeypatch.setattr(decoding, "_ZSTD_MOST_NBYTES", most)
+
+    if is_read:
+        np.testing.assert_array_equal(decode(Compression.ZSTD, imagecodecs.zstd_encode(TILE.tobytes())), TILE)
+    else:
+        with pytest.raises(UnsupportedError):
+            decode(Compression.ZSTD, imagecodecs.zstd_encode(TILE.tobytes()))
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_decode_block_refuses_zstd_of_another_kind(place: int) -> None:
+    """Frames of old versions, and those to be skipped, begin with other bytes."""
+    frame = bytearray(imagecodecs.zstd_encode(TILE.tobytes()))
+    frame[place] ^= 1
+
     with pytest.raises(UnsupportedError):
-        decode(Compression.LZW, b"\x00\x01" + bytes(100))
+        decode(Compression.ZSTD, bytes(frame))
+
+
+def old_lzw(content: bytes) -> bytes:
+    """Return LZW of single bytes in the old bit order: codes of nine bits, the lowest bit first."""
+    codes = [code for at, byte in enumerate(content) for code in ((256, byte) if at % 200 == 0 else (byte,))]
+    bits = "".join(f"{code:09b}"[::-1] for code in [*codes, 257])
+    return bytes(int(bits[at : at + 8][::-1], 2) for at in range(0, len(bits), 8))
+
+
+def test_decode_block_leaves_the_old_lzw_to_gdal() -> None:
+    """LZW in the old bit order begins with 0x00 0x01. The codec here reads it, but not always as GDAL."""
+    content = old_lzw(TILE.tobytes())
+    assert content[:2] == b"\x00\x01"
+    assert imagecodecs.lzw_decode(content) == TILE.tobytes()
+
+    with pytest.raises(UnsupportedError):
+        decode(Compression.LZW, content)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_old"), [(b"\0\1", True), (b"\0\3" + bytes(9), True), (b"\0\2", False), (b"\0", False),
+                            (b"\1\1", False), (b"", False), (b"\x80\1", False)],
+)  # fmt: skip
+def test_the_old_lzw_is_not_taken_for_the_new(content: bytes, *, is_old: bool) -> None:
+    """Nobody else would read such a tile as GDAL does. Of other compressions it may begin so."""
+    check_stored(memoryview(content), layout_for(Compression.DEFLATE))
+    if is_old:
+        with pytest.raises(UnsupportedError, match="old bit order"):
+            check_stored(memoryview(content), layout_for(Compression.LZW))
+    else:
+        check_stored(memoryview(content), layout_for(Compression.LZW))
+
+
+FLOATS = (np.arange(256) / 7).astype("f4").reshape(16, 16)
+
+
+@pytest.mark.parametrize("n_left_out", [0, 1])
+def test_decode_block_refuses_a_short_tile_of_floats(n_left_out: int) -> None:
+    """Also one whose bytes are ordered by significance. A whole one is read."""
+    shuffled = imagecodecs.floatpred_encode(FLOATS, axis=1).tobytes()
+    content = imagecodecs.lzw_encode(shuffled[: len(shuffled) - n_left_out])
+    layout = replace(
+        layout_for(Compression.LZW), stored=np.dtype("<f4"), dtype=np.dtype("f4"), predictor=Predictor.FLOAT
+    )
+    block = np.empty((16, 16), "f4")
+
+    if n_left_out:
+        with pytest.raises(UnsupportedError, match="shorter"):
+            decode_block(memoryview(content), layout, block)
+    else:
+        decode_block(memoryview(content), layout, block)
+        np.testing.assert_array_equal(block, FLOATS)
+
+
+@pytest.mark.parametrize("content", [b"no image", zlib.compress(TILE.tobytes()), b""])
+def test_bytes_that_are_no_jpeg_xl_are_damaged(content: bytes) -> None:
+    """Not only unreadable here: GDAL may lack the codec to notice."""
+    with pytest.raises(DamagedTileError, match="no JPEG XL"):
+        decode(Compression.JPEG_XL, content)
+
+
+def test_jpeg_xl_needs_its_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it GDAL is asked."""
+    without = SimpleNamespace(JPEGXL=SimpleNamespace(available=False))
+    content = ENCODERS[Compression.JPEG_XL](TILE.tobytes())
+    monkeypatch.setattr(decoding, "imagecodecs", without)
+
+    with pytest.raises(UnsupportedError, match="without its codec"):
+        decode(Compression.JPEG_XL, content)

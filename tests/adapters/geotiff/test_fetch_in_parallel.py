@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from adapters.geotiff.small_tiffs import Array, MemoryObject, noise, opened, tiff
+from pixel_gather.adapters.geotiff.fetch_in_parallel import fetch_ranges
 from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.settings import GeoTiffSettings
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
@@ -166,3 +167,22 @@ def test_a_short_part_is_not_fast(tmp_path: Path) -> None:
 
     with pytest.raises(UnsupportedError):
         read(source, part_nbytes=2000)
+
+
+def test_ranges_are_joined_in_order_and_a_single_one_is_not_copied() -> None:
+    """Whichever arrives first. Nothing follows the last byte."""
+    content = memoryview(bytes(range(100)))
+    arrived = []
+
+    async def fetch(start: int, stop: int) -> memoryview:
+        await asyncio.sleep((100 - start) / 1e5)
+        arrived.append(start)
+        return content[start:stop]
+
+    async def whole() -> memoryview:
+        return content
+
+    ranges = [(10, 30), (30, 35), (35, 90)]
+    assert bytes(asyncio.run(fetch_ranges(fetch, ranges))) == bytes(range(10, 90))
+    assert sorted(arrived) == [10, 30, 35]
+    assert asyncio.run(fetch_ranges(lambda *_: whole(), [(0, 100)])) is content

@@ -34,6 +34,7 @@ def test_it_shrinks_by_half_after_every_64_files() -> None:
     """It shrinks slowly, because that only saves bytes. It never falls below 4 KiB."""
     assert learned(*([3 * KIB] * 63)) == 16 * KIB
     assert learned(*([3 * KIB] * 64)) == 8 * KIB
+    assert learned(*([3 * KIB] * 127)) == 8 * KIB
     assert learned(*([3 * KIB] * 128)) == 4 * KIB
     assert learned(*([KIB] * 640)) == 4 * KIB
 
@@ -51,6 +52,7 @@ def test_headers_deeper_than_any_first_read_teach_nothing() -> None:
 def test_it_never_exceeds_256_kib() -> None:
     """A second request takes less time than a first read of more than 256 KiB."""
     assert learned(*([256 * KIB] * 10)) == 256 * KIB
+    assert learned(*([300 * KIB] * 10)) == 16 * KIB
     assert learned(*([1 << 20] * 10)) == 16 * KIB
 
 

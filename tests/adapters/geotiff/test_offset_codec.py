@@ -100,3 +100,44 @@ def test_no_more_tiles_are_made_room_for_than_a_run_may_have() -> None:
     claimed = msgspec.msgpack.encode(msgspec.structs.replace(packed, n_tiles=1 << 30))
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(claimed, type=PackedRun)
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [[(10, 5), (20, 7)], [(20, 7), (10, 5)], [(20, 7), (0, 0), (3, 24)], [(26, 1), (0, 27)], [(0, 27)]],
+)
+def test_tiles_end_with_the_object(pairs: list[tuple[int, int]]) -> None:
+    """The last byte of an object may be a tile's, in whatever order they lie. None is beyond it."""
+    packed = packed_run(run_of(pairs))
+
+    assert packed is not None
+    assert unpacked_run(packed, object_nbytes=27).offsets.tolist() == [offset for offset, _ in pairs]
+    with pytest.raises(ValueError, match="outside the object"):
+        unpacked_run(packed, object_nbytes=26)
+
+
+def test_tiles_before_the_object_are_refused() -> None:
+    """Also between others that lie inside of it."""
+    packed = packed_run(run_of([(10, 5), (4, 1), (20, 5)]))
+
+    assert packed is not None
+    with pytest.raises(ValueError, match="outside the object"):
+        unpacked_run(msgspec.structs.replace(packed, offset=5), object_nbytes=100)
+
+
+@pytest.mark.parametrize("n_bytes", range(1, 9))
+def test_integers_take_as_many_bytes_as_their_largest_difference(n_bytes: int) -> None:
+    """Seven at most: no object is so large that eight would be needed."""
+    largest = (1 << 8 * n_bytes) - 1 if n_bytes < 8 else 1 << 57
+    packed = PackedIntegers(5, b"")
+    run = PackedRun(0, 2, PackedIntegers(1, largest.to_bytes(n_bytes, "little") * 2), 0, packed)
+
+    if n_bytes == 8:
+        with pytest.raises(ValueError, match="number of bytes"):
+            unpacked_run(run, object_nbytes=OBJECT_NBYTES)
+        return
+    pairs = [(0, 1), (6, largest + 1)]
+    again = packed_run(run_of(pairs))
+    assert again is not None
+    assert len(again.byte_counts.content) == 2 * n_bytes
+    assert unpacked_run(again, object_nbytes=1 << 62).byte_counts.tolist() == [1, largest + 1]

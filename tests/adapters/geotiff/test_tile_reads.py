@@ -1,5 +1,6 @@
 """Windows cut into byte ranges."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,3 +47,24 @@ def test_join_tile_reads_joins_neighbours_and_leaves_others_apart() -> None:
     )
 
     assert [(get.start, get.stop) for get in gets] == [(0, 200), (900, 950)]
+
+
+@pytest.mark.parametrize(
+    ("gap", "longest", "n_gets"), [(10, 210, 1), (9, 210, 2), (10, 209, 2), (0, 210, 2), (10, 1, 2)]
+)
+def test_join_tile_reads_joins_up_to_both_limits(gap: int, longest: int, n_gets: int) -> None:
+    """A gap of just that size is read over, and a request may be just that long."""
+    gets = join_tile_reads(
+        [tile_read(500, 600), tile_read(610, 710)], max_gap_nbytes=gap, max_joined_nbytes=longest
+    )
+
+    assert len(gets) == n_gets
+
+
+def test_join_tile_reads_of_tiles_inside_of_others() -> None:
+    """A request ends with the last byte of all its tiles, whichever has it."""
+    tiles = [tile_read(100, 400), tile_read(150, 200), tile_read(420, 430), tile_read(800, 810)]
+
+    gets = join_tile_reads(tiles, max_gap_nbytes=20, max_joined_nbytes=330)
+
+    assert [(get.start, get.stop, len(get.tile_reads)) for get in gets] == [(100, 430, 3), (800, 810, 1)]

@@ -83,3 +83,15 @@ def test_nothing_is_late_without_settings() -> None:
 def test_margin_of_one_is_the_percentile_itself() -> None:
     """With a margin of 1, requests are late after the percentile itself."""
     assert known(*[0.03] * 100, settings=replace(SETTINGS, margin=1.0)).late_s() == pytest.approx(0.03)
+
+
+def test_late_is_computed_again_after_every_eighth_answer() -> None:
+    """Not more often: sorting takes time."""
+    back_end = known(*[0.03] * 100)
+    assert back_end.late_s() == pytest.approx(0.06)
+    for usual_s, before_s in ((0.3, 0.03), (0.9, 0.3)):
+        for _ in range(7):
+            back_end.answered(usual_s)
+            assert back_end.late_s() == pytest.approx(2 * before_s)
+        back_end.answered(usual_s)
+        assert back_end.late_s() == pytest.approx(2 * usual_s)

@@ -261,3 +261,50 @@ def test_requests_on_one_loop_after_another_are_watched() -> None:
 
     for _ in range(3):
         assert play(Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge"), gets=gets)[0] == b"hedge"
+
+
+def test_a_stopped_request_waits_for_nothing_more() -> None:
+    """It may have been stopped between two futures: the next one is cancelled at once."""
+
+    async def run() -> tuple[bool, bool]:
+        leg, futures = Leg(), [asyncio.get_running_loop().create_future() for _ in range(2)]
+        leg.waits_for(futures[0])
+        before = futures[0].cancelled()
+        leg.stop()
+        leg.waits_for(futures[1])
+        return before, all(each.cancelled() for each in futures)
+
+    assert asyncio.run(run()) == (False, True)
+
+
+def test_a_request_that_was_given_up_counts_with_the_time_it_was_waited_for() -> None:
+    """Else a store that answers every other request only would seem to be quick."""
+    gets = gets_of()
+    play(Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge"), gets=gets)
+    hedge_s, first_s = list(gets.back_end._recent)[-2:]
+    assert hedge_s < LATE_S <= first_s < 5
+
+    gets = gets_of()
+    play(
+        Plays(name=b"first", head_s=2 * LATE_S, body_s=NEVER_S),
+        Plays(name=b"h", head_s=4 * LATE_S),
+        gets=gets,
+    )
+    assert len(gets.back_end._recent) == 102
+    assert LATE_S < gets.back_end._recent[-1] < 4
+
+
+def test_requests_after_a_pause_are_watched_again() -> None:
+    """The timer ends when nothing is in flight, and begins with the next request."""
+    gets = gets_of()
+    store = FakeStore(iter([Plays(name=b"a"), Plays(name=b"first", head_s=NEVER_S), Plays(name=b"hedge")]))
+
+    async def run() -> list[bytes]:
+        async with asyncio.timeout(5):
+            names = [bytes((await gets.get(store.send, Cost())).content)]
+            while gets._loop is not None:  # noqa: ASYNC110 # the timer has no event
+                await asyncio.sleep(0.01)
+            names.append(bytes((await gets.get(store.send, Cost())).content))
+        return names
+
+    assert asyncio.run(run()) == [b"a", b"hedge"]

@@ -3,7 +3,8 @@
 import numpy as np
 
 from pixel_gather.adapters.report.findings import findings_of
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Timings
 
 
 def run_of(

@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.adapters.report.page import comparison_of, page_of
 from pixel_gather.adapters.report.page.pictures import Channel, film_of, painted
-from pixel_gather.adapters.report.page.stretch import Stretch, number_in_words
+from pixel_gather.adapters.report.page.stretch import Stretch, common_stretches, number_in_words
 from pixel_gather.adapters.report.page.window_views import views_of
 from pixel_gather.adapters.report.plots.draw import draw_figures
 from pixel_gather.adapters.report.plots.theme import LIGHT
@@ -249,6 +249,50 @@ def test_stretch_takes_any_pixels(pixels: Any, nodata: Sequence[float], limits: 
     assert (stretch.low, stretch.high) == pytest.approx(limits, abs=0.01)
     assert stretch.applied(given.pixels).dtype == np.uint8
     assert stretch.words
+
+
+def _days(n_cloudy: int) -> tuple[Any, Any]:
+    """Return eight days of land from 200 to 900. Clouds of 5,000 to 9,000 take an eighth of some of them."""
+    random = np.random.default_rng(5)
+    pixels = random.integers(200, 900, (8, 32, 32)).astype("uint16")
+    pixels[:n_cloudy, :4] = random.integers(5000, 9000, (n_cloudy, 4, 32))
+    return pixels, np.ones(pixels.shape, dtype=bool)
+
+
+@pytest.mark.parametrize("n_cloudy", [0, 2, 6])
+def test_clouds_do_not_make_the_land_dark_in_colour(n_cloudy: int) -> None:
+    """The land takes the whole range as long as a quarter of the windows have no clouds."""
+    pixels, is_valid = _days(n_cloudy)
+
+    found = common_stretches([pixels] * 3, [is_valid] * 3)
+
+    assert {(each.low, each.high) for each in found} == {(found[0].low, found[0].high)}
+    assert found[0].low == pytest.approx(214, abs=5)
+    assert found[0].high == pytest.approx(886, abs=5)
+    assert "clouds" in found[0].words
+
+
+def test_a_single_measurement_keeps_the_range_of_all_its_windows() -> None:
+    """A warm summer is no cloud: what one measurement has is not cut off."""
+    pixels = np.linspace(-20, 30, 12)[:, None, None] + np.random.default_rng(1).normal(0, 1, (12, 16, 16))
+
+    (found,) = common_stretches([pixels], [np.ones(pixels.shape, dtype=bool)])
+
+    assert (found.low, found.high) == tuple(np.percentile(pixels, [2, 98]))
+
+
+def test_windows_of_few_valid_pixels_hardly_count_in_colour() -> None:
+    """A sliver at the edge of an orbit says little about the range. An empty window says nothing."""
+    pixels, is_valid = _days(0)
+    pixels[:4] = 1
+    is_valid[:4] = False
+    is_valid[1:4, 0, :3] = True
+
+    (found, *_) = common_stretches([pixels] * 3, [is_valid] * 3)
+    (empty, *_) = common_stretches([pixels] * 3, [np.zeros_like(is_valid)] * 3)
+
+    assert found.low == pytest.approx(214, abs=5)
+    assert empty.words == "no pixel is valid"
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import imagecodecs
 import numpy as np
 import pytest
 
+from adapters.cube.test_bounded_codecs import zstd_bomb
 from build_viewer import SOURCE, build_viewer
 from infra.node_tools import node_environment, node_modules
 from pixel_gather.adapters.report.plots.theme import DARK, LIGHT
@@ -28,6 +30,23 @@ for (const { name, encoded, decoded } of JSON.parse(readFileSync(process.argv[1]
   if (found !== decoded) differing.push(name);
 }
 console.log(JSON.stringify(differing));
+"""
+
+_REFUSE = """
+import { readFileSync } from "node:fs";
+import { decodeBlosc } from "./src/blosc.js";
+import { decodeZstd } from "./src/zstd.js";
+const decoders = { blosc: decodeBlosc, zstd: decodeZstd };
+const told = {};
+for (const { name, decoder, encoded, most } of JSON.parse(readFileSync(process.argv[1]))) {
+  try {
+    const decoded = decoders[decoder](new Uint8Array(Buffer.from(encoded, "base64")), most);
+    told[name] = Buffer.from(decoded).toString("base64");
+  } catch (error) {
+    told[name] = error.message;
+  }
+}
+console.log(JSON.stringify({ told, mebibytes: process.resourceUsage().maxRSS / 1024 }));
 """
 
 
@@ -115,17 +134,59 @@ def test_decoder_gives_back_what_c_blosc_has_encoded(tmp_path: Path) -> None:
         }
         for name, encoded, decoded in cases
     ]
-    (tmp_path / "cases.json").write_text(json.dumps(text))
-    node_modules(SOURCE)
+    assert _run_in_node(_DECODE, text, tmp_path) == []
 
+
+@pytest.mark.slow
+def test_decoders_refuse_what_unpacks_to_more_than_its_chunk(tmp_path: Path) -> None:
+    """Zstandard that says its size, that does not, that looks far back; Blosc; Zstandard inside of Blosc."""
+    small = b"pixels of a chunk " * 50
+    whole = bytes(imagecodecs.zstd_encode(small))
+    lying = bytearray(imagecodecs.blosc_encode(bytes(1 << 16), compressor="zstd", numthreads=1))
+    lying[4:8] = (1 << 31).to_bytes(4, "little")
+    inner = imagecodecs.blosc_encode(small * 20, level=5, compressor="zstd", shuffle="noshuffle", typesize=1)
+    start = int.from_bytes(inner[16:20], "little") + 4
+    bomb = zstd_bomb(says_its_size=False)
+    nested = inner[: start - 4] + len(bomb).to_bytes(4, "little") + bomb
+    streamed = _stream(small)
+    cases = [
+        ("sound", "zstd", whole, len(small)),
+        ("sound stream", "zstd", streamed, len(small)),
+        ("bomb", "zstd", zstd_bomb(says_its_size=True), 1 << 20),
+        ("stream", "zstd", bomb, 1 << 20),
+        ("far back", "zstd", b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00", 1 << 20),
+        ("blosc", "blosc", bytes(lying), 1 << 20),
+        ("nested", "blosc", nested, 1 << 20),
+    ]
+    text = [
+        {"name": name, "decoder": decoder, "encoded": base64.b64encode(encoded).decode(), "most": most}
+        for name, decoder, encoded, most in cases
+    ]
+
+    answer = _run_in_node(_REFUSE, text, tmp_path)
+
+    expected = dict.fromkeys((name for name, *_ in cases), "a chunk unpacks to more than its array says")
+    expected |= dict.fromkeys(("sound", "sound stream"), base64.b64encode(small).decode())
+    assert answer["told"] == expected
+    assert answer["mebibytes"] < 250
+
+
+def _stream(content: bytes) -> bytes:
+    """Return a frame of one raw block that does not say its size (RFC 8878, section 3.1.1)."""
+    return b"\x28\xb5\x2f\xfd\x00\x38" + (1 | len(content) << 3).to_bytes(3, "little") + content
+
+
+def _run_in_node(script: str, cases: Any, folder: Path) -> Any:
+    """Return what a script tells about a JSON file."""
+    (folder / "cases.json").write_text(json.dumps(cases))
+    node_modules(SOURCE)
     told = subprocess.run(  # noqa: S603 # the lines above
-        ["node", "--input-type=module", "-e", _DECODE, str(tmp_path / "cases.json")],  # noqa: S607 # node_environment says which
+        ["node", "--input-type=module", "-e", script, str(folder / "cases.json")],  # noqa: S607 # node_environment says which
         cwd=SOURCE,
         env=node_environment(),
         capture_output=True,
         text=True,
         check=False,
     )
-
     assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout) == []
+    return json.loads(told.stdout)

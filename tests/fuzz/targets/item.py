@@ -43,7 +43,7 @@ def seeds() -> list[bytes]:
 
 def fuzz_one(content: bytes) -> None:
     """Do with a document's items what a search does. What is wrong is a RequestError."""
-    document = _decoded(content)
+    document = _decoded(content, "sources.stac")
     if not isinstance(document, dict):
         return
     with suppress(RequestError):

@@ -47,7 +47,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Address, name, href, or a request's ``sources``."""
 
     search: dict[str, Any] = {}
-    """What was looked for there, as `SceneSearch.of` takes it."""
+    """What was looked for there, as `SearchCriteria.of` takes it."""
 
     collection: str = "images"
     """Of scenes made from headers."""

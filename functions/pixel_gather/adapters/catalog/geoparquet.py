@@ -27,6 +27,7 @@ from pixel_gather.adapters.catalog.item_types import (
 from pixel_gather.adapters.catalog.json_structure import structure_of
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.adapters.source_list.list_file import no_deadline, parquet_errors
+from pixel_gather.adapters.source_list.parquet_batches import parquet_batches
 from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.catalog.time_range import format_moment, parse_period
 from pixel_gather.errors import RequestError
@@ -84,12 +85,10 @@ def items_of_geoparquet(file: IO[bytes], *, name: str) -> Iterator[dict[str, Any
     Raises:
         RequestError: It is no such file.
     """
-    import arro3.io  # noqa: PLC0415 # as above
-
     with parquet_errors("the file is damaged", field=name, check=no_deadline):
         check_pages(cast("io.BufferedReader", file), field=name, check=no_deadline)
-        batches = arro3.io.read_parquet(file, batch_size=_N_PER_BATCH)
-        if missing := {"id", "geometry", "assets"} - set(batches.schema.names):
+        schema, batches = parquet_batches(file, batch_size=_N_PER_BATCH)
+        if missing := {"id", "geometry", "assets"} - set(schema.names):
             raise RequestError(
                 f"this is no STAC-GeoParquet: it has no column {', '.join(sorted(missing))}", field=name
             )

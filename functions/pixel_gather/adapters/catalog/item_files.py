@@ -4,7 +4,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import urljoin
 
 import msgspec
@@ -15,7 +15,11 @@ from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no
 from pixel_gather.errors import RequestError
 from pixel_gather.request.href_policy import parent_of
 
-_LARGEST_JSON_NBYTES: Final = 1 << 30
+LARGEST_JSON_NBYTES: Final = 256 << 20
+MOST_JSON_VALUES: Final = 6_000_000
+"""Values that are decoded at one time. Each takes up to some 100 bytes, however few it takes in the file."""
+
+_TOO_LARGE: Final = "it is too large to be decoded at one time: write one item a line, or STAC-GeoParquet"
 _MOST_DOCUMENTS: Final = 1_000_000
 
 type ReadDocument = Callable[[str], Any]
@@ -42,13 +46,13 @@ def items_of_file(
         if start[: len(PARQUET_MAGIC)] == PARQUET_MAGIC:
             yield from _with_hrefs_made_whole(items_of_geoparquet(file, name=name), href)
             return
-        first_line = file.readline(_LARGEST_JSON_NBYTES)
-        first = _decoded(first_line)
+        first_line = _line(file, name)
+        first = _decoded(first_line, name)
         if isinstance(first, dict) and first.get("type") == "Feature":
             yield from _with_hrefs_made_whole(_lines(first, file, name, check), href)
             return
-        content = first_line + file.read(_LARGEST_JSON_NBYTES)
-    document = first if isinstance(first, dict) else _decoded(content)
+        content = first_line + file.read(LARGEST_JSON_NBYTES + 1 - len(first_line))
+    document = first if isinstance(first, dict) else _decoded(content, name)
     if not isinstance(document, dict):
         raise RequestError("this is neither JSON nor Parquet; give STAC items", field=name)
     yield from _items_of_document(document, href, name, read_document, check)
@@ -70,16 +74,25 @@ def _items_of_document(
         )
 
 
-def _lines(first: dict[str, Any], file: Any, name: str, check: Check) -> Iterator[dict[str, Any]]:
+def _lines(first: dict[str, Any], file: IO[bytes], name: str, check: Check) -> Iterator[dict[str, Any]]:
     yield first
-    for number, line in enumerate(file, 2):
+    number = 1
+    while line := _line(file, name):
+        number += 1
         check()
         if not line.strip():
             continue
-        item = _decoded(line)
+        item = _decoded(line, name)
         if not isinstance(item, dict):
             raise RequestError("this line is no JSON object", field=f"{name} line {number}")
         yield item
+
+
+def _line(file: IO[bytes], name: str) -> bytes:
+    line = file.readline(LARGEST_JSON_NBYTES + 1)
+    if len(line) > LARGEST_JSON_NBYTES:
+        raise RequestError(_TOO_LARGE, field=name)
+    return line
 
 
 def _linked(
@@ -139,7 +152,14 @@ def _whole(href: str, start: str) -> str:
     )
 
 
-def _decoded(content: bytes) -> Any:
+def _decoded(content: bytes, name: str) -> Any:
+    """Return the JSON; None if it is none.
+
+    Raises:
+        RequestError: It would take too much memory. Each value but the first follows one of three characters.
+    """
+    if len(content) > LARGEST_JSON_NBYTES or sum(map(content.count, (b",", b"[", b"{"))) > MOST_JSON_VALUES:
+        raise RequestError(_TOO_LARGE, field=name)
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -4,18 +4,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pixel_gather.adapters.catalog.asked_scenes import SceneSearcher, Searched
-from pixel_gather.adapters.catalog.find_scenes import (
+from pixel_gather.adapters.catalog.found_scenes import (
     FoundScenes,
     Item,
 )
+from pixel_gather.adapters.catalog.search_for_request import SceneSearcher, Searched
 from pixel_gather.adapters.object_store.object_store import (
     Objects,
 )
 from pixel_gather.adapters.source_list.list_columns import check_name, check_value
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.adapters.source_list.source_list import SourceList
-from pixel_gather.catalog.scene_search import NoSceneError, SceneSearch
 from pixel_gather.catalog.scene_sources import (
     AssetChoice,
     SceneSource,
@@ -24,6 +23,7 @@ from pixel_gather.catalog.scene_sources import (
     row_of,
     sources_of,
 )
+from pixel_gather.catalog.search_criteria import NoSceneError, SearchCriteria
 from pixel_gather.errors import RequestError
 from pixel_gather.model.plurals import counted
 from pixel_gather.model.source import LeftOut, SearchCost, Source
@@ -155,9 +155,9 @@ class SceneFinder:
         )
         return searcher.found(asked, self._search(asked), choices, cost)
 
-    def _search(self, asked: Searched) -> SceneSearch:
+    def _search(self, asked: Searched) -> SearchCriteria:
         """Check what is asked; the area of the window is that of its box or point on the Earth."""
-        wanted = SceneSearch.of(
+        wanted = SearchCriteria.of(
             bbox=asked.area if isinstance(asked.area, tuple) else None,
             geojson=asked.area if isinstance(asked.area, dict) else None,
             datetime=asked.datetime,
@@ -169,7 +169,7 @@ class SceneFinder:
         if asked.area != "window":
             return wanted
         box = box_of_window(self.window, self.projector)
-        return replace(wanted, area=SceneSearch.of(bbox=box).area)
+        return replace(wanted, area=SearchCriteria.of(bbox=box).area)
 
 
 def box_of_window(window: WindowRule | None, projector: Projector) -> tuple[float, float, float, float]:

@@ -10,10 +10,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import obstore
 import zarr
+from zarr.abc.store import Store as ZarrStore
 from zarr.codecs import BloscCodec, ZstdCodec
 from zarr.codecs.numcodecs import Zlib
 from zarr.core.array_spec import ArraySpec
@@ -23,6 +24,9 @@ from zarr.storage import ObjectStore
 
 from pixel_gather.adapters.cube.tile_codecs import register_codecs
 from pixel_gather.adapters.object_store.object_store import Store
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 LARGEST_CHUNK_NBYTES: Final = 256 << 20
 """No tile of a source is larger, and no chunk of a gather."""
@@ -61,6 +65,10 @@ class BoundedZstd(ZstdCodec):
             raise ValueError("a chunk unpacks to more than its array says")
         return super()._decode_sync(chunk_bytes, chunk_spec)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send zarr-python's own codec to other processes, which may lack this package."""
+        return ZstdCodec.from_dict, (self.to_dict(),)
+
 
 class BoundedBlosc(BloscCodec):
     """Blosc, after a look at the size in its header."""
@@ -70,6 +78,10 @@ class BoundedBlosc(BloscCodec):
         if nbytes > (_nbytes_of(chunk_spec) or LARGEST_CHUNK_NBYTES):
             raise ValueError("a chunk unpacks to more than its array says")
         return super()._decode_sync(chunk_bytes, chunk_spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """See above."""
+        return BloscCodec.from_dict, (self.to_dict(),)
 
 
 class BoundedZlib(Zlib):
@@ -81,13 +93,16 @@ class BoundedZlib(Zlib):
             zlib.decompressobj().decompress(chunk_data.to_bytes(), nbytes)
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """See above."""
+        return Zlib.from_dict, (self.to_dict(),)
+
 
 @contextmanager
-def _bounded() -> Iterator[None]:
+def bounded() -> Iterator[None]:
     """Let arrays that are opened now have the codecs above.
 
-    Arrays that are opened at other times have zarr-python's own: dask, for example, sends codecs to
-    processes that may lack this package.
+    Arrays that are opened at other times have zarr-python's own.
     """
     register_codecs()
     here = __name__
@@ -111,7 +126,7 @@ def open_foreign_group(store: Store) -> zarr.Group:
         ValueError: A codec is unknown, or its chunks are too large. zarr-python raises more types where
             metadata are damaged.
     """
-    with _bounded():
+    with bounded():
         group = zarr.open_group(ObjectStore(store, read_only=True), mode="r")
         known = group.metadata.consolidated_metadata
         if known is None:  # as a cube is before its end, and those of other writers
@@ -122,6 +137,24 @@ def open_foreign_group(store: Store) -> zarr.Group:
         if not isinstance(each, GroupMetadata):
             _check(name, each)
     return group
+
+
+def open_foreign_dataset(store: ZarrStore, group: str = "") -> "xr.Dataset":
+    """Open a group whose files anybody may have written with xarray.
+
+    Raises:
+        FileNotFoundError: There is no group.
+        ValueError: As `open_foreign_group`. Pixels that unpack to too much raise it when they are read.
+    """
+    import xarray as xr  # noqa: PLC0415 # an extra, and 0.5 s
+
+    with bounded():
+        arrays = zarr.open_group(store, path=group, mode="r")
+        for name, each in arrays.arrays():
+            _check(name, each.metadata)
+        is_consolidated = arrays.metadata.consolidated_metadata is not None
+        found: xr.Dataset = xr.open_zarr(store, group=group or None, consolidated=is_consolidated)
+    return found
 
 
 def _arrays_of(group: zarr.Group, store: Store) -> dict[str, Any]:

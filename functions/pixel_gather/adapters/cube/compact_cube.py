@@ -18,6 +18,7 @@ from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube, version_key
 from pixel_gather.adapters.cube.grown_shard import compacted
 from pixel_gather.adapters.cube.row_table import ROWS_KEY, read_row_table, write_row_table
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
+from pixel_gather.adapters.source_list.parquet_batches import damage_of
 from pixel_gather.errors import StoreError
 from pixel_gather.plan.cube_plan import claim_of
 from pixel_gather.report.receipt import Receipt, ReceiptFile
@@ -127,6 +128,9 @@ async def _needed(cube: GrowingZarrCube, key: str) -> StoredObject:
 
 
 def _table_again(cube: GrowingZarrCube, content: bytes, version: int) -> bytes:
+    with damage_of(f"{cube.place}: {ROWS_KEY}"):
+        for _ in read_row_table(content)[1]:
+            pass  # all of it can be read, so the writer meets no error
     metadata, batches = read_row_table(content)
     shards = []
     for key, _, _ in metadata["shards"]:

@@ -132,13 +132,23 @@ class GrowingZarrCube:
     async def row_table(self) -> tuple[Mapping[str, Any], Iterator[Mapping[str, "Values"]]]:
         """Return the metadata and the rows of ``rows.parquet``."""
         from pixel_gather.adapters.cube.row_table import ROWS_KEY, read_row_table  # noqa: PLC0415 # arro3
+        from pixel_gather.adapters.source_list.parquet_batches import damage_of  # noqa: PLC0415 # as above
 
-        return read_row_table((await self._needed(ROWS_KEY)).content)
+        content = (await self._needed(ROWS_KEY)).content
+        with damage_of(f"{self.place}: {ROWS_KEY}"):
+            metadata, batches = read_row_table(content)
+
+        def rows() -> Iterator[Mapping[str, "Values"]]:
+            with damage_of(f"{self.place}: {ROWS_KEY}"):
+                yield from batches
+
+        return metadata, rows()
 
     async def earlier_rows(self, plan: CubePlan) -> EarlierRows:
         """Read the report, the receipt, ``rows.parquet`` and ``headers.parquet``."""
         from pixel_gather.adapters.cube.header_index import HEADERS_KEY, stored_entries  # noqa: PLC0415 # arro3
         from pixel_gather.adapters.cube.row_table import ROWS_KEY, read_row_table  # noqa: PLC0415 # as above
+        from pixel_gather.adapters.source_list.parquet_batches import damage_of  # noqa: PLC0415 # as above
         from pixel_gather.report.receipt import Receipt  # noqa: PLC0415 # see above
 
         found, table, receipt, headers = await asyncio.gather(
@@ -154,17 +164,23 @@ class GrowingZarrCube:
         def rows() -> Iterator[Mapping[str, "Values"]]:
             """Yield the rows of the cube. The table of an append that was not committed has more."""
             left = plan.first_row
-            for batch in read_row_table(table.content)[1]:
-                yield {name: values[:left] for name, values in batch.items()}
-                left -= min(len(batch["href"]), left)
-                if not left:
-                    return
+            with damage_of(f"{self.place}: {ROWS_KEY}"):
+                for batch in read_row_table(table.content)[1]:
+                    yield {name: values[:left] for name, values in batch.items()}
+                    left -= min(len(batch["href"]), left)
+                    if not left:
+                        return
+
+        def entries() -> Iterator[Sequence[tuple[str, bytes]]]:
+            if headers is not None:
+                with damage_of(f"{self.place}: {HEADERS_KEY}"):
+                    yield from stored_entries(headers.content)
 
         return EarlierRows(
             report=report,
             receipt=msgspec.json.decode(receipt.content, type=Receipt),
             rows=rows,
-            headers=lambda: iter(()) if headers is None else stored_entries(headers.content),
+            headers=entries,
         )
 
     def staged(self) -> CubeStore:

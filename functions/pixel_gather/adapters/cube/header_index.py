@@ -8,7 +8,7 @@ import io
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import closing
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from pixel_gather.adapters.cube.upload import upload
 from pixel_gather.adapters.geotiff.packed_header import MAX_PACKED_NBYTES, peek
@@ -20,6 +20,7 @@ from pixel_gather.adapters.source_list.list_file import (
     open_list_file,
     parquet_errors,
 )
+from pixel_gather.adapters.source_list.parquet_batches import parquet_batches
 from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.errors import RequestError
 
@@ -129,8 +130,6 @@ def read_index(
         RequestError: The file cannot be read, or is no header index.
         TimeoutError: Raised by ``check``.
     """
-    import arro3.io  # noqa: PLC0415 # see above
-
     try:
         _, file = open_list_file(href, objects=objects, check=check, what=FIELD)
     except RequestError as error:
@@ -142,8 +141,8 @@ def read_index(
             if file.peek(len(PARQUET_MAGIC))[: len(PARQUET_MAGIC)] != PARQUET_MAGIC:
                 raise RequestError(f"this is no Parquet, so no header index; {_ONE}", field=FIELD)
             check_pages(file, field=FIELD, check=check)
-            batches = iter(arro3.io.read_parquet(cast("IO[bytes]", file), batch_size=_N_ROWS_PER_BATCH))
-            _check_columns(batches.schema)
+            schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH, check=check)
+            _check_columns(schema)
             for batch in batches:
                 check()
                 yield from _entries(batch, overview)
@@ -155,9 +154,7 @@ def stored_entries(content: bytes) -> Iterator[Sequence[Entry]]:
     Args:
         content: The file.
     """
-    import arro3.io  # noqa: PLC0415 # see above
-
-    for batch in arro3.io.read_parquet(io.BytesIO(content), batch_size=_N_ROWS_PER_BATCH):
+    for batch in parquet_batches(io.BytesIO(content), batch_size=_N_ROWS_PER_BATCH)[1]:
         yield list(zip(batch.column(_HREF).to_pylist(), batch.column(_PACKED).to_pylist(), strict=True))
 
 

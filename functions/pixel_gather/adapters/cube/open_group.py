@@ -1,7 +1,7 @@
 """Opens a finished cube with zarr-python."""
 
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -34,11 +34,18 @@ def finished_group(store: Store, place: str) -> Generator["zarr.Group"]:
     """
     from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # takes 0.3 s
 
-    try:
+    with errors_of_cube(place):
         group = open_foreign_group(store)
         if not group.attrs.get("complete"):
             raise StoreError(f"{place}: no complete cube is there; name the folder that a gather has written")
         yield group
+
+
+@contextmanager
+def errors_of_cube(place: str) -> Iterator[None]:
+    """Turn what zarr-python, codecs and stores raise into a `StoreError` that names the cube."""
+    try:
+        yield
     except GatherError:
         raise
     except FileNotFoundError as error:

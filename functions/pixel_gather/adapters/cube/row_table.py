@@ -14,6 +14,7 @@ import obstore
 
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.source_list.list_file import no_deadline
+from pixel_gather.adapters.source_list.parquet_batches import parquet_batches
 from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.report.row_coordinates import CHUNK_ROWS, NO_TIME, Values
@@ -115,17 +116,16 @@ def read_row_table(
         names: Columns to return, if the table has them. All of them if not given.
 
     Raises:
-        RequestError: Its pages unpack to more than `check_pages` allows. arro3 raises many types for what is
-            damaged.
+        RequestError: Its pages unpack to more than `check_pages` allows.
+        ParquetError: It is damaged.
+        ValueError: Its headers or its metadata are.
     """
-    from arro3.io import read_parquet  # noqa: PLC0415 # see above
-
     check_pages(
         io.BufferedReader(cast("io.RawIOBase", io.BytesIO(content))), field=ROWS_KEY, check=no_deadline
     )
-    batches = read_parquet(io.BytesIO(content), batch_size=CHUNK_ROWS)
-    metadata: dict[str, Any] = json.loads(batches.schema.metadata[METADATA_KEY.encode()])
-    there = [name for name in batches.schema.names if names is None or name in names]
+    schema, batches = parquet_batches(io.BytesIO(content), batch_size=CHUNK_ROWS)
+    metadata: dict[str, Any] = json.loads(schema.metadata[METADATA_KEY.encode()])
+    there = [name for name in schema.names if names is None or name in names]
     return metadata, ({name: _values(name, batch) for name in there} for batch in batches)
 
 

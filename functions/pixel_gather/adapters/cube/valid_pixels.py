@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pixel_gather.report.evidence import Image, Mask
-from pixel_gather.report.run import Integers
+from pixel_gather.report.timings import Integers
 
 if TYPE_CHECKING:
     import zarr

@@ -12,7 +12,7 @@ from pixel_gather.errors import RequestError, StoreError
 from pixel_gather.model.status import Status
 from pixel_gather.report.evidence import Image, Mask, is_shown
 from pixel_gather.report.row_coordinates import NO_TIME
-from pixel_gather.report.run import Integers
+from pixel_gather.report.timings import Integers
 
 if TYPE_CHECKING:
     import zarr

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pixel_gather.adapters.export.cube_rows import CubeRows, RowPixels
-from pixel_gather.adapters.report.page.stretch import Stretch
+from pixel_gather.adapters.report.page.stretch import Stretch, common_stretches
 from pixel_gather.errors import RequestError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Drawing:
 
         Args:
             rows: What is drawn: one measurement, or three.
-            limits: Values of black and white; None for percentiles 2 to 98 of up to 64 rows.
+            limits: Values of black and white; None for percentiles of up to 64 rows; see `common_stretches`.
             colormap: A colour map of matplotlib, for one measurement.
 
         Raises:
@@ -106,11 +106,10 @@ def _stretches(rows: CubeRows, step: int) -> tuple[Stretch, ...]:
     read = rows.of_read_sources()
     some = replace(read, rows=read.rows[:: ceil(len(read.rows) / _SAMPLE_ROWS)])
     sample = list(some.read(step=step * max(1, ceil(max(rows.shape) / step / 256))))
-    return tuple(
-        Stretch.of(
-            np.stack([row.pixels[index] for row in sample]), np.stack([row.is_valid[index] for row in sample])
-        )
-        for index in range(len(rows.measurements))
+    bands = range(len(rows.measurements))
+    return common_stretches(
+        [np.stack([row.pixels[band] for row in sample]) for band in bands],
+        [np.stack([row.is_valid[band] for row in sample]) for band in bands],
     )
 
 

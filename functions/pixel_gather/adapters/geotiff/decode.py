@@ -17,6 +17,9 @@ type Block = np.ndarray[Any, Any]
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW: Final = 5
 """Position of the window descriptor. The frame descriptor is the byte before it."""
+_ZSTD_MOST_NBYTES: Final = 128 << 20
+"""Largest window that libtiff allows. The window of a single segment is its content."""
+
 _ZSTD_128_MIB: Final = 17 << 3
 """The window descriptor of 128 MiB."""
 
@@ -65,10 +68,13 @@ def check_stored_nbytes(nbytes: int, layout: Layout) -> None:
 def _zstd(content: memoryview, *, out: memoryview) -> memoryview:
     """Decode zstd.
 
-    A frame with a larger window than libtiff allows is refused, and so are bytes that are no zstd frame.
+    A frame with a larger window than libtiff allows is refused, and so are bytes that are no zstd frame. Of
+    too few bytes an IndexError is raised.
     """
-    is_single_segment = content.nbytes > _ZSTD_WINDOW and content[_ZSTD_WINDOW - 1] & 0x20
-    has_large_window = len(out) > 1 << 27 if is_single_segment else content[_ZSTD_WINDOW] > _ZSTD_128_MIB
+    is_single_segment = content[_ZSTD_WINDOW - 1] & 0x20
+    has_large_window = (
+        len(out) > _ZSTD_MOST_NBYTES if is_single_segment else content[_ZSTD_WINDOW] > _ZSTD_128_MIB
+    )
     if bytes(content[:4]) != _ZSTD_MAGIC or has_large_window:
         raise ValueError("a zstd frame that libtiff refuses")
     return _bytes_view(imagecodecs.zstd_decode(content, out=out))

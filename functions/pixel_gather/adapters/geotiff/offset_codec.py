@@ -55,9 +55,9 @@ class PackedRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 def packed_run(run: OffsetRun) -> PackedRun | None:
-    """Pack a run, or return None where a tile has an offset but no bytes."""
+    """Pack a run of at least one tile, or return None where a tile has an offset but no bytes."""
     offsets, counts = run.offsets, run.byte_counts
-    if counts.size and not np.minimum.reduce(counts):
+    if not np.minimum.reduce(counts):
         stored = counts != 0
         if offsets[~stored].any():
             return None
@@ -107,10 +107,8 @@ def _packed(values: Integers) -> PackedIntegers:
     if not values.size:
         return PackedIntegers(0, b"")
     smallest, largest = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
-    if smallest == largest:
-        return PackedIntegers(smallest, b"")
     width = ((largest - smallest).bit_length() + 7) // 8
-    planes = (values - smallest).astype(_LITTLE, copy=False).view(np.uint8).reshape(-1, _INT64_NBYTES)
+    planes = (values - smallest).astype(_LITTLE).view(np.uint8).reshape(values.size, _INT64_NBYTES)
     return PackedIntegers(smallest, planes[:, :width].T.tobytes())
 
 
@@ -123,6 +121,6 @@ def _unpacked(packed: PackedIntegers, n: int) -> Integers:
         raise ValueError("the number of bytes does not fit the number of integers")
     planes = np.zeros((n, _INT64_NBYTES), np.uint8)
     planes[:, :width] = np.frombuffer(content, np.uint8).reshape(width, n).T
-    values: Integers = planes.reshape(-1).view("<i8")
+    values: Integers = planes.ravel().view(_LITTLE)
     values += packed.smallest
     return values

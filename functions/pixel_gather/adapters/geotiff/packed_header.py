@@ -37,7 +37,6 @@ from pixel_gather.model.window import Transform
 MAX_PACKED_NBYTES: Final = 1 << 16
 """Longest packed header that is made or opened."""
 
-_VERSION: Final = 1
 _MAX_OBJECT_NBYTES: Final = 1 << 48
 _MAX_RUNS: Final = 8
 _ALL: Final = 1 << 62

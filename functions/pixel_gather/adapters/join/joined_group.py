@@ -11,6 +11,7 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
+from pixel_gather.adapters.cube.bounded_codecs import bounded
 from pixel_gather.adapters.join.map_arrays import map_arrays
 from pixel_gather.adapters.join.repository import Transaction
 from pixel_gather.errors import StoreError
@@ -65,18 +66,21 @@ class JoinedGroup:
         if name in self.record["texts"]:
             found = self.numbered(name)
             return np.asarray(found.texts[found.numbers])
-        array: Any = self.group[name]
-        return np.asarray(array[...])
+        return self._values(name)
 
     def numbered(self, name: str) -> NumberedTexts:
         """Return a coordinate that repeats few texts."""
-        texts: Any = self.group[f"{_TEXTS}/{name}/texts"]
-        numbers: Any = self.group[f"{_TEXTS}/{name}/numbers"]
-        return NumberedTexts(texts=np.asarray(texts[...]).astype(object), numbers=np.asarray(numbers[...]))
+        texts, numbers = (self._values(f"{_TEXTS}/{name}/{each}") for each in ("texts", "numbers"))
+        return NumberedTexts(texts=texts.astype(object), numbers=numbers)
 
     def members(self) -> dict[str, Values]:
         """Return the table of its members, by column."""
-        return {name: np.asarray(self.group[f"{_MEMBERS}/{name}"][...]) for name in _member_columns([])}  # type: ignore[index]
+        return {name: self._values(f"{_MEMBERS}/{name}") for name in _member_columns([])}
+
+    def _values(self, path: str) -> Values:
+        with bounded():
+            array: Any = self.group[path]
+        return np.asarray(array[...])
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from typing import Any, Final
 import numpy as np
 from zarr.abc.store import Store as ZarrStore
 
+from pixel_gather.adapters.cube.bounded_codecs import bounded
 from pixel_gather.adapters.join.joined_group import JoinedGroup, create_array, group_document, put_object
 from pixel_gather.report.presence import Presence
 from pixel_gather.report.row_coordinates import Values
@@ -44,8 +45,10 @@ def read_grid(joined: JoinedGroup, by: str) -> Presence | None:
     """Return a stored grid of presence, or None if this one is not stored."""
     if by not in joined.record["by"]:
         return None
-    group: Any = joined.group[f"{_GRIDS}/{joined.record['by'].index(by)}"]
-    part = {name: np.asarray(array[...]) for name, array in group.arrays()}
+    with bounded():
+        group: Any = joined.group[f"{_GRIDS}/{joined.record['by'].index(by)}"]
+        arrays = dict(group.arrays())
+    part = {name: np.asarray(array[...]) for name, array in arrays.items()}
     labels = tuple(
         part[f"labels_{n}"].astype(f"datetime64[{unit}]") if unit else part[f"labels_{n}"]
         for n, unit in enumerate(group.attrs["units"])

@@ -24,7 +24,7 @@ from pixel_gather.report.evidence import (
     why_worst,
     worst_of,
 )
-from pixel_gather.report.run import Integers
+from pixel_gather.report.timings import Integers
 
 if TYPE_CHECKING:  # as in cube_sources
     import zarr

@@ -11,7 +11,7 @@ import numpy as np
 from pixel_gather.model.status import Status
 from pixel_gather.report.evidence import Mask, Series, SourceRow
 from pixel_gather.report.row_coordinates import NO_TIME
-from pixel_gather.report.run import Floats, Integers, Timings
+from pixel_gather.report.timings import Floats, Integers, Timings
 
 if TYPE_CHECKING:  # takes 0.3 s
     import zarr

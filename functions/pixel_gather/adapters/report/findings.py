@@ -9,7 +9,8 @@ from pixel_gather.adapters.report.plots.choosing import best_of, series_of
 from pixel_gather.adapters.report.plots.in_flight import slices_of
 from pixel_gather.adapters.report.plots.labels import plain_number
 from pixel_gather.report import published
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Timings
 
 _FEWEST: Final = 30
 """With fewer sources, nothing is said about window sizes and slow sources."""

@@ -60,16 +60,12 @@ def _picture(open_store: Callable[[], Store], measurements: Sequence[str]) -> st
 
 
 def _drawn(store: Store, measurements: Sequence[str]) -> str:
-    import zarr  # noqa: PLC0415 # 0.3 s, as what follows
-    from zarr.storage import ObjectStore  # noqa: PLC0415
-
-    from pixel_gather.adapters.cube.tile_codecs import register_codecs  # noqa: PLC0415
+    from pixel_gather.adapters.cube.bounded_codecs import open_foreign_group  # noqa: PLC0415 # 0.3 s, as the rest
     from pixel_gather.adapters.report.cube_pictures import quicklooks_in  # noqa: PLC0415
     from pixel_gather.adapters.report.page.pictures import Channel, painted, picture_uri  # noqa: PLC0415
     from pixel_gather.adapters.report.page.window_views import red_green_blue  # noqa: PLC0415
 
-    register_codecs()
-    group = zarr.open_group(ObjectStore(store, read_only=True), mode="r")
+    group = open_foreign_group(store)
     names = red_green_blue(measurements) or tuple(measurements[:1])
     is_abreast = getattr(group["status"], "ndim", 1) > 1
     slots = {name: measurements.index(name) if is_abreast else 0 for name in names}

@@ -43,7 +43,7 @@ class Log(Protocol):
 
 
 async def write_report(
-    store: Store, *, place: str, usd_by_service: dict[str, float] | None, log: Log
+    store: Store, *, place: str, usd_by_service: dict[str, float] | None, log: Log, draws: bool = True
 ) -> WrittenReport:
     """Try to write ``view.html`` and the report of a complete cube, and return which report files exist then.
 
@@ -55,11 +55,13 @@ async def write_report(
         place: Where that is, for messages and the page.
         usd_by_service: What the gather cost on AWS; None if it ran in process.
         log: Takes the message of a failure.
+        draws: Whether to write more than ``view.html``.
     """
     try:
         await _put(store, VIEW_KEY, view_page())  # before the report, which links to it
-        check_extra("report", "report pages")
-        await write_report_files(store, place=place, usd_by_service=usd_by_service)
+        if draws:
+            check_extra("report", "report pages")
+            await write_report_files(store, place=place, usd_by_service=usd_by_service)
     except (GatherError, BaseError, OSError) as error:  # for example a store that refuses to write
         said = str(error).partition("\n")[0]
         log.warning("the report of %s could not be written: %s; the cube is complete", place, said)

@@ -11,6 +11,7 @@ from itertools import batched, chain
 from typing import TYPE_CHECKING, Any, Final
 
 from pixel_gather.adapters.source_list.list_columns import Scalar
+from pixel_gather.adapters.source_list.parquet_batches import damage_of, parquet_batches
 from pixel_gather.adapters.source_list.source_list import SourceList
 from pixel_gather.catalog.scene_sources import asset_choices, band_numbers
 from pixel_gather.model.source import LeftOut, Source
@@ -75,28 +76,31 @@ def found_sources(content: bytes, sources: Sources) -> SourceList:
 
 
 def _sources(content: bytes, left_out: list[LeftOut]) -> Iterator[Source]:
-    import arro3.io  # noqa: PLC0415 # as above
-
-    for batch in arro3.io.read_parquet(io.BytesIO(content), batch_size=_N_PER_BATCH):
-        for record in _records(batch):
-            href, band, scene, time_us, status, reason = (record.pop(name) for name in _FIXED)
-            if status == _KEPT:
-                yield Source(href=href, band=band, scene=scene, time_us=time_us, columns=record)
-            else:
-                left_out.append(
-                    LeftOut(
-                        href=href,
-                        band=band,
-                        scene=scene,
-                        time_us=time_us,
-                        columns=record,
-                        status=status,
-                        reason=reason,
-                    )
+    for record in _records(content):
+        href, band, scene, time_us, status, reason = (record.pop(name) for name in _FIXED)
+        if status == _KEPT:
+            yield Source(href=href, band=band, scene=scene, time_us=time_us, columns=record)
+        else:
+            left_out.append(
+                LeftOut(
+                    href=href,
+                    band=band,
+                    scene=scene,
+                    time_us=time_us,
+                    columns=record,
+                    status=status,
+                    reason=reason,
                 )
+            )
 
 
-def _records(batch: "RecordBatch") -> Iterator[dict[str, Any]]:
+def _records(content: bytes) -> Iterator[dict[str, Any]]:
+    with damage_of("the list that was found (sources.parquet)"):
+        for batch in parquet_batches(io.BytesIO(content), batch_size=_N_PER_BATCH)[1]:
+            yield from _records_of(batch)
+
+
+def _records_of(batch: "RecordBatch") -> Iterator[dict[str, Any]]:
     from arro3.core import DataType  # noqa: PLC0415 # as above
 
     names = batch.schema.names

@@ -72,7 +72,7 @@ def open_list_file(
 
 @contextmanager
 def parquet_errors(says: str, *, field: str, check: Check) -> Iterator[None]:
-    """Turn errors of arro3 into a ``RequestError``. For a file that is no Parquet, arro3 panics.
+    """Turn errors of a Parquet file into a ``RequestError``.
 
     Args:
         says: Start of the message; arro3's own message follows.
@@ -81,11 +81,9 @@ def parquet_errors(says: str, *, field: str, check: Check) -> Iterator[None]:
     """
     try:
         yield
-    except (GatherError, GeneratorExit, KeyboardInterrupt, TimeoutError):
+    except (GatherError, TimeoutError):
         raise
-    except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
+    except Exception as error:
         check()
         raise RequestError(f"{says}: {_parquet_problem(error)}", field=field) from error
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, count
-from typing import IO, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
-import arro3.io
 from arro3.core import Array, DataType, RecordBatch
 
 from pixel_gather.adapters.source_list.list_columns import check_names, format_time
 from pixel_gather.adapters.source_list.list_file import PARQUET_MAGIC, Check, no_deadline, parquet_errors
+from pixel_gather.adapters.source_list.parquet_batches import parquet_batches
 from pixel_gather.adapters.source_list.parquet_pages import check_pages
 from pixel_gather.errors import RequestError, SourceError
 
@@ -244,8 +244,8 @@ def _parquet_records(file: io.BufferedReader, name: str, check: Check) -> Iterat
             raise RequestError("this is not Parquet, as its name says", field=name)
         with parquet_errors("this is not Parquet, or is damaged", field=name, check=check):
             check_pages(file, field=name, check=check)
-            batches = iter(arro3.io.read_parquet(cast("IO[bytes]", file), batch_size=_N_ROWS_PER_BATCH))
-            names = list(batches.schema.names)
+            schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH, check=check)
+            names = list(schema.names)
             _check_names(names, name)
             number = 0
             for batch in batches:

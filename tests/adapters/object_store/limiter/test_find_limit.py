@@ -1,13 +1,13 @@
 """The limit stays within its bounds and moves only for good reasons."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.adapters.object_store.limiter.find_limit import Bounds, Climb, _Rest, _Sample
+from pixel_gather.adapters.object_store.limiter.find_limit import Bounds, Climb, _Quickest, _Rest, _Sample
 
 REMOTE = Bounds(start=32, lowest=4, highest=128)
 
@@ -194,3 +194,319 @@ def test_rest_after_a_step_up_knows_the_throughput_there() -> None:
     assert rest.throughput == 130
     rest.moved(90.0, down=True)
     assert rest.throughput == 130
+
+
+@dataclass
+class Judged:
+    """A limit that samples of a known throughput are judged by, one after the other."""
+
+    climb: Climb
+    now_s: float = 0.0
+
+    def after(self, done: int, *, seconds: float = 1.0, has_queued: bool = False) -> int:
+        """Let ``done`` sources finish within the seconds. Return the limit then."""
+        if self.climb._sample._began_s is None:
+            self._finish(0.1)  # the clock starts at its end
+        for _ in range(done - 1):
+            self._finish(0.9 if has_queued else 0.1)
+        self.now_s += seconds
+        self._finish(0.9 if has_queued else 0.1)
+        return self.climb.limit
+
+    def _finish(self, took_s: float) -> None:
+        self.climb.finished(
+            self.now_s, took_s=took_s, n_requests=2, weight=1, moves=self.climb.moves, is_wanted=True
+        )
+
+
+STEADY = replace(REMOTE, climbs_at_once=False)
+FULL = Bounds(start=32, lowest=4, highest=32)
+
+
+@pytest.mark.parametrize(("done", "limit"), [(104, 40), (103, 32)])
+def test_climb_keeps_a_step_up_that_pays(done: int, limit: int) -> None:
+    """A step is a quarter of the limit. It pays if throughput rises by 4 %."""
+    judged = Judged(Climb(STEADY))
+
+    assert judged.after(100) == 40
+    assert judged.after(done) == limit
+
+
+def test_climb_goes_on_from_a_step_that_pays() -> None:
+    """The next step up follows at once, and is measured by the throughput that the last one reached."""
+    judged = Judged(Climb(STEADY))
+    limits = [judged.after(done) for done in (200, 208, 208, 217, 217, 225)]
+
+    assert limits == [40, 40, 50, 50, 62, 50]
+
+
+def test_climb_waits_twice_as_long_after_each_step_that_does_not_pay() -> None:
+    """A step up is tried after 1, 2, 4 and 8 samples, while a step down is tried after 4, 8 and so on."""
+    climb = Climb(replace(STEADY, lowest=32))
+    judged = Judged(climb)
+
+    limits = [judged.after(100) for _ in range(22)]
+
+    assert [n for n, limit in enumerate(limits) if limit == 40] == [0, 3, 8, 17]
+    assert climb.moves == 8
+
+
+def test_climb_tries_a_step_down_at_the_highest_limit() -> None:
+    """After 4 samples, then after 8 more, where throughput falls by more than 2 %."""
+    climb = Climb(FULL)
+    judged = Judged(climb)
+
+    limits = [judged.after(100 if climb.limit == 32 else 97) for _ in range(14)]
+
+    assert [n for n, limit in enumerate(limits) if limit == 26] == [3, 12]
+    assert set(limits) == {26, 32}
+
+
+def test_climb_steps_down_at_once_while_sources_queue() -> None:
+    """As long as throughput stays within 2 % of what it was. A step is a fifth of the limit."""
+    judged = Judged(Climb(FULL))
+
+    limits = [judged.after(done, has_queued=True) for done in (100, 98, 98, 98, 97, 92)]
+
+    assert limits == [26, 26, 21, 21, 17, 21]
+
+
+def test_climb_does_not_step_up_while_sources_queue() -> None:
+    """Half of the sources may have queued."""
+    climb = Climb(replace(STEADY, lowest=32))
+    judged = Judged(climb)
+
+    assert [judged.after(100, has_queued=True) for _ in range(9)] == [32] * 9
+    assert climb.moves == 0
+
+
+def test_climb_steps_are_at_least_one() -> None:
+    """Also where a quarter or a fifth of the limit is less."""
+    up = Judged(Climb(Bounds(start=2, lowest=2, highest=9, climbs_at_once=False)))
+    assert [up.after(done) for done in (100, 200, 200, 400)] == [3, 3, 4, 4]
+
+    for limit in (2, 3, 4):
+        down = Judged(Climb(Bounds(start=limit, lowest=1, highest=limit)))
+        assert down.after(100, has_queued=True) == limit - 1
+
+
+def test_climb_at_its_lowest_stays() -> None:
+    """Nothing is tried below."""
+    climb = Climb(Bounds(start=4, lowest=4, highest=9, climbs_at_once=False))
+    judged = Judged(climb)
+
+    for _ in range(9):
+        judged.after(100, has_queued=True)
+
+    assert (climb.limit, climb.moves) == (4, 0)
+
+
+def test_climb_that_starts_at_its_highest_judges_the_first_sample() -> None:
+    """It need not find out first that there is nothing to grow to."""
+    assert Judged(Climb(FULL)).after(100, has_queued=True) == 26
+
+
+def test_climb_ends_its_fast_growth_when_sources_queue() -> None:
+    """The limit stays where it is, and answers raise it no more."""
+    climb = Climb(REMOTE)
+    judged = Judged(climb)
+    judged.after(1)
+    grown = climb.limit
+
+    judged.after(100, has_queued=True)
+    assert (climb.limit, climb.moves) == (grown, 1)
+    climb.answered(first_byte_s=0.015, is_wanted=True)
+
+    assert climb.limit == grown
+
+
+def test_climb_grows_fast_until_its_highest() -> None:
+    """A sample without a queue does not end it. At the highest, the next sample is judged."""
+    climb = Climb(Bounds(start=32, lowest=4, highest=160))
+    judged = Judged(climb)
+    for done in (64, 64, 200, 400):
+        judged.after(done)
+    assert climb.limit == 160
+
+    assert judged.after(400, has_queued=True) == 128
+
+
+def test_climb_ends_its_fast_growth_at_a_refusal() -> None:
+    """A limit that was tried is not judged by what came before the refusal."""
+    climb = Climb(REMOTE)
+    climb.throttled(0.0, round_trip_s=0.5, enough=0)
+    climb.answered(first_byte_s=0.015, is_wanted=True)
+    assert climb.limit == 22
+    climb.throttled(0.5, round_trip_s=0.5, enough=0)
+    assert climb.limit == 15
+
+    trying = Climb(STEADY)
+    judged = Judged(trying)
+    assert judged.after(200) == 40
+    trying.throttled(9.0, round_trip_s=0.5, enough=0)
+    assert trying.limit == 28
+    assert judged.after(100) == 35  # another step up is tried
+    assert judged.after(104) == 35  # and kept: 4 % more than 100
+
+
+def test_climb_forgets_a_sample_of_which_nobody_waited_at_the_end() -> None:
+    """Its throughput is not the back end's. The next one begins anew."""
+    for end in ("finished", "failed", "rested"):
+        climb = Climb(STEADY)
+        judged = Judged(climb)
+        judged.after(60, seconds=0.5)
+        if end == "finished":
+            climb.finished(
+                judged.now_s, took_s=0.1, n_requests=2, weight=1, moves=climb.moves, is_wanted=False
+            )
+        elif end == "failed":
+            climb.failed(is_wanted=False)
+        else:
+            climb.rested()
+
+        assert judged.after(60, seconds=0.5) == 32
+        assert judged.after(60, seconds=0.5) == 40
+
+
+def test_climb_does_not_count_sources_of_the_limit_before() -> None:
+    """They began before it moved."""
+    climb = Climb(STEADY)
+    judged = Judged(climb)
+    assert judged.after(100) == 40
+
+    for n in range(1000):
+        climb.finished(2.0 + n, took_s=0.1, n_requests=2, weight=1, moves=climb.moves - 1, is_wanted=True)
+
+    assert climb.limit == 40
+    assert climb._tried_from == 32
+
+
+def test_climb_grows_from_a_first_byte_after_five_milliseconds() -> None:
+    """By one for each answer, and no further than its bounds."""
+    climb = Climb(replace(REMOTE, highest=34))
+
+    climb.answered(first_byte_s=0.00499, is_wanted=True)
+    assert climb.limit == 32
+    climb = Climb(replace(REMOTE, highest=34))
+    limits = []
+    for _ in range(4):
+        climb.answered(first_byte_s=0.005, is_wanted=True)
+        limits.append(climb.limit)
+
+    assert limits == [33, 34, 34, 34]
+
+
+def test_climb_tells_queued_sources_by_the_quickest_of_their_kind() -> None:
+    """They take more than half as long again, and 20 ms. Kinds are numbers of requests, from 32 on one."""
+    climb = Climb(REMOTE)
+    climb._has_queued(1.0, 2)
+
+    assert not climb._has_queued(1.5 + 0.02, 2)
+    assert climb._has_queued(1.5 + 0.021, 2)
+    assert not climb._has_queued(9.0, 3)
+    climb._has_queued(1.0, 32)
+    assert climb._has_queued(9.0, 33)
+    assert not climb._has_queued(9.0, 31)
+
+
+@pytest.mark.parametrize(
+    ("weight", "span_s", "limit", "tells"),
+    [
+        (128, 0.1, 64, True),
+        (127, 0.1, 10, False),
+        (127, 1.0, 63, True),
+        (127, 0.999, 63, False),
+        (127, 1.0, 64, False),
+        (32, 1.0, 1, True),
+        (31, 1.0, 1, False),
+        (128, 0.0, 1, False),
+    ],
+)
+def test_sample_tells_from_enough_sources(weight: int, span_s: float, limit: int, *, tells: bool) -> None:
+    """Twice the limit and 32 at least; and 128, unless they took a second."""
+    sample = _Sample(began_s=0.0)
+    sample.add(0.0, weight - 1, has_queued=False, is_current=True)
+    sample.add(span_s, 1, has_queued=False, is_current=True)
+
+    assert sample.tells(limit) is tells
+
+
+def test_sample_has_queued_when_more_than_half_of_it_has() -> None:
+    """Those of the limit before do not count, but their throughput does."""
+    sample = _Sample(began_s=0.0)
+    assert not sample.has_queued
+    for n in range(4):
+        sample.add(1.0, 3, has_queued=n % 2 == 0, is_current=True)
+    assert not sample.has_queued
+    sample.add(2.0, 3, has_queued=True, is_current=False)
+    assert not sample.has_queued
+    assert (sample.weight, sample.throughput) == (12, 7.5)
+    sample.add(2.0, 3, has_queued=True, is_current=True)
+    assert sample.has_queued
+    assert _Sample().span_s == 0
+
+
+def test_rest_is_due_for_each_direction_by_itself() -> None:
+    """Down after 4 samples, or after one where sources queue; up after one."""
+    rest = _Rest()
+    assert not rest.is_due(down=False)
+    assert not rest.is_due(down=True, sooner=True)
+
+    rest.add(1.0)
+    assert rest.is_due(down=False)
+    assert rest.is_due(down=True, sooner=True)
+    due = []
+    for _ in range(3):
+        due.append(rest.is_due(down=True))
+        rest.add(1.0)
+    assert [*due, rest.is_due(down=True)] == [False, False, False, True]
+
+
+def test_rest_doubles_its_patience_up_to_32_samples() -> None:
+    """In the direction that was tried. Where sources queue, a quarter of it is enough."""
+    rest = _Rest()
+    waits = []
+    for _ in range(5):
+        n_soon = n = 0
+        while not rest.is_due(down=True):
+            n_soon += not rest.is_due(down=True, sooner=True)
+            n += 1
+            rest.add(1.0)
+        waits.append((n_soon, n))
+        assert rest.is_due(down=False)
+        rest.stayed(down=True)
+
+    assert waits == [(1, 4), (2, 8), (4, 16), (8, 32), (8, 32)]
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_rest_after_a_step_tries_the_same_direction_next(*, down: bool) -> None:
+    """After one sample. The other direction waits as long as before, but at least for 4."""
+    rest = _Rest()
+    for _ in range(2):
+        rest.stayed(down=not down)
+        rest.stayed(down=down)
+    rest.add(1.0)
+
+    rest.moved(1.0, down=down)
+
+    assert not rest.is_due(down=down)
+    rest.add(1.0)
+    assert rest.is_due(down=down)
+    n = 1
+    while not rest.is_due(down=not down):
+        n += 1
+        rest.add(1.0)
+    assert n == (4 if down else 16)
+
+
+def test_quickest_is_that_of_the_last_512_to_1024_sources() -> None:
+    """A back end that became slower is known to be slower after that."""
+    quickest = _Quickest()
+    quickest.add(1.0)
+    for n in range(2, 1024):
+        quickest.add(2.0 if n % 2 else 3.0)
+        assert quickest.value == 1
+    quickest.add(3.0)
+
+    assert quickest.value == 2

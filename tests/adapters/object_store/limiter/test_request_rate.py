@@ -181,6 +181,7 @@ def test_first_rate_is_what_the_store_granted_lately() -> None:
     assert rate.pause_s(1.2) == pytest.approx(0.05)
     assert rate.pause_s(1.25) == 0
     assert rate.per_s == pytest.approx(0.9 * (11 / 0.16) * (11 / 16) ** 0.5)
+    assert rate.pause_s(1.25) == pytest.approx(1 / rate.per_s)
 
 
 def test_sixteen_answers_are_enough_to_know_what_is_granted() -> None:
@@ -195,3 +196,180 @@ def test_sixteen_answers_are_enough_to_know_what_is_granted() -> None:
         rates.append(rate.per_s)
 
     assert rates == [pytest.approx(0.9 * 1000), pytest.approx(0.9 * 15 / 0.15)]
+
+
+def at(per_s: float, *, grows_fast: bool = False) -> Rate:
+    """Return a rate that was found, and at which a request had to wait at 100 s."""
+    rate = Rate()
+    rate.answered(99.0, first_byte_s=ROUND_TRIP_S)
+    rate.throttled(99.0)
+    rate._stopped_until_s = None
+    rate.per_s, rate._grows_fast = per_s, grows_fast
+    rate._credited_s = rate._grown_s = rate._waited_s = 100.0
+    return rate
+
+
+def test_rate_doubles_in_half_a_second_until_the_second_503() -> None:
+    """By what has passed since it grew, but at most by a factor of two for one answer."""
+    rate = at(100.0, grows_fast=True)
+    grown = []
+    for now_s in (100.0, 100.0 + 1 / 32, 100.0 + 1 / 16, 109.0):
+        rate._waited_s = now_s
+        rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+        grown.append(rate.per_s)
+
+    assert grown == pytest.approx([100, 100 * 2 ** (1 / 16), 100 * 2**0.125, 200 * 2**0.125])
+
+
+def test_rate_grows_with_the_square_of_the_granted_requests_after_the_second_503() -> None:
+    """Twice as fast after 600 of them and five times as fast after 1,200, but never faster than at first."""
+    rate = at(100.0)
+    grown = [0.0]
+    for _ in range(1200):
+        rate._waited_s, rate._grown_s, rate.per_s = 109.0, 100.0, 100.0
+        rate.answered(109.0, first_byte_s=ROUND_TRIP_S)
+        grown.append(rate.per_s)
+    assert grown[600] == pytest.approx(100 * 2 ** (0.0005 * 2), rel=1e-7)
+    assert grown[1200] == pytest.approx(100 * 2 ** (0.0005 * 5), rel=1e-7)
+
+    rate.answered(109.0 + 1e-5, first_byte_s=ROUND_TRIP_S)
+    assert rate.per_s == pytest.approx(100 * 2 ** (0.0025 + 2e-5), rel=1e-7)
+
+
+def test_rate_grows_only_while_requests_wait_for_it() -> None:
+    """An answer that comes a round trip after the last wait shows nothing."""
+    rate = at(100.0, grows_fast=True)
+    rate._waited_s = rate._grown_s = 0.0
+    rate.answered(rate.round_trip_s, first_byte_s=1 / 30)
+    grown = rate.per_s
+    rate.answered(0.1, first_byte_s=1 / 30)
+
+    assert grown is not None
+    assert grown > 100
+    assert rate.per_s == grown
+
+
+def test_rate_falls_once_per_round_trip_and_not_below_two_per_second() -> None:
+    """A tenth below what was granted; a quarter below after fast growth, and only the first time."""
+    rate = at(1000.0, grows_fast=True)
+    rate._answers.clear()
+    rates = []
+    for now_s in (200.0, 200.01, 200.0 + rate.round_trip_s, 300.0):
+        rate.throttled(now_s)
+        rates.append(rate.per_s)
+    assert rates == pytest.approx([750, 750, 675, 607.5])
+
+    low = at(2.1)
+    low._answers.clear()
+    low.throttled(200.0)
+    assert low.per_s == 2
+    assert low._since == 0
+
+
+def test_rate_never_rises_by_a_503() -> None:
+    """Even if more was granted than it says."""
+    rate = at(10.0)
+    for n in range(32):
+        rate.answered(199.0 + n / 32, first_byte_s=0.001)
+    rate._waited_s, rate.per_s = 0.0, 10.0
+
+    rate.throttled(200.0)
+
+    assert rate.per_s == 10
+
+
+def test_first_503_stops_requests_for_a_round_trip() -> None:
+    """Another one in that time changes nothing."""
+    rate = Rate()
+    rate.throttled(10.0)
+    rate.throttled(10.04)
+
+    assert rate.per_s == 2
+    assert rate.pause_s(10.02) == pytest.approx(0.03)
+    assert rate.pause_s(10.05) == 0
+    assert rate.per_s == 2
+    assert rate.pause_s(10.05) == pytest.approx(0.5)
+    assert rate.pause_s(10.30) == pytest.approx(0.25)
+    assert rate.pause_s(10.55) == 0
+
+
+@pytest.mark.parametrize(("per_s", "burst"), [(1000.0, 20), (10.0, 1), (50.0, 1), (150.0, 3)])
+def test_an_idle_store_is_sent_20_ms_of_requests_at_once(per_s: float, burst: int) -> None:
+    """At least one, however long nothing was sent. Then requests follow at the rate."""
+    rate = at(per_s)
+    n = 0
+    while not (pause_s := rate.pause_s(500.0)):
+        n += 1
+
+    assert n == burst
+    assert pause_s == pytest.approx(1 / per_s)
+    assert rate.pause_s(500.0 + 0.5 / per_s) == pytest.approx(0.5 / per_s)
+    assert rate.pause_s(500.0 + 1 / per_s) == 0
+
+
+@pytest.mark.parametrize(("idle_s", "grows"), [(0.9, True), (1.1, False)])
+def test_a_second_without_waiting_requests_does_not_let_the_rate_grow(idle_s: float, *, grows: bool) -> None:
+    """Up to a second counts as time in which the store could have been asked for more."""
+    rate = at(100.0, grows_fast=True)
+    rate._credit = 0.0
+    rate._credited_s = now_s = 100.0 + idle_s
+
+    assert rate.pause_s(now_s) > 0
+    rate.answered(now_s, first_byte_s=ROUND_TRIP_S)
+
+    assert rate.per_s == (200.0 if grows else 100.0)
+
+
+def test_requests_in_flight_are_twice_those_of_a_round_trip() -> None:
+    """As many again wait for their turn. Without a rate there are none."""
+    rate = at(100.0)
+
+    assert rate.in_flight == pytest.approx(200 * rate.round_trip_s)
+    assert Rate().in_flight == 0
+
+
+def answers(*granted_at: float, refused_at: Sequence[float] = ()) -> Rate:
+    """Return a rate that knows these answers."""
+    rate = Rate()
+    for at_s, is_granted in sorted([(s, True) for s in granted_at] + [(s, False) for s in refused_at]):
+        rate._answers.append((at_s, is_granted))
+    return rate
+
+
+def test_granted_is_the_rate_of_the_last_answers() -> None:
+    """Of 16 at least; of more, those of two round trips; and none older than 5 s."""
+    every_10_ms = [10.0 + n / 100 for n in range(60)]
+
+    assert answers(*every_10_ms)._granted(10.6).per_s == pytest.approx(16 / 0.16)
+    slow = answers(*every_10_ms)
+    slow.round_trip_s = 0.15
+    assert slow._granted(10.6).per_s == pytest.approx(30 / 0.3)
+    assert answers(1.0, 5.0, 6.0)._granted(10.0).per_s == pytest.approx(2 / 5)
+    assert answers(4.9, 6.0)._granted(10.0).per_s == pytest.approx(1 / 4)
+    assert answers(5.0, 9.0, refused_at=(6.0, 7.0, 8.0))._granted(10.0).share == 2 / 5
+    assert answers(9.99)._granted(10.0) == (pytest.approx(1 / 0.05), 1.0, False)
+    of_two = answers(*(9.72 + n / 100 for n in range(20)), refused_at=[9.6, 9.65, 9.69])
+    of_two.round_trip_s = 0.15
+    assert of_two._granted(10.0).share == 1
+    assert answers()._granted(10.0) == (0.0, 0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("granted_at", "is_known"),
+    [((9.0,), True), ((9.01,), False), ((9.9,) * 15, False), ((9.9,) * 16, True), ((1.0, 9.5), False)],
+)
+def test_granted_is_known_from_16_answers_or_from_a_second(
+    granted_at: Sequence[float], *, is_known: bool
+) -> None:
+    """Of fewer, the rate that was used is a better guess."""
+    assert answers(*granted_at)._granted(10.0).is_known is is_known
+
+
+def test_no_more_than_64_answers_are_remembered() -> None:
+    """More would be older than what counts."""
+    rate = Rate()
+    rate.round_trip_s = 1.0
+    for n in range(200):
+        rate._answers.append((10.0 + n / 1000, True))
+
+    assert rate._granted(10.2).per_s == pytest.approx(64 / 1.0)

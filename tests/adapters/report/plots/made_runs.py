@@ -4,7 +4,8 @@ import heapq
 
 import numpy as np
 
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Timings
 
 
 def run_of(

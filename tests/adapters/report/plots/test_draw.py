@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -10,11 +11,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from adapters.report.plots.made_runs import run_of
-from pixel_gather.adapters.report.plots import in_depth
+from pixel_gather.adapters.report.plots import in_depth, warm_up
 from pixel_gather.adapters.report.plots.draw import draw_figures
+from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.adapters.report.plots.files import to_png, to_svg
 from pixel_gather.adapters.report.plots.theme import DARK, LIGHT, themed_svg
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Timings
 
 ALL = ["in_depth", "workers", "one_against_best", "latency_hiding", "throughput", "warm_up"]
 MANY = [run_of(concurrency=n) for n in (1, 2, 3, 12, 48)]
@@ -86,6 +89,19 @@ def published() -> dict[str, str]:
     return {name: to_svg(each.figure) for name, each in drawn.items()}
 
 
+@cache
+def unpublished(id_: str) -> dict[str, Drawn]:
+    """The figures of a case, light. They are drawn once for all tests."""
+    (case,) = (each for each in CASES if each.id == id_)
+    return draw_figures(case.runs, with_published=False, theme=LIGHT)
+
+
+@cache
+def unpublished_svg(id_: str) -> dict[str, str]:
+    """The same figures as SVG by name."""
+    return {name: to_svg(each.figure) for name, each in unpublished(id_).items()}
+
+
 def n_marks(figure: Figure) -> int:
     """Return the smallest number of marks in any axes of a figure."""
     return min(len(ax.lines) + len(ax.patches) + len(ax.collections) for ax in figure.axes)
@@ -95,14 +111,14 @@ def n_marks(figure: Figure) -> int:
 @pytest.mark.filterwarnings("error")
 def test_draw_figures_returns_those_that_the_runs_fill(case: Case) -> None:
     """Only figures with data are drawn, in the page's order, with text and well-formed SVG."""
-    drawn = draw_figures(case.runs, with_published=False, theme=LIGHT)
+    drawn = unpublished(case.id)
 
     assert list(drawn) == case.names
-    for each in drawn.values():
+    for name, each in drawn.items():
         assert n_marks(each.figure) > 0
         assert each.title
         assert each.caption.endswith(".")
-        svg = to_svg(each.figure)
+        svg = unpublished_svg(case.id)[name]
         ET.fromstring(svg)  # noqa: S314 # our own
         assert "<script" not in svg
 
@@ -111,12 +127,10 @@ def test_draw_figures_marks_what_was_published(published: dict[str, str]) -> Non
     """Throughput and times of 2018 are marked in the figures that have a place for them."""
     names = ("workers", "one_against_best", "throughput")
 
-    without_them = draw_figures(MANY, with_published=False, theme=LIGHT)
+    captions = [each.caption.replace("of 2018", "") for each in unpublished("several").values()]
 
     assert all("2018" in published[name] for name in names)
-    assert not any(
-        "2018" in to_svg(each.figure) + each.caption.replace("of 2018", "") for each in without_them.values()
-    )
+    assert not any("2018" in each for each in [*captions, *unpublished_svg("several").values()])
 
 
 def test_figures_follow_their_page(published: dict[str, str]) -> None:
@@ -150,8 +164,10 @@ def test_figures_are_the_same_bytes_every_time(published: dict[str, str]) -> Non
     again = draw_figures(MANY, with_published=True, theme=LIGHT)
 
     assert {name: to_svg(each.figure) for name, each in again.items()} == published
-    first, second = (draw_figures(MANY[:1], with_published=False, theme=LIGHT) for _ in range(2))
-    assert to_png(first["warm_up"].figure) == to_png(second["warm_up"].figure)
+    first, second = (warm_up.draw(MANY[:1], LIGHT) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert to_png(first.figure) == to_png(second.figure)
 
 
 def test_figures_of_many_sources_stay_small() -> None:
@@ -162,16 +178,17 @@ def test_figures_of_many_sources_stay_small() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    "name", ["\u65e5\u672c\u8a9e", "\u0e44\u0e17\u0e22 \U0001f389", "\u0627\u0644\u0639", "$x^{$"]
-)
-def test_names_in_any_script_are_drawn_without_a_warning(name: str) -> None:
+def test_names_in_any_script_are_drawn_without_a_warning() -> None:
     """Missing glyphs print no warning, because the page's fonts have them."""
-    drawn = draw_figures([run_of(name=name, n=30), run_of(concurrency=1)], with_published=False, theme=LIGHT)
+    names = ["\u65e5\u672c\u8a9e", "\u0e44\u0e17\u0e22 \U0001f389", "\u0627\u0644\u0639", "$x^{$"]
+    runs = [run_of(name=name, n=30, concurrency=n) for n, name in enumerate(names, 1)]
 
-    figures = [each.figure for each in drawn.values()]
-    assert any(name.strip("$") in to_svg(figure) for figure in figures)
-    assert to_png(figures[0]).startswith(b"\x89PNG")
+    drawn = draw_figures(runs, with_published=False, theme=LIGHT)
+
+    svgs = "".join(to_svg(each.figure) for each in drawn.values())
+    assert [name for name in names if name.strip("$") not in svgs] == []
+    for run in runs:
+        assert to_png(in_depth.draw([run], LIGHT).figure).startswith(b"\x89PNG")
 
 
 @pytest.mark.filterwarnings("error")

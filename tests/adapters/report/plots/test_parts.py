@@ -15,7 +15,7 @@ from pixel_gather.adapters.report.plots.labels import LONGEST, named, plain_numb
 from pixel_gather.adapters.report.plots.thinning import kept_indexes, stretches_of
 from pixel_gather.adapters.report.plots.throughput import spread_out
 from pixel_gather.adapters.report.plots.warm_up import opens_by_order_s
-from pixel_gather.report.run import Timings
+from pixel_gather.report.timings import Timings
 
 VALUES = st.lists(st.floats(0, 1e6), min_size=1, max_size=300).map(np.array)
 

@@ -132,8 +132,6 @@ class Climb:
             moves: The value of `moves` at its start.
             is_wanted: Whether another source waits for a permit. If none waits, throughput is not measured.
         """
-        if self._bounds.lowest == self._bounds.highest:
-            return
         has_queued = self._has_queued(took_s, n_requests)
         self._n_finished += 1
         most = max(_MOST_BY_ANSWERS, self._n_finished)  # so a store that throttles refuses fewer requests

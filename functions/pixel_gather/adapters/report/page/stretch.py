@@ -1,5 +1,9 @@
-"""Finds the values that are shown as black and white, for many pictures or for one. Pure."""
+"""Finds the values that are shown as black and white, for many pictures or for one. Pure.
 
+``view.html`` has the same rule, in scripts/viewer/src/stretch.js.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,6 +13,9 @@ from pixel_gather.report.evidence import Image, Mask
 
 _MOST_SAMPLES: Final = 2_000_000
 _PERCENTILES: Final = (2, 98)
+_CLEAR_ROWS: Final = 0.25
+"""Share of the rows that is expected to have no cloud, or few."""
+
 _MIDDLE_GREY: Final = 128
 _WHITE: Final = 255
 _LARGE: Final = 1_000
@@ -43,6 +50,31 @@ class Stretch:
             return cls(low=low, high=high, words=f"{what}all valid pixels, as most of them are equal")
         return cls(low=low, high=high, words=f"every valid pixel is {number_in_words(low)}")
 
+    @classmethod
+    def in_colour(cls, pixels: Image, is_valid: Mask) -> "Stretch":
+        """Return one stretch of many windows, for red, green or blue. Clouds do not make the land dark.
+
+        Each window has its own percentiles 2 and 98 of valid pixels. The stretch takes their lower quartile
+        over the windows, weighted by numbers of valid pixels. Clouds are bright, and where they take a few
+        percent of a window they are its percentile 98. Most windows of a usual list have some.
+
+        Args:
+            pixels: Shape (row, y, x).
+            is_valid: Same shape.
+        """
+        rows = [_as_reals(each[mask]) for each, mask in zip(pixels, is_valid, strict=True) if mask.any()]
+        if not rows:
+            return cls.of(pixels, is_valid)
+        ends = np.array([np.percentile(row, _PERCENTILES) for row in rows])
+        low, high = (
+            float(np.quantile(end, _CLEAR_ROWS, weights=[len(row) for row in rows], method="inverted_cdf"))
+            for end in ends.T
+        )
+        if not low < high:
+            return cls.of(pixels, is_valid)
+        words = "percentiles 2 to 98 of each window, and of these the lower quartile, for the sake of clouds"
+        return cls(low=low, high=high, words=words)
+
     @property
     def is_constant(self) -> bool:
         """Whether black and white are the same value."""
@@ -65,6 +97,20 @@ class Stretch:
             scaled = (_as_reals(pixels) - self.low) / (self.high - self.low)
         greys: Greys = (np.clip(np.nan_to_num(scaled), 0, 1) * _WHITE).round().astype("uint8")
         return greys
+
+
+def common_stretches(pixels: Sequence[Image], is_valid: Sequence[Mask]) -> tuple[Stretch, ...]:
+    """Return the stretch of each measurement by which all windows are shown, to compare them.
+
+    A single measurement shows values, whose seasons must not be cut off: all valid pixels count. Three make a
+    picture in colour; see `Stretch.in_colour`.
+
+    Args:
+        pixels: Of each measurement, shape (row, y, x).
+        is_valid: Of each measurement, the same shapes.
+    """
+    rule = Stretch.of if len(pixels) == 1 else Stretch.in_colour
+    return tuple(rule(*each) for each in zip(pixels, is_valid, strict=True))
 
 
 def number_in_words(value: float) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from pixel_gather.adapters.report.page.pictures import Channel, Film, film_of, painted, picture_uri
-from pixel_gather.adapters.report.page.stretch import Stretch
+from pixel_gather.adapters.report.page.stretch import Stretch, common_stretches
 from pixel_gather.report.evidence import Look, Picture, SourceRow
 
 _MOST_LOOKS: Final = 24
@@ -150,7 +150,7 @@ def _view(choice: _Choice, *, is_lossless: bool, most_film_nbytes: int) -> LookV
         )
         for look, indexes in zip(choice.looks, choice.indexes, strict=True)
     ]
-    stretches = [each.stretch() for each in channels]
+    stretches = common_stretches([each.pixels for each in channels], [each.is_valid for each in channels])
     sheets = zip(*(each.contact_sheet for each in choice.looks), strict=True)
     film = None
     if most_film_nbytes and len(choice.indexes[0]) > 1:

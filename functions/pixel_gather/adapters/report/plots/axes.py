@@ -59,7 +59,7 @@ def style_axes(ax: Axes, theme: Theme) -> None:
 
 def finish_axes(ax: Axes, *, title: str, x_label: str, y_label: str, theme: Theme) -> None:
     """Set titles and labels after drawing. An axis of plain numbers gets ticks such as ``1,200``."""
-    ax.set_title(title, loc="left", fontsize=TITLE_PT, fontweight="bold", color=theme.text)
+    ax.set_title(title, loc="left", y=1.0, fontsize=TITLE_PT, fontweight="bold", color=theme.text)
     ax.set_xlabel(x_label, fontsize=TEXT_PT, color=theme.muted)
     ax.set_ylabel(y_label, fontsize=TEXT_PT, color=theme.muted)
     for axis in (ax.xaxis, ax.yaxis):

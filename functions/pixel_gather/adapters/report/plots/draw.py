@@ -17,7 +17,8 @@ from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.adapters.report.plots.labels import unique_labels
 from pixel_gather.adapters.report.plots.theme import Theme
 from pixel_gather.adapters.report.plots.units import Numbers
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Timings
 
 
 def draw_figures(runs: Sequence[Run], *, with_published: bool, theme: Theme) -> dict[str, Drawn]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pixel_gather.report.run import Floats, Timings
+from pixel_gather.report.timings import Floats, Timings
 
 _MOST_SLICES: Final = 60
 _FEWEST_SLICES: Final = 3

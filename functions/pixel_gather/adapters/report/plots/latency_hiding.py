@@ -15,7 +15,8 @@ from pixel_gather.adapters.report.plots.drawn import Drawn
 from pixel_gather.adapters.report.plots.labels import named, plain_number
 from pixel_gather.adapters.report.plots.theme import Theme
 from pixel_gather.adapters.report.plots.units import MILLISECONDS, Numbers
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Timings
 
 _N_FIRST: Final = 40
 _ZOOM_MS: Final = 750.0

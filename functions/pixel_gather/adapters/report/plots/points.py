@@ -9,7 +9,8 @@ import numpy as np
 from pixel_gather.adapters.report.plots.choosing import fewest_of
 from pixel_gather.adapters.report.plots.in_flight import Slices
 from pixel_gather.report import published
-from pixel_gather.report.run import Floats, Run
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Floats
 
 type Bools = np.ndarray[Any, np.dtype[np.bool_]]
 

@@ -23,7 +23,8 @@ from pixel_gather.adapters.report.plots.histogram import span_of, tail_of
 from pixel_gather.adapters.report.plots.labels import counted, short_label
 from pixel_gather.adapters.report.plots.theme import MARKERS, Theme
 from pixel_gather.adapters.report.plots.units import Numbers, unit_of_times
-from pixel_gather.report.run import Run, Timings
+from pixel_gather.report.run import Run
+from pixel_gather.report.timings import Timings
 
 _SIZE_IN: Final = (WIDTH_IN, 3.8)
 _N_FIRST: Final = 40

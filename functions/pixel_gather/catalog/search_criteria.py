@@ -1,12 +1,12 @@
-"""Which scenes are looked for, in whichever catalog. Pure."""
+"""Which scenes are looked for: in one's own catalog, by a STAC API, by CMR or in a file. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pixel_gather.catalog.area import Area, boxes_meet, check_box
+from pixel_gather.catalog.catalog_query import SceneQuery
 from pixel_gather.catalog.item import SceneKey, footprint_of
-from pixel_gather.catalog.query import SceneQuery
 from pixel_gather.catalog.time_range import ALL_TIMES, TimeRange, parse_time_range
 from pixel_gather.catalog.where import Where, parse_where
 from pixel_gather.errors import RequestError
@@ -20,7 +20,7 @@ class NoSceneError(RequestError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SceneSearch:
+class SearchCriteria:
     """Which scenes are looked for, as it came from outside and was checked."""
 
     area: Area | None = None
@@ -43,7 +43,7 @@ class SceneSearch:
         collections: Sequence[str] = (),
         ids: Sequence[str] = (),
         most: int = MOST_SCENES,
-    ) -> "SceneSearch":
+    ) -> "SearchCriteria":
         """Check what is looked for.
 
         Raises:
@@ -82,7 +82,7 @@ class SceneSearch:
         )
 
 
-def is_wanted(item: Mapping[str, Any], key: SceneKey, wanted: SceneSearch) -> bool:
+def is_wanted(item: Mapping[str, Any], key: SceneKey, wanted: SearchCriteria) -> bool:
     """Tell whether a scene meets every condition; also those that a server may have ignored.
 
     Args:

@@ -1,4 +1,4 @@
-"""Estimate of a gather, made before a pixel is read."""
+"""The result of an estimate: what a gather will take. It is made before a pixel is read."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class EstimatedFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Requests, bytes, seconds and dollars of a gather on AWS; see `estimate.make_estimate`."""
+    """Requests, bytes, seconds and dollars of a gather on AWS; see `estimate.compute_estimate`."""
 
     n_gets: int
     """GET requests for sources."""

@@ -12,7 +12,7 @@ from adapters.catalog.stac_server import Answer, Asked, Server, landing, page, s
 from catalog.scenes import item
 from pixel_gather.adapters.catalog import json_http
 from pixel_gather.adapters.catalog.json_http import JsonClient
-from pixel_gather.adapters.catalog.stac_api import StacSearch, search_items
+from pixel_gather.adapters.catalog.search_stac_api import StacSearch, search_items
 from pixel_gather.catalog.area import Area
 from pixel_gather.catalog.time_range import parse_time_range
 from pixel_gather.catalog.where import parse_where
@@ -208,7 +208,7 @@ def test_a_few_empty_pages_are_passed_over() -> None:
 
 def test_items_without_end_that_nobody_asked_for_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that ignores conditions cannot keep a search busy for ever."""
-    monkeypatch.setattr("pixel_gather.adapters.catalog.stac_api._MOST_LOOKED_AT", 50)
+    monkeypatch.setattr("pixel_gather.adapters.catalog.search_stac_api._MOST_LOOKED_AT", 50)
 
     def search(asked: Asked, url: str) -> Answer:
         n = int(asked.parameters.get("token", 0))

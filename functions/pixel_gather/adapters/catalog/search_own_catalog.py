@@ -28,6 +28,7 @@ from pixel_gather.adapters.catalog.catalog_format import (
 from pixel_gather.adapters.catalog.catalog_writer import columns_key
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.catalog.area import check_box, unwrapped
+from pixel_gather.catalog.catalog_query import Position, SceneQuery
 from pixel_gather.catalog.columns import (
     N_PER_BLOCK,
     BlockTable,
@@ -37,7 +38,6 @@ from pixel_gather.catalog.columns import (
     block_of_bytes,
     matches_in,
 )
-from pixel_gather.catalog.query import Position, SceneQuery
 from pixel_gather.errors import StoreError
 
 type Item = dict[str, Any]

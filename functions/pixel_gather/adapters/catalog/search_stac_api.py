@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from pixel_gather.adapters.catalog.json_http import JsonAnswer, JsonClient
 from pixel_gather.catalog.item import scene_key
-from pixel_gather.catalog.scene_search import SceneSearch, is_wanted
+from pixel_gather.catalog.search_criteria import SearchCriteria, is_wanted
 from pixel_gather.catalog.time_range import format_range
 from pixel_gather.catalog.where import to_query
 from pixel_gather.errors import BudgetError, RequestError, StoreError
@@ -28,7 +28,7 @@ _QUERY_CLASS: Final = "item-search#query"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StacSearch(SceneSearch):
+class StacSearch(SearchCriteria):
     """What is asked of a STAC API."""
 
     api: str

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pixel_gather.adapters.catalog.cmr import CmrSearch, cmr_items
-from pixel_gather.adapters.catalog.find_scenes import (
+from pixel_gather.adapters.catalog.found_scenes import (
     FoundScenes,
     Item,
     catalog_scenes,
@@ -18,6 +17,7 @@ from pixel_gather.adapters.catalog.find_scenes import (
 )
 from pixel_gather.adapters.catalog.item_files import items_of_file
 from pixel_gather.adapters.catalog.json_http import JsonClient
+from pixel_gather.adapters.catalog.search_cmr import CmrSearch, cmr_items
 from pixel_gather.adapters.event_loop import run
 from pixel_gather.adapters.object_store.object_store import (
     Objects,
@@ -28,8 +28,8 @@ from pixel_gather.adapters.object_store.object_store import (
     split_href,
 )
 from pixel_gather.adapters.source_list.list_file import Check, open_list_file
-from pixel_gather.catalog.scene_search import SceneSearch
 from pixel_gather.catalog.scene_sources import AssetChoice, slimmed
+from pixel_gather.catalog.search_criteria import SearchCriteria
 from pixel_gather.errors import RequestError
 from pixel_gather.model.source import SearchCost
 from pixel_gather.request.href_policy import HrefPolicy, check_href
@@ -55,7 +55,7 @@ class SceneSearcher:
     check: Check
 
     def found(
-        self, asked: Searched, wanted: SceneSearch, choices: tuple[AssetChoice, ...], cost: SearchCost
+        self, asked: Searched, wanted: SearchCriteria, choices: tuple[AssetChoice, ...], cost: SearchCost
     ) -> FoundScenes:
         """Return the scenes that are wanted, with what is needed of each.
 
@@ -84,7 +84,7 @@ class SceneSearcher:
             cost.n_gets = found.n_gets
         return with_latest(found, asked.duplicates)
 
-    def _items(self, asked: StacSources, wanted: SceneSearch, cost: SearchCost) -> Iterator[Item]:
+    def _items(self, asked: StacSources, wanted: SearchCriteria, cost: SearchCost) -> Iterator[Item]:
         """Yield the items of an API, of CMR, of a file or of the request itself."""
         if asked.api is not None or asked.cmr is not None:
             client = JsonClient(self.check_api(asked.api or CMR))
@@ -101,7 +101,7 @@ class SceneSearcher:
             )
             yield from wanted_items(found, wanted, name="an item")
 
-    def _asked_items(self, asked: StacSources, wanted: SceneSearch, client: JsonClient) -> Iterator[Item]:
+    def _asked_items(self, asked: StacSources, wanted: SearchCriteria, client: JsonClient) -> Iterator[Item]:
         if asked.api is not None:
             return stac_items(wanted, asked.api, client)
         assert asked.cmr is not None  # noqa: S101 # it is one of the two

@@ -1,17 +1,17 @@
-"""Finds scenes, in a catalog of one's own or by a STAC API, and tells which processing of each counts."""
+"""The scenes that a search found, and which processing of each counts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pixel_gather.adapters.catalog.catalog_search import open_catalog
 from pixel_gather.adapters.catalog.json_http import JsonClient
-from pixel_gather.adapters.catalog.stac_api import StacSearch, search_items
+from pixel_gather.adapters.catalog.search_own_catalog import open_catalog
+from pixel_gather.adapters.catalog.search_stac_api import StacSearch, search_items
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.catalog.duplicates import without_duplicates
 from pixel_gather.catalog.item import scene_key
-from pixel_gather.catalog.scene_search import SceneSearch, is_wanted
 from pixel_gather.catalog.scene_sources import Address, SceneSource, asset_choices, sources_of
+from pixel_gather.catalog.search_criteria import SearchCriteria, is_wanted
 from pixel_gather.errors import BudgetError, RequestError
 
 type Item = Mapping[str, Any]
@@ -47,7 +47,7 @@ class FoundScenes:
             yield from sources_of(item, choices, address=address)
 
 
-def stac_items(wanted: SceneSearch, api: str, client: JsonClient) -> Iterator[dict[str, Any]]:
+def stac_items(wanted: SearchCriteria, api: str, client: JsonClient) -> Iterator[dict[str, Any]]:
     """Yield what a STAC API finds; the errors are those of `search_items`."""
     asked = StacSearch(
         api=api,
@@ -62,7 +62,7 @@ def stac_items(wanted: SceneSearch, api: str, client: JsonClient) -> Iterator[di
 
 
 def wanted_items(
-    items: Iterable[Mapping[str, Any]], wanted: SceneSearch, *, name: str
+    items: Iterable[Mapping[str, Any]], wanted: SearchCriteria, *, name: str
 ) -> Iterator[Mapping[str, Any]]:
     """Yield those items that are wanted, each collection and id once.
 
@@ -86,7 +86,7 @@ def wanted_items(
         yield item
 
 
-def too_many(wanted: SceneSearch) -> BudgetError:
+def too_many(wanted: SearchCriteria) -> BudgetError:
     """Return the error of a search that finds more than was allowed."""
     return BudgetError(
         f"more than {wanted.most:,} scenes are found: narrow the area or the time, or raise most"
@@ -94,7 +94,7 @@ def too_many(wanted: SceneSearch) -> BudgetError:
 
 
 async def catalog_scenes(
-    wanted: SceneSearch, store: Store, key: str, *, take: Callable[[Item], Item] = lambda item: item
+    wanted: SearchCriteria, store: Store, key: str, *, take: Callable[[Item], Item] = lambda item: item
 ) -> FoundScenes:
     """Return what a catalog finds.
 

@@ -1,4 +1,4 @@
-"""What is wanted of a catalog, and where a page of the answer ends. Pure."""
+"""A query of one's own catalog, and where a page of its answer ends. Pure."""
 
 import base64
 import binascii

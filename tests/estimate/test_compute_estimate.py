@@ -6,8 +6,8 @@ from math import inf
 import pytest
 
 from pixel_gather.estimate import assumptions
-from pixel_gather.estimate.estimate import Estimate
-from pixel_gather.estimate.make_estimate import BESIDE, estimate_on_aws
+from pixel_gather.estimate.compute_estimate import BESIDE, estimate_on_aws
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.pricing import USD_PER_GB_S, n_puts, usd_on_aws, usd_per_gb_from
 from pixel_gather.estimate.worker import Worker
 from pixel_gather.estimate.worker_count import share_of
@@ -171,6 +171,18 @@ def test_an_index_spares_headers() -> None:
     assert with_it.usd < without.usd
     [gets] = [each for each in with_it.figures if each.what == "GETs"]
     assert "except 100,000 that are in an index" in gets.rests_on[0]
+
+
+def test_estimate_without_a_report_costs_less_and_lists_none() -> None:
+    """Nothing is drawn, so nothing is billed for it. The cube is complete as early."""
+    drawn, undrawn = (
+        estimate_on_aws(replace(WORK, has_report=wanted), WorkerPool()) for wanted in (True, False)
+    )
+
+    assert drawn.usd - undrawn.usd == pytest.approx(4.0 * 1769 / 1024 * USD_PER_GB_S)
+    assert drawn.seconds == undrawn.seconds
+    assert [each.what for each in drawn.figures if each not in undrawn.figures].count("report") == 1
+    assert "report" not in {each.what for each in undrawn.figures}
 
 
 def test_every_figure_says_what_it_rests_on() -> None:

@@ -13,12 +13,12 @@ from obstore.store import LocalStore
 from shapely.geometry import shape
 
 from catalog.scenes import item
-from pixel_gather.adapters.catalog import catalog_search
-from pixel_gather.adapters.catalog.catalog_search import Catalog, open_catalog
+from pixel_gather.adapters.catalog import search_own_catalog
 from pixel_gather.adapters.catalog.catalog_writer import write_search_files
+from pixel_gather.adapters.catalog.search_own_catalog import Catalog, open_catalog
 from pixel_gather.adapters.catalog.spooled_items import SpooledItems
 from pixel_gather.catalog.area import Area
-from pixel_gather.catalog.query import Position, SceneQuery
+from pixel_gather.catalog.catalog_query import Position, SceneQuery
 from pixel_gather.catalog.time_range import parse_time_range
 from pixel_gather.catalog.where import parse_where
 from pixel_gather.errors import StoreError
@@ -124,7 +124,7 @@ def test_groups_of_items_are_kept_up_to_a_number_of_bytes(
     """However large items are, an open catalog takes no more memory; a group that was just read is kept."""
     store = LocalStore(tmp_path)
     written(store, made_up(400))
-    monkeypatch.setattr(catalog_search, "_GROUPS_KEPT_NBYTES", 100_000)
+    monkeypatch.setattr(search_own_catalog, "_GROUPS_KEPT_NBYTES", 100_000)
 
     async def searched() -> list[int]:
         catalog = await open_catalog(store, KEY)

@@ -10,7 +10,7 @@ from math import ceil, inf
 from typing import Final
 
 from pixel_gather.estimate import assumptions, pricing, try_time_limits
-from pixel_gather.estimate.estimate import Estimate
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.explain import figures_of
 from pixel_gather.estimate.fleet import Course, Fleet, child_sizes, simulate
 from pixel_gather.estimate.worker import Share, Worker
@@ -69,7 +69,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         n_children=found.course.n_children,
         worker_s=found.course.worker_s,
         worker_mib=chosen.worker_memory_mib,
-        beside_s=beside_s + assumptions.DRAWING.value,
+        beside_s=beside_s + drawing_s_of(work),
     )
     transfer_nbytes, transfer_usd = _transfer(work, deployment)
     if transfer_nbytes:
@@ -113,7 +113,8 @@ def forecast(work: Workload, deployment: WorkerPool) -> Forecast:
             for name, without in _without_each(fleet, share_of(work), worker_of(chosen), limited).items()
         }
         bound_by = min(seconds, key=lambda name: seconds[name])
-    sizes = child_sizes(work.n_tasks, tasks_per_child=chosen.tasks_per_child or 1, n_workers=chosen.n_workers)
+    per_child = staffed.fleet.tasks_per_child
+    sizes = child_sizes(work.n_tasks, tasks_per_child=per_child, n_workers=chosen.n_workers)
     return Forecast(
         deployment=replace(chosen, tasks_per_child=max(sizes, default=1)),
         course=course,
@@ -145,6 +146,11 @@ def finish_s_of(work: Workload) -> float:
         + round_trips * assumptions.FIRST_BYTE.value
         + work.n_sources * assumptions.FINISH_PER_SOURCE.value
     )
+
+
+def drawing_s_of(work: Workload) -> float:
+    """Return how long the finish draws the report, once the cube is complete."""
+    return assumptions.DRAWING.value if work.has_report else 0.0
 
 
 def _transfer(work: Workload, deployment: WorkerPool) -> tuple[int, float]:

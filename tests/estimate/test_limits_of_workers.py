@@ -1,0 +1,240 @@
+"""What one worker may hold and how long it may take, and the workers of a deployment."""
+
+from dataclasses import replace
+
+import pytest
+
+from pixel_gather.estimate.compute_estimate import estimate_on_aws, finish_s_of, plan_s_of
+from pixel_gather.estimate.explain import size
+from pixel_gather.estimate.pricing import usd_on_aws
+from pixel_gather.estimate.try_time_limits import first_limit_s, most_usd, second_limit_s
+from pixel_gather.estimate.worker import Share, Worker
+from pixel_gather.estimate.worker_memory import max_task_nbytes
+from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
+
+NOTHING = Share(n_sources=0, n_gets=0, n_puts=0, fetched_nbytes=0, decoded_nbytes=0)
+SMALL = WorkerPool(worker_memory_mib=1024, tasks_per_child=11)
+"""A task without sources takes its worker 0.03 s: the answer to its PUT."""
+
+LONG = replace(NOTHING, n_sources=1, n_gets=1, fetched_nbytes=78_000_000 * 20, is_decoded=False)
+"""It takes 20 s to fetch, as long to put, and twice 0.03 s until the first byte."""
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "expected"),
+    [(512, 1), (746, 1), (749, 2), (1024, 139), (1769, 512), (3008, 870), (10_240, 1024)],
+)
+def test_shard_fits_beside_python_and_gdal_twice(memory_mib: int, expected: int) -> None:
+    """A worker of one vCPU holds 512 MiB, larger ones more in proportion, up to 1 GiB. In MiB."""
+    assert max_task_nbytes(memory_mib) == expected * 2**20
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "expected"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (1_234_567, "1.2 MB"),
+        (5e9, "5.0 GB"),
+        (5e12, "5.0 TB"),
+        (5e15, "5,000.0 TB"),
+    ],
+)
+def test_sizes_are_decimal(nbytes: float, expected: str) -> None:
+    """Whole bytes, and one decimal of all else."""
+    assert size(nbytes) == expected
+
+
+def test_first_try_may_take_ten_times_its_first_shard_and_three_times_the_others() -> None:
+    """Never less than two minutes for the first one, and never more than a function may run."""
+    alone = replace(SMALL, tasks_per_child=None)
+
+    assert first_limit_s(NOTHING, alone) == 120
+    assert first_limit_s(NOTHING, SMALL) == 121
+    assert first_limit_s(LONG, alone) == 411
+    assert first_limit_s(LONG, replace(SMALL, tasks_per_child=3)) == 411 + 241
+    assert first_limit_s(LONG, SMALL) == 900
+
+
+def test_second_try_is_as_long_as_the_price_allows() -> None:
+    """But two minutes, and twenty times what the shard should take, are always allowed."""
+    capped = WorkerPool(cap_usd=2.0)
+
+    assert second_limit_s(NOTHING, WorkerPool(), n_tasks=100) == 900
+    assert second_limit_s(NOTHING, capped, n_tasks=100) == 868
+    assert second_limit_s(NOTHING, capped, n_tasks=0) == 900
+    assert second_limit_s(NOTHING, capped, n_tasks=10_000) == 120
+    assert second_limit_s(replace(LONG, fetched_nbytes=78e6 * 5), capped, n_tasks=10_000) == 202
+    assert second_limit_s(LONG, capped, n_tasks=10_000) == 802
+    assert second_limit_s(replace(LONG, fetched_nbytes=78e6 * 50), capped, n_tasks=10_000) == 900
+
+
+def test_highest_price_is_of_both_tries_and_of_two_days_of_throttling() -> None:
+    """Two children of 11 shards: 121 s each, 900 s for each shard, and 2,880 refused tries of each."""
+    tries = (2 * 121 + 22 * 900) * 0.0000133334
+    refused = 2 * 2880 * 0.000025
+
+    assert most_usd(NOTHING, n_tasks=22, deployment=SMALL) == pytest.approx(tries + refused, rel=1e-6)
+    one_worker = replace(SMALL, asked_workers=1)
+    assert most_usd(NOTHING, n_tasks=22, deployment=one_worker) == pytest.approx(
+        tries + refused / 2, rel=1e-6
+    )
+
+
+def test_kept_tiles_are_stored_as_large_as_they_were_fetched() -> None:
+    """Decoded ones are compressed again. Only these take the CPU time of that."""
+    share = replace(NOTHING, fetched_nbytes=100.0, decoded_nbytes=274.0)
+
+    assert share.stored_nbytes == pytest.approx(200)
+    assert replace(share, is_decoded=False).stored_nbytes == 100
+
+
+def test_time_to_read_is_that_of_the_slowest_of_waiting_fetching_and_decoding() -> None:
+    """By hand, for a worker of half a vCPU that reads ten sources at one time."""
+    worker = Worker(
+        vcpus=0.5,
+        network_bytes_per_s=100.0,
+        in_flight=10,
+        first_byte_s=0.25,
+        cpu_s_per_get=1.0,
+        cpu_s_per_source=2.0,
+        decoding_bytes_per_s=50.0,
+        tls_bytes_per_s=200.0,
+    )
+    share = Share(n_sources=21, n_gets=42, n_puts=2, fetched_nbytes=1000, decoded_nbytes=2000)
+    cpu_s = 42 * 1.0 + 21 * 2.0 + 1000 / 200 + 2000 / 50
+
+    assert worker.reading_s(share) == pytest.approx(0.5 + cpu_s / 0.5)
+    assert worker.without_cpu().reading_s(share) == pytest.approx(0.5 + 1000 / 100)
+    fast = worker.without_cpu().without_network()
+    assert fast.reading_s(share) == pytest.approx(3 * 0.5)
+    assert fast.reading_s(replace(share, n_sources=20, n_gets=40)) == pytest.approx(2 * 0.5)
+    kept = replace(share, is_decoded=False)
+    assert worker.reading_s(kept) == pytest.approx(0.5 + (cpu_s - 2000 / 50) / 0.5)
+    assert worker.storing_s(kept) == pytest.approx(1000 / 100 + 0.25)
+    by_hand = 2000 * (1 / 3.1e9 + 1 / 420e6) / 0.5 + 2000 / 1.37 / 100 + 0.25
+    assert worker.storing_s(share) == pytest.approx(by_hand)
+
+
+def test_worker_on_lambda_has_a_vcpu_for_1769_mib() -> None:
+    """Its network does not depend on its memory."""
+    small, large = (Worker.on_lambda(memory_mib=each, in_flight=8) for each in (1769, 3538))
+
+    assert (small.vcpus, large.vcpus) == (1, 2)
+    assert replace(large, vcpus=1.0) == small
+    assert small.cpu_s_per_source == pytest.approx(0.002)
+    assert small.in_flight == 8
+
+
+def test_deployment_has_its_own_workers_or_else_those_of_a_new_one() -> None:
+    """A bucket in an unknown Region of an unknown deployment is not far."""
+    buckets = {"a": FarBucket(region="x"), "b": FarBucket(region="y")}
+
+    def pool(max_workers: float | None = None, concurrency: int = 8, region: str | None = "x") -> WorkerPool:
+        return WorkerPool.deployed(
+            max_workers=max_workers,
+            memories_mib=(512, 1024, 3538),
+            concurrency=concurrency,
+            region=region,
+            buckets=buckets,
+        )
+
+    found = pool()
+    assert (found.max_workers, found.worker_memory_mib, found.in_flight) == (500, 3538, 8)
+    assert [(each.memory_mib, each.max_task_nbytes >> 20) for each in found.smaller] == [
+        (512, 1),
+        (1024, 139),
+    ]
+    assert found.far_buckets == {"b": buckets["b"]}
+    assert pool(region=None).far_buckets == {}
+    assert pool(max_workers=7.0).max_workers == 7
+    assert pool(concurrency=999).in_flight == 64
+    assert found.is_deployed
+
+
+@pytest.mark.parametrize(
+    ("pool", "n_workers", "limit"),
+    [
+        (WorkerPool(), 500, "max_workers, by default"),
+        (WorkerPool(is_deployed=True), 500, "the deployment's max_workers"),
+        (WorkerPool(asked_workers=3), 3, "the request's limits.workers"),
+        (WorkerPool(chosen_workers=4), 4, "as many as help"),
+        (WorkerPool(max_workers=9999), 1000, "the account's concurrency"),
+    ],
+)
+def test_lowest_limit_on_workers_has_a_name(pool: WorkerPool, n_workers: int, limit: str) -> None:
+    """It tells users what to change."""
+    assert (pool.n_workers, pool.limit) == (n_workers, limit)
+
+
+def test_gather_without_shards_takes_its_plan_and_its_finish() -> None:
+    """All are committed. There is one shard a child and no child."""
+    work = Workload(n_sources=0, n_gets=0, fetched_nbytes=0, decoded_nbytes=0, n_tasks=0, n_puts=0)
+
+    found = estimate_on_aws(work, WorkerPool())
+
+    assert (found.n_children, found.tasks_per_child, found.n_workers, found.enough_workers) == (0, 1, 0, 1)
+    assert found.seconds == pytest.approx(plan_s_of(work) + finish_s_of(work))
+    assert found.bound_by == "plan and finish"
+
+
+def test_plan_and_finish_take_longer_for_more_sources_and_shards() -> None:
+    """The plan by 26 µs a source. The finish by 48 µs, a wait for 32 shards twice, and 8 for 16,384 rows."""
+    none = Workload(n_sources=0, n_gets=0, fetched_nbytes=0, decoded_nbytes=0, n_tasks=0, n_puts=0)
+
+    assert plan_s_of(none) == pytest.approx(0.5 + 1.0 + 0.06)
+    assert plan_s_of(replace(none, n_sources=10**6)) == pytest.approx(1.56 + 26)
+    assert finish_s_of(none) == pytest.approx(1.0 + 30 * 0.03)
+    assert finish_s_of(replace(none, n_tasks=33)) == pytest.approx(1.9 + 4 * 0.03)
+    assert finish_s_of(replace(none, n_tasks=32)) == pytest.approx(1.9 + 2 * 0.03)
+    assert finish_s_of(replace(none, n_sources=16_385)) == pytest.approx(1.9 + 16 * 0.03 + 16_385 * 48e-6)
+
+
+def test_prices_are_those_of_the_cost_page() -> None:
+    """Of a million GETs, a thousand PUTs, a million GB-seconds, and children with three transitions each."""
+    none = usd_on_aws(n_gets=0, n_puts=0, n_tasks=0, worker_s=0, worker_mib=1024, beside_s=0)
+
+    def more(**given: float) -> dict[str, float]:
+        arguments = {
+            "n_gets": 0, "n_puts": 0, "n_tasks": 0, "worker_s": 0, "worker_mib": 1024, "beside_s": 0
+        } | given  # fmt: skip
+        found = usd_on_aws(**arguments)  # type: ignore[arg-type] # all are numbers
+        return {name: usd - none[name] for name, usd in found.items() if usd != none[name]}
+
+    assert none == pytest.approx({"s3": 120 * 4e-7, "lambda": 2 * 2e-7, "step_functions": 5 * 2.5e-5})
+    assert more(n_gets=1_000_000) == pytest.approx({"s3": 0.4})
+    assert more(n_puts=1000) == pytest.approx({"s3": 0.005})
+    assert more(worker_s=1_000_000) == pytest.approx({"lambda": 13.3334})
+    assert more(beside_s=1024) == pytest.approx({"lambda": 1769 * 0.0000133334})
+    assert more(n_children=1000) == pytest.approx({"lambda": 2e-4, "step_functions": 0.075})
+    assert more(n_tasks=1000) == pytest.approx({"s3": 9000 * 4e-7, "lambda": 2e-4, "step_functions": 0.075})
+
+
+@pytest.mark.parametrize(("gb_per_shard", "expected"), [(0.01, 11), (0.6, 7), (1.9, 2), (40.0, 1)])
+def test_child_does_as_many_shards_as_a_minute_has_room_for(gb_per_shard: float, expected: int) -> None:
+    """At most eleven. A gather that has few workers shows it."""
+    work = Workload(
+        n_sources=1000,
+        n_gets=2000,
+        fetched_nbytes=round(100 * gb_per_shard * 1e9),
+        decoded_nbytes=100,
+        n_tasks=100,
+        n_puts=200,
+    )
+
+    assert estimate_on_aws(work, WorkerPool(asked_workers=2)).tasks_per_child == expected
+
+
+def test_price_of_transfer_is_shared_by_all_bytes() -> None:
+    """A source tells its bytes, not its bucket."""
+    work = Workload(
+        n_sources=1, n_gets=2, fetched_nbytes=4 * 10**9, decoded_nbytes=1, n_tasks=1, n_puts=2,
+        nbytes_by_bucket={"far": 10**9, "near": 3 * 10**9},
+    )  # fmt: skip
+    far = WorkerPool(region="x", far_buckets={"far": FarBucket(region="us-west-2")})
+
+    assert estimate_on_aws(work, far).transfer_usd_per_byte == pytest.approx(0.02 / 4e9)
+    assert estimate_on_aws(work, WorkerPool()).transfer_usd_per_byte == 0.0
+    nothing = replace(work, fetched_nbytes=0, nbytes_by_bucket={})
+    assert estimate_on_aws(nothing, far).transfer_usd_per_byte == 0.0

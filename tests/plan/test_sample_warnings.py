@@ -1,0 +1,265 @@
+"""What the sampled headers warn of, in words."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pixel_gather.errors import SourceError
+from pixel_gather.model.source import Header, Source
+from pixel_gather.model.status import Status
+from pixel_gather.model.window import Window, WindowRule
+from pixel_gather.plan.cube_plan import SourceSlot
+from pixel_gather.plan.locate_window import Grid
+from pixel_gather.plan.sample_warnings import (
+    in_percent,
+    warnings_of_claims,
+    warnings_of_places,
+    warnings_of_sample,
+)
+from support.fakes import UTM, FakeProjector, header_of
+
+TEMPLATE = header_of(np.zeros((2, 50, 40), "uint16"), "s3://b/0")
+SLOT = SourceSlot(
+    name=None,
+    dtype="uint16",
+    bands=(1, 2),
+    grid=Grid.of(TEMPLATE),
+    window=Window(col_off=0, row_off=0, width=8, height=8),
+)
+OF_RED = replace(SLOT, name="red", bands=(1,))
+
+
+def like(**changes: Any) -> Header:
+    """Return another source's header."""
+    return replace(TEMPLATE, href="s3://b/x", **changes)
+
+
+def of_sample(*headers: Header, slot: SourceSlot = SLOT, nodata: float | None = None) -> list[str]:
+    """Return the warnings about a sample whose first header is the template."""
+    return warnings_of_sample(slot, TEMPLATE, (TEMPLATE, *headers), (), nodata=nodata)
+
+
+def test_sources_that_are_all_alike_need_no_warning() -> None:
+    """Nor does one that differs in what a gather does not read."""
+    assert of_sample(like(), like(crs="EPSG:32632", width=41, etag=None)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            ({"dtype": "int16"}, {"dtype": "int8"}, {"dtype": "int16"}),
+            (
+                "3 of 4 sampled sources are int16 or int8, not uint16, and will be recorded as unlike, such "
+                "as s3://b/x"
+            ),
+        ),
+        (
+            ({"n_bands": 4, "scales": (1.0,) * 4, "offsets": (0.0,) * 4}, {"n_bands": 1}),
+            (
+                "2 of 3 sampled sources have 1 or 4 band(s), not 2: those with fewer are recorded as unlike, "
+                "and of those with more only the first are read"
+            ),
+        ),
+        (
+            ({"nodata": 0}, {"nodata": 0}),
+            (
+                "sampled sources declare different nodata values (0: 2, none: 1): the cube has none, each "
+                "row keeps its own, and the coordinate nodata tells which"
+            ),
+        ),
+        (
+            ({"scales": (1.0, 2.0)},),
+            "sampled sources declare different scales or offsets; pixels stay raw",
+        ),
+        (
+            ({"offsets": (3.0, 0.0)},),
+            "sampled sources declare different scales or offsets; pixels stay raw",
+        ),
+        (
+            ({"is_tiled": False, "tile_height": 1}, {}),
+            "1 of 3 sampled sources are stored in strips, not tiles",
+        ),
+    ],
+)
+def test_each_difference_has_its_words(changes: tuple[Mapping[str, Any], ...], expected: str) -> None:
+    """With counts, and one source as an example."""
+    assert of_sample(*(like(**each) for each in changes)) == [expected]
+
+
+def test_bands_that_are_not_read_do_not_count() -> None:
+    """Nor do those that a source lacks: it is unlike for that."""
+    assert of_sample(like(scales=(1.0, 2.0)), slot=replace(SLOT, bands=(1,))) == []
+    assert of_sample(like(n_bands=1, scales=(1.0,), offsets=(0.0,)), slot=OF_RED) == []
+    assert (
+        of_sample(like(n_bands=4, scales=(1.0,) * 4, offsets=(0.0,) * 4), slot=replace(SLOT, bands=(1,)))
+        == []
+    )
+
+
+def test_an_image_in_one_piece_is_not_in_strips() -> None:
+    """Its only tile is the whole image."""
+    assert of_sample(like(is_tiled=False, tile_height=50)) == []
+    assert len(of_sample(like(is_tiled=False, tile_height=49))) == 1
+
+
+def test_warnings_name_the_band_and_the_cubes_nodata() -> None:
+    """If the list has bands, each has a sample of its own."""
+    found = of_sample(like(nodata=9), slot=OF_RED, nodata=9)
+
+    assert found == [
+        (
+            "sampled sources of band red declare different nodata values (none: 1, 9: 1): the cube's is 9, "
+            "each row keeps its own, and the coordinate nodata tells which"
+        )
+    ]
+
+
+def test_sources_that_cannot_be_opened_are_counted() -> None:
+    """With the first reason."""
+    errors = [SourceError(why, href=f"s3://b/{why}", status=Status.MISSING) for why in ("one", "two")]
+
+    found = warnings_of_sample(OF_RED, TEMPLATE, (TEMPLATE,), errors, nodata=None)
+
+    assert found == ["2 of 3 sources of band red that were tried cannot be opened: s3://b/one: one"]
+
+
+def claims(*pairs: tuple[Mapping[str, Any], Header | SourceError], slot: SourceSlot = SLOT) -> list[str]:
+    """Return the warnings about what a catalog claims of files."""
+    sources = [Source(href=f"s3://b/{n}", columns=columns) for n, (columns, _) in enumerate(pairs)]
+    return warnings_of_claims(slot, sources, [header for _, header in pairs])
+
+
+def test_claims_that_files_do_not_declare_are_told() -> None:
+    """Each of scale, offset and nodata, with its counts and one example."""
+    second = replace(SLOT, name="red", bands=(2,))
+    header = like(scales=(9.0, 0.5), offsets=(9.0, 3.0), nodata=None)
+
+    found = claims(
+        ({"scale_claimed": 0.25, "offset_claimed": 3.0, "nodata_claimed": 0}, header),
+        ({"scale_claimed": 0.5}, header),
+        ({}, header),
+        ({"scale_claimed": 0.25}, SourceError("gone", href="x", status=Status.MISSING)),
+        slot=second,
+    )
+
+    assert found == [
+        (
+            "the catalog claims another scale than the file's for 1 of 2 sampled sources of band red, such "
+            "as 0.25 and not 0.5 for s3://b/x: the cube keeps the file's values and applies neither; the "
+            "claim is the coordinate scale_claimed"
+        ),
+        (
+            "the catalog claims another nodata than the file's for 1 of 1 sampled sources of band red, such "
+            "as 0 and not none for s3://b/x: the cube keeps the file's values and applies neither; the claim "
+            "is the coordinate nodata_claimed"
+        ),
+    ]
+
+
+def test_claims_that_files_declare_are_not_told() -> None:
+    """Also if they were rounded."""
+    header = like(scales=(0.1, 1.0), offsets=(-1000.0, 0.0), nodata=0)
+
+    assert (
+        claims(({"scale_claimed": 0.1 + 1e-12, "offset_claimed": -1000, "nodata_claimed": 0.0}, header)) == []
+    )
+    assert claims(({"scale_claimed": "0.5", "offset_claimed": None}, header)) == []
+    assert len(claims(({"offset_claimed": -1001}, header))) == 1
+    assert len(claims(({"nodata_claimed": 1}, header))) == 1
+
+
+def test_claims_of_a_band_that_the_file_lacks_are_told() -> None:
+    """It declares nothing."""
+    (said,) = claims(({"scale_claimed": 1.0}, TEMPLATE), slot=replace(SLOT, bands=(3,)))
+
+    assert "such as 1 and not none for s3://b/0" in said
+
+
+def places(
+    *headers: Header,
+    slot: SourceSlot = SLOT,
+    rule: WindowRule | None = None,
+    nodata: float | None = None,
+    projector: FakeProjector | None = None,
+) -> list[str]:
+    """Return the warnings about where a window lies on the sources of a sample."""
+    window = slot.window
+    own = WindowRule(pixels=(window.col_off, window.row_off, window.width, window.height))
+    return warnings_of_places(slot, rule or own, headers, projector or FakeProjector(), nodata=nodata)
+
+
+def over(col_off: int, row_off: int, *, dtype: str = "uint16") -> SourceSlot:
+    """Return a slot whose window begins at a pixel."""
+    return replace(SLOT, dtype=dtype, window=Window(col_off=col_off, row_off=row_off, width=8, height=8))
+
+
+def test_a_window_on_every_source_needs_no_warning() -> None:
+    """Sources of another dtype are unlike anyway."""
+    assert places(TEMPLATE, like(), like(dtype="int8", transform=UTM.shifted(999, 0))) == []
+
+
+def test_a_window_that_overhangs_is_told_with_the_source_that_has_least_of_it() -> None:
+    """What lies outside is 0 if it has no nodata, the cube's or the source's own."""
+    slot, small = over(36, 0), like(width=37)
+    begin = (
+        "the window lies partly outside 2 of 2 sampled sources, of s3://b/x 87.50% of it: what lies outside"
+    )
+
+    (zero,) = places(TEMPLATE, small, slot=slot)
+    (marked,) = places(TEMPLATE, small, slot=slot, nodata=5)
+    (own,) = places(replace(TEMPLATE, nodata=1), replace(small, nodata=2), slot=slot)
+    (some,) = places(replace(TEMPLATE, nodata=1), small, slot=slot)
+    floats = [replace(each, dtype="float32") for each in (TEMPLATE, small)]
+    (nan,) = places(*floats, slot=replace(slot, dtype="float32"))
+
+    assert zero.startswith(f"{begin} holds 0")
+    assert some.startswith(f"{begin} holds 0")
+    assert all(each.startswith(f"{begin} holds nodata or NaN") for each in (marked, own, nan))
+
+
+def test_sources_that_the_window_misses_are_counted_among_those_of_the_dtype() -> None:
+    """One that cannot be placed at all is not among them: its failure is recorded."""
+    rule = WindowRule(point=(500_055, 4_599_945), size=(8, 8), crs="EPSG:4326")
+    far, unplaced, unknown = (
+        like(transform=UTM.shifted(999, 0)),
+        like(transform=None),
+        like(crs="LOCAL"),
+    )
+    slot = replace(OF_RED, window=Window(col_off=1, row_off=1, width=8, height=8))
+
+    found = places(
+        TEMPLATE,
+        far,
+        unplaced,
+        unknown,
+        slot=slot,
+        rule=rule,
+        projector=FakeProjector(unknown=frozenset({"LOCAL"})),
+    )
+
+    assert found == [
+        (
+            "the window lies wholly outside 1 of 4 sampled sources of band red, which will be recorded as "
+            "outside, such as s3://b/x"
+        )
+    ]
+
+
+def test_sources_on_another_grid_make_an_unaligned_stack() -> None:
+    """It is enough that one of them is."""
+    (said,) = places(TEMPLATE, like(transform=UTM._replace(c=UTM.c + 5)), TEMPLATE)
+
+    assert said.startswith("sampled sources do not share one grid: the cube will be an unaligned stack")
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0, "0%"), (1, "100%"), (1e-9, "0.01%"), (1 - 1e-9, "99.99%"), (0.12345, "12.35%"), (0.5, "50.00%")],
+)
+def test_only_nothing_is_0_percent_and_only_all_is_100(share: float, expected: str) -> None:
+    """Rounding never says that a source has no pixel, or all of them, where that is not so."""
+    assert in_percent(share) == expected
