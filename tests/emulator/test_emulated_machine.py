@@ -11,7 +11,6 @@ from emulator.machine import (
     BUCKET,
     DENIED,
     ROLE,
-    TIMEOUT_S,
     Machine,
     as_role,
     make_function,
@@ -47,36 +46,33 @@ def error_of(caught: pytest.ExceptionInfo[ClientError]) -> str:
 
 def test_map_runs_children_in_processes_of_their_own(machine: Machine) -> None:
     """Eight tasks at a time need eight worker processes. The state's output is its input."""
-    arn = machine.start(tasks(8, seconds=1.5))
-    seen = 0
-    while machine.described(arn)["status"] == "RUNNING":
-        runs = machine.states.list_map_runs(executionArn=arn)["mapRuns"]
-        seen = max(seen, machine.counts(arn).get("running", 0)) if runs else 0
+    arn = machine.start(tasks(8, waits_for="go/8"))
+    while running_of(machine, arn) != {"running": 8}:
         time.sleep(0.05)
+    machine.mark("go/8")
 
-    found = machine.described(arn)
+    found = machine.ended(arn)
     assert found["status"] == "SUCCEEDED"
     assert json.loads(found["output"]) == {"gather": arn.rpartition(":")[2]}
     assert machine.counts(arn) == {"succeeded": 8}
-    assert seen == 8
     assert {child["output"] for child in machine.children(arn)} == {"{}"}
 
 
 def test_map_runs_no_more_than_the_concurrency_of_its_input(machine: Machine) -> None:
     """MaxConcurrencyPath is followed, and DescribeMapRun counts the waiting children."""
-    arn = machine.start(tasks(4, seconds=0.5), workers=1)
+    arn = machine.start(tasks(4, waits_for="go/1"), workers=1)
     counts = running_of(machine, arn)
+    machine.mark("go/1")
 
-    assert counts["running"] == 1
-    assert counts["pending"] >= 2
+    assert counts == {"running": 1, "pending": 3}
     assert machine.map_run(arn)["maxConcurrency"] == 1
     assert machine.ended(arn)["status"] == "SUCCEEDED"
 
 
 def test_map_fails_and_aborts_the_rest_when_too_much_has_failed(machine: Machine) -> None:
     """By default, one failure aborts the running children, and the waiting ones never start."""
-    slow = [{"name": f"slow{index}", "seconds": 1.5} for index in range(3)]
-    found = machine.run([fails_until("a", "never"), *slow], workers=2)
+    found = machine.run([fails_until("a", "never"), *tasks(3, waits_for="go/2")], workers=2)
+    machine.mark("go/2")
     arn = found["executionArn"]
 
     assert (found["status"], found["error"]) == ("FAILED", "States.ExceedToleratedFailureThreshold")
@@ -124,11 +120,12 @@ def test_redrive_of_a_success_is_refused(machine: Machine) -> None:
 
 def test_stopped_execution_stays_aborted_and_can_be_redriven(machine: Machine) -> None:
     """Children are aborted at once, their later ends change nothing, and a redrive runs them again."""
-    arn = machine.start(tasks(4, seconds=1), workers=2)
+    arn = machine.start(tasks(4, waits_for="go/3"), workers=2)
     running_of(machine, arn)
     machine.states.stop_execution(executionArn=arn, error="Stopped", cause="by a test")
     stopped, counts = machine.described(arn), machine.counts(arn)
-    time.sleep(1.5)
+    machine.mark("go/3")
+    time.sleep(0.5)
     later = machine.described(arn)
     machine.states.redrive_execution(executionArn=arn)
     again = machine.ended(arn)
@@ -187,12 +184,11 @@ def test_exceptions_keep_their_class_and_only_the_named_are_tried_again(machine:
 @pytest.mark.parametrize(
     ("task", "error"),
     [
-        ({"seconds": TIMEOUT_S + 4}, "Sandbox.Timedout"),
         ({"memory_mib": 400}, "Runtime.ExitError"),
         ({"reads": {"Bucket": DENIED, "Key": "a"}}, "AccessDenied"),
         ({"answer_nbytes": 300_000}, "States.DataLimitExceeded"),
     ],
-    ids=["time-out", "memory", "rights", "size"],
+    ids=["memory", "rights", "size"],
 )
 def test_limits_of_a_function_are_errors_of_its_task(
     machine: Machine, task: dict[str, Any], error: str
@@ -202,6 +198,17 @@ def test_limits_of_a_function_are_errors_of_its_task(
 
     (child,) = machine.children(found["executionArn"])
     assert (child["status"], child["error"]) == ("FAILED", error)
+
+
+def test_function_that_takes_too_long_is_timed_out(machine: Machine) -> None:
+    """The error has the name that AWS gives it."""
+    function = make_function(machine.emulator, "shard", role=ROLE, name="short", timeout_s=2)
+    task = {"Parameters": {"FunctionName": function, "Payload.$": "$.answer"}}
+    one = one_task_machine(machine, function, task=task)
+
+    found = one.ended(one.start_with({"gather": "short", "task": {"name": "a", "seconds": 60}}, name="short"))
+
+    assert (found["status"], found["error"]) == ("FAILED", "Sandbox.Timedout")
 
 
 def test_memory_within_the_limit_is_given(machine: Machine) -> None:

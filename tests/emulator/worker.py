@@ -33,6 +33,8 @@ def shard(event: dict[str, Any], _context: object) -> Any:
     S3.put_object(Bucket=os.environ["BUCKET"], Key=mark, Body=b"")
     if "seconds" in task:
         time.sleep(task["seconds"])
+    while "waits_for" in task and not _is_there(task["waits_for"]):
+        time.sleep(0.1)
     if "memory_mib" in task:
         held = b"x" * (task["memory_mib"] * 2**20)
         time.sleep(1)

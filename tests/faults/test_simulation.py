@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from faults import simulation
+from faults.simulate import at_once
 from faults.simulation import BrokenPromiseError, simulate
 from pixel_gather.model.outcome import ShardResult
 from pixel_gather.plan.shards import ShardTask
@@ -19,10 +20,6 @@ _SEEDS = range(50)
 @pytest.fixture(autouse=True)
 def _without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure and compress on the event loop, so that a seed is always the same run."""
-
-    async def at_once[T](work: Callable[[], T]) -> T:
-        return work()
-
     monkeypatch.setattr(gather_shard, "in_thread", at_once)
 
 
