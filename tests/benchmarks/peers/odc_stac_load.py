@@ -48,10 +48,11 @@ def gather(
 def _load(hrefs: Sequence[str], items: list[pystac.Item], n_threads: int) -> xr.Dataset:
     os.environ.update(unsigned_s3(hrefs))
     odc.stac.configure_rio(cloud_defaults=True)  # as its notebooks begin
-    return odc.stac.load(
+    found: xr.Dataset = odc.stac.load(
         items,
         bands=[BAND],
         geobox=GeoBox.from_bbox(BOUNDS, crs=f"EPSG:{EPSG}", shape=(TILE, TILE), tight=True),
         groupby="id",
         pool=n_threads,
     )
+    return found
