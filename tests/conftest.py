@@ -44,12 +44,14 @@ share a worker.
 """
 
 _LONG: Final = (
+    "adapters/report/plots/test_draw.py",
+    "handlers/test_gather_functions.py",
     "local/test_series.py",
-    "test_wheel.py",
     "test_docs_commands.py",
+    "benchmarks/test_memory.py",
+    "test_wheel.py",
     "parity/",
     "adapters/report/",
-    "handlers/test_gather_functions.py",
     "benchmarks/",
     "bench/",
     "adapters/object_store/test_concurrency.py",

@@ -7,8 +7,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from pixel_gather_cli.log_options import log_options
 from pixel_gather_cli.path_completion import complete_paths
-from pixel_gather_cli.verbose import verbose_option
 
 
 class LazyCommands(click.Group):
@@ -55,7 +55,7 @@ class LazyCommands(click.Group):
         module = import_module(f"pixel_gather_cli.commands.{name}")
         found: click.Command = getattr(module, f"{name}_command")
         if not isinstance(found, click.Group) and all(each.name != "verbose" for each in found.params):
-            found.params.append(verbose_option())
+            found.params += log_options()
             complete_paths(found)
         return found
 

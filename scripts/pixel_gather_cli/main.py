@@ -4,6 +4,7 @@ Results go to standard output, everything else to standard error.
 """
 
 import errno
+import logging
 import sys
 import traceback
 from typing import Any, NoReturn
@@ -13,7 +14,10 @@ import click
 from pixel_gather.errors import GatherError
 from pixel_gather.version import __version__
 from pixel_gather_cli.lazy_commands import LazyCommands
+from pixel_gather_cli.log_options import COMMAND, closing_logs
 from pixel_gather_cli.signals import TerminatedError, answer_interrupts, ends_when_terminated
+
+_log = logging.getLogger(COMMAND)
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -74,6 +78,7 @@ def command() -> None:
     pixel-gather submit --sources list.txt --tile centre --watch
 
     Results go to standard output, everything else to standard error. NO_COLOR=1 turns colours off.
+    Every command has -v, which logs to standard error, and --log-file FILE.
 
     \b
     Exit codes:
@@ -90,34 +95,50 @@ def command() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit. An expected error is one line on standard error."""
     answer_interrupts()
+    with closing_logs():
+        try:
+            _run(arguments)
+        except SystemExit as ended:
+            _log.info("ends with exit code %s", ended.code)
+            raise
+
+
+def _run(arguments: list[str] | None) -> NoReturn:
     try:
         with ends_when_terminated():
             code: Any = command.main(args=arguments, standalone_mode=False)
     except click.ClickException as error:
+        _log.error(error.format_message())
         error.show()
         sys.exit(REFUSED)
     except (click.Abort, KeyboardInterrupt):
-        click.echo(f"interrupted. {_REPEAT}", err=True)
+        _say(f"interrupted. {_REPEAT}")
         sys.exit(INTERRUPTED)
     except TerminatedError:
-        click.echo(f"ended by SIGTERM or SIGHUP. {_REPEAT}", err=True)
+        _say(f"ended by SIGTERM or SIGHUP. {_REPEAT}")
         raise
     except GatherError as error:
-        click.echo(f"pixel-gather: {error}", err=True)
+        _say(f"pixel-gather: {error}")
         sys.exit(REFUSED)
     except SystemExit as ended:  # click's own: 1 when a pipe is closed. Commands return their exit code
         sys.exit(PIPE_CLOSED if ended.code == 1 else ended.code)
     except OSError as error:
         if error.errno not in _FULL:
             _exit_with_defect()
-        click.echo(f"pixel-gather: results could not be written: {error.strerror}", err=True)
+        _say(f"pixel-gather: results could not be written: {error.strerror}")
         sys.exit(REFUSED)
     except Exception:  # noqa: BLE001 # Python's exit code 1 means here that some sources failed
         _exit_with_defect()
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _say(error: str) -> None:
+    _log.error(error)
+    click.echo(error, err=True)
+
+
 def _exit_with_defect() -> NoReturn:
+    _log.critical("a defect", exc_info=True)
     traceback.print_exc()
     click.echo(
         "pixel-gather: this is a defect in Pixel Gather. Please report it with the lines above.", err=True

@@ -23,12 +23,12 @@ from benchmarks.measure import (
     tiles_per_s,
 )
 from benchmarks.output import parser_of, put
-from benchmarks.readers import CAREFUL, GATHER, GATHERS, STAGED, Run
+from benchmarks.readers import CAREFUL, GATHER, GATHERS, ODC, STAGED, Run
 from benchmarks.stages import KERNEL
 from pixel_gather_bench.text_table import markdown
 
 _CORES: Final = len(os.sched_getaffinity(0))
-_CONCURRENCY: Final = {CAREFUL: (16, 32), "limit-fetch": (64,)}
+_CONCURRENCY: Final = {CAREFUL: (16, 32), ODC: (32,), "limit-fetch": (64,)}
 _LIMITS: Final = tuple(name for name in GATHERS if name.startswith("limit-"))
 _ADAPTS: Final = (0,)
 
@@ -193,7 +193,7 @@ def main() -> None:
         "--names",
         nargs="+",
         choices=list(GATHERS),
-        default=list(GATHERS),
+        default=[name for name, reader in GATHERS.items() if reader.is_installed],
         metavar="NAME",
         help=", ".join(GATHERS),
     )

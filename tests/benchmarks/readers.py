@@ -18,6 +18,7 @@ GATHER: Final = "gather"
 STAGED: Final = "gather, by stage"
 KEPT: Final = "gather, codec source"
 CAREFUL: Final = "rasterio and zarr-python"
+ODC: Final = "odc-stac and to_zarr"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,13 @@ GATHERS: Final = {
     STAGED: Reader(read="gathers:gather_staged", load="gathers:import_gather", makes_array=True),
     KEPT: Reader(read="gathers:gather_kept", load="gathers:import_gather", makes_array=True),
     CAREFUL: Reader(read="peers.careful_threads:gather", makes_array=True),
+    ODC: Reader(
+        read="peers.odc_stac_load:gather",
+        prepare="peers.scenes:write_items",
+        load="peers.odc_stac_load:load_items",
+        makes_array=True,
+        needs=("odc.stac",),
+    ),
     "limit-fetch": READERS["limit-fetch"],
     "limit-decode": READERS["limit-decode"],
     "limit-statistics": Reader(read="limits:measure", makes_pixels=False, load="limits:load_shard"),

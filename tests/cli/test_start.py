@@ -85,11 +85,11 @@ def _commands(group: click.Group, name: str = "") -> Iterator[tuple[str, click.C
 
 
 def test_every_command_answers_in_json_and_tells_what_goes_on() -> None:
-    """Programs read ``--json``, people ask for ``-v``. The script for a shell is no answer."""
+    """Programs read ``--json``, people ask for ``-v`` or a log file. The script for a shell is no answer."""
     options = {
         name: {flag for each in found.params for flag in each.opts} for name, found in _commands(command)
     }
 
     assert len(options) > 30
     assert [name for name, flags in options.items() if "--json" not in flags] == ["completion"]
-    assert [name for name, flags in options.items() if not {"-v", "--verbose"} <= flags] == []
+    assert [name for name, flags in options.items() if not {"-v", "--verbose", "--log-file"} <= flags] == []

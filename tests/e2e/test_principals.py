@@ -7,6 +7,7 @@ the template in tests/infra/test_access.py.
 import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -152,6 +153,40 @@ def test_reader_opens_cubes_and_their_reports(
     assert any(each["path"] == "zarr.json" for page in store.list() for each in page)
     with pytest.raises(PermissionDeniedError):
         store.put("zarr.json", b"{}")
+
+
+def _metadata_shown(user: User, cube: str) -> Any:
+    """Return the metadata that ``pixel-gather view`` serves to the user's browser."""
+    command = [sys.executable, "-m", "pixel_gather_cli", "view", cube, "--no-open", "--json"]
+    with subprocess.Popen(  # noqa: S603 # our own words
+        command, env=user.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        assert server.stderr is not None
+        line = server.stdout.readline()
+        try:
+            assert line, server.stderr.read()
+            url = json.loads(line)["url"].replace("view.html", "zarr.json")
+            with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 # our own server
+                return json.load(answer)
+        finally:
+            server.terminate()
+
+
+def test_cube_in_the_private_bucket_is_viewed_by_its_readers(
+    gathered: Any, deployment: DeployedStack, reader: User
+) -> None:
+    """By its address a reader needs no other right. By the gather's ID, one also asks the API."""
+    both = User.with_policies(deployment, "viewer", "OperatorPolicyArn", "ReaderPolicyArn")
+
+    by_address = _metadata_shown(reader, gathered["cube"])
+    by_id = _metadata_shown(both, gathered["id"])
+    refused_id = run_cli(reader, "view", gathered["id"], "--no-open")
+
+    assert by_address["attributes"]["complete"]
+    assert by_id == by_address
+    assert refused_id.returncode == 2
+    assert "DescribeStacks" in refused_id.stderr
 
 
 def test_reader_starts_nothing_and_sees_no_control_file(

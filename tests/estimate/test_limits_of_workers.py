@@ -2,13 +2,23 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from pixel_gather.estimate.compute_estimate import estimate_on_aws, finish_s_of, plan_s_of
+from pixel_gather.estimate.estimate_result import Estimate
 from pixel_gather.estimate.explain import size
+from pixel_gather.estimate.fleet import simulate
 from pixel_gather.estimate.pricing import usd_on_aws
-from pixel_gather.estimate.try_time_limits import first_limit_s, most_usd, second_limit_s
+from pixel_gather.estimate.try_time_limits import (
+    child_limit_s,
+    first_limit_s,
+    late_shard_limit_s,
+    most_usd,
+    second_limit_s,
+)
 from pixel_gather.estimate.worker import Share, Worker
+from pixel_gather.estimate.worker_count import fewest_workers, share_of, staff
 from pixel_gather.estimate.worker_memory import max_task_nbytes
 from pixel_gather.estimate.workload import FarBucket, WorkerPool, Workload
 
@@ -177,6 +187,7 @@ def test_gather_without_shards_takes_its_plan_and_its_finish() -> None:
     assert (found.n_children, found.tasks_per_child, found.n_workers, found.enough_workers) == (0, 1, 0, 1)
     assert found.seconds == pytest.approx(plan_s_of(work) + finish_s_of(work))
     assert found.bound_by == "plan and finish"
+    assert [each.how_much for each in found.figures if each.what == "enough"] == ["1 worker"]
 
 
 def test_plan_and_finish_take_longer_for_more_sources_and_shards() -> None:
@@ -238,3 +249,80 @@ def test_price_of_transfer_is_shared_by_all_bytes() -> None:
     assert estimate_on_aws(work, WorkerPool()).transfer_usd_per_byte == 0.0
     nothing = replace(work, fetched_nbytes=0, nbytes_by_bucket={})
     assert estimate_on_aws(nothing, far).transfer_usd_per_byte == 0.0
+
+
+@pytest.mark.parametrize("n_prefixes", [1, 2, 3, 4, 5])
+def test_one_worker_fewer_than_chosen_takes_longer_than_is_worth_it(n_prefixes: int) -> None:
+    """By more than 1 % of the whole gather."""
+    work = Workload(
+        n_sources=20_000,
+        n_gets=40_000,
+        fetched_nbytes=8 * 10**9,
+        decoded_nbytes=10**10,
+        n_tasks=313,
+        n_puts=650,
+        n_prefixes=n_prefixes,
+    )
+    beside_s = plan_s_of(work) + finish_s_of(work)
+
+    found = staff(work, WorkerPool(), beside_s=beside_s)
+
+    def seconds(n: int) -> float:
+        return simulate(replace(found.fleet, n_workers=n)).seconds + beside_s
+
+    n = found.deployment.chosen_workers
+    assert n is not None
+    assert seconds(n) <= 1.01 * seconds(500) < seconds(n - 1)
+
+
+def test_one_worker_is_enough_where_all_else_takes_far_longer() -> None:
+    """A second one would save a second of a quarter of an hour."""
+    work = Workload(
+        n_sources=64, n_gets=128, fetched_nbytes=10**6, decoded_nbytes=10**6, n_tasks=8, n_puts=16
+    )
+
+    assert staff(work, WorkerPool(), beside_s=900.0).deployment.chosen_workers == 1
+    assert fewest_workers(work, WorkerPool(), beside_s=900.0, longest_s=950.0) == 1
+    assert fewest_workers(work, WorkerPool(), beside_s=0.0, longest_s=0.0) == 8
+
+
+def test_limits_of_a_gather_are_those_of_its_average_shard() -> None:
+    """At both tries, with the workers that the estimate has chosen."""
+    work = Workload(
+        n_sources=40, n_gets=40, fetched_nbytes=40 * 78_000_000, decoded_nbytes=10**6, n_tasks=20, n_puts=40
+    )
+    workers = WorkerPool(cap_usd=0.01, asked_workers=20)
+    estimate = estimate_on_aws(work, workers)
+    share = share_of(work)
+    chosen = replace(
+        workers, worker_memory_mib=estimate.worker_memory_mib, tasks_per_child=estimate.tasks_per_child
+    )
+
+    first, second = (
+        limit(estimate, n_sources=40, n_tasks=20, deployment=workers)
+        for limit in (child_limit_s, late_shard_limit_s)
+    )
+
+    assert first == first_limit_s(share, chosen)
+    assert second == second_limit_s(share, chosen, n_tasks=20)
+    assert late_shard_limit_s(estimate, n_sources=40, n_tasks=0, deployment=workers) == 900
+
+
+def test_estimates_of_earlier_versions_have_one_shard_a_child() -> None:
+    """And as many workers of one vCPU as the map allows. Nothing says what limits them."""
+    old = {
+        "n_gets": 1,
+        "n_puts": 2,
+        "fetched_nbytes": 3,
+        "decoded_nbytes": 4,
+        "n_workers": 5,
+        "seconds": 6.0,
+        "usd": 7.0,
+        "usd_by_service": {},
+    }
+
+    found = msgspec.convert(old, Estimate)
+
+    assert (found.most_workers, found.enough_workers, found.worker_memory_mib) == (10_000, 10_000, 1769)
+    assert (found.tasks_per_child, found.n_children, found.transfer_nbytes) == (1, 0, 0)
+    assert (found.bound_by, found.usd_at_most, found.figures) == ("", None, ())

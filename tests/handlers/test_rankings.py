@@ -122,6 +122,7 @@ def same(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: row[name] for name in SAME} for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [{}, {"top": 1}, {"precision": "exact", "statistic": "median"}, {"order": "asc", "precision": "coarse"}],
@@ -140,6 +141,7 @@ def test_large_ranking_has_the_table_of_this_process(service: Service, more: dic
     assert same(shown["ranking"]["scenes"]) == same(service.here(body))
 
 
+@pytest.mark.slow
 def test_large_ranking_takes_rounds_and_few_children(service: Service) -> None:
     """Only scenes whose rank is open are read again. The documents are those of the API's description."""
     _, line = service.ask({"sources": SCENES, "by": "b1"})

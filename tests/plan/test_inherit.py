@@ -245,7 +245,7 @@ SIX = table_of(*["s3://b/a"] * 6)
 
 def test_a_gather_that_asks_for_what_the_cube_has_is_welcome() -> None:
     """It may say again what it would inherit."""
-    output = {"codec": "zstd", "layout": {"chunk": [2, 3, 4], "shard_rows": 6}}
+    output = {"codec": "zstd", "layout": {"chunk": [2, 3, 4], "shard_rows": 4}}
     image = FakeImage(pixels=A, header={"nodata": 7})
     template = template_of(image, SIX, output=output)
 

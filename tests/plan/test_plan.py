@@ -503,6 +503,15 @@ def test_plan_cube_counts_the_work_of_scenes() -> None:
     assert told["parts"].rests_on[0] == f"{size(share * (A.nbytes + 512))} per source, 6 sources at one time"
 
 
+def test_plan_cube_counts_no_header_of_a_source_that_is_indexed() -> None:
+    """Of the only one."""
+    table = replace(hrefs("a"), index={"s3://b/a": b"1"})
+
+    estimate = planned(reader_of(a=A), table, index="x.parquet").estimate
+
+    assert (estimate.n_gets, estimate.fetched_nbytes) == (1, round((A.nbytes + 512) / 12))
+
+
 def test_plan_cube_shares_the_bytes_of_a_window_among_its_strips() -> None:
     """Each task needs its strip of each source."""
     reader, table = FakeReader({"a": A}), table_of(*"aaaa")
@@ -661,6 +670,8 @@ def test_plan_cube_takes_a_source_that_has_the_bands() -> None:
     plan = planned(reader_of(a=A[:1], b=A[:1], c=A), hrefs("a", "b", "c"), bands=[2])
 
     assert plan.slots[0].bands == (2,)
+    with pytest.raises(RequestError, match=r"s3://b/a has 2 bands, not 3"):
+        planned(reader_of(a=A), hrefs("a"), bands=[1, 3])
     with pytest.raises(RequestError, match=r"s3://b/a has 1 band, not 2"):
         planned(reader_of(a=A[:1], b=A[:1]), hrefs("a", "b"), bands=[2])
 
@@ -702,3 +713,29 @@ def test_plan_cube_refuses_a_crs_that_nobody_knows() -> None:
 
     assert caught.value.field == "window.crs"
     assert reader.opened == []
+
+
+def test_plan_cube_of_bands_holds_to_the_largest_of_them() -> None:
+    """The window may be as large as the larger source allows. Chunks are for the larger dtype."""
+    row = CubeRow(
+        time_us=None,
+        sources=(Source(href="a", band="red", scene="1"), Source(href="b", band="nir", scene="1")),
+    )
+    images = {"a": np.zeros((1, 50, 40), "uint8"), "b": np.zeros((1, 300, 300), "float64")}
+    table = FakeTable((row,) * 100, bands=("red", "nir"))
+
+    plan = planned(FakeReader(images), table, window={"pixels": [0, 0, 1100, 1100]}, max_task_nbytes=2**30)
+
+    assert [each.dtype for each in plan.measurements] == ["uint8", "float64"]
+    assert plan.layout.chunk == (3, 123, 123)
+    assert plan.layout.shard[0] * plan.layout.shard[1] * plan.layout.shard[2] * 8 <= 32 * 2**20 * 1.3
+
+
+def test_plan_cube_reads_as_many_sources_at_one_time_as_a_worker_may() -> None:
+    """If each is one range."""
+    names = [f"s3://b/{n}" for n in range(100)]
+
+    plan = planned(FakeReader(dict.fromkeys(names, A)), table_of(*names))
+
+    [parts] = [each for each in plan.estimate.figures if each.what == "parts"]
+    assert parts.rests_on[0].endswith("per source, 64 sources at one time")

@@ -33,6 +33,7 @@ def test_measure_row_agrees_with_numpy(pixels: Pixels, nodata: float | None) -> 
 
     for band, found in zip(pixels, stats, strict=True):
         valid = [value for value in band.ravel().tolist() if value == value and value != nodata]  # noqa: PLR0124 # NaN
+        assert found.digest == digest_of(band)
         assert found.n_valid == len(valid)
         if valid:
             assert (found.min, found.max) == (float(min(valid)), float(max(valid)))

@@ -478,7 +478,7 @@ def test_read_shard_records_when_and_with_what_nodata_and_scaling_each_source_wa
 
     assert (first.nodata, first.scaling) == (9, None)
     assert (second.nodata, second.scaling) == (3, ((2.0, 0.0), (1.0, 0.0)))
-    assert 0 < first.start_s <= first.end_s
+    assert 0 < first.start_s <= first.end_s < first.start_s + 60
 
 
 def test_read_shard_masks_with_the_cubes_nodata_where_a_source_declares_none() -> None:
@@ -696,6 +696,15 @@ def test_read_shard_takes_absent_tiles_only_if_they_stand_for_the_cubes_fill_val
         if status is Status.OK
         else "a tile is absent, which stands for 0, and absent chunks of the cube for 7"
     )
+
+
+def test_read_shard_keeps_tiles_of_any_nodata_where_none_is_absent() -> None:
+    """The row keeps its own."""
+    first, other = (FakeImage(pixels=A, header={"nodata": nodata}) for nodata in (7, 0))
+
+    _, outcomes, _ = read_tiles({"a": first, "b": other}, FakeReader({}))
+
+    assert [(each.status, each.nodata) for each in outcomes] == [(Status.OK, 7), (Status.OK, 0)]
 
 
 def test_absent_tiles_of_nan_are_those_of_a_cube_of_nan() -> None:

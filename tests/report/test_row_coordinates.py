@@ -404,3 +404,13 @@ def test_time_of_a_row_is_that_of_the_list() -> None:
     plan, rows = scenes(has_time=True)
 
     assert values_of(plan, rows, [OK, OK], [ABSENT, OK])["time"].tolist() == [10, 20]
+
+
+def test_times_that_some_rows_lack_are_a_coordinate_all_the_same() -> None:
+    """With the marks of a time: units, and a fill that is no time."""
+    plan, _ = scenes(columns=(ListColumn(name="time", dtype="int64", varies_in_row=True),))
+
+    [time] = [each for each in coordinates_of(plan) if each.name == "time"]
+
+    assert (time.fill, time.attributes["units"]) == (NO_TIME, "microseconds since 1970-01-01")
+    assert time.dims == ("source", "measurement")

@@ -12,6 +12,20 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 
 
+class _Moto(DomainDispatcherApplication):
+    """moto's application. moto looks into its folder twice at each request; here, once for each service."""
+
+    def __init__(self) -> None:
+        super().__init__(create_backend_app)
+        self._backends: dict[str | None, Any] = {}
+
+    def get_backend_for_host(self, host: str | None) -> Any:
+        """Return the name of the service that answers for a host."""
+        if host not in self._backends:
+            self._backends[host] = super().get_backend_for_host(host)
+        return self._backends[host]
+
+
 @dataclass
 class CountedS3:
     """A running server."""
@@ -45,7 +59,7 @@ class CountedS3:
 
     def __post_init__(self) -> None:
         """Make moto's application."""
-        self._moto: Any = DomainDispatcherApplication(create_backend_app)
+        self._moto: Any = _Moto()
 
     def forget(self) -> None:
         """Count from 0 again."""

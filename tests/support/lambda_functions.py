@@ -12,7 +12,8 @@ from urllib.request import Request, urlopen
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
+
+from support.counted_s3 import counted_s3
 
 REGION: Final = "eu-central-1"
 STATE_MACHINE: Final = f"arn:aws:states:{REGION}:123456789012:stateMachine:pixel-gather"
@@ -80,11 +81,8 @@ def cold_start(monkeypatch: pytest.MonkeyPatch, name: str, **environment: str | 
 @contextmanager
 def s3_server() -> Iterator[str]:
     """Serve an empty S3 on loopback. Yields its address."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with counted_s3() as server:
+        yield server.endpoint
 
 
 def emptied(url: str) -> Any:

@@ -270,10 +270,11 @@ def test_another_append_takes_over_what_was_abandoned(monkeypatch: pytest.Monkey
     monkeypatch.setattr(row_claim, "LAPSES_AFTER_S", 0.0)
     assert grown.append(rows(5, 6, 7)) is not None
 
-    digest = grown.digest()
+    digest, before = grown.digest(), state_of(grown)
     with pytest.raises(ArrayExistsError, match="another append"):
         asyncio.run(grown.finished(plan, tasks))
     assert grown.digest() == digest
+    assert state_of(grown) == before
     assert check_cube(grown.store, place="grown").differences == ()
     assert grown.append(rows(3, 4)) is not None
     assert [int(each) for each in grown.open()["time"].values.astype("datetime64[s]").astype(int)] == [
@@ -368,6 +369,11 @@ def test_an_append_that_goes_on_reads_the_list_that_it_has_found() -> None:
         return asyncio.run(found_list_of_append(asked, cube=grown.growing, control=grown.control))
 
     assert found() is None
+    unasked: Any = None
+    given = parse_request(
+        {"sources": "l", "window": {"pixels": [2, 3, 8, 6]}, "output": {"append_to": "place"}}
+    )
+    assert asyncio.run(found_list_of_append(given, cube=unasked, control=unasked)) is None
     plan = asyncio.run(grown.planned(table, **searched))
     assert plan is not None
 
@@ -376,6 +382,54 @@ def test_an_append_that_goes_on_reads_the_list_that_it_has_found() -> None:
     assert found(nodata=7) is None
     assert grown.append(table, **searched) is not None
     assert found() is None
+
+
+def test_an_append_that_loses_its_claim_before_its_finish_writes_nothing() -> None:
+    """Not even a file that nobody would find."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    planned = asyncio.run(grown.planned(rows(5, 6)))
+    assert planned is not None
+    plan, tasks = planned
+    for task in tasks:
+        asyncio.run(grown.shard(task, plan))
+    obstore.delete(grown.store, "versions/00002.claim")
+    before = state_of(grown)
+
+    with pytest.raises(ArrayExistsError, match="another append has taken over"):
+        asyncio.run(grown.finished(*planned))
+
+    assert state_of(grown) == before
+
+
+def test_clock_of_an_append_begins_where_the_rows_before_it_end() -> None:
+    """So the report of a grown cube shows its gathers one after another."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    grown.append(rows(3, 4))
+    report = grown.append(rows(5))
+
+    ends, starts = (grown.open()[name].values for name in ("end", "start"))
+    assert report is not None
+    assert report.wall_s == pytest.approx(
+        ends[:3].max() + ends[3:5].max() + ends[5:].max() - starts[:3].min(), rel=1e-3
+    )
+
+
+def test_finish_of_a_committed_append_returns_its_report() -> None:
+    """A second try writes nothing."""
+    grown = place(2, 4)
+    grown.gather(rows(0, 1, 2))
+    planned = asyncio.run(grown.planned(rows(3)))
+    assert planned is not None
+    plan, tasks = planned
+    for task in tasks:
+        asyncio.run(grown.shard(task, plan))
+    report = asyncio.run(grown.finished(*planned))
+    before = state_of(grown)
+
+    assert asyncio.run(grown.finished(*planned)) == report
+    assert state_of(grown) == before
 
 
 def test_a_dry_append_claims_and_writes_nothing() -> None:

@@ -168,22 +168,23 @@ def test_gather_writes_in_an_order_that_leaves_nothing_half_done() -> None:
     assert gather.control.keys_put[-1] == "lost.msgpack"
 
 
-def test_gather_in_strips_makes_the_same_cube() -> None:
+@pytest.mark.parametrize(("lines", "n_strips"), [(8, 3), (16, 2)])
+def test_gather_in_strips_makes_the_same_cube(lines: int, n_strips: int) -> None:
     """A window that is too large for a worker is read in strips. Each strip opens the source once."""
     output = {"layout": {"chunk": [1, 8, 8], "shard_rows": 1}}
-    whole, strips = Gather(), Gather(max_task_nbytes=8 * 16 * 2, request={"output": output})
+    whole, strips = Gather(), Gather(max_task_nbytes=lines * 16 * 2, request={"output": output})
 
     reports = whole.run(), strips.run()
 
     np.testing.assert_array_equal(strips.cube.pixels["band_1"], whole.cube.pixels["band_1"])
     for name in ("min", "max", "mean", "valid_fraction", "status"):
         np.testing.assert_array_equal(strips.cube.coordinates[name], whole.cube.coordinates[name])
-    assert len(strips.control.keys_put) == 5 + 7 * 3 * 2
+    assert len(strips.control.keys_put) == 5 + 7 * n_strips * 2
     for gathered in (whole, strips):
         (quicklooks,) = gathered.cube.quicklooks
         assert quicklooks.rows.tolist() == list(range(7))
         np.testing.assert_array_equal(quicklooks.pixels, whole.cube.pixels["band_1"])
-    assert reports[1].requests == 3 * reports[0].requests
+    assert reports[1].requests == n_strips * reports[0].requests
 
 
 @pytest.mark.parametrize("shard_rows", [1, 2, 3, 7])
@@ -796,6 +797,8 @@ def test_gather_that_goes_on_reads_the_list_that_it_has_found() -> None:
     """It does not search again. Another request does, and so does one that is complete."""
     gather = Gather(table=table_of(*NAMES, found=b"the scenes"), request=SEARCHED)
     assert found_list(gather) is None
+    unasked: Any = None
+    assert found_list(Gather(cube=unasked), sources="list") is None
     plan, tasks = gather.plan()
 
     assert found_list(gather) == b"the scenes"

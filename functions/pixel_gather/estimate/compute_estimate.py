@@ -30,6 +30,9 @@ class Forecast:
     deployment: WorkerPool
     """With all choices made."""
 
+    tasks_per_child: int
+    """Most shards of the largest child."""
+
     course: Course
     plan_s: float
     finish_s: float
@@ -86,7 +89,7 @@ def estimate_on_aws(work: Workload, deployment: WorkerPool) -> Estimate:
         bound_by=found.bound_by,
         enough_workers=enough,
         worker_memory_mib=chosen.worker_memory_mib,
-        tasks_per_child=chosen.tasks_per_child or 1,
+        tasks_per_child=found.tasks_per_child,
         n_children=found.course.n_children,
         transfer_nbytes=transfer_nbytes,
         usd=sum(usd.values()),
@@ -115,8 +118,10 @@ def forecast(work: Workload, deployment: WorkerPool) -> Forecast:
         bound_by = min(seconds, key=lambda name: seconds[name])
     per_child = staffed.fleet.tasks_per_child
     sizes = child_sizes(work.n_tasks, tasks_per_child=per_child, n_workers=chosen.n_workers)
+    largest = max(sizes, default=1)
     return Forecast(
-        deployment=replace(chosen, tasks_per_child=max(sizes, default=1)),
+        deployment=replace(chosen, tasks_per_child=largest),
+        tasks_per_child=largest,
         course=course,
         plan_s=plan_s,
         finish_s=finish_s,
@@ -182,7 +187,7 @@ def _without_each(fleet: Fleet, share: Share, worker: Worker, deployment: Worker
         "time to first byte": of(worker.without_waiting()),
         "S3 rate per prefix": replace(fleet, gets_per_s=inf),
         "dispatch rate": replace(fleet, children_per_s=inf),
-        deployment.limit: replace(fleet, n_workers=max(fleet.n_tasks, 1)),
+        deployment.limit: replace(fleet, n_workers=fleet.n_tasks),
         "cold starts": replace(fleet, cold_start_s=0.0, burst=inf),
         "late answers": replace(fleet, late_share=0.0),
     }

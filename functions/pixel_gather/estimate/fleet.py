@@ -109,13 +109,13 @@ def simulate(fleet: Fleet) -> Course:
         done += n
         worker_s += paid_s
         heapq.heappush(free, (begun_s + fleet.child_s + paid_s, worker))
-    seconds, last = max(free, default=(0.0, -1))
+    seconds, last = max(free, default=(0.0, None))
     return Course(
         n_children=len(sizes),
         seconds=seconds,
         n_workers=len(spent),
         worker_s=worker_s,
-        parts_s=dict(zip(_PARTS, spent[last] if spent else [0.0] * len(_PARTS), strict=True)),
+        parts_s=dict(zip(_PARTS, [0.0] * len(_PARTS) if last is None else spent[last], strict=True)),
     )
 
 

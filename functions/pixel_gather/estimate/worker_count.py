@@ -29,8 +29,6 @@ _FEWER: Final = 0.95
 _LONGEST_CHILD_S: Final = 60.0
 """Longest time of all tasks of a child. Longer children would make second tries expensive."""
 
-_NO_TASK: Final = Share(n_sources=0, n_gets=0, n_puts=0, fetched_nbytes=0, decoded_nbytes=0)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staffed:
@@ -76,9 +74,7 @@ def fewest_workers(work: Workload, deployment: WorkerPool, *, beside_s: float, l
 
 def share_of(work: Workload) -> Share:
     """Return the average work of one task."""
-    n = work.n_tasks
-    if not n:
-        return _NO_TASK
+    n = max(work.n_tasks, 1)
     return Share(
         n_sources=work.n_sources / n,
         n_gets=work.n_gets / n,

@@ -24,5 +24,22 @@ class Footprints:
             raise ValueError("a footprint is no ring of longitudes and latitudes")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFootprints:
+    """Where all sources lie whose header is known."""
+
+    rings: tuple[Ring, ...]
+    """Each ring once, also if many sources share it."""
+
+    n_sources: int
+    """Sources that lie in these rings."""
+
+    n_different: int
+    """Different footprints. More than ``rings`` if one ring stands for its neighbours."""
+
+    cell_degrees: float | None = None
+    """One ring stands for all whose middles lie in a cell of this side; None if all are there."""
+
+
 def _is_place(point: tuple[float, float]) -> bool:
     return -180 <= point[0] <= 540 and -90 <= point[1] <= 90  # noqa: PLR2004 # degrees

@@ -98,7 +98,7 @@ def tile_layout(
     padded_width = _up_to(width, x)
     strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
     strip_nbytes, task_row_nbytes = strip * padded_width * itemsize, strip * padded_width * pixel_nbytes
-    rows = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
+    rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
     return _checked(
         Layout(chunk=(1, y, x), shard=(rows, strip, padded_width)), shape, pixel_nbytes, max_task_nbytes
     )
@@ -137,7 +137,7 @@ def _named(
     strip = _strip_height(height, y, padded_width * pixel_nbytes, max_task_nbytes)
     strip_nbytes = strip * padded_width * itemsize
     task_row_nbytes = strip * padded_width * pixel_nbytes
-    shard_rows = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
+    shard_rows = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
     n_chunks = max(round(shard_rows / min(rows, shard_rows)), 1)
     rows = -(-shard_rows // n_chunks)  # equal chunks need little padding
     if rows * n_chunks * task_row_nbytes > max_task_nbytes:
@@ -164,7 +164,7 @@ def _explicit(
         strip_nbytes = strip * padded_width * itemsize
         task_row_nbytes = strip * padded_width * pixel_nbytes
         most = max(max_task_nbytes // task_row_nbytes // rows, 1) * rows
-        planned = _shard_rows(n_rows, -(-height // strip), strip_nbytes, task_row_nbytes, max_task_nbytes)
+        planned = _shard_rows(n_rows, strip_nbytes, task_row_nbytes, max_task_nbytes)
         shard_rows = min(_up_to(planned, rows), most)
     return Layout(chunk=(rows, y, x), shard=(shard_rows, strip, padded_width))
 
@@ -188,14 +188,11 @@ def _strip_height(height: int, chunk_height: int, line_nbytes: int, max_task_nby
     return max(max_task_nbytes // line_nbytes // chunk_height, 1) * chunk_height
 
 
-def _shard_rows(
-    n_rows: int, n_strips: int, object_row_nbytes: int, task_row_nbytes: int, max_task_nbytes: int
-) -> int:
+def _shard_rows(n_rows: int, object_row_nbytes: int, task_row_nbytes: int, max_task_nbytes: int) -> int:
+    """Return the number of rows in a shard. A window that is cut into strips has room for one row alone."""
     rows = min(SHARD_NBYTES // object_row_nbytes, max_task_nbytes // task_row_nbytes, MAX_SHARD_ROWS)
-    larger = min(
-        -(-n_rows * n_strips // FEW_SHARDS), min(LARGE_SHARD_NBYTES, max_task_nbytes) // task_row_nbytes
-    )
-    fewest = -(-n_rows * n_strips // MAX_SHARDS)
+    larger = min(-(-n_rows // FEW_SHARDS), min(LARGE_SHARD_NBYTES, max_task_nbytes) // task_row_nbytes)
+    fewest = -(-n_rows // MAX_SHARDS)
     rows = min(max(rows, larger, fewest, 1), n_rows)
     return -(-n_rows // -(-n_rows // rows))  # keep the number of shards, fill them evenly
 

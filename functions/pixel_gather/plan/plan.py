@@ -288,7 +288,7 @@ def _workload(
     in_flight: int,
 ) -> Workload:
     per_slot = table.n_sources / len(drafts)
-    to_open = 1 - table.n_known / max(table.n_sources, 1)
+    to_open = 1 - table.n_known / table.n_sources
     gets, fetched, window_nbytes, most_gets = 0.0, 0.0, 0.0, 1
     for draft in drafts:
         ranges, share = _touched(draft.slot)
@@ -315,7 +315,7 @@ def _workload(
         n_tasks=n_tasks,
         task_nbytes=math.prod(layout.shard) * pixel_nbytes,
         nbytes_by_bucket={
-            bucket: round(fetched * n / max(table.n_sources, 1)) for bucket, n in table.n_by_bucket.items()
+            bucket: round(fetched * n / table.n_sources) for bucket, n in table.n_by_bucket.items()
         },
         n_puts=n_puts(
             n_tasks=n_tasks,
@@ -333,7 +333,7 @@ def _touched(slot: SourceSlot) -> tuple[int, float]:
     rows = -(-window.row_stop // grid.tile_height) - window.row_off // grid.tile_height
     cols = -(-window.col_stop // grid.tile_width) - window.col_off // grid.tile_width
     all_tiles = -(-grid.height // grid.tile_height) * -(-grid.width // grid.tile_width)
-    return rows, min(rows * cols / all_tiles, 1.0)
+    return rows, rows * cols / all_tiles
 
 
 def _check_codec(plan: CubePlan) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pixel_gather.model.footprints import Footprints
+from pixel_gather.model.footprints import Footprints, SourceFootprints
 from pixel_gather.report.report import Report
 from pixel_gather.report.run import Run
 from pixel_gather.report.timings import Floats, Integers
@@ -157,7 +157,10 @@ class Evidence:
 
     cost: GatherPrice
     footprints: Footprints | None = None
-    """None if the window has no place on the Earth, or if an earlier version made the cube."""
+    """The window and some sources. None if the window has no place on the Earth."""
+
+    source_footprints: SourceFootprints | None = None
+    """All sources whose header is known; None if the cube has no headers of sources on the Earth."""
 
 
 def name_of(place: str) -> str:

@@ -183,7 +183,7 @@ RESERVED_NAMES: Final = frozenset(
 
 def chunk_rows(n_rows: int) -> int:
     """Return the number of rows in a chunk of every coordinate of a new cube: a part of `CHUNK_ROWS`."""
-    power = 1 << max(n_rows - 1, 0).bit_length()
+    power = 1 << (n_rows - 1).bit_length()
     return min(max(power, _FEWEST_CHUNK_ROWS), CHUNK_ROWS)
 
 

@@ -243,7 +243,8 @@ async def _counted_earlier(plan: CubePlan, earlier: EarlierRows, counts: _Counts
     """Yield the rows before an append, and count them."""
     tally = counts.tally
     tally.go_on_from(earlier.report)
-    begins = {each.n_rows for each in plan.append.versions} if plan.append is not None else set()
+    assert plan.append is not None  # noqa: S101 # it has earlier rows
+    begins = {each.n_rows for each in plan.append.versions}
     tail_start = plan.first_row - plan.first_row % plan.layout.shard[0]
     n_rows = 0
     for values in earlier.rows():

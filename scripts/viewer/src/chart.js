@@ -36,7 +36,7 @@ export function drawChart(svg, { rows, bands, row, isPart, hasTime, width }) {
     add("path", { class: "grid", d: `M${EDGE.left} ${y(tick).toFixed(1)}H${width - EDGE.right}` });
     add("text", { class: "tick", x: EDGE.left - 8, y: y(tick) + 4, "text-anchor": "end" }, number(tick));
   }
-  const wanted = Math.max(2, Math.floor((width - EDGE.left) / 80));
+  const wanted = Math.max(2, Math.floor((width - EDGE.left) / 110)); // a date takes 75, and at the edges it is moved inwards
   for (const [value, text] of hasTime ? dates(first, last, wanted) : ticks(first, last, wanted).filter(Number.isInteger).map((each) => [each, number(each)])) {
     add("path", { class: "axis", d: `M${x(value).toFixed(1)} ${HEIGHT - EDGE.bottom + 10}v5` });
     const anchor = x(value) > width - 50 ? "end" : x(value) < EDGE.left + 30 ? "start" : "middle";

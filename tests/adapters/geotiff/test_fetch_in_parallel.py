@@ -186,3 +186,15 @@ def test_ranges_are_joined_in_order_and_a_single_one_is_not_copied() -> None:
     assert bytes(asyncio.run(fetch_ranges(fetch, ranges))) == bytes(range(10, 90))
     assert sorted(arrived) == [10, 30, 35]
     assert asyncio.run(fetch_ranges(lambda *_: whole(), [(0, 100)])) is content
+
+
+@pytest.mark.parametrize(("n_strips", "most"), [(1, 6), (2, 6), (4, 4), (5, 5), (8, 6)])
+def test_long_strips_share_the_requests_of_a_window(tmp_path: Path, n_strips: int, most: int) -> None:
+    """Each strip is cut into as many parts as its share has. No request of the limit stays unused."""
+    stored = Shared(tiff(tmp_path / "a.tif", IMAGE, rowsperstrip=160 // n_strips, compression="zlib"))
+    limits = GeoTiffSettings(head_nbytes=1024, learns_head=False, max_gets_in_flight=6, max_gap_nbytes=0)
+    source = opened(stored, settings=limits)
+
+    np.testing.assert_array_equal(read(source, part_nbytes=300), IMAGE)
+
+    assert stored.most_under_way == most

@@ -12,10 +12,20 @@ import rasterio
 from rasterio.crs import CRS
 from rasterio.transform import from_origin
 
-from adapters.geotiff.small_tiffs import ExtraTag, geotiff, noise, tiff
+from adapters.geotiff.small_tiffs import (
+    ASCII,
+    DOUBLE,
+    SHORT,
+    ExtraTag,
+    Tags,
+    geotiff,
+    ifd_of,
+    noise,
+    tiff,
+)
 from pixel_gather.adapters.gdal.reader import GdalReader
 from pixel_gather.adapters.gdal.settings import GdalSettings
-from pixel_gather.adapters.geotiff.gdals_crs import GdalsCrs
+from pixel_gather.adapters.geotiff.gdals_crs import GdalsCrs, crs_digest
 from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
@@ -255,3 +265,41 @@ def test_geokeys_are_not_fast_without_anyone_to_ask(tmp_path: Path) -> None:
 
     with pytest.raises(UnsupportedError, match="more than an EPSG code"):
         asyncio.run(reader.open_(f"file://{tmp_path / 'a.tif'}", overview=None, cost=Cost()))
+
+
+def test_crs_of_adds_the_time_that_it_waited() -> None:
+    """Waiting for another file's answer is a part of opening."""
+    gdal = _Gdal(replace(HEADER, crs="WKT"))
+    cost = Cost(open_s=1.0)
+
+    async def work() -> None:
+        await GdalsCrs(gdal.read_header).crs_of(b"a", HEADER, overview=None, cost=cost)
+
+    asyncio.run(work())
+
+    assert 1.0 < cost.open_s < 60
+
+
+def test_crs_digest_is_that_of_all_that_gdal_looks_at() -> None:
+    """Keys, their numbers and texts, heights, scales and offsets may each change the CRS, or a scale."""
+    tags: Tags = {
+        34735: (SHORT, (1, 1, 0, 1, 1024, 0, 1, 1)),
+        34736: (DOUBLE, (1.0,)),
+        34737: (ASCII, b"a\0"),
+        33550: (DOUBLE, (1.0, 2.0, 0.0)),
+    }
+    others: list[Tags] = [
+        {34735: (SHORT, (1, 1, 0, 1, 1024, 0, 1, 2))},
+        {34736: (DOUBLE, (2.0,))},
+        {34737: (ASCII, b"b\0")},
+        {33550: (DOUBLE, (1.0, 2.0, 1.0))},
+    ]
+
+    digests = {crs_digest(ifd_of({**tags, **each}), HEADER) for each in ({}, *others)}
+    digests |= {crs_digest(ifd_of(tags, byte_order=">"), HEADER)}
+    digests |= {crs_digest(ifd_of(tags), replace(HEADER, scales=(7.0,)))}
+    digests |= {crs_digest(ifd_of(tags), replace(HEADER, offsets=(7.0,)))}
+
+    assert len(digests) == 8
+    elsewhere: Tags = {33550: (DOUBLE, (5.0, 7.0, 0.0))}
+    assert crs_digest(ifd_of({**tags, **elsewhere}), replace(HEADER, width=9)) in digests

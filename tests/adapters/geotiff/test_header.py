@@ -1,5 +1,6 @@
 """Headers equal those of rasterio."""
 
+import asyncio
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,18 @@ import pytest
 import rasterio
 from rasterio.transform import from_origin
 
-from adapters.geotiff.small_tiffs import ExtraTag, geotiff, opened, tiff
+from adapters.geotiff.small_tiffs import (
+    LONG,
+    SHORT,
+    STORED_AT,
+    ExtraTag,
+    Tags,
+    geotiff,
+    handwritten,
+    opened,
+    pixels,
+    tiff,
+)
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.model.window import Transform
 
@@ -185,3 +197,59 @@ def test_header_has_the_block_shape_of_rasterio(tmp_path: Path, options: dict[st
 
     with rasterio.open(tmp_path / "a.tif") as expected:
         assert (header.tile_height, header.tile_width) == expected.block_shapes[0]
+
+
+ONE: Tags = {
+    256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 273: (LONG, (STORED_AT,)), 278: (SHORT, (8,)),
+    279: (LONG, (64,)),
+}  # fmt: skip
+
+
+def kind(number: int, **changes: Any) -> Tags:
+    """Return the tags of a directory of this kind: 1 for an overview, 2 for a page, 4 for a mask."""
+    return {254: (LONG, (number,)), **ONE, **{int(tag[1:]): value for tag, value in changes.items()}}
+
+
+@pytest.mark.parametrize(
+    ("others", "n_overviews", "has_mask"),
+    [
+        ([ONE], 0, False),
+        ([kind(0)], 0, False),
+        ([kind(2)], 0, False),
+        ([kind(1)], 1, False),
+        ([kind(3), ONE, kind(1)], 2, False),
+        ([kind(4)], 0, True),
+        ([kind(5), kind(1)], 1, True),
+        ([kind(1), kind(6)], 1, True),
+    ],
+)
+def test_directories_are_overviews_masks_or_others(
+    others: list[Tags], n_overviews: int, *, has_mask: bool
+) -> None:
+    """Overviews may be as large as the image. Masks of overviews are masks. Pages are neither."""
+    source = opened(handwritten(ONE, *others, stored=bytes(64)))
+
+    assert len(asyncio.run(source.overviews())) == n_overviews
+    if has_mask:
+        with pytest.raises(UnsupportedError, match="a mask"):
+            pixels(source, masked=True)
+    else:
+        assert not pixels(source, masked=True).any()
+
+
+@pytest.mark.parametrize(
+    "overviews",
+    [
+        [kind(1, t256=(SHORT, (9,)))],
+        [kind(1, t257=(SHORT, (9,)), t278=(SHORT, (9,)))],
+        [kind(1, t256=(SHORT, (4,))), kind(1, t256=(SHORT, (5,)))],
+        [kind(1, t258=(SHORT, (16,)))],
+        [kind(1, t277=(SHORT, (2,)))],
+    ],
+)
+def test_overviews_of_other_kinds_or_sizes_are_left_to_gdal(overviews: list[Tags]) -> None:
+    """Each is as large as the one before or smaller, with the same bands and dtype."""
+    first = opened(handwritten(ONE, *(dict(sorted(each.items())) for each in overviews), stored=bytes(64)))
+
+    with pytest.raises(UnsupportedError, match="other kinds or sizes"):
+        asyncio.run(first.overviews())

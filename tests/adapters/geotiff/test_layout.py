@@ -102,7 +102,7 @@ TILES: Tags = {
     Tag.TILE_OFFSETS: (LONG, (STORED_AT, STORED_AT)),
     Tag.TILE_BYTE_COUNTS: (LONG, (512, 512)),
 }
-BANDS: Tags = STRIPS | {Tag.SAMPLES_PER_PIXEL: (SHORT, (3,))}
+BANDS: Tags = {**STRIPS, Tag.SAMPLES_PER_PIXEL: (SHORT, (3,))}
 
 
 def layout(tags: Tags, *, byte_order: str = "<", without: tuple[Tag, ...] = ()) -> Layout:
@@ -146,10 +146,10 @@ FLOATS: Tags = {Tag.BITS_PER_SAMPLE: (SHORT, (32,)), Tag.SAMPLE_FORMAT: (SHORT, 
         *((STRIPS, {Tag.RESOLUTION_UNIT: (SHORT, (n,))}) for n in (1, 3)),
         *((STRIPS, {Tag.PHOTOMETRIC: (SHORT, (n,))}) for n in range(4)),
         *(
-            (STRIPS, FLOATS | {Tag.COMPRESSION: (SHORT, (8,)), Tag.PREDICTOR: (SHORT, (n,))})
+            (STRIPS, {**FLOATS, Tag.COMPRESSION: (SHORT, (8,)), Tag.PREDICTOR: (SHORT, (n,))})
             for n in (1, 2, 3)
         ),
-        (STRIPS, FLOATS | {Tag.COMPRESSION: (SHORT, (50002,))}),
+        (STRIPS, {**FLOATS, Tag.COMPRESSION: (SHORT, (50002,))}),
         *(
             (STRIPS, {Tag.COMPRESSION: (LONG, (code,)), Tag.PREDICTOR: (SHORT, (2,))})
             for code in (5, 8, 32946, 34925, 50000)

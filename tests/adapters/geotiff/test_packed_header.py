@@ -343,7 +343,7 @@ def test_a_real_scene_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
         ("int16", {**TILED, "interleave": "band", "ENDIANNESS": "BIG", "crs": "EPSG:32633"}),
         ("float32", {**TILED, "BIGTIFF": "YES", "predictor": 3, "nodata": 0.5, "ALPHA": "YES"}),
         ("int8", {"blockysize": 7, "compress": "packbits", "BIGTIFF": "YES", "ENDIANNESS": "BIG"}),
-        ("uint32", {"blockysize": 53, "transform": rasterio.Affine(10, 1, 5, 2, -10, 6)}),
+        ("uint32", {"blockysize": 53, "compress": "lzw", "transform": rasterio.Affine(10, 1, 5, 2, -10, 6)}),
         ("complex64", {**TILED, "SPARSE_OK": True}),
     ],
     ids=str,

@@ -10,6 +10,7 @@ from rasterio.transform import Affine
 
 from adapters.geotiff.small_tiffs import MemoryObject
 from pixel_gather.adapters.geotiff.opened_geotiff import OpenedGeoTiff
+from pixel_gather.adapters.geotiff.parsed_headers import _joined
 from pixel_gather.adapters.geotiff.reader import GeoTiffReader
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.model.source import Cost
@@ -101,3 +102,43 @@ def test_few_headers_are_remembered(tmp_path: Path) -> None:
 
     assert n_known(reader) == 8
     assert [each.header.transform.c for each in opened if each.header.transform] == list(range(12))
+
+
+def test_the_header_that_was_used_last_is_kept(tmp_path: Path) -> None:
+    """Among many, the one that was not used for longest is forgotten."""
+    contents = [image(tmp_path / f"{left}.tif", left=float(left)) for left in range(9)]
+
+    reader, _ = open_all(*contents[:8], contents[0], contents[8])
+
+    kept = [known.header_fields["transform"].c for known in reader.parsed_headers._known]
+    assert kept == [8, 0, 7, 6, 5, 4, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("viewed", "joined"),
+    [
+        ([], []),
+        ([(0, 4)], [(0, 4)]),
+        ([(4, 8), (0, 4)], [(0, 8)]),
+        ([(0, 4), (5, 8)], [(0, 4), (5, 8)]),
+        ([(0, 9), (2, 4), (9, 10)], [(0, 10)]),
+        ([(3, 4), (0, 1), (1, 2), (7, 9), (7, 8)], [(0, 2), (3, 4), (7, 9)]),
+    ],
+)
+def test_places_that_touch_are_compared_as_one(
+    viewed: list[tuple[int, int]], joined: list[tuple[int, int]]
+) -> None:
+    """Bytes between two places may differ."""
+    assert list(_joined(viewed)) == joined
+
+
+def test_overviews_are_remembered_by_themselves(tmp_path: Path) -> None:
+    """The header of an overview is not that of the image, though it has the same bytes."""
+    source = MemoryObject(image(tmp_path / "a.tif", overviews=True))
+    reader = GeoTiffReader(source)
+
+    def width(overview: int | None) -> int:
+        return asyncio.run(reader.open_("s3://b/a.tif", overview=overview, cost=Cost())).header.width
+
+    assert [width(each) for each in (None, 0, None, 0)] == [64, 32, 64, 32]
+    assert n_known(reader) == 2

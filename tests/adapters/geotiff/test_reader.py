@@ -195,6 +195,33 @@ def test_the_reader_is_a_source_reader(tmp_path: Path) -> None:
     assert min(cost.open_s, cost.read_s, cost.decode_s) > 0
 
 
+def test_opening_adds_to_what_the_source_has_cost(tmp_path: Path) -> None:
+    """Its bytes are those of the header alone, also where something was read before."""
+    content, _ = tiled(tmp_path / "a.tif")
+    cost = Cost(nbytes=1000, header_nbytes=5, open_s=1.0)
+    reader = GeoTiffReader(MemoryObject(content), settings=GeoTiffSettings(head_nbytes=2048))
+
+    asyncio.run(reader.open_(HREF, overview=None, cost=cost))
+
+    assert (cost.nbytes, cost.header_nbytes) == (1000 + 2048, 5 + 2048)
+    assert 1.0 < cost.open_s < 60
+
+
+@pytest.mark.parametrize(("overview", "width"), [(0, 48), (1, 24), (2, None), (-1, None)])
+def test_overviews_are_counted_from_zero(tmp_path: Path, overview: int, width: int | None) -> None:
+    """One that the file does not have may be in a file beside it."""
+    path = tmp_path / "a.tif"
+    tiled(path)
+    with rasterio.open(path, "r+") as target:
+        target.build_overviews([2, 4], Resampling.nearest)
+
+    if width:
+        assert opened(path.read_bytes(), overview=overview).header.width == width
+    else:
+        with pytest.raises(UnsupportedError, match="no such overview"):
+            opened(path.read_bytes(), overview=overview)
+
+
 def test_decoding_is_added_up_over_all_ranges(tmp_path: Path) -> None:
     """The decoding times of 64 concurrent tiles are added up."""
     image = noise((1, 2048, 2048), "uint16")

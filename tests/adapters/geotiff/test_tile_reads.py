@@ -1,10 +1,17 @@
 """Windows cut into byte ranges."""
 
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixel_gather.adapters.geotiff.tile_reads import TileRead, join_tile_reads
+from adapters.geotiff.small_tiffs import LONG, SHORT, STORED_AT, Tags, handwritten, opened, pixels, tiff
+from pixel_gather.adapters.geotiff.tile_reads import TileRead, join_tile_reads, plan_tile_reads
+from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
+from pixel_gather.model.window import Window
 
 ALL = slice(0, 1)
 
@@ -68,3 +75,90 @@ def test_join_tile_reads_of_tiles_inside_of_others() -> None:
     gets = join_tile_reads(tiles, max_gap_nbytes=20, max_joined_nbytes=330)
 
     assert [(get.start, get.stop, len(get.tile_reads)) for get in gets] == [(100, 430, 3), (800, 810, 1)]
+
+
+@pytest.mark.parametrize("compression", ["zlib", None])
+@pytest.mark.parametrize(("most", "is_read"), [(256, True), (255, False)])
+def test_a_tile_is_over_the_limit_by_its_decoded_size(
+    tmp_path: Path, compression: str | None, most: int, *, is_read: bool
+) -> None:
+    """However few bytes it takes in the file. Of one that is not compressed, a row is."""
+    image = np.zeros((16, 16 if compression else 256), "u1")
+    source = opened(tiff(tmp_path / "a.tif", image, tile=(16, image.shape[1]), compression=compression))
+    limits = {"max_tile_nbytes": 1 << 20, "max_row_nbytes": 1 << 20}
+    limits["max_tile_nbytes" if compression else "max_row_nbytes"] = most
+    window = Window(col_off=0, row_off=0, width=16, height=16)
+
+    def plan() -> list[TileRead]:
+        return plan_tile_reads(source.ifd, source.layout, window, [1], part_nbytes=1 << 20, **limits)
+
+    if is_read:
+        assert len(plan()) == 1
+    else:
+        with pytest.raises(UnsupportedError, match="size limit"):
+            plan()
+
+
+@pytest.mark.parametrize(
+    ("part_nbytes", "rows"), [(1, 1), (20, 1), (39, 1), (40, 2), (79, 3), (80, 4), (999, 9)]
+)
+def test_an_uncompressed_strip_is_cut_between_rows(tmp_path: Path, part_nbytes: int, rows: int) -> None:
+    """Each part has as many whole rows as it has room for, and at least one."""
+    content = tiff(tmp_path / "a.tif", np.zeros((12, 20), "u1"), rowsperstrip=12)
+    source = opened(content)
+    window = Window(col_off=3, row_off=2, width=4, height=9)
+
+    reads = plan_tile_reads(
+        source.ifd, source.layout, window, [1], part_nbytes=part_nbytes, max_tile_nbytes=1, max_row_nbytes=20
+    )
+
+    (start,) = source.ifd.array(source.layout.offsets_tag, 0, 1)
+    assert reads[0].start == start + 2 * 20
+    assert reads[-1].stop == start + 11 * 20
+    assert [each.n_rows for each in reads] == [rows] * (9 // rows) + ([9 % rows] if 9 % rows else [])
+    assert all(each.stop - each.start == 20 * each.n_rows for each in reads)
+    assert all(one.stop == other.start for one, other in pairwise(reads))
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_an_uncompressed_strip_of_another_size_is_refused(more: int) -> None:
+    """A byte too few or too many would move the pixels of what follows."""
+    sides: Tags = {256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 278: (SHORT, (8,))}
+    tags = {**sides, 273: (LONG, (STORED_AT,)), 279: (LONG, (64 + more,))}
+    source = opened(handwritten(dict(sorted(tags.items())), stored=bytes(range(64)) + bytes(9)))
+
+    if more:
+        with pytest.raises(UnsupportedError, match="does not fit its shape"):
+            pixels(source)
+    else:
+        assert pixels(source)[0].tobytes() == bytes(range(64))
+
+
+@pytest.mark.parametrize(
+    ("start", "nbytes", "reason"),
+    [(0, 64, "not both"), (STORED_AT, 0, "not both"), (STORED_AT, 1 << 20, "outside the file")],
+)
+def test_a_strip_that_cannot_be_is_refused(start: int, nbytes: int, reason: str) -> None:
+    """It has a place and a size, inside of the file, or neither."""
+    sides: Tags = {256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 278: (SHORT, (8,))}
+    tags = {**sides, 273: (LONG, (start,)), 279: (LONG, (nbytes,))}
+    source = opened(handwritten(dict(sorted(tags.items())), stored=bytes(64)))
+
+    with pytest.raises(UnsupportedError, match=reason):
+        pixels(source)
+
+
+def test_a_strip_may_end_with_the_file() -> None:
+    """One byte further, it is outside."""
+    tags: Tags = {
+        256: (SHORT, (8,)), 257: (SHORT, (8,)), 258: (SHORT, (8,)), 273: (LONG, (0,)), 278: (SHORT, (8,)),
+        279: (LONG, (64,)),
+    }  # fmt: skip
+    nbytes = len(handwritten(tags)) + 64
+    for start, is_read in ((nbytes - 64, True), (nbytes - 63, False)):
+        source = opened(handwritten({**tags, 273: (LONG, (start,))}) + bytes(range(64)))
+        if is_read:
+            assert pixels(source)[0].tobytes() == bytes(range(64))
+        else:
+            with pytest.raises(UnsupportedError, match="outside the file"):
+                pixels(source)

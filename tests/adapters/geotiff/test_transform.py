@@ -5,12 +5,14 @@ import math
 import pytest
 
 from adapters.geotiff.small_tiffs import DOUBLE, SHORT, Tags, ifd_of
+from pixel_gather.adapters.geotiff.geo_keys import GeoKeys
 from pixel_gather.adapters.geotiff.tags import Tag
 from pixel_gather.adapters.geotiff.transform import has_only_control_points, heights_of, transform_of
 from pixel_gather.adapters.geotiff.unsupported import UnsupportedError
 from pixel_gather.model.window import Transform
 
-AREA, POINT = {1025: 1}, {1025: 2}
+AREA: GeoKeys = {1025: 1}
+POINT: GeoKeys = {1025: 2}
 
 
 def scale(*values: float) -> Tags:

@@ -87,7 +87,7 @@ def test_margin_of_one_is_the_percentile_itself() -> None:
 
 def test_late_is_computed_again_after_every_eighth_answer() -> None:
     """Not more often: sorting takes time."""
-    back_end = known(*[0.03] * 100)
+    back_end = known(*[0.03] * 20, settings=replace(SETTINGS, n_recent=20))
     assert back_end.late_s() == pytest.approx(0.06)
     for usual_s, before_s in ((0.3, 0.03), (0.9, 0.3)):
         for _ in range(7):
@@ -95,3 +95,31 @@ def test_late_is_computed_again_after_every_eighth_answer() -> None:
             assert back_end.late_s() == pytest.approx(2 * before_s)
         back_end.answered(usual_s)
         assert back_end.late_s() == pytest.approx(2 * usual_s)
+
+
+def test_a_worker_waits_half_as_long_again_as_for_most_answers() -> None:
+    """And 20 ms at least. It looks at 20 answers or more, and at the last 256 at most."""
+    assert known(*[0.1] * 19, settings=HedgeSettings()).late_s() is None
+    assert known(*[0.1] * 19, 9.0, settings=HedgeSettings()).late_s() == pytest.approx(13.5)
+    assert known(*[0.1] * 20, 9.0, settings=HedgeSettings()).late_s() == pytest.approx(0.15)
+    assert known(*[0.001] * 20, settings=HedgeSettings()).late_s() == 0.02
+    assert known(*[9.0] * 99, *[0.1] * 256, settings=HedgeSettings()).late_s() == pytest.approx(0.15)
+    assert known(*[9.0] * 13, *[0.1] * 243, settings=HedgeSettings()).late_s() == pytest.approx(13.5)
+    assert known(*[9.0] * 13, *[0.1] * 244, settings=HedgeSettings()).late_s() == pytest.approx(0.15)
+
+
+def test_a_back_end_saves_ten_hedges_and_gets_none_for_ten_seconds_after_a_503() -> None:
+    """These are the settings of a worker. Its first hedge is due after 20 requests."""
+    back_end = BackEnd(HedgeSettings())
+    for _ in range(19):
+        back_end.sent()
+    assert not back_end.takes_hedge(now_s=0.0)
+    for _ in range(1000):
+        back_end.sent()
+    assert sum(back_end.takes_hedge(now_s=0.0) for _ in range(20)) == 10
+
+    for _ in range(20):
+        back_end.sent()
+    back_end.throttled(now_s=5.0)
+    assert not back_end.takes_hedge(now_s=14.99)
+    assert back_end.takes_hedge(now_s=15.0)

@@ -42,7 +42,7 @@ def test_notebook_shows_the_first_picture_and_a_table() -> None:
         ("shape", "10 rows of 16 x 32 pixels"),
         ("measurements", "band_1 (uint16)"),
         ("report", "rain.zarr/report.html"),
-        ("all pixels", "pixel-gather view rain.zarr"),
+        ("all pixels", ".view(), or in a terminal: pixel-gather view rain.zarr"),
     ):
         assert re.search(f">{name}</th><td[^>]*>{re.escape(value)}</td>", html)
 

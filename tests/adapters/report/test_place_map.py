@@ -6,7 +6,7 @@ import pytest
 
 from build_outlines import outlines
 from pixel_gather.adapters.report.page.place_map import OUTLINES, map_of
-from pixel_gather.model.footprints import Footprints, Ring
+from pixel_gather.model.footprints import Footprints, Ring, SourceFootprints
 
 _MOST_NBYTES = 40_000
 """The outlines are in every report."""
@@ -50,7 +50,9 @@ def test_map_shows_the_earth_the_region_and_the_sources() -> None:
         True,
     ) * 4
     assert (close[0] < 10.3, close[1] < 45.9, close[2] > 11.8, close[3] > 46.9) == (True,) * 4
-    assert svg.count("<polygon") == 3 * 2
+    assert svg.count("<polygon") == 3  # the window
+    assert svg.count('<path id="sources"') == 1
+    assert svg.count('href="#sources"') == 3 * 3  # in each panel, and once more on each side
     assert svg.count("<circle") == 2  # the window is large enough in the last panel
 
 
@@ -100,3 +102,42 @@ def test_footprints_are_rings_on_the_earth(ring: Ring) -> None:
 def test_outlines_are_made_from_natural_earth() -> None:
     """After a change, run ``python -m scripts.build_outlines``."""
     assert outlines() == OUTLINES.read_text()
+
+
+def _known(n: int, *, n_sources: int, n_different: int | None = None) -> SourceFootprints:
+    rings = tuple(box(10 + n / 1000, 46, 11.5 + n / 1000, 47) for n in range(n))
+    return SourceFootprints(
+        rings=rings,
+        n_sources=n_sources,
+        n_different=n_different or n,
+        cell_degrees=0.032 if n_different else None,
+    )
+
+
+def test_map_shows_all_sources_whose_header_is_known() -> None:
+    """In one path, so that a thousand footprints take less than 100 KB, and its panel holds all of them."""
+    made = map_of(SCENE, _known(1000, n_sources=1278), is_aligned=True, n_sources=1278)
+
+    *_, close = views_of(made.svg)
+    assert (close[0] < 10, close[2] > 12.5) == (True, True)
+    assert made.svg.count("M100.0000,-460.0000") == 1
+    assert len(made.svg) < OUTLINES.stat().st_size + 100_000
+
+
+@pytest.mark.parametrize(
+    ("known", "n_sources", "said"),
+    [
+        (_known(1, n_sources=9), 9, "Blue: the footprint that all 9 sources have."),
+        (_known(1, n_sources=1), 1, "Blue: the footprint of the source."),
+        (_known(2, n_sources=8), 9, "Blue: the footprints of 8 of the 9 sources, 2 different ones."),
+        (
+            _known(9, n_sources=90_000, n_different=5_000),
+            90_000,
+            "all 90,000 sources, 5,000 different ones; 9 of them are drawn, one in each cell of 0.03°.",
+        ),
+    ],
+    ids=["one for all", "one source", "some", "thinned"],
+)
+def test_caption_says_how_many_sources_are_shown(known: SourceFootprints, n_sources: int, said: str) -> None:
+    """And how many of them are drawn, where that is not all."""
+    assert said in map_of(SCENE, known, is_aligned=True, n_sources=n_sources).caption

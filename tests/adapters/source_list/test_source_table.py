@@ -82,6 +82,7 @@ def _row_key(row: CubeRow) -> tuple[str, str | int | None]:
     return next(_key(source) for source in row.sources if source)
 
 
+@pytest.mark.slow
 @given(sources=lists())
 def test_rows_hold_every_line_once(sources: list[Source]) -> None:
     """Each line is in one row, and keeps its band, scene and time."""
@@ -139,6 +140,7 @@ def test_rows_are_in_order(sources: list[Source]) -> None:
     assert order == sorted(order)
 
 
+@pytest.mark.slow
 @given(sources=lists(), data=st.data())
 def test_rows_can_be_had_in_parts(sources: list[Source], data: st.DataObject) -> None:
     """Rows [start, stop) are the same as in the whole list, also after a round trip as JSON."""

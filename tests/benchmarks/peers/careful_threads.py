@@ -23,6 +23,13 @@ from benchmarks.workload import TILE
 _SHARD_ROWS: Final = 64
 _CHUNK_SIDE: Final = 128
 
+ENCODING: Final[dict[str, Any]] = {
+    "chunks": (_SHARD_ROWS, _CHUNK_SIDE, _CHUNK_SIDE),
+    "shards": (_SHARD_ROWS, TILE, TILE),
+    "compressors": BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),
+}
+"""Chunks, shards and codec of a gather of these files."""
+
 type Pixels = np.ndarray[Any, np.dtype[np.uint16]]
 
 
@@ -34,15 +41,7 @@ def gather(hrefs: Sequence[str], out: object, *, concurrency: int) -> WrittenCub
 
 
 def _write(hrefs: Sequence[str], to: str, n_threads: int) -> str:
-    array = zarr.create_array(
-        to,
-        shape=(len(hrefs), TILE, TILE),
-        dtype="uint16",
-        chunks=(_SHARD_ROWS, _CHUNK_SIDE, _CHUNK_SIDE),
-        shards=(_SHARD_ROWS, TILE, TILE),
-        compressors=BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle"),
-        fill_value=0,
-    )
+    array = zarr.create_array(to, shape=(len(hrefs), TILE, TILE), dtype="uint16", fill_value=0, **ENCODING)
 
     def write(start: int, pixels: Pixels) -> None:
         array[start : start + len(pixels)] = pixels

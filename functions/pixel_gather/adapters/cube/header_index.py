@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 type Entry = tuple[str, bytes]
 """A source's href and its packed header."""
 
+type Grid = tuple[int, int, str, tuple[float, ...]]
+"""Width and height of an image, its CRS, and the six coefficients of its transform."""
+
 HEADERS_KEY: Final = "headers.parquet"
 """Key of a cube's index, beside its arrays. Zarr readers ignore such a file."""
 
@@ -156,6 +159,31 @@ def stored_entries(content: bytes) -> Iterator[Sequence[Entry]]:
     """
     for batch in parquet_batches(io.BytesIO(content), batch_size=_N_ROWS_PER_BATCH)[1]:
         yield list(zip(batch.column(_HREF).to_pylist(), batch.column(_PACKED).to_pylist(), strict=True))
+
+
+def stored_grids(content: bytes) -> Iterator[Grid]:
+    """Yield the grid of each entry that has one. No packed header is opened.
+
+    Args:
+        content: The file. It may be anybody's.
+
+    Raises:
+        RequestError: It is no header index.
+        BusyError: The process that reads Parquet does not start.
+    """
+    held: Any = io.BytesIO(content)
+    with (
+        io.BufferedReader(held) as file,
+        parquet_errors("the index is damaged", field=FIELD, check=no_deadline),
+    ):
+        check_pages(file, field=FIELD, check=no_deadline)
+        schema, batches = parquet_batches(file, batch_size=_N_ROWS_PER_BATCH)
+        _check_columns(schema)
+        for batch in batches:
+            columns = (batch[name].to_pylist() for name in ("width", "height", "crs", "transform"))
+            for width, height, crs, transform in zip(*columns, strict=True):
+                if crs is not None and transform is not None and None not in (width, height, *transform):
+                    yield int(width), int(height), str(crs), tuple(map(float, transform))
 
 
 def _rebatched(entries: Iterator[Sequence[Entry]]) -> Iterator[list[Entry]]:

@@ -167,7 +167,6 @@ class HedgedGets:
                 late_s is not None
                 and sent.hedge is None
                 and sent.legs[0].is_waiting
-                and now_s - sent.legs[0].sent_s >= late_s
                 and self.back_end.takes_hedge(now_s=now_s)
             ):
                 self._hedge(sent, loop)

@@ -120,4 +120,5 @@ class RangedGets:
         answer = await leg.waits_for(obstore.get_async(reader, path, options=options))  # type: ignore[arg-type] # a plain dict is what it takes
         leg.begins()
         content = memoryview(await leg.waits_for(answer.bytes_async()))
-        return RangeAnswer(content=content, etag=answer.meta["e_tag"], object_nbytes=answer.meta["size"])
+        meta = answer.meta  # made anew at each look
+        return RangeAnswer(content=content, etag=meta["e_tag"], object_nbytes=meta["size"])

@@ -13,6 +13,7 @@ from pixel_gather.adapters.cube.zarr_cube import ROOT_KEY
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import is_of_the_store, said_of_place
+from pixel_gather.adapters.report.cube_footprints import read_footprints
 from pixel_gather.adapters.report.cube_pictures import looks_in
 from pixel_gather.adapters.report.cube_sources import MOST_SOURCES, CubeSources, read_sources
 from pixel_gather.adapters.report.written_report import REPORT_KEY
@@ -92,6 +93,7 @@ def _read(store: Store, place: str, usd_by_service: Mapping[str, float] | None) 
         slowest=sources.described(slowest),
         cost=_cost(store, report, usd_by_service),
         footprints=msgspec.convert(gather.get("footprints"), Footprints | None),
+        source_footprints=read_footprints(store) if gather.get("footprints") else None,
     )
 
 

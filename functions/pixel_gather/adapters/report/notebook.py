@@ -44,7 +44,7 @@ def _facts(report: Report, place: str, page: str | None) -> Iterator[tuple[str, 
     yield "wall time", f"{report.wall_s:,.2f} s"
     if page is not None:
         yield "report", page
-    yield "all pixels", f"pixel-gather view {place}"
+    yield "all pixels", f".view(), or in a terminal: pixel-gather view {place}"
 
 
 def _picture(open_store: Callable[[], Store], measurements: Sequence[str]) -> str:

@@ -57,7 +57,12 @@ def _map(evidence: Evidence) -> Plot | None:
     if evidence.footprints is None:
         return None
     report = evidence.report
-    return map_of(evidence.footprints, is_aligned=report.is_aligned, n_sources=report.n_sources)
+    return map_of(
+        evidence.footprints,
+        evidence.source_footprints,
+        is_aligned=report.is_aligned,
+        n_sources=report.n_sources,
+    )
 
 
 def comparison_of(

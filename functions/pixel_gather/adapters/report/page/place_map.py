@@ -5,13 +5,13 @@ The outlines of coasts and borders are Natural Earth's, which are in the public 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pixel_gather.adapters.report.page.plots import Plot
-from pixel_gather.model.footprints import Footprints, Ring
+from pixel_gather.model.footprints import Footprints, Ring, SourceFootprints
 from pixel_gather.model.plurals import counted
 
 OUTLINES: Final = Path(__file__).parent / "outlines.svg"
@@ -25,6 +25,9 @@ _REGION_DEGREES: Final = 14.0
 """Least height of the region: with less, its coasts and borders cannot be recognised."""
 
 _MOST_REGION_DEGREES: Final = 60.0
+_FEW_RINGS: Final = 50
+"""The outlines of more footprints are drawn faintly, so that what lies below can be seen."""
+
 _SMALL_SHARE: Final = 0.03
 """A window that takes less of a panel gets a circle around it."""
 
@@ -52,26 +55,30 @@ class _Panel:
         return self.degrees_x * _KM_PER_DEGREE * math.cos(middle)
 
 
-def map_of(footprints: Footprints, *, is_aligned: bool, n_sources: int) -> Plot:
+def map_of(
+    footprints: Footprints, known: SourceFootprints | None = None, *, is_aligned: bool, n_sources: int
+) -> Plot:
     """Return the figure.
 
     Args:
-        footprints: The window and sources.
+        footprints: The window and sampled sources.
+        known: All sources whose header is known. The sampled ones are drawn only if this is None.
         is_aligned: Whether the window lies there on all sources.
         n_sources: Number of sources of the cube.
     """
-    box = _box_of((footprints.window, *footprints.sources))
+    rings = footprints.sources if known is None else known.rings
+    box = _box_of((footprints.window, *rings))
     panels = list(_panels(_box_of((footprints.window,)), box))
-    parts = [_drawn(panel, title, footprints) for title, panel in panels]
+    parts = [_drawn(panel, title, footprints.window) for title, panel in panels]
     label = f"{_WIDTH} {_HEIGHT + _TOP + 2}"
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {label}" font-family="system-ui, sans-serif" '
-        f'font-size="13"><defs>{OUTLINES.read_text(encoding="utf-8")}</defs>{"".join(parts)}</svg>'
+        f'font-size="13"><defs>{OUTLINES.read_text(encoding="utf-8")}{_merged(rings)}</defs>{"".join(parts)}</svg>'
     )
     return Plot(
         name="map",
         title="Where it lies",
-        caption=_caption(footprints, is_aligned=is_aligned, n_sources=n_sources),
+        caption=_caption(footprints, known, is_aligned=is_aligned, n_sources=n_sources),
         svg=svg,
     )
 
@@ -135,7 +142,7 @@ def _km(panel: _Panel) -> str:
     return f"{panel.km:,.0f} km" if panel.km >= 10 else f"{panel.km:.2g} km"  # noqa: PLR2004 # two digits
 
 
-def _drawn(panel: _Panel, title: str, footprints: Footprints) -> str:
+def _drawn(panel: _Panel, title: str, window: Ring) -> str:
     """Return one panel: its title, land and borders, footprints, and the window above all."""
     middle = panel.west + panel.degrees_x / 2
     view = " ".join(
@@ -145,15 +152,14 @@ def _drawn(panel: _Panel, title: str, footprints: Footprints) -> str:
     outlines = "".join(  # once more on each side: lines go on beyond the antimeridian
         f'<use href="#{name}" x="{turn * 360 * UNITS_PER_DEGREE}" {look}/>'
         for turn in (-1, 0, 1)
-        for name, look in (("land", _LAND), ("borders", _BORDERS))
+        for name, look in (("land", _LAND), ("borders", _BORDERS), ("sources", ""))
     )
-    areas = "".join(_area(_near(ring, middle), "blue", 0.12) for ring in footprints.sources)
-    window = _near(footprints.window, middle)
+    window = _near(window, middle)
     frame = f'x="{panel.left:.1f}" y="{_TOP}" width="{panel.width:.1f}" height="{_HEIGHT}"'
     return (
         f'<text x="{panel.left:.1f}" y="15" fill="var(--figure-muted)">{title}</text>'
         f'<svg {frame} viewBox="{view}" preserveAspectRatio="none">'
-        f"{outlines}{areas}{_area(window, 'vermilion', 0.4)}</svg>"
+        f"{outlines}{_area(window)}</svg>"
         f'{_circle(panel, window)}<rect {frame} fill="none" stroke="var(--figure-axis)"/>'
     )
 
@@ -162,11 +168,25 @@ _LAND: Final = 'fill="var(--figure-quiet)" fill-opacity="0.22" stroke="var(--fig
 _BORDERS: Final = 'fill="none" stroke="var(--figure-axis)" stroke-width="0.6" stroke-dasharray="3 2"'
 
 
-def _area(ring: Ring, colour: str, opacity: float) -> str:
-    points = " ".join(f"{x * UNITS_PER_DEGREE:.4f},{-y * UNITS_PER_DEGREE:.4f}" for x, y in ring)
+def _area(ring: Ring) -> str:
+    return f'<polygon points="{_points(ring)}" {_look("vermilion", opacity=0.4, line_opacity=1)}/>'
+
+
+def _merged(rings: Sequence[Ring]) -> str:
+    """Return all footprints as one path. Where they overlap, the fill is as light as elsewhere."""
+    path = "".join(f"M{_points(ring)}Z" for ring in rings)
+    line_opacity = 1 if len(rings) <= _FEW_RINGS else 0.4
+    return f'<path id="sources" d="{path}" {_look("blue", opacity=0.15, line_opacity=line_opacity)}/>'
+
+
+def _points(ring: Ring) -> str:
+    return " ".join(f"{x * UNITS_PER_DEGREE:.4f},{-y * UNITS_PER_DEGREE:.4f}" for x, y in ring)
+
+
+def _look(colour: str, *, opacity: float, line_opacity: float) -> str:
     return (
-        f'<polygon points="{points}" fill="var(--figure-{colour})" fill-opacity="{opacity}" '
-        f'stroke="var(--figure-{colour})" stroke-width="1.2" vector-effect="non-scaling-stroke"/>'
+        f'fill="var(--figure-{colour})" fill-opacity="{opacity}" stroke="var(--figure-{colour})" '
+        f'stroke-opacity="{line_opacity}" stroke-width="1.2" vector-effect="non-scaling-stroke"'
     )
 
 
@@ -183,15 +203,32 @@ def _circle(panel: _Panel, window: Ring) -> str:
     )
 
 
-def _caption(footprints: Footprints, *, is_aligned: bool, n_sources: int) -> str:
+def _caption(
+    footprints: Footprints, known: SourceFootprints | None, *, is_aligned: bool, n_sources: int
+) -> str:
     west, south, east, north = _box_of((footprints.window,))
     x, y = ((west + east) / 2 + 180) % 360 - 180, (south + north) / 2
     place = f"{abs(y):.2f}° {'N' if y >= 0 else 'S'}, {abs(x):.2f}° {'E' if x >= 0 else 'W'}"
-    n = len(footprints.sources)
-    extents = "the footprint that all of them have" if n == 1 else f"{n} different footprints"
     only_one = "" if is_aligned else " on one of the sources; the others have grids of their own"
     return (
-        f"Orange: the window, around {place}{only_one}. Blue: of up to 16 sampled sources of each "
-        f"measurement, {extents}; the cube has {counted(n_sources, 'source')}. "
+        f"Orange: the window, around {place}{only_one}. Blue: {_shown(footprints, known, n_sources)}. "
         "Outlines of countries: Natural Earth."
     )
+
+
+def _shown(footprints: Footprints, known: SourceFootprints | None, n_sources: int) -> str:
+    """Return in words which sources are drawn."""
+    if known is None:
+        n = len(footprints.sources)
+        extents = "the footprint that all of them have" if n == 1 else f"{n} different footprints"
+        cube = f"the cube has {counted(n_sources, 'source')}"
+        return f"of up to 16 sampled sources of each measurement, {extents}; {cube}"
+    n_shown = min(known.n_sources, n_sources)
+    whose = "all" if n_shown == n_sources else f"{n_shown:,} of the"
+    whole = f"{whose} {counted(n_sources, 'source')}"
+    if known.n_different == 1:
+        return f"the footprint that {whole} have" if n_sources > 1 else "the footprint of the source"
+    said = f"the footprints of {whole}, {known.n_different:,} different ones"
+    if known.cell_degrees is None:
+        return said
+    return f"{said}; {len(known.rings):,} of them are drawn, one in each cell of {known.cell_degrees:.1g}°"

@@ -72,7 +72,7 @@ class Stretch:
         )
         if not low < high:
             return cls.of(pixels, is_valid)
-        words = "percentiles 2 to 98 of each window, and of these the lower quartile, for the sake of clouds"
+        words = "lower quartile of the windows' percentiles 2 and 98, so that clouds do not darken the land"
         return cls(low=low, high=high, words=words)
 
     @property

@@ -1,0 +1,100 @@
+"""The options ``-v`` and ``--log-file`` of every command: the log on standard error, and in a file."""
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from pixel_gather.errors import RequestError
+from pixel_gather.version import __version__
+
+LIBRARY: Final = "pixel_gather"
+COMMAND: Final = "pixel_gather_cli"
+"""Names of the loggers. The command's own goes to the file alone: a terminal shows what it says anyway."""
+
+_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_OPENED: Final[list[logging.Handler]] = []
+
+_log: Final = logging.getLogger(COMMAND)
+_log.addHandler(logging.NullHandler())
+
+
+def log_options() -> list[click.Option]:
+    """Return new options for a command."""
+    return [
+        _option(["-v", "--verbose"], _log_to_stderr, help="Log to standard error.", is_flag=True),
+        _option(
+            ["--log-file"],
+            _log_to_file,
+            help="Append the log to FILE, one JSON object a line.",
+            metavar="FILE",
+            type=click.Path(),
+        ),
+    ]
+
+
+@contextmanager
+def closing_logs() -> Iterator[None]:
+    """End what the options have begun, so that the next command of this process does not log there."""
+    try:
+        yield
+    finally:
+        while _OPENED:
+            handler = _OPENED.pop()
+            for name in (LIBRARY, COMMAND):
+                logging.getLogger(name).removeHandler(handler)
+            handler.close()
+
+
+def _option(names: list[str], act: Callable[[Any], None], **settings: Any) -> click.Option:
+    def on_value(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        del context, parameter
+        if value:
+            act(value)
+
+    return click.Option(names, expose_value=False, callback=on_value, **settings)
+
+
+def _log_to_stderr(_: bool) -> None:  # noqa: FBT001 # click's own
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    _add(handler, LIBRARY)
+
+
+def _log_to_file(path: str) -> None:
+    try:
+        handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise RequestError(f"{path} cannot be written: {error.strerror}", field="--log-file") from error
+    handler.setFormatter(_JsonLines())
+    _add(handler, LIBRARY, COMMAND)
+    _log.info("%s, version %s, begins", click.get_current_context().command_path, __version__)
+
+
+def _add(handler: logging.Handler, *names: str) -> None:
+    _OPENED.append(handler)
+    for name in names:
+        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).setLevel(logging.DEBUG)
+
+
+class _JsonLines(logging.Formatter):
+    """Writes a record as one JSON object, with the names that the Lambda functions' logs have."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        found = {
+            "level": record.levelname,
+            "location": f"{record.funcName}:{record.lineno}",
+            "message": record.getMessage(),
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "logger": record.name,
+        }
+        if record.exc_info:
+            found["exception"] = self.formatException(record.exc_info)
+        return json.dumps(found, ensure_ascii=False)
