@@ -21,19 +21,19 @@ AS_FOR_THE_TRUTH: Final = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PA
 
 
 def full_data() -> Path | None:
-    """Return the folder of the whole collection, which PIXEL_GATHER_DATA names. None if nothing names it.
+    """Return the folder of the whole collection. None if it is not there.
 
-    Its tests take minutes, so they run only where somebody asks for them.
+    PIXEL_GATHER_DATA names it. Otherwise it is ``shared/data`` beside the project.
 
     Raises:
-        FileNotFoundError: The collection is not there.
+        FileNotFoundError: The variable names a folder without the collection.
     """
     named = os.environ.get("PIXEL_GATHER_DATA")
-    if not named:
-        return None
-    folder = Path(named)
+    folder = Path(named) if named else SMALL.parents[2] / "shared" / "data"
     if not (folder / "ground_truth.json").is_file():
-        raise FileNotFoundError(f"PIXEL_GATHER_DATA is {named}, but there is no ground_truth.json in it")
+        if named:
+            raise FileNotFoundError(f"PIXEL_GATHER_DATA is {named}, but there is no ground_truth.json in it")
+        return None
     return folder
 
 
