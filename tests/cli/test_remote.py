@@ -247,6 +247,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The durations of sleeps, which do not take place."""
     slept: list[float] = []
     monkeypatch.setattr("pixel_gather_cli.deployment.watching.sleep", slept.append)
+    monkeypatch.setattr("pixel_gather_cli.deployment.api_deployment.sleep", slept.append)
     return slept
 
 
@@ -650,6 +651,32 @@ def test_watch_interrupted_leaves_the_gather_running(
     assert f"the gather continues: pixel-gather watch {ID}" in printed.err
     assert printed.out == ""
     assert {each.method for each in api.asked} == {"GET"}
+
+
+def test_throttled_submission_is_sent_again(api: FakeApi, pauses: list[float]) -> None:
+    """It has started nothing. The pauses grow, and are no shorter than the API asks for."""
+    busy = Reply({"type": "urn:pixel-gather:problem:throttled", "detail": "slowly, please"}, 429)
+    asks_for = Reply({"message": "Too Many Requests"}, 429, {"Retry-After": "7"})
+    api.on("POST /v1/gathers", busy, asks_for, busy, STARTED)
+
+    assert run("submit", *BY_S3) == 0
+
+    assert len(api.asked) == 4
+    first, second, third = pauses
+    assert (0.5 <= first <= 1, second, 2 <= third <= 4) == (True, 7, True)
+
+
+def test_submission_that_stays_throttled_says_so(
+    api: FakeApi, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After half a minute the command gives up."""
+    api.on("POST /v1/gathers", Reply({"detail": "slowly, please"}, 429))
+
+    assert run("submit", *BY_S3) == 2
+
+    assert len(api.asked) == 6
+    assert 15.5 <= sum(pauses) <= 31
+    assert "too many requests to the API: slowly, please" in capsys.readouterr().err
 
 
 def test_submit_and_watch_waits_until_the_gather_is_known(

@@ -1,8 +1,10 @@
 """A deployment reached by its REST API: requests signed by SigV4, refusals as problem details (RFC 9457)."""
 
 import json
+import random
 import re
 from collections.abc import Mapping
+from time import sleep
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -28,6 +30,9 @@ _REGION_OF_HOST: Final = re.compile(r"\.execute-api\.([a-z0-9-]+)\.")
 _PROBLEM: Final = "urn:pixel-gather:problem:"
 _OK: Final = range(200, 300)
 _LONGEST_TEXT: Final = 500
+_PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Before a throttled request is sent again, at most. Of 50 submissions at once, the API takes 40."""
+
 _BY_CODE: Final[Mapping[str, type[GatherError]]] = {
     kind.code: kind
     for kind in (DeniedError, DeploymentError, GatherNotFoundError, NotRedrivableError, UnreachableError)
@@ -116,7 +121,17 @@ class ApiDeployment:
             except DeniedError:  # an API without this path, of an earlier version
                 raise no_gather from None
 
-    def _send(
+    def _send(self, method: str, path: str, **content: Any) -> dict[str, Any]:
+        """Send a request. A throttled one has done nothing and is sent again, unless it only reads."""
+        for pause_s in () if method == "GET" else _PAUSES_S:
+            try:
+                return self._send_once(method, path, **content)
+            except ThrottledError as error:
+                jittered_s = random.uniform(pause_s / 2, pause_s)  # noqa: S311 # not for secrets
+                sleep(max(jittered_s, error.retry_after_s or 0.0))
+        return self._send_once(method, path, **content)
+
+    def _send_once(
         self, method: str, path: str, *, query: Mapping[str, str | None] | None = None, body: Any = None
     ) -> dict[str, Any]:
         asked = f"?{urlencode(query, quote_via=quote)}" if query else ""
