@@ -657,13 +657,26 @@ def test_throttled_submission_is_sent_again(api: FakeApi, pauses: list[float]) -
     """It has started nothing. The pauses grow, and are no shorter than the API asks for."""
     busy = Reply({"type": "urn:pixel-gather:problem:throttled", "detail": "slowly, please"}, 429)
     asks_for = Reply({"message": "Too Many Requests"}, 429, {"Retry-After": "7"})
-    api.on("POST /v1/gathers", busy, asks_for, busy, STARTED)
+    not_started = Reply({"type": "urn:pixel-gather:problem:failed", "detail": "Try again"}, 500)
+    api.on("POST /v1/gathers", busy, asks_for, not_started, STARTED)
 
     assert run("submit", *BY_S3) == 0
 
     assert len(api.asked) == 4
     first, second, third = pauses
     assert (0.5 <= first <= 1, second, 2 <= third <= 4) == (True, 7, True)
+
+
+@pytest.mark.parametrize("status", [500, 502, 504])
+def test_submission_that_may_have_started_is_not_sent_again(
+    status: int, api: FakeApi, pauses: list[float]
+) -> None:
+    """A function that failed or took too long may have done its work. With --force, a second would start."""
+    api.on("POST /v1/gathers", Reply({"type": "urn:pixel-gather:problem:internal_error"}, status))
+
+    assert run("submit", *BY_S3, "--force") == 2
+    assert len(api.asked) == 1
+    assert pauses == []
 
 
 def test_submission_that_stays_throttled_says_so(

@@ -45,6 +45,11 @@ _BY_STATUS: Final[Mapping[int, type[GatherError]]] = {
     503: UnreachableError,
     504: UnreachableError,
 }
+_NOT_STARTED: Final = (500, "failed")
+"""API Gateway's own answer if Lambda does not start the function, because as many as may are running.
+A function that fails is 502, and one that takes too long is 504:
+https://docs.aws.amazon.com/lambda/latest/dg/services-apigateway-errors.html."""
+
 _MESSAGE_OF_S3: Final = re.compile(r"<Message>(.*?)</Message>")
 
 
@@ -197,7 +202,7 @@ def _refusal(
     code = str(document.get("type", "")).removeprefix(_PROBLEM)
     texts += (str(document[name]) for name in ("detail", "message", "Message", "title") if document.get(name))
     said = next(filter(None, map(_one_line, texts)), f"the API answered {status}")
-    if status == 429:  # noqa: PLR2004 # too many requests, RFC 6585
+    if status == 429 or (status, code) == _NOT_STARTED:  # noqa: PLR2004 # too many requests, RFC 6585
         return ThrottledError(f"too many requests to the API: {said}", retry_after_s=_seconds(headers))
     if code == RequestError.code:
         field = str(document.get("field") or "request")
