@@ -171,6 +171,12 @@ FAULTS: Final = (
         "test_gather_whose_finish_failed_goes_on_without_a_worker",
     ),
     _fault(
+        "two finishes run at the same time, and a shard that one has given up is committed for the other",
+        "both write what the first has decided: the shard is `lost`",
+        "faults/test_simulation.py",
+        "test_finished_cubes_hold_the_pixels_that_they_say_they_hold",
+    ),
+    _fault(
         "finish runs twice", "the same result", _HANDLERS, "test_finish_gather_twice_gives_the_same_result"
     ),
     _fault(
