@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from pixel_gather.adapters.object_store import ranged_gets
+from pixel_gather.adapters.object_store.hedge_policy import BackEnd
+
 _TESTS: Final = Path(__file__).parent
 _MARKS: Final = {"e2e/": "e2e", "infra/bundle/": "bundle"}
 """Prefixes of test paths, and the mark of these tests."""
@@ -78,6 +81,12 @@ os.environ.pop("COLUMNS", None)
 # A shell that starts a command in the background has it ignore interrupts, and so would all its children.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def without_hedges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send no late request a second time, so that a test can count requests on a busy machine."""
+    monkeypatch.setattr(ranged_gets, "BackEnd", lambda _settings: BackEnd(None))
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -20,6 +20,8 @@ from pixel_gather.use_cases.gather_shard import gather_shard
 from support.lambda_functions import REGION, Context, StateMachine, records
 from support.undrawn import gather_undrawn
 
+pytestmark = pytest.mark.usefixtures("without_hedges")
+
 SERIES = Path(__file__).parents[1] / "data/series/files"
 LANDSAT = sorted(SERIES.glob("gdalcubes/*_B2.TIF"))
 IN_SHARDS = {"layout": {"chunk": [1, 64, 64], "shard_rows": 3}}

@@ -19,6 +19,8 @@ from pixel_gather.errors import RequestError
 from pixel_gather.local.gather import Settings
 from support.undrawn import gather_undrawn
 
+pytestmark = pytest.mark.usefixtures("without_hedges")
+
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
 HEADERS = "headers.parquet"

@@ -28,6 +28,8 @@ from pixel_gather.adapters.join.repository import Repository
 from support.counted_s3 import CountedS3, counted_s3
 from support.joined_cubes import gather_member
 
+pytestmark = pytest.mark.usefixtures("without_hedges")
+
 REGION = "eu-central-1"
 ROWS = (4, 5, 6)
 PLACES = [f"s3://arrays/tiles/t{n}.zarr" for n in range(len(ROWS))]

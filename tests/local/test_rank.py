@@ -25,6 +25,8 @@ from pixel_gather.ranking.table import Ranking
 from ranking.rasters import landscape, lonlat_box, make_cog
 from support.local_server import Asked, LocalServer, ranged, serving
 
+pytestmark = pytest.mark.usefixtures("without_hedges")
+
 _SCL_DROP = (3, 8, 9, 10)
 
 

@@ -20,6 +20,8 @@ from pixel_gather.local.view import serving_cube
 from pixel_gather_cli.main import main
 from support.undrawn import gather_undrawn
 
+pytestmark = pytest.mark.usefixtures("without_hedges")
+
 SERIES = Path(__file__).parents[1] / "data/series/files/stactools-noaa-cdr"
 FILES = sorted(SERIES.glob("heat_content_anomaly_0-2000*.tif"))
 REGION = "eu-central-1"

@@ -35,6 +35,8 @@ from support.counted_s3 import CountedS3, counted_s3
 from support.joined_cubes import gather_member
 from support.undrawn import gather_undrawn
 
+pytestmark = pytest.mark.usefixtures("without_hedges")
+
 TILE: Final = 32
 N_TILES: Final = 5
 WINDOW: Final = (3 * TILE, 4 * TILE, 2 * TILE, TILE)
