@@ -56,7 +56,7 @@ RULES: Final = (
     Rule(r"rasterio/(_example|_fill|shutil)\..*\.so", "examples, filling and copying of rasters"),
     Rule(
         r"rasterio/gdal_data/(?!gdalvrt\.xsd).*",
-        "GDAL's processes can open no file (adapters/gdal/limits.py), and CRSs are PROJ's; "
+        "GDAL's processes can open no file (adapters/child_process.py), and CRSs are PROJ's; "
         "rasterio knows the folder by gdalvrt.xsd",
     ),
     Rule(

@@ -94,7 +94,7 @@ class Executions:
     kind: str = "gather"
     """What the executions are: ``gather`` or ``ranking``. Links and messages name it."""
 
-    looks: SharedLooks | None = None
+    looks: SharedLooks = field(default_factory=lambda: SharedLooks(keep_s=0.0))
     """Shares looks among the readers of this process. If not given, each status is looked up."""
 
     def submit(self, request: Mapping[str, Any], *, name: str, again: bool = False) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Executions:
         Raises:
             GatherNotFoundError: There is no gather of this id.
         """
-        found, counts, summary = self._looked(id_)
+        found, counts, summary = self.looks.get(id_, lambda: self._look(id_))
         return status_document(
             found,
             counts=counts,
@@ -163,7 +163,7 @@ class Executions:
         Raises:
             GatherNotFoundError: There is no ranking of this id.
         """
-        found, counts, summary = self._looked(id_)
+        found, counts, summary = self.looks.get(id_, lambda: self._look(id_))
         return ranking_document(
             found,
             counts=counts,
@@ -171,9 +171,6 @@ class Executions:
             now=self.now(),
             links_from=self.links_from,
         )
-
-    def _looked(self, id_: str) -> Look:
-        return self._look(id_) if self.looks is None else self.looks.get(id_, lambda: self._look(id_))
 
     def _look(self, id_: str) -> Look:
         found = self._get(id_)
@@ -213,7 +210,7 @@ class Executions:
         found = self._get(id_)
         if STATES[found["status"]] != "running":
             return self._line(found)
-        self._forget(id_)
+        self.looks.forget(id_)
         with aws_errors_in_words():
             answer = self.stepfunctions.stop_execution(
                 executionArn=found["executionArn"], error="Stopped", cause="stopped on request"
@@ -237,7 +234,7 @@ class Executions:
                 f"the {self.kind} {id_} has been submitted again as {later}: "
                 "redrive or look at that one instead"
             )
-        self._forget(id_)
+        self.looks.forget(id_)
         with aws_errors_in_words():
             try:
                 self.stepfunctions.redrive_execution(executionArn=found["executionArn"])
@@ -248,10 +245,6 @@ class Executions:
                 refused = {**found, "redriveStatus": "NOT_REDRIVABLE", "redriveStatusReason": said}
                 raise NotRedrivableError(why_not_redrivable(refused, kind=self.kind)) from error
         return self._line({**found, "status": "RUNNING", "stopDate": None})
-
-    def _forget(self, id_: str) -> None:
-        if self.looks is not None:
-            self.looks.forget(id_)
 
     def _start(self, name: str, content: str) -> dict[str, Any]:
         with aws_errors_in_words():

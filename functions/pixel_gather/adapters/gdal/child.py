@@ -20,7 +20,8 @@ from rasterio.crs import CRS
 from rasterio.enums import Interleaving
 from rasterio.windows import Window as RasterioWindow
 
-from pixel_gather.adapters.gdal import gdal_error_status, limits
+from pixel_gather.adapters import child_process
+from pixel_gather.adapters.gdal import gdal_error_status
 from pixel_gather.adapters.gdal.block_ranges import stored_ranges
 from pixel_gather.adapters.gdal.describe import array_dtype, describe
 from pixel_gather.adapters.gdal.frames import Channel, Kind
@@ -70,7 +71,7 @@ class _Worker:
 
     def answer(self, request: dict[str, Any]) -> None:
         """Serve one request. Any error is sent to the parent."""
-        limits.limit_cpu(self._limits.cpu_s)
+        child_process.limit_cpu(self._limits.cpu_s)
         try:
             if request["op"] == "open":
                 self._open(request)
@@ -184,8 +185,8 @@ def main() -> None:
         # Opens PROJ's database and does the late imports of CRSs: no file can be opened later.
         assert CRS.from_wkt(CRS.from_epsg(32618).to_wkt()) == CRS.from_epsg(32618)  # noqa: S101
         null = os.open(os.devnull, os.O_WRONLY)
-        limits.limit_memory(settings.memory_mib)
-        limits.lock_files()
+        child_process.limit_memory(settings.memory_mib)
+        child_process.lock_files()
         worker = _Worker(channel, settings)
         os.dup2(null, 2)  # nobody reads what libraries print from now on
         channel.send(Kind.READY)

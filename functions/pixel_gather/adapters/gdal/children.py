@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import socket
 import sys
 import time
@@ -11,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Buffer
 from dataclasses import dataclass, field
 from typing import Final
 
+from pixel_gather.adapters.child_process import clean_environment
 from pixel_gather.adapters.gdal.frames import HEAD, LARGEST_FRAME_NBYTES, Kind
 from pixel_gather.adapters.gdal.settings import GdalSettings
 from pixel_gather.errors import BusyError
@@ -32,7 +32,6 @@ _GDAL_OPTIONS: Final = {
     "OPENBLAS_NUM_THREADS": "1",
     "PROJ_NETWORK": "OFF",
 }
-_NEEDED_TO_START: Final = ("LD_LIBRARY_PATH", "PATH", "SYSTEMROOT")
 
 
 class ChildError(Exception):
@@ -195,7 +194,7 @@ class Children:
                 stdin=theirs.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
-                env=_environment(),
+                env=clean_environment() | _GDAL_OPTIONS,
                 close_fds=True,
             )
         except OSError as error:
@@ -225,10 +224,3 @@ class Children:
 def _not_started(how: str, *, said: bytes = b"") -> BusyError:
     last = said[-500:].decode(errors="replace").strip().rpartition("\n")[2]
     return BusyError(f"GDAL's process did not start ({how}){f': {last}' if last else ''}: run again")
-
-
-def _environment() -> dict[str, str]:
-    """Return a clean environment: no credentials, no proxies, no GDAL options of the caller."""
-    kept = {name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ}
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    return {**kept, **_GDAL_OPTIONS, "PYTHONPATH": path, "LC_ALL": "C.UTF-8", "HOME": os.devnull}

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Buffer, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast, override
 
 from pixel_gather.adapters.object_store.object_store import Objects, split_href
+from pixel_gather.adapters.source_list.ranged_file import RangedFile
 from pixel_gather.errors import GatherError, RequestError, SourceError
 from pixel_gather.model.source import Cost
 
@@ -104,7 +105,7 @@ def _open_remote(href: str, objects: Objects, check: Check) -> io.BufferedReader
     return io.BufferedReader(_RemoteFile(href, objects, check), buffer_size=_BLOCK_NBYTES)
 
 
-class _RemoteFile(io.RawIOBase):
+class _RemoteFile(RangedFile):
     """One version of an object, read by ranges. ``Objects`` retries failed requests."""
 
     def __init__(self, href: str, objects: Objects, check: Check) -> None:
@@ -112,34 +113,14 @@ class _RemoteFile(io.RawIOBase):
         self._objects = objects
         self._check = check
         self._cost = Cost()
-        self._position = 0
         first = asyncio.run(_watched(objects.get_range(href, 0, 1, etag=None, cost=self._cost), check))
-        self._etag, self._nbytes = first.etag, first.object_nbytes
+        self._etag = first.etag
+        super().__init__(first.object_nbytes)
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._nbytes}[whence]
-        self._position = origin + offset
-        return self._position
-
-    def readinto(self, buffer: Buffer) -> int:
-        out = memoryview(buffer).cast("B")
-        stop = min(self._position + out.nbytes, self._nbytes)
-        if stop <= self._position:
-            return 0
-        ask = self._objects.get_range(self._href, self._position, stop, etag=self._etag, cost=self._cost)
-        content = asyncio.run(_watched(ask, self._check)).content
-        out[: content.nbytes] = content
-        self._position += content.nbytes
-        return content.nbytes
+    @override
+    def fetch(self, start: int, stop: int) -> Buffer:
+        ask = self._objects.get_range(self._href, start, stop, etag=self._etag, cost=self._cost)
+        return asyncio.run(_watched(ask, self._check)).content
 
 
 async def _watched[T](work: Coroutine[Any, Any, T], check: Check) -> T:

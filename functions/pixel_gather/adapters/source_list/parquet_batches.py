@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
+from pixel_gather.adapters.child_process import clean_environment
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
 from pixel_gather.errors import BusyError, StoreError
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pixel_gather.adapters.source_list.parquet_child import Channel
 
 _START: Final = "from pixel_gather.adapters.source_list.parquet_child import main; main()"
-_NEEDED_TO_START: Final = ("LD_LIBRARY_PATH", "PATH", "SYSTEMROOT")
 _S_BETWEEN_CHECKS: Final = 0.5
 
 
@@ -147,7 +147,7 @@ def _started() -> _Child:
         with theirs:
             command = (sys.executable, "-P", "-s", "-c", _START)
             process = subprocess.Popen(  # noqa: S603 # a fixed program
-                command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=_environment()
+                command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=clean_environment()
             )
         child = _Child(process, Channel(ours))
     except OSError as error:
@@ -164,12 +164,6 @@ def _started() -> _Child:
         child.end()
         raise
     return child
-
-
-def _environment() -> dict[str, str]:
-    """Return a clean environment, without credentials."""
-    kept = {name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ}
-    return {**kept, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry), "LC_ALL": "C.UTF-8"}
 
 
 def _end_all() -> None:

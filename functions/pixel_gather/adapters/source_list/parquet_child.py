@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, cast, override
 import arro3.io
 from arro3.core import Array, DataType, Table
 
-from pixel_gather.adapters.gdal import limits
+from pixel_gather.adapters import child_process
 from pixel_gather.adapters.source_list.list_file import Check, no_deadline
+from pixel_gather.adapters.source_list.ranged_file import RangedFile
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatch
@@ -96,42 +97,17 @@ class Channel:
         return content
 
 
-class _ParentsFile(io.RawIOBase):
+class _ParentsFile(RangedFile):
     """The file that the parent reads."""
 
     def __init__(self, channel: Channel, nbytes: int) -> None:
+        super().__init__(nbytes)
         self._channel = channel
-        self._nbytes = nbytes
-        self._position = 0
 
     @override
-    def readable(self) -> bool:
-        return True
-
-    @override
-    def seekable(self) -> bool:
-        return True
-
-    @override
-    def tell(self) -> int:
-        return self._position
-
-    @override
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._nbytes}[whence]
-        self._position = origin + offset
-        return self._position
-
-    def readinto(self, buffer: Buffer) -> int:
-        out = memoryview(buffer).cast("B")
-        stop = min(self._position + out.nbytes, self._nbytes)
-        if stop <= self._position:
-            return 0
-        self._channel.send(READ, PAIR.pack(self._position, stop))
-        _, content = self._channel.receive()
-        out[: len(content)] = content
-        self._position += len(content)
-        return len(content)
+    def fetch(self, start: int, stop: int) -> Buffer:
+        self._channel.send(READ, PAIR.pack(start, stop))
+        return self._channel.receive()[1]
 
 
 def main() -> None:
@@ -139,8 +115,8 @@ def main() -> None:
     channel = Channel(socket.socket(fileno=0))
     _warm_up()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # arro3 prints where it panics
-    limits.limit_memory(_MEMORY_MIB)
-    limits.lock_files()
+    child_process.limit_memory(_MEMORY_MIB)
+    child_process.lock_files()
     channel.send(READY)
     tables: Iterator[bytes] = iter(())
     while True:

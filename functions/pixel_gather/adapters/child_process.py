@@ -1,18 +1,28 @@
-"""Limits that a child sets on itself before it reads the first byte of a file.
+"""What a child that decodes files of others may use: its environment, and limits that it sets on itself.
 
-Linux enforces all of them. A file may make GDAL hang, allocate without end or run injected code. It then has
-no memory, no time, no files, no sockets and no credentials (the environment is clean).
+It sets them before it reads the first byte of a file. Linux enforces all of them. A file may make a decoder
+hang, allocate without end or run injected code. It then has no memory, no time, no files, no sockets and no
+credentials.
 """
 
 import errno
 import math
 import os
 import resource
+import sys
 from pathlib import Path
 from typing import Final
 
 _ENOUGH_FOR_GDAL: Final = 3
 _MIB: Final = 2**20
+_NEEDED_TO_START: Final = ("LD_LIBRARY_PATH", "PATH", "SYSTEMROOT")
+
+
+def clean_environment() -> dict[str, str]:
+    """Return the environment of a child: no credentials, no proxies, no options of the caller."""
+    kept = {name: os.environ[name] for name in _NEEDED_TO_START if name in os.environ}
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return {**kept, "PYTHONPATH": path, "LC_ALL": "C.UTF-8", "HOME": os.devnull}
 
 
 def limit_memory(memory_mib: int) -> None:
