@@ -130,8 +130,9 @@ def emulator(
 
     Args:
         port: 0 for a free one.
-        max_workers: How many children of a Distributed Map run at the same time, each in a process of its
-            own. None for one per core, but at least four. On AWS the limit is 10,000.
+        max_workers: How many workers of one function run at the same time, each in a process of its own. Also
+            how many children of a Distributed Map. None for one per core, but at least four. On AWS the limit
+            is 1,000 workers and 10,000 children.
         wait_scale: Factor for the waits of state machines, retries included.
         environment: Further variables of the Lambda workers.
 

@@ -5,6 +5,8 @@ import random
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,7 @@ def test_additions_are_for_the_version_that_is_installed() -> None:
         ("roleArn", stepfunctions._call_lambda),
         ("roleArn", stepfunctions._s3_object_text),
         ("_aws/execute-api", stacks._resolve_stack_outputs),
+        ("Condition", lambda_runtime),
         ("errorType", lambda_runtime.ProvidedWorker._await_init),
         ("disable_nagle_algorithm", lambda_runtime),
     ],
@@ -215,3 +218,22 @@ def test_right_to_a_map_run_is_checked_against_the_map_run() -> None:
     assert checked("states", b'{"executionArn": "arn:execution"}') == "arn:execution"
     assert checked("states", b"not JSON") == "*"
     assert checked("sns", b'{"mapRunArn": "arn:run"}') == "*"
+
+
+def test_call_waits_until_a_worker_of_its_function_is_free() -> None:
+    """Fifty calls at once would start fifty processes, none of them in time. Other functions do not wait."""
+    arn = "arn:aws:lambda:us-east-1:000000000000:function:waits"
+    config = {"FunctionArn": arn, "Runtime": "provided.al2023"}
+    acquire = partial(workers.acquire_worker, config=config, code_zip=b"", max_workers=1)
+    held, found = acquire("waits")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(acquire, "waits")
+        other, _ = acquire("other")
+        still_waiting = not waiting.done()
+        workers.release_worker(held)
+        answer = waiting.result(timeout=60)
+    workers.release_worker(answer[0])
+    workers.release_worker(other)
+
+    assert (found, still_waiting) == ("spawn", True)
+    assert answer == (held, "reused")

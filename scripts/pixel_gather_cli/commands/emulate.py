@@ -31,7 +31,9 @@ _EXAMPLE: Final = (
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1.  [default: a free one]"
 )
-@click.option("--workers", type=click.IntRange(min=1), help="Largest number of Lambda workers of a gather.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), help="Largest number of workers of one Lambda function."
+)
 @click.option(
     "--source-bucket",
     "source_buckets",

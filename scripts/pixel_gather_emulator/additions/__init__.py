@@ -15,7 +15,7 @@ def apply_additions(*, max_workers: int) -> None:
     """Put every addition in place.
 
     Args:
-        max_workers: How many children of a Distributed Map run at the same time.
+        max_workers: How many children of a map, and workers of one function, run at the same time.
 
     Raises:
         RuntimeError: Another version of ministack is installed.
@@ -44,4 +44,4 @@ def apply_additions(*, max_workers: int) -> None:
     rights.apply()
     schedules.apply()
     tasks.apply()
-    workers.apply()
+    workers.apply(max_workers=max_workers)

@@ -1,13 +1,15 @@
-"""Lambda workers: the memory limit, and what an error while starting is called.
+"""Lambda workers: their number, the memory limit, and what an error while starting is called.
 
 AWS                                                      ministack
 a worker over its memory is killed: Runtime.ExitError    no limit
 an error while starting keeps its own type               Runtime.Unknown
 answers of the Runtime API are sent at once              40 ms late (Nagle's algorithm)
+every worker has processors of its own                   all start here at once, and too many time out
 
-Still different: memory is read from /proc ten times a second. Without /proc, as on macOS, there is no limit.
-Processors are not limited. All workers share one /tmp without a limit. The runtime is this machine's Python,
-and the code of another process can be read.
+Still different: only a few workers of a function run at one time, and other calls wait until one is free. A
+function that calls itself may wait for ever. Memory is read from /proc ten times a second. Without /proc,
+as on macOS, there is no limit. Processors are not limited. All workers share one /tmp without a limit. The
+runtime is this machine's Python, and the code of another process can be read.
 """
 
 # ruff: noqa: SLF001 # an addition reaches into ministack
@@ -19,26 +21,53 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from ministack.core import lambda_runtime
+from ministack.services import lambda_svc
 
 _POLL_S: Final = 0.1
 _PROC: Final = Path("/proc")
 _PARENT_FIELD: Final = 1
 """Of /proc/PID/stat, counted after the name in parentheses."""
+_released: Final = threading.Condition()
+"""Notified each time a call gives its worker back."""
 
 _await_init: Callable[..., None] = lambda_runtime.ProvidedWorker._await_init
 _build_handler_class: Callable[..., Any] = lambda_runtime.ProvidedWorker._build_handler_class
 
 
-def apply() -> None:
-    """Put the additions in place."""
+def apply(*, max_workers: int) -> None:
+    """Put the additions in place.
+
+    Args:
+        max_workers: How many workers of one function run at the same time.
+    """
+    lambda_svc.acquire_worker = partial(acquire_worker, max_workers=max_workers)
+    lambda_svc.release_worker = release_worker
     lambda_runtime.ProvidedWorker._await_init = await_init
     lambda_runtime.ProvidedWorker._build_handler_class = build_handler_class
     if _PROC.is_dir():
         threading.Thread(target=_hold_to_memory, name="memory-limit", daemon=True).start()
+
+
+def acquire_worker(*arguments: Any, max_workers: int, **options: Any) -> tuple[Any, str]:
+    """Return a free worker of a function and how it was found. Wait while `max_workers` of them are busy."""
+    with _released:
+        while True:
+            worker, found = lambda_runtime.acquire_worker(*arguments, max_concurrency=max_workers, **options)
+            if worker is not None:
+                return worker, found
+            _released.wait()
+
+
+def release_worker(worker: Any) -> None:
+    """Give a worker back, and wake the calls that wait for one. None stands for a worker that is gone."""
+    lambda_runtime.release_worker(worker)
+    with _released:
+        _released.notify_all()
 
 
 def build_handler_class(worker: Any, *arguments: Any) -> Any:
