@@ -17,6 +17,7 @@ from obstore.exceptions import BaseError
 from pixel_gather.adapters.cube.shard_codec import chunks_of
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
 from pixel_gather.adapters.cube.zarr_metadata import gather_of
+from pixel_gather.adapters.object_store.listed import listed
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
@@ -227,7 +228,7 @@ def _of_description(array: Any, name: str, receipt: Receipt) -> Iterator[str]:
 
 def _of_pixels(store: Store, array: Any, name: str, receipt: Receipt) -> tuple[int, list[str]]:
     """Return the number of shards that were compared, and what differs in them."""
-    there = {item["path"] for page in obstore.list(store, f"{name}/c/") for item in page}
+    there = {item["path"] for item in listed(store, f"{name}/c/")}
 
     def check(shard: tuple[str, tuple[slice, ...]]) -> str | None:
         key, place = shard

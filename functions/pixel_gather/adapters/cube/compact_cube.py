@@ -18,6 +18,7 @@ from pixel_gather.adapters.cube.growing_cube import GrowingZarrCube, version_key
 from pixel_gather.adapters.cube.grown_shard import compacted
 from pixel_gather.adapters.cube.row_table import ROWS_KEY, read_row_table, write_row_table
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
+from pixel_gather.adapters.object_store.listed import listed
 from pixel_gather.adapters.source_list.parquet_batches import damage_of
 from pixel_gather.errors import StoreError
 from pixel_gather.plan.cube_plan import claim_of
@@ -162,7 +163,7 @@ def _root_again(content: bytes, found: FoundCube) -> bytes:
 def kept_versions(cube: GrowingZarrCube, found: FoundCube) -> frozenset[int]:
     """Return the numbers of the versions that can be opened. Blocks."""
     try:
-        there = {item["path"] for page in obstore.list(cube.store, "versions/") for item in page}
+        there = {item["path"] for item in listed(cube.store, "versions/")}
     except (BaseError, OSError) as error:
         raise StoreError(f"{cube.place}: the versions cannot be listed: {error}") from error
     kept = {each.number for each in found.versions if version_key(each.number) in there}

@@ -9,6 +9,7 @@ from typing import Self
 import obstore
 
 from pixel_gather.adapters.object_store.conditional_put import put_if
+from pixel_gather.adapters.object_store.listed import listed
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.object_store.store_error_status import said_of_place
 from pixel_gather.errors import StoreError
@@ -75,16 +76,11 @@ class ObjectControlStore:
 
     async def list_(self, prefix: str, *, skip_empty: bool = False) -> set[str]:
         """Return the keys below a prefix."""
-        pages = obstore.list(self.store, prefix=self.prefix + prefix)
         try:
-            return {
-                item["path"].removeprefix(self.prefix)
-                async for page in pages
-                for item in page
-                if item["size"] or not skip_empty
-            }
+            found = await asyncio.to_thread(listed, self.store, self.prefix + prefix)
         except (obstore.exceptions.BaseError, OSError) as error:
             raise _in_words("listed", self.prefix + prefix, error) from error
+        return {item["path"].removeprefix(self.prefix) for item in found if item["size"] or not skip_empty}
 
     async def clear(self) -> None:
         """Remove every file. Sidecars go last: who does not find one looks whether the plan is there."""

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
-import obstore
 
+from pixel_gather.adapters.object_store.listed import listed
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.adapters.source_list.list_file import no_deadline
 from pixel_gather.adapters.source_list.parquet_batches import parquet_batches
@@ -71,8 +71,7 @@ def shards_below(store: Store, measurements: Sequence[str], *, n_shards: int) ->
     """
     found: list[tuple[str, int, str]] = []
     for name in measurements:
-        pages = obstore.list(store, f"{name}/c/")
-        there = [item for page in pages for item in page if int(item["path"].split("/")[2]) < n_shards]
+        there = [item for item in listed(store, f"{name}/c/") if int(item["path"].split("/")[2]) < n_shards]
         there.sort(key=lambda item: [int(part) for part in item["path"].split("/")[2:]])
         found += [(item["path"], item["size"], item["e_tag"] or "") for item in there]
     return found

@@ -1,0 +1,32 @@
+"""Lists objects. obstore sends a request again that fails at once, but not one whose answer breaks off."""
+
+from itertools import chain
+from time import sleep
+from typing import TYPE_CHECKING, Final
+
+import obstore
+
+from pixel_gather.adapters.object_store.object_store import Store
+from pixel_gather.adapters.object_store.store_error_status import judge
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+_PAUSES_S: Final = (0.1, 0.5, 2.0)
+
+
+def listed(store: Store, prefix: str) -> list["ObjectMeta"]:
+    """Return all objects below a prefix. Blocks. Starts again up to three times if a listing breaks off.
+
+    Raises:
+        obstore.exceptions.BaseError, OSError: The store refuses, or the last try broke off as well.
+    """
+    for pause_s in _PAUSES_S:
+        try:
+            return list(chain.from_iterable(obstore.list(store, prefix)))
+        except (obstore.exceptions.BaseError, OSError) as error:
+            *_, n_retries = judge(error)
+            if not n_retries:
+                raise
+        sleep(pause_s)
+    return list(chain.from_iterable(obstore.list(store, prefix)))
