@@ -61,7 +61,7 @@ def with_images(item: Item, listings: Mapping[str, FolderListing]) -> Item:
 
     Args:
         item: A STAC item.
-        listings: Of its folders, by href.
+        listings: What its folders hold, by href.
     """
     folders = folders_of(item)
     assets: dict[str, Any] = {}

@@ -42,7 +42,7 @@ def found_band(name: str, bands: Collection[str]) -> str | None:
     """Return which band of a list or scene an expression's name means; None if there is none.
 
     Args:
-        name: Of the expression, without a number after a colon.
+        name: Name of the expression, without a number after a colon.
         bands: The names that there are.
     """
     lower = {each.lower(): each for each in bands}

@@ -62,7 +62,7 @@ def copy_cube(
     Args:
         file: To be written.
         cube: Checked href of the cube's root.
-        name: Of the measurement; None for the first with rows of images.
+        name: Name of the measurement; None for the first with rows of images.
         settings: How its store is reached.
         total_mb: Most to copy.
 

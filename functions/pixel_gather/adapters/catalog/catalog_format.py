@@ -111,7 +111,7 @@ def head_to_bytes(header: Header, table: BlockTable, offsets: np.ndarray[Any, An
 
     Args:
         header: What it holds.
-        table: Of its blocks.
+        table: Table of its blocks.
         offsets: Where each group of items begins in the items file, and where the last one ends.
     """
     text = msgspec.json.encode(header)

@@ -53,7 +53,7 @@ def write_search_files(
     Args:
         spooled: The items.
         store: Where the catalog lies.
-        key: Of its Parquet file in the store; the other files lie beside it.
+        key: Key of its Parquet file in the store; the other files lie beside it.
         origins: Where the items came from.
 
     Raises:

@@ -223,7 +223,7 @@ async def open_catalog(store: Store, key: str, *, most_in_memory: int = MOST_IN_
 
     Args:
         store: Where it lies.
-        key: Of its Parquet file; the search reads the files beside it.
+        key: Key of its Parquet file; the search reads the files beside it.
         most_in_memory: Scenes up to which all columns are held.
 
     Raises:

@@ -35,7 +35,7 @@ async def put_if(
 
     Args:
         store: Where.
-        key: Of the object.
+        key: Key of the object.
         content: All of it, or its parts in order.
         etag: As `etag_of` returned it.
         failed: Returns the error to raise, from that of the store.
