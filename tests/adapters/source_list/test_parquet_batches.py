@@ -1,6 +1,7 @@
 """Tests reading Parquet in a process of its own: damage ends that process, never ours."""
 
 import asyncio
+import gc
 import io
 import random
 import resource
@@ -143,6 +144,19 @@ def test_process_is_used_again_after_a_reader_has_stopped_early(files: list[byte
     assert first.num_rows == 50
     assert (schema.names[0], next(others).num_rows) == ("href", 70)
     del others
+    assert module._idle[-1].process.pid == process
+
+
+def test_process_is_used_again_after_the_garbage_collector_has_dropped_its_reader(files: list[bytes]) -> None:
+    """Its socket stays open. A reader is dropped so if an error's traceback holds it in a cycle."""
+    _, batches = parquet_batches(io.BytesIO(files[0]), batch_size=50)
+    cycle: list[Any] = [batches]
+    cycle.append(cycle)
+    del batches, cycle
+    gc.collect()
+    process = module._idle[-1].process.pid
+
+    assert sum(batch.num_rows for batch in parquet_batches(io.BytesIO(files[0]), batch_size=50)[1]) == _N_ROWS
     assert module._idle[-1].process.pid == process
 
 

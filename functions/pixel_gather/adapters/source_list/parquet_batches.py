@@ -94,12 +94,19 @@ class _Child:
 
     def end(self) -> None:
         """Kill it and wait for its end."""
+        _running.discard(self)
         self.channel.socket.close()
         self.process.kill()
         self.process.wait()
 
 
 _idle: Final[list[_Child]] = []
+_running: Final[set[_Child]] = set()
+"""All children, also those that are lent.
+
+Without this, the garbage collector could drop a reader together with its child. It would close the child's
+socket, and the reader would still hand the child back.
+"""
 
 
 @contextmanager
@@ -163,7 +170,14 @@ def _started() -> _Child:
     except BaseException:
         child.end()
         raise
+    _running.add(child)
     return child
+
+
+def _forget_all() -> None:
+    """Leave the children to the process that started them."""
+    _idle.clear()
+    _running.clear()
 
 
 def _end_all() -> None:
@@ -173,4 +187,4 @@ def _end_all() -> None:
 
 atexit.register(_end_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # they belong to the process that started them
+    os.register_at_fork(after_in_child=_forget_all)
