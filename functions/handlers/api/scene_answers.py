@@ -23,7 +23,7 @@ NO_COLLECTION: Final = "none"
 """What the API calls the collection of scenes that name none, as STAC asks for a name."""
 
 LARGEST_ANSWER_NBYTES: Final = 5_000_000
-"""Of all scenes in one answer. Lambda answers 6 MB at most; the rest is for links."""
+"""Largest size of all scenes in one answer. Lambda answers 6 MB at most; the rest is for links."""
 
 CONFORMANCE: Final = (
     "https://api.stacspec.org/v1.0.0/core",

@@ -27,7 +27,7 @@ class FolderListing:
     """What became of listing one folder."""
 
     href: str
-    """Of the folder, with its closing slash."""
+    """Address of the folder, with its closing slash."""
 
     images: Mapping[str, str] = field(default_factory=dict)
     """Hrefs by path in the folder."""

@@ -26,7 +26,7 @@ _READERS: Final = {
     "deflate": "zarr-python opens it; zarrita, and zarrs with a feature, have its codecs; TensorStore and "
     "GDAL lack them",
 }
-"""Of tiles without a predictor. All others need imagecodecs."""
+"""Which programs read tiles without a predictor, by compression. All other tiles need imagecodecs."""
 
 _AT_A_CORNER: Final = Window(col_off=0, row_off=0, width=1, height=1)
 _WITH_IMAGECODECS: Final = (

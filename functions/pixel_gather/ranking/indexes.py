@@ -33,7 +33,7 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 """Other names of a band. Landsat's B4 is red or nir by satellite, so a request has to name it."""
 
 _MOST_DIGITS: Final = 9
-"""Of a band's number."""
+"""Longest number of a band."""
 
 _OF_PICTURES: Final = {"red": 1, "green": 2, "blue": 3}
 

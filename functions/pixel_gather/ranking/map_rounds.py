@@ -61,7 +61,7 @@ class MapState:
     """A large ranking at the start of one round."""
 
     number: int = 0
-    """Of the round, from 0."""
+    """Number of the round, from 0."""
 
     scenes: list[RankedScene]
     """All of them, in the list's order."""

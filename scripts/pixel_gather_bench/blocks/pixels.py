@@ -19,7 +19,7 @@ from pixel_gather.read.read_shard import Pixels
 from pixel_gather_bench.blocks.layout import MB, Shape
 
 SIDE: Final = 512
-"""Of the field: one tile of the report of 2018 in each row."""
+"""Pixels along a side of the field: one tile of the report of 2018 in each row."""
 
 _SEED: Final = 20180729
 _N_TEXTURES: Final = 8

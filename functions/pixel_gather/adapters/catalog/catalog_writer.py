@@ -37,7 +37,7 @@ class WrittenCatalog:
     """Items that a later one with the same collection and id has replaced."""
 
     nbytes: int
-    """Of columns and items."""
+    """Size of columns and items."""
 
 
 def columns_key(key: str) -> str:

@@ -104,7 +104,7 @@ class Catalog:
         """Use `open_catalog`."""
         self.header = header
         self.etag = etag
-        """Of the columns: it changes with every version."""
+        """ETag of the columns. It changes with every version."""
 
         self.n_gets = _N_GETS_TO_OPEN
         """Requests sent so far."""

@@ -207,7 +207,7 @@ class TileShard:
         """Hold the tiles of one band.
 
         Args:
-            tiles: Of at most as many rows as the shard has.
+            tiles: Tiles of at most as many rows as the shard has.
             shard: Shape of a full shard.
             chunk: Shape of its chunks: one row, and one tile.
         """

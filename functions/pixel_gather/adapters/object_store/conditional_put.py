@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from obstore import PutMode
 
 NO_ETAG: Final = "none"
-"""Of a store that gives none."""
+"""Stands for the ETag if a store gives none."""
 
 _PAUSES_S: Final = (0.1, 0.4, 1.6)
 """Longest pause before each further try. obstore itself tries again where a store answers 5xx, but not where
