@@ -151,8 +151,17 @@ class CubeStore(Protocol):
     async def create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
         """Describe the arrays along the first axis. Replaces those of an earlier try."""
 
-    async def write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
-        """Write a run of rows of several coordinates."""
+    async def write_rows(
+        self, plan: CubePlan, coordinates: Sequence["Coordinate"], start: int, values: Mapping[str, "Values"]
+    ) -> None:
+        """Write a run of rows of several coordinates.
+
+        Args:
+            plan: The cube.
+            coordinates: Which to write.
+            start: First row. It is the first one of a chunk.
+            values: At least the rows of these coordinates, by name.
+        """
 
     async def write_row_table(
         self, plan: CubePlan, batches: AsyncIterator[Mapping[str, "Values"]]

@@ -18,7 +18,7 @@ import numpy as np
 from obstore.store import LocalStore
 
 from pixel_gather import presence, rows_where
-from pixel_gather.adapters.cube.zarr_metadata import put_array
+from pixel_gather.adapters.cube.array_chunks import put_array
 from pixel_gather.report.row_coordinates import CHUNK_ROWS
 from pixel_gather_bench.text_table import markdown
 
@@ -51,16 +51,7 @@ def make_cube(folder: Path) -> Path:
     }
     arrays = {}
     for name, (values, fill) in columns.items():
-        put_array(
-            store,
-            name,
-            values=values,
-            shape=values.shape,
-            chunks=(CHUNK_ROWS,),
-            dtype=str if values.dtype == object else values.dtype,
-            fill_value=fill,
-            dimension_names=("time",),
-        )
+        put_array(store, name, values, chunks=(CHUNK_ROWS,), fill_value=fill, dims=("time",), attributes={})
         arrays[name] = json.loads((cube / name / "zarr.json").read_text())
     root = {
         "zarr_format": 3,

@@ -260,7 +260,9 @@ class StormyCube(FakeCube):
         await self.world.access(put)
 
     @override
-    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+    async def write_rows(
+        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
+    ) -> None:
         async def put(names: Collection[str]) -> None:
             for name in names:
                 if name in self.coordinates:
@@ -268,7 +270,7 @@ class StormyCube(FakeCube):
 
         # Each is an object of its own. In most runs they are one, which takes less time.
         parts = [[name] for name in ("status", "etag", "max")] if self.world.loses else []
-        parts.append([name for name in values if [name] not in parts])
+        parts.append([each.name for each in coordinates if [each.name] not in parts])
         await all_of(self.world.access(partial(put, names)) for names in parts)
 
     @override

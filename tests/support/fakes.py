@@ -515,10 +515,14 @@ class FakeCube:
             self.described[each.name] = each
             self.coordinates[each.name] = np.full(each.shape, each.fill, dtype=dtype)
 
-    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+    async def write_rows(
+        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
+    ) -> None:
         """Store the rows."""
-        for name, rows in values.items():
-            self.coordinates[name][start : start + len(rows)] = rows
+        del plan
+        for each in coordinates:
+            rows = values[each.name]
+            self.coordinates[each.name][start : start + len(rows)] = rows
 
     async def write_row_table(
         self, plan: CubePlan, batches: AsyncIterator[Mapping[str, Values]]

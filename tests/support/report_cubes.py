@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import obstore
+import zarr
 from obstore.store import MemoryStore
+from zarr.storage import ObjectStore
 
-from pixel_gather.adapters.cube.zarr_metadata import put_array
+from pixel_gather.adapters.cube.array_chunks import put_array
 from pixel_gather.report.report import Cause, Report
 from pixel_gather.report.timings import Spread
 
@@ -106,9 +108,9 @@ class MadeCube:
             self._put_measurement(store, name)
 
     def _put_measurement(self, store: Any, name: str) -> None:
-        put_array(
-            store,
-            name,
+        array = zarr.create_array(
+            ObjectStore(store),
+            name=name,
             shape=(self.n_rows, 16, 32),
             chunks=self.chunk,
             shards=self.shard,
@@ -116,8 +118,9 @@ class MadeCube:
             fill_value=NODATA,
             dimension_names=("time" if self.has_times else "source", "y", "x"),
             attributes={"_FillValue": NODATA},
-            values=self.pixels(self.n_rows) if self.n_rows <= 100 else None,
         )
+        if self.n_rows <= 100:
+            array[...] = self.pixels(self.n_rows)
 
     def _put_coordinates(self, store: Any) -> None:
         n = np.arange(self.n_rows)
@@ -152,11 +155,10 @@ class MadeCube:
             put_array(
                 store,
                 name,
-                shape=each.shape,
+                each,
                 chunks=(min(16_384, self.n_rows), *each.shape[1:]),
-                dtype=str if each.dtype == object else each.dtype,
-                dimension_names=("time", "measurement")[: each.ndim],
-                values=each,
+                dims=("time", "measurement")[: each.ndim],
+                attributes={},
             )
 
     def _put_quicklooks(self, store: Any) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from pixel_gather.plan.cube_plan import CubePlan
 from pixel_gather.plan.shards import ShardTask
 from pixel_gather.read.read_shard import ShardBuffers
 from pixel_gather.report.report import Report
-from pixel_gather.report.row_coordinates import Values
+from pixel_gather.report.row_coordinates import Coordinate, Values
 from pixel_gather.request.request import parse_request
 from pixel_gather.stores import FoundCube, StoredShard
 from pixel_gather.use_cases import finish_gather as finish_gather_module
@@ -541,11 +541,13 @@ class _RunsOfRows(FakeCube):
 
     runs: list[tuple[int, int, str]] = field(default_factory=list)
 
-    async def write_rows(self, start: int, values: Mapping[str, Values]) -> None:
+    async def write_rows(
+        self, plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
+    ) -> None:
         """Store the rows."""
-        name = next(iter(values))
+        name = coordinates[0].name
         self.runs.append((start, start + len(values[name]), name))
-        await super().write_rows(start, values)
+        await super().write_rows(plan, coordinates, start, values)
 
 
 def test_finish_gather_writes_each_chunk_once_in_the_second_pass_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -686,8 +688,10 @@ def test_finish_gather_leaves_a_cube_alone_that_is_planned_anew_while_it_works()
         gather.shard(task, plan)
     write = gather.cube.write_rows
 
-    async def replaced_meanwhile(start: int, values: Mapping[str, Values]) -> None:
-        await write(start, values)
+    async def replaced_meanwhile(
+        plan: CubePlan, coordinates: Sequence[Coordinate], start: int, values: Mapping[str, Values]
+    ) -> None:
+        await write(plan, coordinates, start, values)
         gather.cube.claimed = replace(plan, planned_at=plan.planned_at + 1)
 
     gather.cube.write_rows = replaced_meanwhile  # type: ignore[method-assign] # the moment of it

@@ -222,7 +222,10 @@ def _geometries(given: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]
     if kind == "Feature":
         return _geometries(given.get("geometry") or {}, field)
     if kind == "GeometryCollection":
-        return [each for part in given.get("geometries") or [] for each in _geometries(part, field)]
+        parts = given.get("geometries")
+        if not isinstance(parts, list):
+            raise RequestError("the geometry collection has no list of geometries", field=field)
+        return [each for part in parts for each in _geometries(part, field)]
     if not isinstance(kind, str) or "coordinates" not in given:
         raise RequestError("write a GeoJSON geometry, feature or feature collection", field=field)
     return [given]

@@ -5,7 +5,6 @@ sentence.
 """
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -117,7 +116,8 @@ def footprint_of(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":
     Raises:
         RequestError: Its geometry is no GeoJSON geometry.
     """
-    from shapely import box  # noqa: PLC0415 # a quarter of a function's start, seldom needed
+    import numpy as np  # noqa: PLC0415 # as shapely
+    from shapely import box, get_coordinates  # noqa: PLC0415 # a quarter of a function's start, seldom needed
     from shapely.geometry import shape  # noqa: PLC0415 # as above
 
     if (geometry := item.get("geometry")) is None:
@@ -128,7 +128,7 @@ def footprint_of(item: Mapping[str, Any], key: SceneKey) -> "BaseGeometry":
         raise RequestError(
             f"its geometry cannot be used: {str(error)[:200]}", field=f"item {key.id[:80]}"
         ) from error
-    if not found.is_empty and not all(map(math.isfinite, found.bounds)):
+    if not np.isfinite(get_coordinates(found)).all():  # an outline's bounds leave NaN out
         raise RequestError(
             "its geometry cannot be used: a position is not finite", field=f"item {key.id[:80]}"
         )

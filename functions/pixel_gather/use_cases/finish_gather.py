@@ -22,6 +22,7 @@ from pixel_gather.report.receipt import WrittenFile, grown_receipt, receipt_of, 
 from pixel_gather.report.report import Report, Tally
 from pixel_gather.report.row_coordinates import (
     CHUNK_ROWS,
+    Coordinate,
     Values,
     coordinates_of,
     difference_coordinates,
@@ -125,8 +126,7 @@ async def write_finished(
     await cube.create_coordinates(plan, coordinates)
     counts = _Counts(Tally(plan=plan), QuicklookAlbum(plan))
     rows = _counted(plan, tasks, sidecars, counts, earlier)
-    names = [each.name for each in coordinates]
-    writing = _written_rows(cube, rows, CHUNK_ROWS, partial(table_values, plan), names)
+    writing = _written_rows(cube, plan, coordinates, rows, partial(table_values, plan))
     async with aclosing(writing) as batches:
         table = await cube.write_row_table(plan, batches)
     report = counts.tally.report()
@@ -331,26 +331,24 @@ async def _all_evidence(
 
 async def _written_rows(
     cube: CubeStore,
+    plan: CubePlan,
+    coordinates: Sequence[Coordinate],
     rows: AsyncIterator[_Rows],
-    n_rows: int,
     values_of: Callable[[Sequence[CubeRow], Sequence[Sequence[Outcome]]], Mapping[str, Values]],
-    names: Sequence[str],
 ) -> AsyncGenerator[Mapping[str, Values]]:
-    """Write rows in complete chunks, and yield the values of each chunk when it is written.
-
-    A chunk of ``n_rows`` is one object, so it is written once and never read.
+    """Write rows in whole chunks, and yield the values of each batch when it is written.
 
     Args:
         cube: Where to write.
+        plan: The cube.
+        coordinates: Which to write.
         rows: All rows in order.
-        n_rows: Number of rows in a chunk.
         values_of: Returns the values of a batch of rows.
-        names: The values to write.
     """
     start = 0
-    async for batch in _rebatched(rows, n_rows):
+    async for batch in _rebatched(rows, CHUNK_ROWS):
         values = values_of([row for row, _ in batch], [outcomes for _, outcomes in batch])
-        await cube.write_rows(start, {name: values[name] for name in names})
+        await cube.write_rows(plan, coordinates, start, values)
         start += len(batch)
         yield values
 
@@ -395,6 +393,5 @@ async def _write_differences(
     def values(_: Sequence[CubeRow], outcomes: Sequence[Sequence[Outcome]]) -> dict[str, Values]:
         return difference_values(plan, outcomes)
 
-    names = [each.name for each in coordinates]
-    async for _ in _written_rows(cube, rows(), CHUNK_ROWS, values, names):
+    async for _ in _written_rows(cube, plan, coordinates, rows(), values):
         pass

@@ -10,7 +10,7 @@ import obstore
 import pytest
 from obstore.store import MemoryStore
 
-from pixel_gather.adapters.cube.zarr_metadata import put_array
+from pixel_gather.adapters.cube.array_chunks import write_small_array
 from pixel_gather.adapters.report.cube_evidence import read_evidence
 from pixel_gather.errors import StoreError
 from pixel_gather.report.row_coordinates import NO_TIME
@@ -81,7 +81,7 @@ def test_evidence_labels_times_of_any_year_alike() -> None:
     """Years have four digits. A row without a valid time has its number as label."""
     store = MadeCube(n_rows=4).stored()
     times = np.array([-36_918_374_399_000_000, -3_786_825_600_000_000, NO_TIME, 2**62])
-    put_array(store, "time", shape=(4,), chunks=(4,), dtype="int64", values=times)
+    write_small_array(store, "time", times, dims=("time",))
 
     labels = [each.label for each in read_evidence(store, place="cube").looks[0].frames]
 
@@ -117,7 +117,7 @@ def test_pictures_show_no_pixel_that_was_filled() -> None:
         "inside_y_stop": [16, 11, 16],
     }.items():
         values = np.array(edges, dtype="int32")
-        put_array(store, name, shape=(3,), chunks=(3,), dtype="int32", values=values)
+        write_small_array(store, name, values, dims=("time",))
 
     evidence = read_evidence(store, place="cube")
 
@@ -141,7 +141,7 @@ def test_pictures_of_every_measurement_show_no_pixel_that_was_filled() -> None:
         "inside_y_stop": [[16, 16], [16, 10]],
     }.items():
         values = np.array(edges, dtype="int32")
-        put_array(store, name, shape=(2, 2), chunks=(2, 2), dtype="int32", values=values)
+        write_small_array(store, name, values, dims=("time", "measurement"))
 
     red, nir = (look.quicklooks.is_valid for look in read_evidence(store, place="cube").looks)
 
@@ -221,7 +221,7 @@ def test_series_leave_out_times_of_no_calendar() -> None:
     """The axis of a figure has years of four digits."""
     store = MadeCube(n_rows=4).stored()
     times = np.array([2**62, 86_400_000_000, NO_TIME, 0])
-    put_array(store, "time", shape=(4,), chunks=(4,), dtype="int64", values=times)
+    write_small_array(store, "time", times, dims=("time",))
 
     (series,) = read_evidence(store, place="cube").series
 
@@ -233,7 +233,7 @@ def test_evidence_takes_nodata_of_each_row_where_rows_have_their_own() -> None:
     """Each picture is hatched by its own row's nodata."""
     store = MadeCube(n_rows=3).stored()
     nodata = np.array([7.0, 131.0, np.nan])
-    put_array(store, "nodata", shape=(3,), chunks=(3,), dtype="float64", values=nodata)
+    write_small_array(store, "nodata", nodata, dims=("time",))
 
     (look,) = read_evidence(store, place="cube").looks
 
@@ -288,7 +288,7 @@ def test_evidence_of_attributes_that_no_gather_wrote_is_refused(path: tuple[str,
 def test_evidence_of_coordinates_that_do_not_fit_is_refused(name: str, values: Any) -> None:
     """Wrong lengths, wrong types and fewer bytes than the header's are refused."""
     store = MadeCube().stored()
-    put_array(store, name, shape=values.shape, chunks=values.shape, dtype=values.dtype, values=values)
+    write_small_array(store, name, values, dims=("time", "measurement")[: values.ndim])
 
     with pytest.raises(StoreError, match="not as a gather leaves it"):
         read_evidence(store, place="cube")

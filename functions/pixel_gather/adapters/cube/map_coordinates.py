@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pixel_gather.adapters.cube.zarr_metadata import write_small_array
+from pixel_gather.adapters.cube.array_chunks import write_small_array
 from pixel_gather.adapters.object_store.object_store import Store
 from pixel_gather.model.window import Transform
 from pixel_gather.plan.cube_plan import CubePlan

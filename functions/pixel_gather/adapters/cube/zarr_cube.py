@@ -1,4 +1,4 @@
-"""Writes the cube as a Zarr v3 group. zarr-python writes the coordinates; each shard is one PUT.
+"""Writes the cube as a Zarr v3 group. Each shard is one PUT.
 
 Order of writing: the group's ``zarr.json`` claims the location and says ``complete: 0``. Then follow the
 arrays' metadata, the shards and the coordinates. The group's consolidated metadata comes last.
@@ -23,6 +23,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError
 from obstore.store import LocalStore
 
+from pixel_gather.adapters.cube.array_chunks import put_rows, write_small_array
 from pixel_gather.adapters.cube.chunk_memory import ChunkMemory, LentMemory
 from pixel_gather.adapters.cube.map_coordinates import SPATIAL_REF, write_georeference
 from pixel_gather.adapters.cube.shard_codec import ShardEncoder, TileShard, chunk_encoder
@@ -35,7 +36,6 @@ from pixel_gather.adapters.cube.zarr_metadata import (
     put_metadata,
     put_pixel_array,
     scaling_attributes,
-    write_small_array,
     zarr_codecs,
 )
 from pixel_gather.adapters.object_store.conditional_put import NO_ETAG, etag_of, put_if
@@ -51,7 +51,6 @@ from pixel_gather.read.stored_tiles import BandTiles
 from pixel_gather.stores import FoundCube, RowEncoder, StoredShard
 
 if TYPE_CHECKING:  # not in a worker's start
-    import zarr
     from obstore import PutMode
 
     from pixel_gather.read.quicklook import Quicklooks
@@ -213,7 +212,7 @@ class ZarrCube:
 
     async def shard_etags(self, plan: CubePlan) -> Mapping[str, str]:
         """Return the ETags of all shards' objects. S3 needs one request for 1,000 of them."""
-        from pixel_gather.adapters.cube.row_table import stored_shards  # noqa: PLC0415 # see above
+        from pixel_gather.adapters.cube.row_table import stored_shards  # noqa: PLC0415 # not in a worker's start
 
         try:
             there = await asyncio.to_thread(stored_shards, self.store, plan)
@@ -225,9 +224,11 @@ class ZarrCube:
         """Write the metadata of the coordinates along the first axis."""
         await self._write_in_thread(self._create_coordinates, plan, coordinates)
 
-    async def write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
-        """Write consecutive rows of several coordinates."""
-        await self._write_in_thread(self._write_rows, start, values)
+    async def write_rows(
+        self, plan: CubePlan, coordinates: Sequence["Coordinate"], start: int, values: Mapping[str, "Values"]
+    ) -> None:
+        """Write consecutive rows of several coordinates, in whole chunks."""
+        await self._write_in_thread(self._write_rows, plan, coordinates, start, values)
 
     async def write_row_table(
         self, plan: CubePlan, batches: AsyncIterator[Mapping[str, "Values"]]
@@ -311,17 +312,11 @@ class ZarrCube:
             raise self._failed("written", error) from error
 
     async def _write_in_thread[*Ts, T](self, write: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """Run zarr-python in a thread, and turn errors of the store into a StoreError."""
+        """Write in a thread, and turn errors of the store into a StoreError."""
         try:
             return await asyncio.to_thread(write, *arguments)
         except (BaseError, OSError) as error:
             raise self._failed("written", error) from error
-
-    def _group(self) -> "zarr.Group":
-        import zarr  # noqa: PLC0415 # as in zarr_metadata.put_array
-        from zarr.storage import ObjectStore  # noqa: PLC0415 # as above
-
-        return zarr.open_group(ObjectStore(self.store), mode="r+", use_consolidated=False)
 
     def _create_measurements(self, plan: CubePlan) -> None:
         for measurement in plan.measurements:
@@ -339,9 +334,7 @@ class ZarrCube:
             )
 
     def _create_coordinates(self, plan: CubePlan, coordinates: Sequence["Coordinate"]) -> None:
-        from pixel_gather.report.row_coordinates import chunk_rows  # noqa: PLC0415 # see above
-
-        rows = chunk_rows(plan.n_rows) if plan.append is None else plan.append.chunk_rows
+        rows = _chunk_rows(plan)
 
         def create(each: "Coordinate") -> None:
             put_metadata(
@@ -357,15 +350,16 @@ class ZarrCube:
 
         _each_in_threads(create, coordinates)
 
-    def _write_rows(self, start: int, values: Mapping[str, "Values"]) -> None:
-        group = self._group()
+    def _write_rows(
+        self, plan: CubePlan, coordinates: Sequence["Coordinate"], start: int, values: Mapping[str, "Values"]
+    ) -> None:
+        chunk_rows = _chunk_rows(plan)
 
-        def write(name: str, rows: "Values") -> None:
-            array: Any = group[name]
-            array = array.with_config({"write_empty_chunks": True})  # or zarr-python deletes empty chunks
-            array[start : start + len(rows)] = rows
+        def write(each: "Coordinate") -> None:
+            rows = np.asarray(values[each.name], dtype=object if each.dtype == "string" else each.dtype)
+            put_rows(self.store, each.name, start, rows, chunk_rows=chunk_rows, fill_value=each.fill)
 
-        _each_in_threads(lambda item: write(*item), values.items())
+        _each_in_threads(write, coordinates)
 
     def _completed(self, plan: CubePlan, report: "Report") -> bytes:
         """Write the arrays' last attributes. Return the group's metadata of the complete cube."""
@@ -413,6 +407,13 @@ class ZarrCube:
 
     def _failed(self, verb: str, error: Exception) -> StoreError:
         return StoreError(f"{self.place} could not be {verb}: {said_of_place(error)}")
+
+
+def _chunk_rows(plan: CubePlan) -> int:
+    """Return the number of rows in a chunk of every coordinate."""
+    from pixel_gather.report.row_coordinates import chunk_rows  # noqa: PLC0415 # see above
+
+    return chunk_rows(plan.n_rows) if plan.append is None else plan.append.chunk_rows
 
 
 def _codecs_of(plan: CubePlan, measurement: Measurement) -> Codecs:

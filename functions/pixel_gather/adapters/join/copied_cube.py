@@ -17,9 +17,10 @@ import obstore
 import xxhash
 from obstore.exceptions import AlreadyExistsError, BaseError
 
+from pixel_gather.adapters.cube.array_chunks import put_array, write_small_array
 from pixel_gather.adapters.cube.row_table import ROWS_KEY, shards_below, write_row_table
 from pixel_gather.adapters.cube.zarr_cube import RECEIPT_KEY, ROOT_KEY
-from pixel_gather.adapters.cube.zarr_metadata import gather_of, put_array, write_small_array
+from pixel_gather.adapters.cube.zarr_metadata import gather_of
 from pixel_gather.adapters.join.map_arrays import map_arrays
 from pixel_gather.adapters.join.read_members import IN_FLIGHT, MemberReader
 from pixel_gather.adapters.object_store.object_store import Store, open_place, split_href
@@ -262,11 +263,9 @@ def _write_rows(store: Store, members: Sequence[Member], name: str, values: Valu
     put_array(
         store,
         name,
-        values=values,
-        shape=values.shape,
+        values,
         chunks=(CHUNK_ROWS, *values.shape[1:]),
-        dtype=str if values.dtype == object else values.dtype,
         fill_value=fill_of(name, values.dtype),
-        dimension_names=dims_of(name, values, members[0].dims[0]),
+        dims=dims_of(name, values, members[0].dims[0]),
         attributes=coordinate_attributes(members, name),
     )

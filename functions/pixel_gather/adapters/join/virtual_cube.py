@@ -75,7 +75,7 @@ class VirtualCube:
     async def add(self, batch: ReferredRows) -> None:
         """Add the next rows."""
         values = table_values(self.plan, batch.rows, batch.outcomes)
-        await self.staged.write_rows(batch.start, {each.name: values[each.name] for each in self.coordinates})
+        await self.staged.write_rows(self.plan, self.coordinates, batch.start, values)
         names = [each.name for each in self._differences(everything=True)]
         self.differences.append({name: values[name] for name in names})
         for row, outcomes in zip(batch.rows, batch.outcomes, strict=True):
@@ -95,7 +95,7 @@ class VirtualCube:
             values = {
                 each.name: np.concatenate([some[each.name] for some in self.differences]) for each in wanted
             }
-            await self.staged.write_rows(0, values)
+            await self.staged.write_rows(self.plan, wanted, 0, values)
         await self.staged.complete(self.plan, report)
         return report
 
