@@ -11,7 +11,7 @@ from pixel_gather.ranking.forecast import Forecast
 from pixel_gather.ranking.ladder import LevelCost
 
 _GETS_PER_FILE: Final = 2
-"""One for the header, one for the tiles. If the coarsest overview is right behind the header, one is enough."""
+"""One for the header, one for the tiles. If the coarsest overview follows the header, one is enough."""
 
 _TITLES: Final = (
     "level",
