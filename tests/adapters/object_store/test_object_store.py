@@ -11,6 +11,7 @@ import pytest
 from obstore.exceptions import PermissionDeniedError
 from obstore.store import HTTPStore, S3Store
 
+from pixel_gather.adapters.object_store import object_store
 from pixel_gather.adapters.object_store.object_store import (
     Fetched,
     Objects,
@@ -111,7 +112,8 @@ CASES = [
     Case("503 for ever", (BUSY,) * 9, Status.TIMED_OUT, 5),
     Case("429 for ever", (Answer(status=429),) * 9, Status.TIMED_OUT, 5),
     Case("500 for ever", (Answer(status=500),) * 9, Status.TIMED_OUT, 5),
-    Case("cut off for ever", (CUT,) * 9, Status.TIMED_OUT, 3),
+    Case("cut off for ever", (CUT,) * 9, Status.TIMED_OUT, 5),
+    Case("busy, then cut off for ever", (BUSY, BUSY, *(CUT,) * 9), Status.TIMED_OUT, 5),
     Case(
         "other version",
         (Answer(body=b"x" * 10, headers=WHOLE | {"ETag": '"2"'}),),
@@ -150,8 +152,14 @@ def test_get_range_gives_each_failure_its_code(case: Case) -> None:
 
 @pytest.mark.parametrize(
     ("answers", "n_requests"),
-    [((BUSY, BUSY), 3), ((Answer(status=429),), 2), ((CUT, CUT), 3), ((Answer(status=500),), 2)],
-    ids=["503", "429", "cut off twice", "500"],
+    [
+        ((BUSY, BUSY), 3),
+        ((Answer(status=429),), 2),
+        ((CUT, CUT), 3),
+        ((Answer(status=500),), 2),
+        ((BUSY, BUSY, CUT, CUT), 5),
+    ],
+    ids=["503", "429", "cut off twice", "500", "busy and cut off"],
 )
 def test_get_range_tries_again_and_counts_it(answers: tuple[Answer, ...], n_requests: int) -> None:
     """A store that is busy for a moment costs a retry, not a row."""
@@ -161,6 +169,20 @@ def test_get_range_tries_again_and_counts_it(answers: tuple[Answer, ...], n_requ
 
     assert bytes(fetched.content) == CONTENT[10:20]
     assert (cost.requests, cost.retries) == (n_requests, n_requests - 1)
+
+
+def test_errors_that_earn_few_retries_are_counted_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy store before them costs them none."""
+
+    def judged(error: Exception) -> tuple[Status, str, int]:
+        is_busy = "503" in str(error)
+        return Status.TIMED_OUT, "busy" if is_busy else "odd", 99 if is_busy else 1
+
+    monkeypatch.setattr(object_store, "judge", judged)
+    with serving(first(BUSY, BUSY, CUT)) as server:
+        assert bytes(get(f"{server.root}/a.tif").content) == CONTENT[10:20]
+    with serving(first(CUT, CUT)) as server, pytest.raises(SourceError, match="odd"):
+        get(f"{server.root}/a.tif")
 
 
 def test_get_range_never_sends_a_weak_etag_but_compares_it() -> None:

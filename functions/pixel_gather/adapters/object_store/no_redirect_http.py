@@ -160,7 +160,7 @@ class FixedHost:
         except urllib3.exceptions.TimeoutError as error:
             raise HttpRefusedError(Status.TIMED_OUT, "no answer in time", _MANY) from error
         except urllib3.exceptions.HTTPError as error:
-            raise HttpRefusedError(Status.TIMED_OUT, "the request failed", 2) from error
+            raise HttpRefusedError(Status.TIMED_OUT, "the request failed", _MANY) from error
         if answer.status != 206:  # noqa: PLR2004 # Partial Content
             raise _refusal(answer.status)
         if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":

@@ -9,6 +9,7 @@ import functools
 import logging
 import os
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -230,7 +231,7 @@ class Objects:
         wanted = Wanted(start=start, stop=stop, if_match=_strong(etag))
         root, path = split_href(href)
         back_end = self._opened(root, href)
-        attempt = 0
+        failures = Counter[str]()
         while True:
             if self.pace is not None:
                 await self.pace.turn(root)
@@ -238,15 +239,16 @@ class Objects:
             try:
                 answer = await back_end.get(path, wanted, cost)
             except STORE_ERRORS as error:
-                attempt += 1
                 status, reason, tries = judge(error)
                 if reason == PAST_THE_END and start == 0:
                     reason = EMPTY
-                if attempt > min(tries, self.settings.max_retries):
+                failures[reason] += 1
+                n_failed = failures.total()
+                if failures[reason] > tries or n_failed > self.settings.max_retries:
                     raise SourceError(reason, href=href, status=status) from error
                 cost.retries += 1
-                _log.debug("%s: %s; try %d follows", href, reason, attempt + 1)
-                await asyncio.sleep(self._pause_s(attempt))
+                _log.debug("%s: %s; try %d follows", href, reason, n_failed + 1)
+                await asyncio.sleep(self._pause_s(n_failed))
                 continue
             cost.nbytes += answer.content.nbytes
             if etag is not None and answer.etag != etag:

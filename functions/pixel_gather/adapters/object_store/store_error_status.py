@@ -70,7 +70,7 @@ _BY_TEXT: Final[tuple[tuple[tuple[str, ...], _Verdict], ...]] = (
         (Status.UNSUPPORTED, "the server does not answer byte ranges", 0),
     ),
     (("Requested ",), (Status.UNSUPPORTED, "the server answers with another range", 0)),
-    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", 2)),
+    (("kind: Interrupted",), (Status.TIMED_OUT, "the connection broke while bytes were arriving", _MANY)),
     # Listings have no class of their own for these.
     (("status code: 403",), (Status.DENIED, "the store refused to list it (403)", 0)),
     (("status code: 401",), (Status.DENIED, "the store wants credentials (401)", 0)),
@@ -84,7 +84,7 @@ _THROTTLING: Final = ("status code: 503", "status code: 429", "SlowDown")
 
 
 def judge(error: Exception) -> tuple[Status, str, int]:
-    """Return the status, a sentence, and how many retries are worthwhile."""
+    """Return the status, a sentence, and how many retries are worthwhile after errors of this kind."""
     if isinstance(error, HttpRefusedError):
         return error.status, error.reason, error.tries
     text = str(error)
