@@ -25,7 +25,7 @@ from pixel_gather.estimate.pricing import USD_PER_GB_S
 from pixel_gather.metric_names import SOURCES_FAILED, SOURCES_READ, SPENT_USD
 
 _FAILED_PERCENT: Final = 5
-"""Of the sources read in 5 minutes."""
+"""Percent of the sources read in 5 minutes."""
 
 _NEAR_TIMEOUT: Final = 0.8
 """The share of its time-out that a worker may take."""

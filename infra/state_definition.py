@@ -101,7 +101,7 @@ class StateDefinition(Construct):
             plan: Reads headers and cuts the shards.
             shards: The same function in several sizes, the smallest first. The plan chooses one.
             finish: Completes the cube.
-            names: Of the states.
+            names: Names of the states.
             has_rounds: Whether finish answers with a verdict, as plan does, and may plan the Map again.
         """
         super().__init__(scope, construct_id)

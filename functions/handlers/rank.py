@@ -48,7 +48,7 @@ class _LargerError(Exception):
 @dataclass(slots=True)
 class _List:
     digest: str = ""
-    """Of the list of scenes; empty until it was read."""
+    """Digest of the list of scenes; empty until it was read."""
 
 
 @dataclass(frozen=True, slots=True)

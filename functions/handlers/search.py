@@ -110,7 +110,7 @@ class _Service:
 
     @property
     def etag(self) -> str:
-        """Of the catalog."""
+        """ETag of the catalog."""
         return self.catalog.newest().etag or _NO_ETAG
 
 

@@ -186,7 +186,7 @@ class CubeStore(Protocol):
         """Write the list that a search found beside the arrays.
 
         Args:
-            plan: Of the gather or the append.
+            plan: Plan of the gather or the append.
             content: A Parquet file, from `pixel_gather.ports.SourceTable.found_list`.
         """
 

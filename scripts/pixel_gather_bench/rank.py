@@ -142,10 +142,10 @@ def draw_scenes(
 
     Args:
         ranking: Its first scenes are drawn.
-        pictures: Of these scenes.
+        pictures: Pictures of these scenes.
         other: The same scenes at another precision, drawn behind.
         path: A PNG.
-        label: Of the values.
+        label: Label of the values.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 # as above
 

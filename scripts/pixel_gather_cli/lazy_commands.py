@@ -26,13 +26,13 @@ class LazyCommands(click.Group):
         """Import nothing.
 
         Args:
-            arguments: Of `click.Group`.
+            arguments: Arguments of `click.Group`.
             summaries: First sentence of each command's help, by name. A test compares them.
             prefix: Of the modules' and the commands' names: ``bench_`` for the module ``bench_name``.
             default: The command to run if the first argument is not a command. Its options are shown in the
                 group's help.
             before_import: Called before a command is imported. May raise.
-            options: Of `click.Group`.
+            options: Options of `click.Group`.
         """
         super().__init__(*arguments, **options)
         self.summaries = summaries

@@ -15,7 +15,7 @@ from pixel_gather.version import __version__
 
 LIBRARY: Final = "pixel_gather"
 COMMAND: Final = "pixel_gather_cli"
-"""Names of the loggers. The command's own goes to the file alone: a terminal shows what it says anyway."""
+"""Names of the loggers. The command's own log goes only to the file: the terminal shows its messages."""
 
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _OPENED: Final[list[logging.Handler]] = []
@@ -40,7 +40,7 @@ def log_options() -> list[click.Option]:
 
 @contextmanager
 def closing_logs() -> Iterator[None]:
-    """End what the options have begun, so that the next command of this process does not log there."""
+    """Close the logs that the options opened. Otherwise the next command here would write there."""
     try:
         yield
     finally:

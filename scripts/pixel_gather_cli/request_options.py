@@ -91,10 +91,14 @@ _SCENES = (
     click.option("--stac", metavar="URL", help="Scenes that this STAC API finds where the window lies."),
     click.option("--items", metavar="FILE", help="Scenes of a file of STAC items instead."),
     click.option("--catalog", metavar="FILE", help="Scenes of what pixel-gather catalog wrote instead."),
-    click.option("--assets", metavar="NAMES", help="Of each scene, such as red,nir or nir=B08,scl."),
-    click.option("--collection", multiple=True, metavar="ID", help="Of scenes; may be given again."),
-    click.option("--datetime", metavar="TIME", help="Of scenes: 2024, 2024-06/2024-08."),
-    click.option("--where", metavar="TEXT", help="Of scenes, such as 'eo:cloud_cover<40'."),
+    click.option(
+        "--assets", metavar="NAMES", help="Assets to read of each scene, such as red,nir or nir=B08,scl."
+    ),
+    click.option(
+        "--collection", multiple=True, metavar="ID", help="Only scenes of this collection. Can be repeated."
+    ),
+    click.option("--datetime", metavar="TIME", help="Only scenes of this time: 2024, or 2024-06/2024-08."),
+    click.option("--where", metavar="TEXT", help="Only scenes that meet this, such as 'eo:cloud_cover<40'."),
 )
 _SCENE_FIELDS = {"stac": ("stac", "api"), "items": ("stac", "items"), "catalog": ("catalog", "file")}
 """Option to kind and field of ``sources``."""
@@ -138,7 +142,11 @@ _OUTPUT = (
     ),
     click.option("--archive", metavar="NAME", help="Make a cube like the others of this archive."),
     click.option("--zfp-tolerance", type=float, metavar="ERROR", help="Largest error with --codec zfp."),
-    click.option("--no-report", is_flag=True, help="Draw no report; pixel-gather report CUBE does it later."),
+    click.option(
+        "--no-report",
+        is_flag=True,
+        help="Draw no report. 'pixel-gather report CUBE --to DIR' draws it later.",
+    ),
     click.option(
         "--times-source",
         type=float,

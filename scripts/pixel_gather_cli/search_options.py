@@ -23,23 +23,35 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option("--point", type=Numbers("LON,LAT", kind=float), help="Scenes that hold this point."),
             click.option("--geojson", metavar="FILE", help="Scenes that meet a GeoJSON shape."),
-            click.option("--datetime", metavar="TIME", help="2024, 2024-06/2024-08, 2024-06-01T00:00:00Z/.."),
+            click.option(
+                "--datetime", metavar="TIME", help="Such as 2024, 2024-06/2024-08, 2024-06-01T00:00:00Z/.."
+            ),
             click.option(
                 "--where",
                 metavar="TEXT",
                 help="Conditions, such as 'eo:cloud_cover<40 and platform=landsat-8'.",
             ),
             click.option(
-                "--collection", "collections", multiple=True, metavar="ID", help="May be given again."
+                "--collection",
+                "collections",
+                multiple=True,
+                metavar="ID",
+                help="Only scenes of this collection. Can be repeated.",
             ),
-            click.option("--id", "ids", multiple=True, metavar="ID", help="Of a scene; may be given again."),
+            click.option(
+                "--id",
+                "ids",
+                multiple=True,
+                metavar="ID",
+                help="Only the scene with this ID. Can be repeated.",
+            ),
             click.option(
                 "--most",
                 default=100_000,
                 type=click.IntRange(min=1),
                 show_default=True,
                 metavar="N",
-                help="More scenes are refused.",
+                help="Refuse a search that finds more than N scenes.",
             ),
         )
     ):

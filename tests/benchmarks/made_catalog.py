@@ -35,7 +35,7 @@ def write_made_up(folder: Path, n: int, *, n_links: int = N_IMAGES) -> None:
     Args:
         folder: Gets ``catalog.columns`` and its items.
         n: Scenes.
-        n_links: Of each scene.
+        n_links: Number of links of each scene.
     """
     columns = _columns(n)
     order = order_of(columns)

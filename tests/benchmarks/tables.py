@@ -30,7 +30,7 @@ def tables(pieces: Sequence[Sequence[Measurement]], *, cores: int) -> Iterator[s
 
     Args:
         pieces: What was measured by one call each. Ratios are formed within one, round by round.
-        cores: Of the machine that measured.
+        cores: Cores of the machine that measured.
     """
     compared = dict.fromkeys(each.setting.comparison for piece in pieces for each in piece)
     for comparison in compared:

@@ -312,7 +312,7 @@ def run(
 
     Args:
         n_files: Number of sources.
-        seed: Of everything that is random here. The order of requests is not.
+        seed: Seed of everything that is random here. The order of requests is not.
         failing: Share of the requests that fail.
         n_kills: Most processes that are killed.
         sources: From `made_sources`.

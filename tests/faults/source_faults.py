@@ -166,7 +166,8 @@ FAULTS: Final = (
     ),
     SourceFault(
         id="403",
-        injected="403 AccessDenied, as S3 says of a missing object to who may not list",
+        injected="403 AccessDenied, which S3 answers for a missing object if the caller may not list the "
+        "bucket",
         behaviour=_always(403, "AccessDenied"),
         expected=Status.DENIED,
         reason="403",
@@ -180,7 +181,7 @@ FAULTS: Final = (
     ),
     SourceFault(
         id="other-region",
-        injected="301 PermanentRedirect, as of a bucket in another Region",
+        injected="301 PermanentRedirect, which S3 answers for a bucket in another Region",
         behaviour=_always(301, "PermanentRedirect"),
         expected=Status.DENIED,
         reason="Region",

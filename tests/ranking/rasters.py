@@ -29,8 +29,8 @@ def make_cog(
     Args:
         path: Where to.
         pixels: (y, x).
-        resampling: Of the overviews.
-        size: Of a pixel, in metres.
+        resampling: Resampling of the overviews.
+        size: Size of a pixel, in metres.
         nodata: None for none.
         scaling: Scale and offset.
         options: Other options of GDAL's COG driver.

@@ -44,7 +44,7 @@ def event(
     Args:
         method: GET or POST.
         target: Path below the API's address, and parameters.
-        body: Of a POST.
+        body: Body of a POST.
         domain: Host of the API's address.
         base: Base path of a domain of one's own; the path is without the stage there.
     """

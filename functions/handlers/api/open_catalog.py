@@ -38,13 +38,13 @@ class Found:
     """What one search found, as much of it as one answer holds."""
 
     parts: list[Any]
-    """Of each scene, what the answer says of it."""
+    """What the answer says of each scene."""
 
     next: Position | None
     """Where the next page begins; None where this is the last one."""
 
     etag: str
-    """Of the catalog that was searched."""
+    """ETag of the catalog that was searched."""
 
 
 class OpenCatalog:

@@ -53,7 +53,7 @@ def ranking_name(given: Mapping[str, Any], list_digest: str, *, salt: str = "") 
 
     Args:
         given: The request's body.
-        list_digest: Of the list of scenes; empty if it could not be read in time.
+        list_digest: Digest of the list of scenes; empty if it could not be read in time.
         salt: Makes a name of its own.
     """
     content = json.dumps([given, list_digest, salt], sort_keys=True, ensure_ascii=False)

@@ -23,7 +23,7 @@ NO_COLLECTION: Final = "none"
 """What the API calls the collection of scenes that name none, as STAC asks for a name."""
 
 LARGEST_ANSWER_NBYTES: Final = 5_000_000
-"""Of all scenes in one answer. Lambda answers 6 MB at most; the rest is for links."""
+"""Largest size of all scenes in one answer. Lambda answers 6 MB at most; the rest is for links."""
 
 CONFORMANCE: Final = (
     "https://api.stacspec.org/v1.0.0/core",
@@ -71,9 +71,9 @@ def collection(
     Args:
         root: The API's address.
         name: The collection's id.
-        box: Of its scenes, unwrapped.
-        start_us: Of its first scene.
-        stop_us: Of its last scene.
+        box: Box of its scenes, unwrapped.
+        start_us: Time of its first scene, in microseconds since 1970.
+        stop_us: Time of its last scene, likewise.
     """
     address = f"{root}/collections/{quote(name, safe='')}"
     return {
@@ -129,7 +129,7 @@ def item_page(
 
     Args:
         root: The API's address.
-        items: Of the page, by `item_document`.
+        items: The items of the page, made by `item_document`.
         after: Where the next page begins; None where this is the last.
         method: GET or POST, as the page was asked for.
         path: Which was asked.

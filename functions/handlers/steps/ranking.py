@@ -15,13 +15,13 @@ from pixel_gather.ranking.ranker import OnScene, Ranker
 from pixel_gather.ranking.rounds import KeptStatistics, RankedScene
 
 MOST_ANSWER_NBYTES: Final = 5_000_000
-"""Of a table's rows. Lambda answers at most 6 MB."""
+"""Largest size of a table's rows. Lambda answers at most 6 MB."""
 
 _NBYTES_PER_PIXEL: Final = 200
-"""Of a function's memory. A pixel that is measured takes up to 100 bytes; the rest is for the process."""
+"""Memory of a function for each pixel. Measuring one takes up to 100 bytes; the rest is for the process."""
 
 TABLE_FIELDS: Final = ("table", "parquet")
-"""Of a large ranking's result: the addresses of its whole table."""
+"""Fields of a large ranking's result with the addresses of its whole table."""
 
 
 def _ignore(_: RankedScene) -> None: ...

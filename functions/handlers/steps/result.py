@@ -27,7 +27,7 @@ async def publish(
     """Write the report unless it is there, and return the gather's result. Safe to run twice.
 
     Args:
-        report: Of the complete cube.
+        report: Report of the complete cube.
         gather: The cube's name.
         deployment: Where it is.
         log: For problems.

@@ -1,8 +1,8 @@
 """What a child that decodes files of others may use: its environment, and limits that it sets on itself.
 
-It sets them before it reads the first byte of a file. Linux enforces all of them. A file may make a decoder
-hang, allocate without end or run injected code. It then has no memory, no time, no files, no sockets and no
-credentials.
+A file may make a decoder hang, allocate without end or run injected code. So the child has no credentials and
+can open no file or socket. Its memory is limited, and so is its CPU time for each request. It sets the limits
+before it reads the first byte of a file. Linux enforces all of them. macOS does not limit memory.
 """
 
 import errno
@@ -31,21 +31,21 @@ def limit_memory(memory_mib: int) -> None:
     if not statm.exists():  # not Linux: macOS does not enforce RLIMIT_AS
         return
     mapped_nbytes = int(statm.read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    limit = mapped_nbytes + memory_mib * _MIB
+    limit = _allowed(resource.RLIMIT_AS, mapped_nbytes + memory_mib * _MIB)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def limit_cpu(seconds: float) -> None:
-    """Let this process use this much more CPU time. Then the kernel ends it."""
+    """Let this process use this much more CPU time. Then the kernel ends it. Each call sets a new limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = math.ceil(used.ru_utime + used.ru_stime + seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+    soft = _allowed(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + seconds) + 1)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 def lock_files() -> None:
-    """Forbid opening files and sockets, and writing files.
+    """Forbid this process to open files and sockets, and to write files.
 
-    The channel to the parent and PROJ's database stay open.
+    What is open already stays open: the channel to the parent, and PROJ's database in GDAL's child.
     """
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -59,6 +59,12 @@ def lock_files() -> None:
             if error.errno == errno.EMFILE:
                 return
             raise
+
+
+def _allowed(kind: int, wanted: int) -> int:
+    """Return a limit that is not above the user's own: a process may not raise that one."""
+    hard = resource.getrlimit(kind)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 
 
 def _open_files() -> list[int]:

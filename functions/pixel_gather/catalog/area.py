@@ -117,7 +117,7 @@ class Area:
     """
 
     box: Box
-    """Of the whole area; west > east where it crosses the antimeridian."""
+    """Box around the whole area; west > east if it crosses the antimeridian."""
 
     geometry: "BaseGeometry | None" = None
     """The shape, unwrapped as ``box`` is; None where the box is all of it."""

@@ -160,7 +160,7 @@ def matches_in(block: Columns, query: SceneQuery, *, first_row: int, collections
     Args:
         block: Its columns.
         query: What is wanted.
-        first_row: Of the block, in the catalog.
+        first_row: First row of the block, in the catalog.
         collections: Names behind the column ``collection``.
     """
     in_area = np.flatnonzero(_meets(block, query))
@@ -186,7 +186,7 @@ def columns_of(keys: Sequence[SceneKey], collections: dict[str, int]) -> Columns
     """Return the columns of scenes in the order given.
 
     Args:
-        keys: Of the scenes.
+        keys: Keys of the scenes.
         collections: Numbers by name; new names are added.
 
     Raises:

@@ -35,7 +35,7 @@ OF_DUPLICATES: Final = frozenset(
 """Properties that are looked at."""
 
 _SAME_SHARE: Final = 0.95
-"""Of two boxes' union that their intersection covers."""
+"""Share of two boxes' union that their intersection covers."""
 
 _DIGITS: Final = 4000
 """Python reads no longer number."""

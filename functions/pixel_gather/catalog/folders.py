@@ -27,7 +27,7 @@ class FolderListing:
     """What became of listing one folder."""
 
     href: str
-    """Of the folder, with its closing slash."""
+    """Address of the folder, with its closing slash."""
 
     images: Mapping[str, str] = field(default_factory=dict)
     """Hrefs by path in the folder."""
@@ -61,7 +61,7 @@ def with_images(item: Item, listings: Mapping[str, FolderListing]) -> Item:
 
     Args:
         item: A STAC item.
-        listings: Of its folders, by href.
+        listings: What its folders hold, by href.
     """
     folders = folders_of(item)
     assets: dict[str, Any] = {}

@@ -35,7 +35,7 @@ _US_PER_DEGREE: Final = 240_000_000
 """The sun takes four minutes for a degree of longitude."""
 
 _MOST_DIGITS: Final = 9
-"""Of a band's number."""
+"""Longest number of a band."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,8 +135,8 @@ class Schedule:
 
         Args:
             tick_us: Time of the tick, in microseconds since 1970-01-01 UTC. Later scenes are left out.
-            datetime: Of the search that an earlier tick has begun and not ended. It is asked again, so that
-                the unfinished cube is completed.
+            datetime: Time range of the search that an earlier tick has begun and not ended. The search is
+                repeated, so that the unfinished cube is completed.
         """
         given = self._for_new_cube(self.request)
         return self._searching(given, since_us=None, until_us=tick_us, datetime=datetime)

@@ -87,7 +87,7 @@ def is_wanted(item: Mapping[str, Any], key: SceneKey, wanted: SearchCriteria) ->
 
     Args:
         item: A STAC item.
-        key: Of the item.
+        key: Key of the item.
         wanted: What is looked for. An item without a collection is of any collection.
     """
     is_named = not wanted.ids or key.id in wanted.ids

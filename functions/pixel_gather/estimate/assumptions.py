@@ -54,7 +54,7 @@ CPU_PER_ROW: Final = Figure(
 )
 """The rest after requests, Python around a source, plan and finish: hand-overs, digests, the store and the
 kernel. With decoding, statistics and compression below, all figures make 5.3 CPU s per 1,000 decoded tiles.
-5.54 were measured in the same rounds."""
+5.54 were measured in the same rounds. tests/benchmarks/README.md has later runs."""
 
 TLS: Final = Figure(370e6, "B/s", "measured: TLS costs 1.1 ms of CPU for 406 KB")
 COMPRESSING: Final = Figure(420e6, "B/s", "measured: decision 0003, blosc-lz4, one vCPU of x86")

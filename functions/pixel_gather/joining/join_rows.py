@@ -61,7 +61,7 @@ def dims_of(name: str, values: Values, dim: str) -> tuple[str, ...]:
     """Return the names of a coordinate's axes.
 
     Args:
-        name: Of the coordinate. A transform has six numbers for each source.
+        name: Name of the coordinate. A transform has six numbers for each source.
         values: Its values.
         dim: Name of the rows' axis.
     """

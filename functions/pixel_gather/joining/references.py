@@ -40,7 +40,7 @@ def references_of(members: Sequence[Member], *, first_row: int) -> Iterator[Refe
     """Yield the shards of members whose rows follow each other.
 
     Args:
-        members: Of one kind.
+        members: Cubes of one kind.
         first_row: The first member's first row. It is the start of a shard.
     """
     at = first_row

@@ -83,7 +83,7 @@ def make_catalog(
         sentinel2_index: The public Sentinel-2 index, CSV, gzipped or not.
         sources: As a request's ``sources``: footprint, grid and bands are read from the headers.
         search: What is looked for by ``stac`` and ``cmr``: the keyword arguments of `SearchCriteria.of`.
-        collection: Of scenes made from headers.
+        collection: Name of the collection for scenes made from headers.
         add: Keep what the catalog holds; of a scene with the same collection and id, the new one stays.
         settings: How this machine is used.
         on_progress: Called with the number of scenes so far.

@@ -47,7 +47,7 @@ def export(
         stretch: Values of black and white in pictures. Default: percentiles 2 to 98 of up to 64 rows; in
             colour the lower quartile of each row's own, as clouds would make the land dark.
         colormap: A colour map of matplotlib for one measurement, such as ``viridis``. Default: greys.
-        frames_per_second: Of animations.
+        frames_per_second: Frames per second of animations.
         stores: How to access S3.
 
     Returns:

@@ -87,7 +87,7 @@ _SHARDS_IN_FLIGHT: Final = 2
 
 
 type Table = SqliteSourceTable | StoredTable
-"""The list of a request, or that of a cube which is gathered again."""
+"""The sources in a request's list, or those of a cube that is gathered again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,10 @@ class Settings:
     """Largest decoded size of one shard. Two shards are in memory at a time."""
 
     draws_report: bool = True
-    """Whether to write the report and ``view.html`` beside the arrays. The report takes seconds."""
+    """Whether to write any page beside the arrays. False writes neither the report nor ``view.html``.
+
+    To leave out only the report, which takes seconds, use the request's ``output.report``.
+    """
 
     def __post_init__(self) -> None:
         """Refuse numbers that are not positive integers."""
@@ -552,7 +555,7 @@ async def opened_job(
         request: The request; None where there is no window.
         found_list: What an earlier run of the request found; it is read instead of searching.
         table: The list itself. Then neither the request's list nor its header index is read.
-        over: Returns what sources are read through, such as a cache, of the clients.
+        over: Wraps the clients, for example in a cache. Sources are read through what it returns.
     """
     limiter = AdaptiveLimiter(fixed=settings.concurrency)
     objects = Objects(settings.stores, pace=limiter)

@@ -36,7 +36,7 @@ class Seen:
 
     rows: Sequence[CubeRow]
     versions: Sequence[Sequence[Version]]
-    """Of each row and slot."""
+    """One for each row and slot."""
 
     are_same: Sequence[Sequence[bool]] | None
     """Whether the pixels of each row and measurement are those of the cube. None if they were not read."""

@@ -76,8 +76,8 @@ def rank(
         precision: The largest standard error that is good enough, ``coarse``, ``exact``, or ``every:5``.
         order: ``desc`` for the highest value first, or ``asc``.
         top: How many places have to be decided. All scenes are listed.
-        bands: Which band of the list, or asset of the catalog, each name in ``by`` is.
-        raw: Leave scale and offset out.
+        bands: The band of the list, or the asset of the catalog, that each name in ``by`` stands for.
+        raw: Whether to use stored values, without scale and offset.
         statistics: A file that keeps statistics, so that a second ranking reads nothing.
         check_kept: Ask whether the files of kept statistics are still the same: one small request a file.
         limits: ``{"usd": 0.5, "seconds": 60}``: refuse a ranking whose forecast, after its first scene, is
@@ -85,7 +85,7 @@ def rank(
         settings: How this machine is used.
 
     Raises:
-        RequestError: A field is wrong; its name is said.
+        RequestError: A field is wrong. The error names it.
         BudgetError: The forecast is over a limit.
         StoreError: The kept statistics cannot be read or written.
         DeniedError: There are no AWS credentials, or the requested profile does not exist.

@@ -45,8 +45,8 @@ def rows_where(
         where: Conditions such as ``cloud_cover < 20 and platform == 'S2A'`` or ``time >= 2024-05-01``: the
             operators are ``< <= > >= == != in``, joined by ``and``. A missing value meets none. A coordinate
             with one value for each measurement must meet its condition in all of them.
-        group: Of joined cubes: the group, where there are several.
-        version: Of joined cubes: the version; None for the latest.
+        group: Name of the group, if joined cubes have several.
+        version: Version of joined cubes; None for the latest.
         stores: How to access S3.
 
     Raises:
@@ -92,8 +92,8 @@ def presence(
         by: ``day``, ``solar-day``, ``month`` or the name of a coordinate; several with commas between, such
             as ``day,tile``. Days and months are those of UTC, without gaps from the first to the last. A
             solar day is that of the sun at the middle of the window. Joined cubes also have ``member``.
-        group: Of joined cubes: the group, where there are several.
-        version: Of joined cubes: the version; None for the latest.
+        group: Name of the group, if joined cubes have several.
+        version: Version of joined cubes; None for the latest.
         stores: How to access S3.
 
     Raises:

@@ -56,7 +56,7 @@ def search(
         datetime: Such as ``2024``, ``2024-06/2024-08`` or ``2024-06-01T00:00:00Z/..``.
         where: Conditions on properties: ``eo:cloud_cover<40 and platform=sentinel-2a``, or an object.
         collections: Ids; all collections if none are given.
-        ids: Of scenes.
+        ids: IDs of the scenes to find.
         duplicates: Keep the latest processing of each scene, keep all, or refuse.
         most: More scenes than this are refused.
         expand: List the folders of scenes that name a folder instead of images. Each image is then an asset.

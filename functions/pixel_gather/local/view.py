@@ -135,7 +135,7 @@ def view(
 
     Args:
         cube: A folder, or ``s3://bucket/prefix``, of a cube, of joined cubes or of a virtual cube.
-        group: Of joined cubes: the group, where there are several.
+        group: Name of the group, if joined cubes have several.
         open_browser: Open the page in the default browser. On a machine without one, the address is in
             ``url`` all the same.
         stores: How to access S3.
@@ -167,7 +167,7 @@ def serving_cube(
 
     Args:
         place: A folder, or ``s3://bucket/prefix``.
-        group: Of joined cubes: the group, where there are several.
+        group: Name of the group, if joined cubes have several.
         stores: How to access S3.
 
     Raises:

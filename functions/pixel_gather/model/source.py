@@ -35,7 +35,7 @@ class SearchCost:
     """Asked of an API."""
 
     n_gets: int = 0
-    """Of the files of a catalog."""
+    """Requests for the files of a catalog."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

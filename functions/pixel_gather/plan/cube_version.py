@@ -23,7 +23,7 @@ class CubeVersion:
     """Sources that it added."""
 
     n_failed: int
-    """Of those, the ones that could not be read."""
+    """How many of them could not be read."""
 
     n_skipped: int
     """Sources of its list that the cube had already."""

@@ -26,7 +26,7 @@ _READERS: Final = {
     "deflate": "zarr-python opens it; zarrita, and zarrs with a feature, have its codecs; TensorStore and "
     "GDAL lack them",
 }
-"""Of tiles without a predictor. All others need imagecodecs."""
+"""Which programs read tiles without a predictor, by compression. All other tiles need imagecodecs."""
 
 _AT_A_CORNER: Final = Window(col_off=0, row_off=0, width=1, height=1)
 _WITH_IMAGECODECS: Final = (
@@ -53,7 +53,7 @@ def check_passes(header: Header, window: Window, coding: TileCoding | None) -> N
     """Refuse a source whose tiles cannot be chunks of an array of such tiles.
 
     Args:
-        header: Of the source.
+        header: Header of the source.
         window: In its pixels.
         coding: How the tiles of the array are stored. None if any coding will do.
 
@@ -100,7 +100,7 @@ def check_sample(
         request: The request. Nothing is checked with another codec.
         template: The template's header.
         window: On the template.
-        headers: Of all sampled sources.
+        headers: Headers of all sampled sources.
 
     Raises:
         RequestError: The field is ``output.codec``. The message names the first source and property in the
@@ -145,7 +145,7 @@ def layout_of(
         request: The request.
         drafts: One for each slot.
         shape: (row, y, x) of the cube.
-        sizes: Of `pixel_gather.plan.layout.tile_layout`.
+        sizes: As for `pixel_gather.plan.layout.tile_layout`.
 
     Raises:
         RequestError: Tiles of two slots differ in size, or the request wants other chunks.

@@ -70,7 +70,7 @@ def warnings_of_claims(
     """Say where a catalog claims another scale, offset or nodata of a source than its file declares.
 
     Args:
-        slot: Of the sources.
+        slot: The measurement of the sources.
         sources: The sample.
         opened: The header of each, or why there is none.
     """

@@ -31,7 +31,7 @@ class Forecast:
     requests: float
     nbytes: float
     seconds: float
-    """Of one function of one vCPU."""
+    """Time of one function of one vCPU."""
 
     @property
     def usd(self) -> float:

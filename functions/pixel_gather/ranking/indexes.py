@@ -33,7 +33,7 @@ _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 """Other names of a band. Landsat's B4 is red or nir by satellite, so a request has to name it."""
 
 _MOST_DIGITS: Final = 9
-"""Of a band's number."""
+"""Longest number of a band."""
 
 _OF_PICTURES: Final = {"red": 1, "green": 2, "blue": 3}
 
@@ -42,7 +42,7 @@ def found_band(name: str, bands: Collection[str]) -> str | None:
     """Return which band of a list or scene an expression's name means; None if there is none.
 
     Args:
-        name: Of the expression, without a number after a colon.
+        name: Name of the expression, without a number after a colon.
         bands: The names that there are.
     """
     lower = {each.lower(): each for each in bands}

@@ -33,7 +33,7 @@ class LevelBytes(NamedTuple):
     """The area on it."""
 
     nbytes: float
-    """Of the tiles that the area touches."""
+    """Size of the tiles that the area touches."""
 
     why_not: str | None
     """Why a ranking does not read it; None if it does."""
@@ -50,13 +50,13 @@ class LevelCost:
     """Pixels of full resolution along one side of a pixel."""
 
     n_pixels: int
-    """Of the finest band in the area."""
+    """Pixels of the finest band in the area."""
 
     nbytes: int
-    """Of all bands and of the mask, as stored."""
+    """Size of all bands and of the mask, as stored."""
 
     decoded_nbytes: int
-    """Of the area's pixels, all bands and the mask."""
+    """Size of the area's pixels: all bands and the mask."""
 
     why_not: str | None
     """Why a ranking does not read it; None if it does."""

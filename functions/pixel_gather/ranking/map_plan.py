@@ -16,7 +16,7 @@ from pixel_gather.estimate.pricing import (
 from pixel_gather.ranking.forecast import GB_OF_ONE_VCPU, Forecast
 
 _USUAL_TASK_S: Final = 10.0
-"""Of a task where there are enough workers. A shorter one would be mostly the worker's start."""
+"""Time of a task, if there are enough workers. A shorter task would be mostly the worker's start."""
 
 _LONGEST_TASK_S: Final = 120.0
 _MOST_TASKS: Final = 10_000

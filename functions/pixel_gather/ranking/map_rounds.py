@@ -61,7 +61,7 @@ class MapState:
     """A large ranking at the start of one round."""
 
     number: int = 0
-    """Of the round, from 0."""
+    """Number of the round, from 0."""
 
     scenes: list[RankedScene]
     """All of them, in the list's order."""
@@ -135,7 +135,7 @@ async def measure_task(
     """Measure the scenes of one task and write its sidecar. Safe to run twice.
 
     Args:
-        task: Of a round.
+        task: One task of a round.
         control: The ranking's control files.
         number: The round's.
         measure: Reads the scenes.
@@ -199,7 +199,7 @@ def next_round(state: MapState, read: Sequence[int], rounds: Rounds) -> MapState
     get the status lost.
 
     Args:
-        state: Of `merged`, whose scenes are changed.
+        state: What `merged` has returned. Its scenes are changed.
         read: Places of the scenes that the round has read.
         rounds: Decides, with the statistics that are kept.
     """

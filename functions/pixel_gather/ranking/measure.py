@@ -94,7 +94,10 @@ class SceneReader:
     reader: LevelReader
     shapes: Shapes
     on_level: "OnLevel" = field(default=lambda _first, _stop, _nbytes: None)
-    """Told where the tiles lay of a level that was read: first byte, the byte after the last, bytes."""
+    """Called after a level was read, with the place of its tiles in the file.
+
+    Arguments: the first byte, the byte after the last, and the number of bytes.
+    """
 
     gate: PixelGate = field(default_factory=PixelGate)
     """Bounds the pixels of all scenes that are in memory."""
@@ -105,7 +108,7 @@ class SceneReader:
         Args:
             scene: Has all bands.
             step: Which of its levels to read, 0 for the coarsest. None for full resolution.
-            cost: What it takes is added.
+            cost: The requests and bytes of this call are added to it.
 
         Raises:
             SourceError: A file cannot be read, or does not fit the others.
@@ -162,7 +165,7 @@ class SceneReader:
 
         Args:
             scene: Has all bands.
-            cost: What it takes is added.
+            cost: The requests and bytes of this call are added to it.
 
         Raises:
             SourceError: A file cannot be read, or does not fit the others.
@@ -179,7 +182,7 @@ class SceneReader:
         Args:
             scene: Has all bands.
             side: Pixels of the picture's longer side, at most twice as many.
-            cost: What it takes is added.
+            cost: The requests and bytes of this call are added to it.
 
         Raises:
             SourceError: A file cannot be read.

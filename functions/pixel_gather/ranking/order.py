@@ -52,7 +52,7 @@ def undecided(
     """Return which scenes have to be read on: their rank is open, it may be one of the top, and they may err.
 
     Args:
-        found: Of `places`.
+        found: What `places` has returned.
         errors: Standard errors.
         top: How many places have to be decided; None for all.
         bound: Scenes whose standard error is at most this are read no further.

@@ -11,7 +11,7 @@ from pixel_gather.ranking.forecast import Forecast
 from pixel_gather.ranking.ladder import LevelCost
 
 _GETS_PER_FILE: Final = 2
-"""Of the header and of the tiles. They are one if a COG has its coarsest overview behind its header."""
+"""One for the header, one for the tiles. If the coarsest overview follows the header, one is enough."""
 
 _TITLES: Final = (
     "level",
@@ -33,7 +33,7 @@ class RankingPlan:
 
     n_scenes: int
     n_files: int
-    """Of one scene."""
+    """Files of one scene."""
 
     like: str
     """Id of the scene whose headers were read. The others are taken to be like it."""

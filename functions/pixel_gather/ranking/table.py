@@ -36,7 +36,7 @@ COLUMNS: Final = (
     "reason",
     "hrefs",
 )
-"""Of the table. docs/rank.md says what each holds."""
+"""Columns of the table. docs/rank.md says what each holds."""
 
 _TITLES: Final = (
     "rank",
@@ -52,7 +52,7 @@ _TITLES: Final = (
     "requests",
     "status",
 )
-"""Of the table for a terminal."""
+"""Columns of the table for a terminal."""
 
 _GB_OF_A_FUNCTION: Final = 1769 / 1024
 

@@ -31,7 +31,7 @@ def is_below_claim(source: Source | None, stats: BandStats) -> bool:
 
     Args:
         source: What the list says of the source.
-        stats: Of one band of its window.
+        stats: Statistics of one band of its window.
     """
     columns: Mapping[str, object] = {} if source is None else source.columns
     offset, scale = columns.get(OFFSET_CLAIMED), columns.get(_SCALE_CLAIMED)

@@ -188,8 +188,8 @@ def grown_receipt(
     """Return the receipt of a cube after an append.
 
     Args:
-        plan: Of the append.
-        report: Of the whole cube.
+        plan: Plan of the append.
+        report: Report of the whole cube.
         earlier: The cube's receipt before.
         shards: `shard_digests` of all shards that the append has written.
         files: What finish has written beside the arrays.
@@ -242,7 +242,7 @@ def shard_digests(
     It is `digest_of_rows` of the digests that the worker computed. A lost shard has None.
 
     Args:
-        plan: Of the gather or the append.
+        plan: Plan of the gather or the append.
         task: The task.
         result: What its worker has left; None if the shard was lost.
         before: The digests of each measurement of the rows that the shard had before an append.

@@ -25,7 +25,7 @@ from pixel_gather.report.timings import Timings, TimingSummary
 
 _MOST_CAUSES: Final = 100
 _MOST_HREFS: Final = 20
-"""Hrefs kept per cause. The cube's ``status`` and ``href`` name all of them."""
+"""Most hrefs that the report lists for one cause. The cube's ``status`` and ``href`` have all of them."""
 
 _STATUS_NAMES: Final = {each: each.name.lower() for each in Status}
 _SHOWN_HREFS: Final = 3
@@ -292,7 +292,7 @@ class Tally:
     _reads: "array[float]" = field(default_factory=_doubles)
     _bytes: "array[float]" = field(default_factory=_doubles)
     _hashers: list[xxhash.xxh3_128] = field(init=False)
-    # What every row is compared with. The plan computes it anew each time that it is asked.
+    # Kept here because the plan computes it again at each call. Every row is compared with it.
     _crs: str | None = field(init=False)
     _claims_offsets: bool = field(init=False)
     _nodata: Sequence[float | int | None] = field(init=False)

@@ -58,7 +58,7 @@ class _Kind:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Field(_Kind):
     value: Callable[[Any], Any]
-    """Of an outcome, or of a band's statistics."""
+    """Takes the value from an outcome, or from a band's statistics."""
 
 
 def _moment(name: str, what: str) -> _Field:

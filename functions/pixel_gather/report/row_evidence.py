@@ -22,7 +22,7 @@ def evidence_of(plan: CubePlan, values: Mapping[str, Values]) -> Rows:
     """Return consecutive rows and their outcomes.
 
     Args:
-        plan: Of the cube.
+        plan: Plan of the cube.
         values: The columns of `table_values` of these rows.
     """
     table = _Table(plan, values)

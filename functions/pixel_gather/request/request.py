@@ -51,7 +51,7 @@ class _Model(BaseModel):
     @field_validator("*")
     @classmethod
     def _is_text(cls, given: Any) -> Any:
-        """Refuse halves of characters: nothing that is sent or stored can hold them."""
+        """Refuse lone surrogates: they cannot be encoded as UTF-8, so nothing can send or store them."""
         texts = [*given, *given.values()] if isinstance(given, dict) else given
         for each in texts if isinstance(texts, list | tuple) else (texts,):
             if isinstance(each, str) and not each.isascii() and _HALF.search(each):
@@ -376,7 +376,7 @@ class Output(_Model):
     report: bool = Field(
         default=True,
         description="false: draw no report, which takes seconds. The receipt, rows.parquet and view.html are "
-        "written all the same, and pixel-gather report draws one later.",
+        "still written. pixel-gather report CUBE --to DIR draws the report later.",
     )
 
     @field_validator("append_to", mode="before")
@@ -423,8 +423,8 @@ class Limits(_Model):
         None,
         ge=1,
         le=10_000,
-        description="Workers at one time on AWS. If not given, twice as many as the plan finds enough, "
-        "up to the deployment's number.",
+        description="Workers at one time on AWS. If not given, the plan takes the fewest with which the "
+        "gather lasts at most 1 % longer than with all of the deployment's workers.",
     )
     failed_shards: float = Field(
         0,

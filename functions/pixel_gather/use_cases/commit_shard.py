@@ -1,12 +1,15 @@
-"""Stores the objects of a task and commits them, though other workers may do the same task at any time.
+"""Stores the objects of a task and commits them, even if other workers do the same task at the same time.
 
 A worker that was given up may still run, and its PUTs may arrive late. So the rules are:
 
-1. An object is put only if it is as it was seen before, and before the claim was checked.
+1. A worker looks at the object, then checks the claim, then puts. The PUT succeeds only if the object has not
+   changed since that look.
 2. The first object of a task says whose turn it is. A worker puts it first, then the others, then the
-   sidecar. That belongs to the version of the first object, and only one can ever be put for it.
-3. Who finds a first object without a sidecar puts an empty one before replacing the object. If that is
-   refused, its worker has committed the task meanwhile. If not, its worker can never commit it.
+   sidecar. The sidecar belongs to one version of the first object. Only one sidecar can ever be put for each
+   version.
+3. A worker may find the first object without a sidecar. It then puts an empty sidecar for that object. If the
+   store refuses, the other worker has committed the task. If the store accepts, the other worker can never
+   commit it, and its objects may be replaced.
 4. An object that replaces another has bytes that no object had before. So each version has its own ETag.
 
 Hence nothing replaces the objects of a committed task, whatever arrives late.

@@ -73,6 +73,7 @@ async def finish_gather(
 
     Raises:
         ArrayExistsError: The cube was removed, and may have been planned again since. Nothing was changed.
+        BusyError: Another finish of this gather has just begun. Run again.
         StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays incomplete.
     """
     found = check_found_claim(await cube.found(), plan)
@@ -94,19 +95,23 @@ async def write_finished(
     earlier: EarlierRows | None = None,
     shards_in: GrowingCube | None = None,
 ) -> Report:
-    """Write everything but pixels. Arguments as for `finish_gather`.
+    """Write everything but pixels.
 
     Args:
-        plan: As there.
-        tasks: As there.
-        cube: As there. For an append, an empty cube that only this is written to.
-        control: As there.
-        max_lost_share: As there.
+        plan: The cube.
+        tasks: All of its tasks, in order.
+        cube: Where to write. For an append, an empty cube in memory that nobody else writes to.
+        control: Where the sidecars are.
+        max_lost_share: Share of the tasks, 0 to 1, that may have no sidecar.
         earlier: The rows before those of an append. They are written again, with the new ones.
         shards_in: For an append, the cube that its shards are in.
 
+    Returns:
+        The report.
+
     Raises:
-        StoreError: As there.
+        BusyError: Another finish of this gather has just begun. Run again.
+        StoreError: More tasks than ``max_lost_share`` allows have no sidecar. The cube stays incomplete.
     """
 
     def committed() -> Awaitable[dict[int, str]]:
@@ -159,16 +164,20 @@ async def _agreed(
     control: ControlStore,
     committed: Callable[[], Awaitable[dict[int, str]]],
 ) -> dict[int, str]:
-    """Return the sidecars without those of shards that the first finish has given up.
+    """Return the sidecars that count.
 
-    Two finishes may run at the same time, and a shard may be committed between them. They have to write the
-    same rows, as each may overwrite what the other has written.
+    The first finish stores which shards it found missing. They are lost for good. Every other finish leaves
+    them out, even if they have been committed since. Otherwise two finishes at the same time could overwrite
+    each other's rows with different ones.
 
     Args:
         tasks: All tasks.
         found: The sidecars that this finish has found.
         control: Where the first finish says which tasks are lost.
         committed: Looks for sidecars again.
+
+    Raises:
+        BusyError: The first finish has not stored yet what it found missing.
     """
     missing = sorted({task.index for task in tasks} - found.keys())
     if await control.put_new(LOST_KEY, msgspec.msgpack.encode(missing)):

@@ -82,8 +82,8 @@ def sidecar_key(index: int, etag: str) -> str:
     the version was given up; see `pixel_gather.use_cases.commit_shard`.
 
     Args:
-        index: Of the task.
-        etag: Of the object of the first measurement.
+        index: Index of the task.
+        etag: ETag of the object of the first measurement.
     """
     version = hashlib.blake2b(etag.encode(), digest_size=8).hexdigest()
     return f"{_SIDECARS}{index:05d}-{version}.msgpack"

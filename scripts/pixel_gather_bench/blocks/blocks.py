@@ -22,7 +22,7 @@ class BlocksRequest:
     sweep: Sweep
     times: int
     dtype: str
-    """Of the field that is made; a cube has its own."""
+    """Dtype of the field that is made; a cube has its own."""
 
     cube: str | None
     """Checked href; None for a field that is made."""

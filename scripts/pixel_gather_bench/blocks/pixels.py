@@ -19,7 +19,7 @@ from pixel_gather.read.read_shard import Pixels
 from pixel_gather_bench.blocks.layout import MB, Shape
 
 SIDE: Final = 512
-"""Of the field: one tile of the report of 2018 in each row."""
+"""Pixels along a side of the field: one tile of the report of 2018 in each row."""
 
 _SEED: Final = 20180729
 _N_TEXTURES: Final = 8
@@ -62,7 +62,7 @@ def copy_cube(
     Args:
         file: To be written.
         cube: Checked href of the cube's root.
-        name: Of the measurement; None for the first with rows of images.
+        name: Name of the measurement; None for the first with rows of images.
         settings: How its store is reached.
         total_mb: Most to copy.
 

@@ -27,7 +27,7 @@ class BlockSetting:
     codec: str
     dtype: str
     shape: Shape
-    """Of the cube that is written: (rows, y, x), a whole number of shards."""
+    """Shape of the cube that is written: (rows, y, x), a whole number of shards."""
 
     chunk: Shape
     shard: Shape
@@ -89,10 +89,10 @@ class BlockResult:
     """Decoded bytes by stored bytes."""
 
     largest_error: float
-    """Of any pixel that was read back; 0 for what is lossless."""
+    """Largest error of a pixel that was read back; 0 if the codec is lossless."""
 
     peak_rss_mib: float
-    """Of the largest process."""
+    """Peak of the largest process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

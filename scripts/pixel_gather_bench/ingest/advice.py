@@ -41,7 +41,7 @@ def advise(
     """Return the best way of those measured for each pattern that the measurement answers.
 
     Args:
-        summaries: Of the ways.
+        summaries: Summaries of the ways.
         n_random: Random reads that ``random`` stands for.
         n_objects: That were read; of several, only ``one-window`` was measured.
         patterns: Those of `PATTERNS` that are wanted.

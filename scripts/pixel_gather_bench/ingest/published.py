@@ -12,7 +12,7 @@ from pixel_gather_bench.ingest.summary import Summary
 from pixel_gather_bench.text_table import aligned
 
 NBYTES: Final = 2 * 2**30
-"""Of the object."""
+"""Size of the object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ def summaries_of(trials: Sequence[Trial], *, nbytes: int) -> tuple[Summary, ...]
     """Return the medians of each way that was measured, in the order of the trials.
 
     Args:
-        trials: Of all ways.
+        trials: Trials of all ways.
         nbytes: Read in ``total_s``.
     """
     runs: dict[str, list[Measured]] = {}

@@ -80,7 +80,7 @@ def not_here(
     Args:
         way: Which.
         objects: What is to be read.
-        free_nbytes: Of the disk that downloads go to.
+        free_nbytes: Free bytes of the disk that downloads go to.
         stores_pays: Whether requests say that the requester pays.
     """
     return next(_reasons(way, objects, free_nbytes, stores_pays=stores_pays), None)

@@ -50,7 +50,7 @@ def run_suite(
     Args:
         folder: Holds settings and list, and gets the records.
         settings: What to do.
-        hrefs: Of all sources.
+        hrefs: Hrefs of all sources.
         on_step: Called after each run.
         run_one: Does a job in a process of its own.
     """

@@ -80,7 +80,7 @@ class Names(click.ParamType[tuple[str, ...]]):
     "--in-flight",
     type=Numbers("N,...", kind=int),
     default=_IN_FLIGHT,
-    help=f"Shards written, chunks read at one time.  [default: {_IN_FLIGHT}]",
+    help=f"Number of shards written, and of chunks read, at one time.  [default: {_IN_FLIGHT}]",
 )
 @click.option(
     "--workers",
@@ -92,7 +92,7 @@ class Names(click.ParamType[tuple[str, ...]]):
     type=click.FloatRange(0.01, 100_000),
     metavar="MB",
     default=256.0,
-    help="Pixels in each cube.  [default: 256]",
+    help="Decoded size of each cube in MB of 1,000,000 bytes.  [default: 256]",
 )
 @click.option("--times", type=click.IntRange(1, 100), metavar="N", default=3, help="Rounds.  [default: 3]")
 @click.option(

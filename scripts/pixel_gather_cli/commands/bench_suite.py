@@ -27,7 +27,9 @@ _INTERRUPTED = 130
 )
 @click.option("--resume", metavar="FOLDER", help="Do the missing runs of this folder. Give no LIST.")
 @click.option("--reference", is_flag=True, help="Compare with the figures published in 2018.")
-@click.option("--no-report", is_flag=True, help="Write no report; pixel-gather report FOLDER does it later.")
+@click.option(
+    "--no-report", is_flag=True, help="Write no report. 'pixel-gather report FOLDER --to DIR' does it later."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.pass_context

@@ -50,9 +50,9 @@ def bench_threads_command(
 ) -> int:
     """Measure how many sources are best read at one time: from files, S3 and HTTP.
 
-    All LISTs together are split by back end, and one tile of each file is read: with every number given, and
-    with the one that the reader finds out, which is what a gather does. Every run is a process of its own;
-    fewer than 8 at a time read the first 128 files only.
+    The files of all LISTs are grouped by back end. One tile of each file is read, once with each number that
+    you give and once with 'auto'. With 'auto' the reader adapts the number, as in a gather. Every run is a
+    process of its own. Runs with fewer than 8 files at a time read only the first 128 files.
 
     \b
     pixel-gather bench threads list.txt

@@ -24,10 +24,14 @@ _OF_HEADERS = ("glob", "regex", "time")
 @click.option("--sentinel2-index", metavar="CSV", help="The public Sentinel-2 index, gzipped or not.")
 @click.option("--list", metavar="LIST", help="A list file; footprint and bands are read from the headers.")
 @click.option("--prefix", metavar="PREFIX", help="A folder or s3://bucket/prefix; headers are read.")
-@click.option("--glob", metavar="PATTERN", help="Of the path below the prefix, such as '**/*.tif'.")
-@click.option("--regex", metavar="PATTERN", help="Searched for in the whole href.")
+@click.option(
+    "--glob", metavar="PATTERN", help="Only files whose path below the prefix matches, such as '**/*.tif'."
+)
+@click.option("--regex", metavar="PATTERN", help="Only files whose whole href holds a match.")
 @click.option("--time", metavar="PATTERN", help="Time in the hrefs, such as _%Y%m%d_, or auto. See ls.")
-@click.option("--collection-name", default="images", metavar="NAME", help="Of scenes made from headers.")
+@click.option(
+    "--collection-name", default="images", metavar="NAME", help="Collection of scenes made from headers."
+)
 @click.option("--to", required=True, metavar="FILE", help="STAC-GeoParquet file to write, here or on S3.")
 @click.option(
     "--add", is_flag=True, help="Keep what the catalog holds; new scenes replace those of the same id."

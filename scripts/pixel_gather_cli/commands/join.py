@@ -17,13 +17,15 @@ from pixel_gather_cli.request_options import store_options, stores_of
 @click.option("--add", is_flag=True, help="Add the cubes to those that are joined at PLACE.")
 @click.option("--replace", is_flag=True, help="Join anew at PLACE. Former versions stay.")
 @click.option("--copy", is_flag=True, help="Copy the shards: PLACE becomes a plain Zarr cube.")
-@click.option("--any-grid", is_flag=True, help="Join windows of one size although they lie at other places.")
-@click.option("--keep", metavar="NAME[,NAME]", help="Further coordinates of the rows to have in the array.")
+@click.option(
+    "--any-grid", is_flag=True, help="Also join windows that have the same size but lie at different places."
+)
+@click.option("--keep", metavar="NAME[,NAME]", help="More coordinates of the rows to keep in the array.")
 @click.option(
     "--by",
     multiple=True,
     metavar="NAME[,NAME]",
-    help="Store for which of these there are rows; may be given again. See pixel-gather presence.",
+    help="Store for which of these values rows exist. Can be repeated. See pixel-gather presence.",
 )
 @click.option("--list-shards", is_flag=True, help="Take the shards as they are now: for copied cubes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -21,15 +21,15 @@ from pixel_gather_cli.request_options import store_options, stores_of
     metavar="NAME[,NAME]",
     help="day, solar-day, month or a coordinate of the rows; several with commas between.",
 )
-@click.option("--group", metavar="NAME", help="Of joined cubes of several kinds: the group.")
+@click.option("--group", metavar="NAME", help="Name of the group, if joined cubes have several.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with the rows of each bin.")
 @store_options
 def presence_command(*, cube: str, by: str, group: str | None, as_json: bool, **options: Any) -> None:
     """Show for which days, months or other values a cube has rows.
 
-    CUBE is a folder or s3://bucket/prefix, of a cube or of joined cubes. No pixel is read. Each line is
-    one bin of the first name, without gaps for days and months. The 1s and 0s are the bins of the last name:
-    1 where the cube has a row whose source was read.
+    CUBE is a folder or s3://bucket/prefix, of a cube or of joined cubes. No pixel is read. Each line is one
+    value of the first name. Days and months without rows have a line, too. Each 1 or 0 in the line stands
+    for one value of the last name. It is 1 if the cube has a row there whose source was read.
 
     \b
     pixel-gather presence out/bolzano.zarr --by month

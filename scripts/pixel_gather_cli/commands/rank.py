@@ -55,16 +55,29 @@ _WHAT = (
         help="Largest standard error, or coarse, exact, every:5.",
     ),
     click.option("--order", type=click.Choice(("desc", "asc")), default="desc", show_default=True),
-    click.option("--top", type=click.IntRange(min=1), metavar="N", help="Places to decide.  [default: all]"),
-    click.option("--bands", metavar="NAMES", help="What names in --by are, such as red=B4,nir=B5."),
-    click.option("--raw", is_flag=True, help="Leave scale and offset out."),
+    click.option(
+        "--top",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How many top ranks have to be decided.  [default: all]",
+    ),
+    click.option(
+        "--bands", metavar="NAMES", help="Bands that the names in --by stand for, such as red=B4,nir=B5."
+    ),
+    click.option("--raw", is_flag=True, help="Use stored values, without scale and offset."),
 )
 _SCENES = (
     click.option("--catalog", metavar="FILE", help="Scenes of what pixel-gather catalog wrote."),
     click.option("--stac", metavar="URL", help="Scenes of a STAC API."),
-    click.option("--datetime", metavar="TIME", help="Of scenes: 2024, 2024-06/2024-08."),
-    click.option("--where", metavar="TEXT", help="Of scenes, such as 'eo:cloud_cover<40'."),
-    click.option("--collection", "collections", multiple=True, metavar="ID", help="May be given again."),
+    click.option("--datetime", metavar="TIME", help="Only scenes of this time: 2024, or 2024-06/2024-08."),
+    click.option("--where", metavar="TEXT", help="Only scenes that meet this, such as 'eo:cloud_cover<40'."),
+    click.option(
+        "--collection",
+        "collections",
+        multiple=True,
+        metavar="ID",
+        help="Only scenes of this collection. Can be repeated.",
+    ),
 )
 _KEPT = (
     click.option(
@@ -74,10 +87,15 @@ _KEPT = (
 )
 _LIMITS = (
     click.option(
-        "--max-usd", type=float, metavar="USD", help="Refuse a ranking that costs more, by its first scene."
+        "--max-usd",
+        type=float,
+        metavar="USD",
+        help="Refuse a ranking that would cost more, estimated from its first scene.",
     ),
     click.option("--max-seconds", type=float, metavar="S", help="Refuse a ranking that takes longer."),
-    click.option("--dry-run", is_flag=True, help="Compare what each level would take. Reads no pixel."),
+    click.option(
+        "--dry-run", is_flag=True, help="Print the bytes that each overview level would take. Reads no pixel."
+    ),
 )
 _PLACE = (
     click.option("--deployed", is_flag=True, help="Rank on AWS, next to the data."),
@@ -102,7 +120,9 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("rank")
 @click.argument("list_file", metavar="[LIST]", required=False)
 @click.option("--by", metavar="WHAT", help="ndvi, red, clear, or (nir - red) / (nir + red).")
-@click.option("--request", "request_file", metavar="FILE", help="All of that as JSON or YAML instead.")
+@click.option(
+    "--request", "request_file", metavar="FILE", help="Read the whole ranking from this JSON or YAML file."
+)
 @_options
 @settings_options
 def rank_command(*, list_file: str | None, by: str | None, request_file: str | None, **options: Any) -> int:

@@ -18,7 +18,7 @@ _ID: Final = re.compile(r"[\w.-]*[0-9a-f]{16}(-\d{1,2})?")
 @click.command("view")
 @click.argument("cube")
 @click.option("--no-open", is_flag=True, help="Print the address, but open no browser.")
-@click.option("--group", metavar="NAME", help="Of joined cubes of several kinds: the group.")
+@click.option("--group", metavar="NAME", help="Name of the group, if joined cubes have several.")
 @click.option("--stack", metavar="NAME", help="If CUBE is a gather on AWS: the stack of its deployment.")
 @click.option("--json", "as_json", is_flag=True, help="Print the address as a JSON object.")
 @store_options

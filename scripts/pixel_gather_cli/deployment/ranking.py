@@ -23,7 +23,7 @@ def rank_on_aws(
 
     Args:
         deployment: Where it is ranked.
-        body: Of ``POST /rankings``.
+        body: Body of ``POST /rankings``.
         on_progress: Takes how many scenes of the current round were read.
 
     Raises:

@@ -69,7 +69,7 @@ def watch(
 
     Args:
         deployment: Where it runs.
-        id_: Of the gather or ranking.
+        id_: ID of the gather or ranking.
         every_s: Pause between two requests; longer while the deployment is busy.
         quiet: Show no progress.
         as_json: Print the status document instead of text.

@@ -9,7 +9,7 @@ The clock of schedules is ahead of the machine's by as many seconds as a file in
 see `pixel_gather_emulator.emulator.Emulator.move_clock`. A schedule that was due several times ticks
 once.
 
-Still different: the time of a tick is when it is sent, without the minutes of the plan. A call that fails is
+Still different: the time that a tick names is when it was sent, not the planned minute. A call that fails is
 not tried again.
 """
 

@@ -31,7 +31,7 @@ from ministack.services import lambda_svc
 _POLL_S: Final = 0.1
 _PROC: Final = Path("/proc")
 _PARENT_FIELD: Final = 1
-"""Of /proc/PID/stat, counted after the name in parentheses."""
+"""Field of /proc/PID/stat, counted after the name in parentheses."""
 _released: Final = threading.Condition()
 """Notified each time a call gives its worker back."""
 

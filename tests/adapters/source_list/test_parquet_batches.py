@@ -1,8 +1,10 @@
 """Tests reading Parquet in a process of its own: damage ends that process, never ours."""
 
 import asyncio
+import gc
 import io
 import random
+import resource
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -103,7 +105,7 @@ def test_damaged_pages_are_an_error_or_other_values(files: list[bytes]) -> None:
 @pytest.mark.parametrize("name", _FATAL)
 def test_page_that_ends_arro3s_process_is_an_error(name: str, files: list[bytes]) -> None:
     """These bytes ended the whole process. The next file is read all the same."""
-    with pytest.raises(ParquetError, match="a page is damaged, or takes too much memory"):
+    with pytest.raises(ParquetError, match="a page is damaged, or takes too much memory or time"):
         list(parquet_batches(io.BytesIO(_fatal(name)), batch_size=50)[1])
 
     assert sum(batch.num_rows for batch in parquet_batches(io.BytesIO(files[0]), batch_size=50)[1]) == _N_ROWS
@@ -143,6 +145,32 @@ def test_process_is_used_again_after_a_reader_has_stopped_early(files: list[byte
     assert (schema.names[0], next(others).num_rows) == ("href", 70)
     del others
     assert module._idle[-1].process.pid == process
+
+
+def test_process_is_used_again_after_the_garbage_collector_has_dropped_its_reader(files: list[bytes]) -> None:
+    """Its socket stays open. A reader is dropped so if an error's traceback holds it in a cycle."""
+    _, batches = parquet_batches(io.BytesIO(files[0]), batch_size=50)
+    cycle: list[Any] = [batches]
+    cycle.append(cycle)
+    del batches, cycle
+    gc.collect()
+    process = module._idle[-1].process.pid
+
+    assert sum(batch.num_rows for batch in parquet_batches(io.BytesIO(files[0]), batch_size=50)[1]) == _N_ROWS
+    assert module._idle[-1].process.pid == process
+
+
+def test_cpu_time_is_limited_for_each_batch_and_not_in_all(files: list[bytes]) -> None:
+    """A page that never ends is given up. A process that has read many files goes on."""
+    limits = []
+    for _ in range(2):
+        list(parquet_batches(io.BytesIO(files[0]), batch_size=50)[1])
+        child = module._idle[-1].process.pid
+        limits.append(resource.prlimit(child, resource.RLIMIT_CPU))
+        resource.prlimit(child, resource.RLIMIT_CPU, (100_000, limits[0][1]))  # the next request sets it anew
+
+    assert all(60 <= soft < 100 for soft, _ in limits)
+    assert module._idle[-1].process.pid == child
 
 
 def test_two_files_are_read_at_one_time(files: list[bytes]) -> None:

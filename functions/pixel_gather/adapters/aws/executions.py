@@ -51,7 +51,7 @@ type Look = tuple[Mapping[str, Any], Mapping[str, int] | None, Mapping[str, Any]
 
 @dataclass(slots=True)
 class SharedLooks:
-    """Lets readers who ask for one execution within a second share one look at it.
+    """Keeps what was read of an execution for a second, so that many callers cause one set of requests.
 
     Step Functions answers only a few DescribeMapRun a second for a whole account.
     """
@@ -95,7 +95,7 @@ class Executions:
     """What the executions are: ``gather`` or ``ranking``. Links and messages name it."""
 
     looks: SharedLooks = field(default_factory=lambda: SharedLooks(keep_s=0.0))
-    """Shares looks among the readers of this process. If not given, each status is looked up."""
+    """Keeps answers for a second, for all callers in this process. If not given, every call asks AWS."""
 
     def submit(self, request: Mapping[str, Any], *, name: str, again: bool = False) -> dict[str, Any]:
         """Start a gather, or return the one that this request has already started.

@@ -31,7 +31,7 @@ class CollectionExtent(msgspec.Struct, frozen=True, kw_only=True):
 
     n_scenes: int
     box: tuple[float, float, float, float]
-    """Of all its scenes, unwrapped."""
+    """Box around all its scenes, unwrapped."""
 
     start_us: int
     stop_us: int
@@ -50,7 +50,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """What was looked for there, as `SearchCriteria.of` takes it."""
 
     collection: str = "images"
-    """Of scenes made from headers."""
+    """Name of the collection for scenes made from headers."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ def head_to_bytes(header: Header, table: BlockTable, offsets: np.ndarray[Any, An
 
     Args:
         header: What it holds.
-        table: Of its blocks.
+        table: Table of its blocks.
         offsets: Where each group of items begins in the items file, and where the last one ends.
     """
     text = msgspec.json.encode(header)

@@ -37,7 +37,7 @@ class WrittenCatalog:
     """Items that a later one with the same collection and id has replaced."""
 
     nbytes: int
-    """Of columns and items."""
+    """Size of columns and items."""
 
 
 def columns_key(key: str) -> str:
@@ -53,7 +53,7 @@ def write_search_files(
     Args:
         spooled: The items.
         store: Where the catalog lies.
-        key: Of its Parquet file in the store; the other files lie beside it.
+        key: Key of its Parquet file in the store; the other files lie beside it.
         origins: Where the items came from.
 
     Raises:

@@ -101,7 +101,7 @@ async def catalog_scenes(
     Args:
         wanted: The search.
         store: Where the catalog lies.
-        key: Of its Parquet file.
+        key: Key of its Parquet file.
         take: What is kept of each item.
 
     Raises:

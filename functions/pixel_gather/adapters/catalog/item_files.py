@@ -32,7 +32,7 @@ def items_of_file(
     """Yield the items of a file, whichever of the four kinds it is.
 
     Args:
-        href: Of the file, checked.
+        href: Href of the file, checked.
         objects: Reads what is remote; belongs to the caller.
         read_document: Reads what a static catalog links to; it refuses hrefs that may not be read.
         check: Called again and again; raises TimeoutError once time is up.

@@ -31,7 +31,7 @@ class OpenFolder:
 
     store: ListableStore
     path: str
-    """Of the folder in the store, without a closing slash."""
+    """Path of the folder in the store, without a closing slash."""
 
     start: str
     """What hrefs begin with, before the path in the store."""

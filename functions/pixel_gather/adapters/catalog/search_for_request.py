@@ -133,7 +133,7 @@ def opened_folder(href: str, settings: StoreSettings) -> tuple[Store, str]:
     """Open the store of a catalog that is to be read; no folder is made.
 
     Args:
-        href: Of the catalog's Parquet file, checked.
+        href: Href of the catalog's Parquet file, checked.
         settings: How the store is reached.
 
     Returns:

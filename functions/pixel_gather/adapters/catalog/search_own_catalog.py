@@ -104,7 +104,7 @@ class Catalog:
         """Use `open_catalog`."""
         self.header = header
         self.etag = etag
-        """Of the columns: it changes with every version."""
+        """ETag of the columns. It changes with every version."""
 
         self.n_gets = _N_GETS_TO_OPEN
         """Requests sent so far."""
@@ -223,7 +223,7 @@ async def open_catalog(store: Store, key: str, *, most_in_memory: int = MOST_IN_
 
     Args:
         store: Where it lies.
-        key: Of its Parquet file; the search reads the files beside it.
+        key: Key of its Parquet file; the search reads the files beside it.
         most_in_memory: Scenes up to which all columns are held.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Memory that chunks are copied and compressed into. It is used again for the next shards.
+"""Memory into which chunks are copied and compressed. Later shards use it again.
 
 In a virtual machine the first touch of fresh memory is expensive. With fresh memory for each chunk,
 compressing took 1.2 times the CPU time.
@@ -12,7 +12,7 @@ type Block = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class ChunkMemory:
-    """The blocks that nobody uses. Any thread may take one."""
+    """Free blocks of memory. Any thread may take one."""
 
     def __init__(self) -> None:
         """Hold nothing yet."""
@@ -28,7 +28,7 @@ class ChunkMemory:
 
     @property
     def n_free(self) -> int:
-        """How many blocks nobody uses."""
+        """Number of free blocks."""
         return len(self._free)
 
     def give_back(self, block: Block) -> None:
@@ -46,17 +46,17 @@ class LentMemory:
         self._scratch: list[Block] = []
 
     def take(self, nbytes: int) -> Block:
-        """Return a block of at least this many bytes. It is kept until the end."""
+        """Return a block of at least this many bytes. The shard keeps it until `give_back`."""
         block = self._memory.take(nbytes)
         self._taken.append(block)
         return block
 
     def scratch(self, nbytes: int) -> Block:
-        """Return a block for one chunk after another. Give it to `is_free` in between."""
+        """Return a block for the work on one chunk. Hand it to `free_scratch` afterwards."""
         return self._scratch.pop() if self._scratch else self.take(nbytes)
 
-    def is_free(self, block: Block) -> None:
-        """Use scratch for the next chunk."""
+    def free_scratch(self, block: Block) -> None:
+        """Let the next chunk of this shard use the block."""
         self._scratch.append(block)
 
     def give_back(self) -> None:

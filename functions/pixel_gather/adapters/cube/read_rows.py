@@ -23,7 +23,7 @@ from pixel_gather.report.rows_where import Mask, NumberedTexts, numbered
 type Column = Values | NumberedTexts
 
 MOST_KEPT_NBYTES: Final = 128 << 20
-"""Of all kept columns. A number of a million rows takes 8 MB, a text that repeats 4 MB."""
+"""Largest size of all kept columns. A million rows of numbers take 8 MB, of texts that repeat 4 MB."""
 
 _kept: Final[OrderedDict[tuple[str, str, str], Column]] = OrderedDict()
 """By place, ETag of the cube's ``zarr.json``, and name. The one that was used last is the last one."""

@@ -21,7 +21,7 @@ def read_table(
     """Return the metadata of a table, and some of its columns by name.
 
     Args:
-        content: Of the file.
+        content: Content of the file.
         names: The columns; None for all. What the table does not have is left out.
         place: Its cube, for messages.
 

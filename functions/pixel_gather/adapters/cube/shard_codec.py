@@ -49,7 +49,7 @@ def chunk_encoder(
     """Return a function that compresses one C-ordered, little-endian chunk.
 
     Args:
-        codec: Of the plan.
+        codec: Codec of the plan.
         itemsize: Bytes of a number.
         fill_value: What stands for no pixel.
         zfp_tolerance: Largest error of zfp. None or 0: no error.
@@ -196,7 +196,7 @@ class ShardEncoder:
         whole[tuple(slice(side) for side in inside.shape)] = inside
         part = self._encode(whole)
         if not is_stored:
-            self._memory.is_free(block)
+            self._memory.free_scratch(block)
         return part
 
 
@@ -207,7 +207,7 @@ class TileShard:
         """Hold the tiles of one band.
 
         Args:
-            tiles: Of at most as many rows as the shard has.
+            tiles: Tiles of at most as many rows as the shard has.
             shard: Shape of a full shard.
             chunk: Shape of its chunks: one row, and one tile.
         """

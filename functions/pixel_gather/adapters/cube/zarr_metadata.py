@@ -75,14 +75,14 @@ def put_pixel_array(
     Args:
         store: The cube.
         name: Name of the array.
-        shape: Of the array.
+        shape: Shape of the array.
         layout: Shapes of its shards and chunks.
         is_sharded: Whether its objects are shards; if not, each is a chunk.
-        dtype: Of the pixels.
+        dtype: Dtype of the pixels.
         fill_value: The value of absent chunks.
         dims: Names of the dimensions.
-        attributes: Of the array.
-        codecs: Of a chunk.
+        attributes: Attributes of the array.
+        codecs: Codecs of a chunk.
     """
     of_chunk = [*codecs["filters"], codecs["serializer"], *codecs["compressors"]]
     sharding = {
@@ -123,13 +123,13 @@ def put_metadata(
     Args:
         store: The cube.
         name: Name of the array.
-        shape: Of the array.
+        shape: Shape of the array.
         chunks: Shape of the chunks, or of the shards.
         dtype: NumPy's name, or ``string``.
         fill_value: The value of absent chunks.
         dims: Names of the dimensions.
-        attributes: Of the array.
-        codecs: Of the chunks. None for zarr-python's default.
+        attributes: Attributes of the array.
+        codecs: Codecs of the chunks. None for zarr-python's default.
     """
     metadata = {
         "shape": shape,
@@ -226,8 +226,8 @@ def versions_after(plan: CubePlan, report: "Report") -> tuple[CubeVersion, ...]:
     """Return the versions of a cube when a gather or an append is complete.
 
     Args:
-        plan: Of the gather or the append.
-        report: Of the whole cube.
+        plan: Plan of the gather or the append.
+        report: Report of the whole cube.
     """
     earlier = () if plan.append is None else plan.append.versions
     added = CubeVersion(

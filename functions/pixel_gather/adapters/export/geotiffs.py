@@ -19,7 +19,7 @@ def write_geotiffs(rows: CubeRows, path: Path, replacing: Replacing) -> Iterator
 
     Args:
         rows: All of their measurements have the same dtype.
-        path: Of the only row. With several rows, the name of each file gets its row and its day, such as
+        path: Path of the only row. With several rows, the name of each file gets its row and its day, such as
             ``x-00012-2024-05-01.tif``.
         replacing: Gives another path to write to, and then replaces the file by it.
 

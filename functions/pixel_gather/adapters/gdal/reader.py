@@ -181,7 +181,7 @@ class _Session:
     overview: int | None
     children: Children
     n_overviews: int = 0
-    """Of the whole file, once it is open at full resolution."""
+    """Overviews of the whole file, once it is open at full resolution."""
 
     had_mask: bool = False
     """Whether the last read came with a mask."""

@@ -125,7 +125,7 @@ def write_group(
 
     Args:
         transaction: Where.
-        name: Of the group.
+        name: Name of the group.
         members: Its cubes, of one kind.
         any_grid: Whether they may lie on different grids.
         keep: Further columns of their tables that become coordinates.

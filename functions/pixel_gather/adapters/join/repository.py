@@ -312,7 +312,7 @@ def _moment(version: str | int) -> datetime | None:
 
 
 def _version_of(href: str, etag: str) -> tuple[str | None, datetime | None]:
-    """Return what a reference holds its object against: the ETag, or for a local file its time.
+    """Return what tells whether a referenced object has changed: its ETag, or the time of a local file.
 
     Icechunk knows a file's time to the second, and obstore's ETags of files not at all. So a change within
     the same second goes unnoticed.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from obstore import PutMode
 
 NO_ETAG: Final = "none"
-"""Of a store that gives none."""
+"""Stands for the ETag if a store gives none."""
 
 _PAUSES_S: Final = (0.1, 0.4, 1.6)
 """Longest pause before each further try. obstore itself tries again where a store answers 5xx, but not where
@@ -35,7 +35,7 @@ async def put_if(
 
     Args:
         store: Where.
-        key: Of the object.
+        key: Key of the object.
         content: All of it, or its parts in order.
         etag: As `etag_of` returned it.
         failed: Returns the error to raise, from that of the store.

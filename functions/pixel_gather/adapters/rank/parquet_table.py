@@ -19,7 +19,7 @@ def write_table(rows: Sequence[dict[str, Any]], path: Path, *, about: dict[str, 
     """Write a ranking.
 
     Args:
-        rows: Of `pixel_gather.ranking.table.Ranking.rows`. Unknown values become nulls.
+        rows: From `pixel_gather.ranking.table.Ranking.rows`. Unknown values become nulls.
         path: A local file. It is replaced.
         about: What was asked and what it cost. Stored as JSON in the file's metadata ``pixel_gather``.
 

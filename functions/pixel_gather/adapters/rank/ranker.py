@@ -34,7 +34,7 @@ def ranker_of(
         kept: Statistics of earlier rankings.
         source_timeout_s: Longest time for one scene at one level.
         most_ahead: Most scenes in progress.
-        most_pixels: Of all scenes, in memory at one time.
+        most_pixels: Most pixels of all scenes in memory at one time.
         on_scene: Called each time that a scene has been read at a level.
         on_round: Called before each round with the number of scenes that it reads.
     """

@@ -17,7 +17,7 @@ type Rgba = np.ndarray[Any, np.dtype[np.uint8]]
 _PERCENTILES: Final = (2, 98)
 _VIRIDIS: Final = np.array([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)])
 _WIDTH: Final = 360
-"""Of a bar's drawing, in pixels."""
+"""Width of a bar's drawing, in pixels."""
 
 _STYLE: Final = """
 body { font: 15px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 62em; color: #1c2530; }

@@ -55,7 +55,7 @@ def footprints_of_grids(grids: Iterable[Grid]) -> SourceFootprints | None:
     """Return the different footprints of images. If there are too many, one stands for its neighbours.
 
     Args:
-        grids: Of all images.
+        grids: Grids of all images.
     """
     by_crs: dict[str, Counter[tuple[float, ...]]] = {}
     for width, height, crs, transform in grids:

@@ -19,7 +19,7 @@ def notebook_html(open_store: Callable[[], Store], report: Report, *, place: str
 
     Args:
         open_store: Opens the store at the cube's root. May fail.
-        report: Of the gather.
+        report: Report of the gather.
         place: The cube, as the user wrote it.
         page: Its report; None if there is none.
     """

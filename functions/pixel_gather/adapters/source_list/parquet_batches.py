@@ -1,7 +1,7 @@
 """Reads Parquet in a process of its own, since a damaged page may end the process that decodes it.
 
 The process is started when it is first needed, and serves one file after the other. It gets the bytes of a
-file from here, and has no credentials, files or sockets.
+file from here. It has no credentials, files or sockets, and its memory and CPU time are limited.
 """
 
 import atexit
@@ -29,7 +29,7 @@ _S_BETWEEN_CHECKS: Final = 0.5
 
 
 class ParquetError(Exception):
-    """A file is no Parquet, is damaged, or takes too much memory."""
+    """A file is no Parquet, is damaged, or takes too much memory or time."""
 
 
 def parquet_batches(
@@ -38,7 +38,7 @@ def parquet_batches(
     """Return the schema of a Parquet file, and its batches, which are decoded one at a time.
 
     Args:
-        file: Read at many positions, also while batches are taken. Belongs to the caller.
+        file: Is read at many positions, also while batches are taken. The caller closes it.
         batch_size: Most rows of a batch.
         check: Called while the file is decoded. Raises to give it up.
 
@@ -94,27 +94,34 @@ class _Child:
 
     def end(self) -> None:
         """Kill it and wait for its end."""
+        _running.discard(self)
         self.channel.socket.close()
         self.process.kill()
         self.process.wait()
 
 
 _idle: Final[list[_Child]] = []
+_running: Final[set[_Child]] = set()
+"""All children, also those that are lent.
+
+Without this, the garbage collector could drop a reader together with its child. It would close the child's
+socket, and the reader would still hand the child back.
+"""
 
 
 @contextmanager
 def _child(check: Check) -> "Iterator[Channel]":
-    """Hold a child. It is kept for the next file, unless it is in the middle of an answer."""
+    """Lend a child. The next file gets it again, unless it was interrupted in the middle of an answer."""
     child = _picked() or _started()
     child.channel.check = check
     try:
         yield child.channel
-    except (GeneratorExit, ParquetError):  # it waits for the next request
+    except (GeneratorExit, ParquetError):  # the child is idle and can take the next file
         _idle.append(child)
         raise
     except (EOFError, ConnectionError) as error:
         child.end()
-        raise ParquetError("a page is damaged, or takes too much memory") from error
+        raise ParquetError("a page is damaged, or takes too much memory or time") from error
     except BaseException:
         child.end()
         raise
@@ -163,7 +170,14 @@ def _started() -> _Child:
     except BaseException:
         child.end()
         raise
+    _running.add(child)
     return child
+
+
+def _forget_all() -> None:
+    """Leave the children to the process that started them."""
+    _idle.clear()
+    _running.clear()
 
 
 def _end_all() -> None:
@@ -173,4 +187,4 @@ def _end_all() -> None:
 
 atexit.register(_end_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # they belong to the process that started them
+    os.register_at_fork(after_in_child=_forget_all)

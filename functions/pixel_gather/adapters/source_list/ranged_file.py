@@ -1,4 +1,4 @@
-"""A file that is read by ranges of its bytes, as libraries want it: seekable."""
+"""A seekable file whose bytes are fetched in ranges. Libraries that expect an open file can read it."""
 
 import io
 from abc import abstractmethod
@@ -10,7 +10,7 @@ class RangedFile(io.RawIOBase):
     """A file of known size. A subclass fetches the ranges."""
 
     def __init__(self, nbytes: int) -> None:
-        """Start at the first byte of a file of so many bytes."""
+        """Start at the first byte. ``nbytes`` is the size of the file."""
         self._nbytes = nbytes
         self._position = 0
 

@@ -52,7 +52,7 @@ class Film:
     n_columns: int
     n_rows: int
     height: int
-    """Of one frame, in pixels."""
+    """Height of one frame, in pixels."""
 
     width: int
 

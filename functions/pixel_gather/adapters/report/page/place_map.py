@@ -16,7 +16,7 @@ from pixel_gather.model.plurals import counted
 
 OUTLINES: Final = Path(__file__).parent / "outlines.svg"
 UNITS_PER_DEGREE: Final = 10
-"""Of the outlines. Their y points south."""
+"""Scale of the outlines. Their y points south."""
 
 _KM_PER_DEGREE: Final = 111.32
 _WIDTH, _HEIGHT, _GAP, _TOP = 1040, 224, 16, 22

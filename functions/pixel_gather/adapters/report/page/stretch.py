@@ -1,6 +1,7 @@
 """Finds the values that are shown as black and white, for many pictures or for one. Pure.
 
-``view.html`` has the same rule, in scripts/viewer/src/stretch.js.
+``view.html`` has the same rule in scripts/viewer/src/stretch.js, but takes smaller samples: at most 262,144
+pixels instead of 2,000,000, of up to nine rows.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ class Stretch:
         what = "absolute values, " if pixels.dtype.kind == "c" else ""
         low, high = (float(value) for value in np.percentile(sample, _PERCENTILES))
         if low < high:
-            return cls(low=low, high=high, words=f"{what}percentiles 2 to 98 of all valid pixels")
+            return cls(low=low, high=high, words=f"{what}percentiles 2 and 98 of the valid pixels")
         low, high = float(values.min()), float(values.max())
         if low < high:
             return cls(low=low, high=high, words=f"{what}all valid pixels, as most of them are equal")
@@ -55,8 +56,8 @@ class Stretch:
         """Return one stretch of many windows, for red, green or blue. Clouds do not make the land dark.
 
         Each window has its own percentiles 2 and 98 of valid pixels. The stretch takes their lower quartile
-        over the windows, weighted by numbers of valid pixels. Clouds are bright, and where they take a few
-        percent of a window they are its percentile 98. Most windows of a usual list have some.
+        over the windows, weighted by numbers of valid pixels. Clouds are bright. If they cover more than 2 %
+        of a window, they set its percentile 98. Most windows of a usual list have some clouds.
 
         Args:
             pixels: Shape (row, y, x).
@@ -102,12 +103,12 @@ class Stretch:
 def common_stretches(pixels: Sequence[Image], is_valid: Sequence[Mask]) -> tuple[Stretch, ...]:
     """Return the stretch of each measurement by which all windows are shown, to compare them.
 
-    A single measurement shows values, whose seasons must not be cut off: all valid pixels count. Three make a
-    picture in colour; see `Stretch.in_colour`.
+    For one measurement all valid pixels count, so that no season is cut off. Three measurements make a colour
+    picture; see `Stretch.in_colour`.
 
     Args:
-        pixels: Of each measurement, shape (row, y, x).
-        is_valid: Of each measurement, the same shapes.
+        pixels: Pixels of each measurement, shape (row, y, x).
+        is_valid: Whether each of these pixels is valid; the same shapes.
     """
     rule = Stretch.of if len(pixels) == 1 else Stretch.in_colour
     return tuple(rule(*each) for each in zip(pixels, is_valid, strict=True))

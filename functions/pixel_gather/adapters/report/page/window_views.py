@@ -168,7 +168,7 @@ def _shown(windows: Sequence[Picture], stretches: Sequence[Stretch], *, is_lossl
 
     Args:
         windows: The window's picture in each channel.
-        stretches: Of each channel, for all windows.
+        stretches: Stretches of each channel, for all windows.
         is_lossless: Whether the image is exact.
     """
     first = windows[0]
