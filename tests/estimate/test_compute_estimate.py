@@ -246,6 +246,7 @@ MILLION = Workload(
 )
 
 
+@pytest.mark.slow
 def test_transfer_between_regions_is_part_of_the_price() -> None:
     """The transfer of a million tiles costs $8, the rest little more than $1."""
     work = replace(MILLION, nbytes_by_bucket={"near": 2_000_000_000, "far": 400_000_000_000})

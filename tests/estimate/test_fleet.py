@@ -85,6 +85,7 @@ def test_no_task_takes_no_time() -> None:
     )
 
 
+@pytest.mark.slow
 @given(
     n_tasks=st.integers(1, 300),
     n_workers=st.integers(1, 300),

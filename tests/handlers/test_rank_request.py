@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -62,6 +63,7 @@ _FIELDS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(_JUNK, st.fixed_dictionaries({}, optional=_FIELDS)))
 @example({"sources": ["s3://sources/a.tif"], "by": "b1", "bands": {"\ud800": "b1"}})

@@ -49,6 +49,7 @@ def place(chunk_rows: int = 2, shard_rows: int = 4, **request: Any) -> GrownPlac
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=4, deadline=None)
 @given(
     cuts=st.sets(st.integers(1, N - 1), min_size=1, max_size=4),
@@ -233,6 +234,7 @@ def states_of_an_append(grown: GrownPlace, table: FakeTable, monkeypatch: pytest
     return states
 
 
+@pytest.mark.slow
 def test_an_append_that_was_killed_anywhere_leaves_the_old_version_and_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
